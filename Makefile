@@ -1,0 +1,36 @@
+# The one place that knows how jiyi is set up, shown, tested and measured.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help install demo test check lint bench clean
+
+help:            ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+
+install: $(READY)  ## make .venv with jiyi and its tools
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)   ## replay the example conversation and show three windows
+	$(BIN)/jiyi demo --db demo.db
+
+test: check      ## lint, types, layers, then every test
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## lint, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## time appending against the usual ways
+	$(BIN)/python bench/append.py
+
+clean:           ## remove what the targets made
+	rm -rf .venv build dist demo.db demo.db-wal demo.db-shm .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

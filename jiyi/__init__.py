@@ -1,0 +1,1 @@
+"""jiyi (记忆): memory for LLM agents."""

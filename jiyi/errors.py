@@ -1,0 +1,189 @@
+"""Every error jiyi raises.
+
+The tree::
+
+    JiyiError
+    ├── InputError (ValueError)        what was handed in cannot be used
+    │   ├── BadMessage                 a message dict breaks the Chat Completions form
+    │   ├── BadScope                   an id of user, agent or session is unusable
+    │   ├── ScopeMissing               no user_id, neither at open() nor in the call
+    │   ├── BadQuery                   a search or listing asks for something impossible
+    │   │   └── UnknownFilter          a filter name that does not exist
+    │   ├── NaiveDatetime              a datetime without a time zone
+    │   ├── DuplicateId                this id is taken by different content
+    │   └── BadBudget                  a token budget that cannot be a budget
+    ├── BudgetTooSmall                 what must be in the window is larger than the window
+    ├── NotFound (LookupError)         no such record in this scope
+    ├── WrongState                     the record is not in a state that allows this
+    ├── SettingsError                  a setting has an unusable value
+    ├── ImportFailed                   a file cannot be imported at all
+    ├── StorageError                   the database
+    │   ├── DatabaseLocked             another process held the write lock too long
+    │   ├── DatabaseReadOnly           the file or its folder cannot be written
+    │   ├── DiskFull                   no space left for the database
+    │   ├── DatabaseDamaged            the file is not a sound database any more
+    │   ├── ForeignDatabase            the file belongs to another program
+    │   ├── NewerDatabase              the file was written by a newer jiyi
+    │   └── Closed                     used after close()
+    └── EmbeddingError                 the embedder
+        ├── EmbedderMismatch           the data was embedded by another embedder
+        ├── EndpointUnreachable        refused, timed out, or kept failing
+        ├── EndpointRefused            the endpoint answered with an error it means
+        └── MissingExtra               an optional package is not installed
+
+Each message says what happened and what to do next. Errors of other libraries
+are translated once, in the adapter that calls them, and kept as ``__cause__``.
+"""
+
+__all__ = [
+    "BadBudget",
+    "BadMessage",
+    "BadQuery",
+    "BadScope",
+    "BudgetTooSmall",
+    "Closed",
+    "DatabaseDamaged",
+    "DatabaseLocked",
+    "DatabaseReadOnly",
+    "DiskFull",
+    "DuplicateId",
+    "EmbedderMismatch",
+    "EmbeddingError",
+    "EndpointRefused",
+    "EndpointUnreachable",
+    "ForeignDatabase",
+    "ImportFailed",
+    "InputError",
+    "JiyiError",
+    "MissingExtra",
+    "NaiveDatetime",
+    "NewerDatabase",
+    "NotFound",
+    "ScopeMissing",
+    "SettingsError",
+    "StorageError",
+    "UnknownFilter",
+    "WrongState",
+]
+
+
+class JiyiError(Exception):
+    """The root: catch this to catch everything jiyi raises on purpose."""
+
+
+class InputError(JiyiError, ValueError):
+    """What was handed in cannot be used; nothing was changed."""
+
+
+class BadMessage(InputError):
+    """A message dict breaks the OpenAI Chat Completions form."""
+
+
+class BadScope(InputError):
+    """A user, agent or session id is empty, too long or not text."""
+
+
+class ScopeMissing(InputError):
+    """No ``user_id`` was given, neither to ``open()`` nor to the call."""
+
+
+class BadQuery(InputError):
+    """A search or listing asks for something impossible."""
+
+
+class UnknownFilter(BadQuery):
+    """A filter name that does not exist."""
+
+
+class NaiveDatetime(InputError):
+    """A datetime without a time zone."""
+
+
+class DuplicateId(InputError):
+    """This id is taken by different content; the stored record is unchanged."""
+
+
+class BadBudget(InputError):
+    """A token budget that cannot be a budget: negative, zero, or shares over one."""
+
+
+class BudgetTooSmall(JiyiError):
+    """What must be in the window is larger than the window.
+
+    Attributes:
+        needed: tokens that what must be there takes.
+        available: tokens the budget gives.
+    """
+
+    def __init__(self, message: str, *, needed: int, available: int) -> None:
+        super().__init__(message)
+        self.needed = needed
+        self.available = available
+
+
+class NotFound(JiyiError, LookupError):
+    """No such record in this scope."""
+
+
+class WrongState(JiyiError):
+    """The record is not in a state that allows this."""
+
+
+class SettingsError(JiyiError):
+    """A setting has an unusable value."""
+
+
+class ImportFailed(JiyiError):
+    """A file cannot be imported at all (single bad lines are reported, not raised)."""
+
+
+class StorageError(JiyiError):
+    """The database could not do what was asked; nothing half-written remains."""
+
+
+class DatabaseLocked(StorageError):
+    """Another process held the write lock longer than the lock time-out."""
+
+
+class DatabaseReadOnly(StorageError):
+    """The file or its folder cannot be written."""
+
+
+class DiskFull(StorageError):
+    """No space is left for the database."""
+
+
+class DatabaseDamaged(StorageError):
+    """The file is not a sound database any more; it was left untouched."""
+
+
+class ForeignDatabase(StorageError):
+    """The file belongs to another program; it was left untouched."""
+
+
+class NewerDatabase(StorageError):
+    """The file was written by a newer jiyi; it was left untouched."""
+
+
+class Closed(StorageError):
+    """Used after ``close()``."""
+
+
+class EmbeddingError(JiyiError):
+    """Texts could not be turned into vectors."""
+
+
+class EmbedderMismatch(EmbeddingError):
+    """The data was embedded by another embedder than the one given."""
+
+
+class EndpointUnreachable(EmbeddingError):
+    """The endpoint refused connections, timed out, or kept failing."""
+
+
+class EndpointRefused(EmbeddingError):
+    """The endpoint answered with an error that a retry would not mend."""
+
+
+class MissingExtra(EmbeddingError):
+    """An optional package is not installed."""

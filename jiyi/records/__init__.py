@@ -1,0 +1,48 @@
+"""The nouns of jiyi: frozen values without any input or output of their own."""
+
+from jiyi.records.block import SECTIONS, Block, Section
+from jiyi.records.budget import SHARED_SECTIONS, SHARES, Budget
+from jiyi.records.episode import Episode
+from jiyi.records.ids import new_id, stable_id
+from jiyi.records.knowledge import Knowledge
+from jiyi.records.message import ContentPart, Message, Role, ToolCall
+from jiyi.records.query import SEARCHABLE, Hit, Hits, Kind, Match, Query, Record
+from jiyi.records.scope import Scope
+from jiyi.records.session import Session
+from jiyi.records.task import Outcome, Step, StepStatus, Task, TaskStatus, TriggerType
+from jiyi.records.window import Report, ReportItem, Window
+
+__all__ = [
+    "SEARCHABLE",
+    "SECTIONS",
+    "SHARED_SECTIONS",
+    "SHARES",
+    "Block",
+    "Budget",
+    "ContentPart",
+    "Episode",
+    "Hit",
+    "Hits",
+    "Kind",
+    "Knowledge",
+    "Match",
+    "Message",
+    "Outcome",
+    "Query",
+    "Record",
+    "Report",
+    "ReportItem",
+    "Role",
+    "Scope",
+    "Section",
+    "Session",
+    "Step",
+    "StepStatus",
+    "Task",
+    "TaskStatus",
+    "ToolCall",
+    "TriggerType",
+    "Window",
+    "new_id",
+    "stable_id",
+]

@@ -1,0 +1,36 @@
+"""A piece of context that wants to be in the window."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from jiyi.records.message import Message
+from jiyi.records.query import Kind
+
+__all__ = ["SECTIONS", "Block", "Section"]
+
+Section = Literal["system", "history", "task", "knowledge", "episodes", "recalled", "input"]
+"""Where in the window a block stands."""
+
+SECTIONS: tuple[Section, ...] = ("system", "history", "task", "knowledge", "episodes", "recalled", "input")
+"""All sections in the order the window shows them: what changes least comes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One indivisible piece: it goes into the window whole or not at all.
+
+    Either ``messages`` are sent as they are (system, history, input), or ``text`` is
+    shown quoted inside the context message (task, knowledge, episodes, recalled).
+    """
+
+    section: Section
+    tokens: int  # what it takes in the window
+    text: str = ""  # the words to show
+    messages: tuple[Message, ...] = ()  # messages to send as they are
+    kind: Kind = "message"  # what it was made from
+    source_id: str = ""  # the id of what it was made from
+    created_at: datetime | None = None  # when that was said or done
+    score: float = 0.0  # worth; higher goes in first within its section
+    required: bool = False  # the window is an error without it
+    note: str = ""  # what the report should say, such as "excerpt, 90 of 1,200 tokens"

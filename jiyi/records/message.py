@@ -1,0 +1,186 @@
+"""One message of a conversation, lossless from and to OpenAI Chat Completions dicts."""
+
+import json
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal, cast, get_args
+
+from jiyi.clock import aware
+from jiyi.errors import BadMessage
+from jiyi.records.ids import new_id
+from jiyi.records.scope import Scope
+
+__all__ = ["ContentPart", "Message", "Role", "ToolCall"]
+
+Role = Literal["system", "user", "assistant", "tool"]
+ContentPart = Mapping[str, Any]
+"""One part of a message's content as OpenAI writes it: a dict with a ``type``."""
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_KNOWN = ("role", "content", "name", "tool_calls", "tool_call_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A tool call inside an assistant message."""
+
+    id: str  # joins the call to its result
+    name: str  # the tool
+    arguments: str  # as the model wrote them, usually JSON
+    type: str = "function"  # "function" or "custom"
+    extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)  # fields jiyi does not know
+
+    @classmethod
+    def from_openai(cls, call: Mapping[str, Any], where: str = "tool_calls") -> "ToolCall":
+        """Read one entry of ``tool_calls``.
+
+        Raises:
+            BadMessage: it has no id, or no function with a name.
+        """
+        if not isinstance(call, Mapping):
+            raise BadMessage(f"{where} must be a dict, not {type(call).__name__}")
+        kind = call.get("type") or "function"
+        body = call.get(kind)
+        if not isinstance(call.get("id"), str) or not call["id"]:
+            raise BadMessage(f"{where} has no id; a result could never be joined to it")
+        if not isinstance(body, Mapping) or not isinstance(body.get("name"), str):
+            raise BadMessage(f"{where} ({call['id']}) needs {kind}: {{name, arguments}}")
+        text_key = "input" if kind == "custom" else "arguments"
+        written = body.get(text_key)
+        inner = {k: deepcopy(v) for k, v in body.items() if k not in ("name", text_key)}
+        if not isinstance(written, str):
+            if text_key in body:
+                inner[text_key] = deepcopy(written)
+            written = json.dumps(written, ensure_ascii=False) if written is not None else ""
+        extra = {k: deepcopy(v) for k, v in call.items() if k not in ("id", "type", kind)}
+        if inner:
+            extra[kind] = inner
+        return cls(id=call["id"], name=body["name"], arguments=written, type=kind, extra=extra)
+
+    def to_openai(self) -> dict[str, Any]:
+        """Return the dict this call came from."""
+        text_key = "input" if self.type == "custom" else "arguments"
+        extra = deepcopy(dict(self.extra))
+        body = {"name": self.name, text_key: self.arguments, **extra.pop(self.type, {})}
+        return {"id": self.id, "type": self.type, self.type: body, **extra}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message: what was said, by whom, when, and what it is worth.
+
+    ``Message.from_openai(d).to_openai() == d`` for every valid Chat Completions dict;
+    fields jiyi does not know are kept in ``extra``. The role "developer" is read as
+    "system" and written back as it was.
+
+    Raises:
+        BadMessage: role, content or tool fields break the Chat Completions form.
+        NaiveDatetime: ``created_at`` has no time zone.
+    """
+
+    role: Role  # who speaks
+    content: str | tuple[ContentPart, ...] | None = None  # text, or parts (text, image_url, ...)
+    tool_calls: tuple[ToolCall, ...] = ()  # calls an assistant message makes
+    tool_call_id: str | None = None  # the call a tool message answers
+    name: str | None = None  # the speaker's or tool's name
+    extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)  # unknown fields, as they came
+    id: str = field(default_factory=new_id)  # unique within the user
+    scope: Scope | None = None  # whose; None until saved
+    seq: int | None = None  # place in its session's order, given by the store
+    importance: float | None = None  # 0..1 where somebody judged it
+    pinned: bool = False  # never leaves the window, never forgotten
+    created_at: datetime | None = None  # when it was said, UTC; None until saved
+    tokens: int | None = None  # counted once, with the message's overhead
+    tokens_by: str | None = None  # the counter that counted them
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be sent to a model again."""
+        if self.role not in get_args(Role):
+            raise BadMessage(f"role {self.role!r} is not one of system, user, assistant, tool")
+        if not isinstance(self.id, str) or not self.id or "\0" in self.id:
+            raise BadMessage(f"id must be non-empty text, not {self.id!r}")
+        if self.importance is not None and not 0 <= self.importance <= 1:
+            raise BadMessage(f"importance={self.importance} is outside 0..1")
+        if self.tool_calls and self.role != "assistant":
+            raise BadMessage(f"only assistant messages carry tool_calls, not {self.role}")
+        if self.created_at is not None:
+            object.__setattr__(self, "created_at", aware(self.created_at))
+
+    @classmethod
+    def from_openai(cls, message: Mapping[str, Any], **fields: Any) -> "Message":
+        """Read a Chat Completions dict; ``fields`` set the rest (id, pinned, created_at, ...).
+
+        The dict is copied: later changes to it do not reach the message.
+        """
+        if not isinstance(message, Mapping):
+            raise BadMessage(f"a message is a dict with role and content, not {type(message).__name__}")
+        role = message.get("role")
+        if role == "function":
+            raise BadMessage('role "function" is retired; send the result with role "tool" and tool_call_id')
+        extra = {k: deepcopy(v) for k, v in message.items() if k not in _KNOWN}
+        extra.update((k, None) for k in _KNOWN[1:] if k in message and message[k] is None)
+        if role == "developer":
+            extra["role"], role = role, "system"
+        calls = message.get("tool_calls") or ()
+        if not isinstance(calls, Sequence) or isinstance(calls, str):
+            raise BadMessage(f"tool_calls must be a list, not {type(calls).__name__}")
+        if message.get("tool_calls") == []:
+            extra["tool_calls"] = []
+        for key in ("name", "tool_call_id"):
+            if not isinstance(message.get(key), str | None):
+                raise BadMessage(f"{key} must be text, not {type(message[key]).__name__}")
+        return cls(
+            role=cast("Role", role),
+            content=_read_content(message.get("content")),
+            tool_calls=tuple(ToolCall.from_openai(call, f"tool_calls[{i}]") for i, call in enumerate(calls)),
+            tool_call_id=message.get("tool_call_id"),
+            name=message.get("name"),
+            extra=extra or _NOTHING,
+            **fields,
+        )
+
+    def to_openai(self) -> dict[str, Any]:
+        """Return the Chat Completions dict, ready to send."""
+        out: dict[str, Any] = {"role": self.role}
+        if isinstance(self.content, str):
+            out["content"] = self.content
+        elif self.content is not None:
+            out["content"] = [deepcopy(dict(part)) for part in self.content]
+        if self.name is not None:
+            out["name"] = self.name
+        if self.tool_calls:
+            out["tool_calls"] = [call.to_openai() for call in self.tool_calls]
+        if self.tool_call_id is not None:
+            out["tool_call_id"] = self.tool_call_id
+        for key, value in self.extra.items():
+            if key == "role" or key not in out:
+                out[key] = deepcopy(value)
+        return out
+
+    @property
+    def text(self) -> str:
+        """The words of the message: its content, without pictures, sound or tool calls."""
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
+        words = (part.get("text") or part.get("refusal") for part in self.content)
+        return "\n".join(w for w in words if isinstance(w, str))
+
+    @property
+    def search_text(self) -> str:
+        """What search reads: the words and the tool calls with their arguments."""
+        calls = [f"{call.name} {call.arguments}" for call in self.tool_calls]
+        return "\n".join(filter(None, [self.text, *calls]))
+
+
+def _read_content(content: object) -> str | tuple[ContentPart, ...] | None:
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence) or isinstance(content, bytes | bytearray):
+        raise BadMessage(f"content must be text or a list of parts, not {type(content).__name__}")
+    for i, part in enumerate(content):
+        if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
+            raise BadMessage(f'content[{i}] must be a dict with a "type", such as {{"type": "text", ...}}')
+    return tuple(deepcopy(dict(part)) for part in content)

@@ -1,0 +1,155 @@
+"""A question to the memory, and what comes back."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal, cast, get_args, overload
+
+from jiyi.clock import aware
+from jiyi.errors import BadQuery, UnknownFilter
+from jiyi.records.episode import Episode
+from jiyi.records.knowledge import Knowledge
+from jiyi.records.message import Message, Role
+from jiyi.records.scope import Scope
+from jiyi.records.session import Session
+from jiyi.records.task import Step, Task, TaskStatus
+
+__all__ = ["SEARCHABLE", "Hit", "Hits", "Kind", "Match", "Query", "Record"]
+
+Kind = Literal["message", "episode", "knowledge", "task", "step", "session"]
+"""What a record is; `SEARCHABLE` names the kinds that text and vectors find."""
+
+Record = Message | Episode | Knowledge | Task | Step | Session
+SEARCHABLE: tuple[Kind, ...] = ("message", "episode", "knowledge")
+
+_MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What is asked for, within whose memory.
+
+    Every part narrows; a part left at its default does not. Lists come in order of
+    age, oldest first, unless ``newest_first``; searches come best first.
+
+    Raises:
+        BadQuery: an unknown kind, a limit outside 1..10,000, or since after until.
+        UnknownFilter: see `with_filters`.
+        NaiveDatetime: since or until has no time zone.
+    """
+
+    scope: Scope  # whose memory, never optional
+    kinds: tuple[Kind, ...] = SEARCHABLE  # which records
+    text: str = ""  # words to search for
+    ids: tuple[str, ...] | None = None  # only these ids
+    roles: tuple[Role, ...] | None = None  # only messages of these roles
+    since: datetime | None = None  # created at or after
+    until: datetime | None = None  # created before
+    pinned: bool | None = None  # only pinned, or only unpinned
+    task_id: str | None = None  # steps of this task, the episode of this task
+    status: TaskStatus | None = None  # tasks in this state
+    after_seq: int | None = None  # messages of a session behind this place
+    before_seq: int | None = None  # messages of a session before this place
+    limit: int = 10  # how many at most
+    newest_first: bool = False  # order of lists
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be answered."""
+        object.__setattr__(self, "kinds", _read_kinds(self.kinds))
+        if not isinstance(self.limit, int) or isinstance(self.limit, bool) or not 1 <= self.limit <= _MOST:
+            raise BadQuery(f"limit={self.limit!r} must be a whole number from 1 to {_MOST:,}")
+        if not isinstance(self.text, str):
+            raise BadQuery(f"the query must be text, not {type(self.text).__name__}")
+        for name in ("since", "until"):
+            moment = getattr(self, name)
+            if moment is not None:
+                object.__setattr__(self, name, aware(moment, name))
+        if self.since and self.until and self.since > self.until:
+            raise BadQuery(f"since={self.since} lies after until={self.until}; swap them")
+        for role in self.roles or ():
+            if role not in get_args(Role):
+                raise BadQuery(f"role {role!r} is not one of {', '.join(get_args(Role))}")
+
+    def with_filters(self, filters: Mapping[str, Any] | None) -> "Query":
+        """Return this query narrowed by named filters: role, since, until, pinned.
+
+        Raises:
+            UnknownFilter: a name that is none of them.
+        """
+        parts = dict(filters or {})
+        unknown = sorted(set(parts) - {"role", "since", "until", "pinned"})
+        if unknown:
+            raise UnknownFilter(f"no filter named {', '.join(unknown)}; there are role, since, until, pinned")
+        role = parts.pop("role", None)
+        if role is not None:
+            parts["roles"] = (role,) if isinstance(role, str) else tuple(role)
+        for name in ("since", "until"):
+            if name in parts and not isinstance(parts[name], datetime | None):
+                raise BadQuery(f"{name} must be a datetime, not {type(parts[name]).__name__}")
+        return replace(self, **parts)
+
+
+def _read_kinds(kinds: object) -> tuple[Kind, ...]:
+    names = (kinds,) if isinstance(kinds, str) else tuple(cast("Sequence[str]", kinds))
+    for name in names:
+        if name not in get_args(Kind):
+            raise BadQuery(f"no kind named {name!r}; there are {', '.join(get_args(Kind))}")
+    if not names:
+        raise BadQuery("kinds is empty; name at least one kind to look for")
+    return cast("tuple[Kind, ...]", names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """One record that an index found, before ranking."""
+
+    kind: Kind
+    id: str
+    score: float  # the index's own score, higher is better; comparable within one answer only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One record that search found."""
+
+    record: Message | Episode | Knowledge  # the record itself
+    kind: Kind
+    score: float  # higher is better; comparable within one result only
+    why: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))  # share by feature
+
+    @property
+    def id(self) -> str:
+        """The record's id."""
+        return self.record.id
+
+    @property
+    def text(self) -> str:
+        """The record's words, whole."""
+        return self.record.search_text
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When it was said or done."""
+        return self.record.created_at
+
+
+@dataclass(frozen=True, slots=True)
+class Hits(Sequence[Hit]):
+    """The answer of a search: a sequence of hits, best first, and what to know about it."""
+
+    hits: tuple[Hit, ...] = ()
+    notes: tuple[str, ...] = ()  # what was not as it should be, such as "vector search unavailable"
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+        return self.hits[index]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)

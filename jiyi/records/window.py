@@ -1,0 +1,70 @@
+"""What the model will see, and the account of how it came to be."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from jiyi.records.block import Section
+from jiyi.records.budget import Budget
+from jiyi.records.query import Kind
+
+__all__ = ["Report", "ReportItem", "Window"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportItem:
+    """One candidate for the window and what became of it."""
+
+    section: Section
+    kind: Kind
+    id: str  # of the message, episode, ... it was made from
+    tokens: int  # what it takes, or would have taken
+    reason: str  # why it went in or stayed out
+    title: str = ""  # its first words
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The account of one window: nothing is left out without a line here."""
+
+    budget: Budget
+    tokens: int  # what the messages take, all overhead included; never above budget.max_input_tokens
+    sections: Mapping[Section, int]  # tokens by section; with framing they sum to tokens
+    framing: int  # headings, quoting and the reply's opening
+    included: tuple[ReportItem, ...]
+    left_out: tuple[ReportItem, ...]
+    notes: tuple[str, ...] = ()  # what was not as it should be
+    counted_by: str = ""  # the token counter
+    exact: bool = True  # False where the counter estimates
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain JSON values."""
+        return {
+            "tokens": self.tokens,
+            "max_input_tokens": self.budget.max_input_tokens,
+            "max_output_tokens": self.budget.max_output_tokens,
+            "sections": dict(self.sections),
+            "framing": self.framing,
+            "counted_by": self.counted_by,
+            "exact": self.exact,
+            "included": [_item(i) for i in self.included],
+            "left_out": [_item(i) for i in self.left_out],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The messages to send, and their report."""
+
+    messages: list[dict[str, Any]]  # OpenAI dicts, ready to send; stable prefix first
+    markdown: str  # the same as one Markdown text, for models that take a plain prompt
+    report: Report
+
+
+def _item(item: ReportItem) -> dict[str, Any]:
+    out = asdict(item)
+    out["created_at"] = item.created_at.isoformat() if item.created_at else None
+    return out

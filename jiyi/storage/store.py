@@ -1,0 +1,68 @@
+"""The store: rows and words. The protocol every backend follows."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from jiyi.records import Kind, Match, Query, Record
+
+__all__ = ["Store"]
+
+
+class Store(Protocol):
+    """Keeps records and finds them by their fields and by their words.
+
+    Guarantees: what `put` returned for is on disk and searchable by text; a row and its
+    text index commit together; every verb sees only rows of its query's scope; safe to
+    call from several threads, and several processes may hold the same database.
+
+    All verbs raise `StorageError` where the database cannot do what is asked; nothing
+    half-written remains then.
+    """
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make what this thread reads and writes inside the block one atomic change.
+
+        Readers inside see the newest state and no other writer comes between. An
+        exception undoes all of it. Blocks may be nested; the outermost commits.
+        """
+        ...
+
+    def put(self, records: Sequence[Record]) -> list[Record]:
+        """Write records, all or none, and return them as stored (``seq`` filled in).
+
+        A message whose id is taken by an equal message is left alone and returned as
+        stored, so that a retry is safe. Tasks, steps, episodes and knowledge of a known
+        id are replaced. Sessions are kept by the store itself and cannot be put.
+
+        Raises:
+            DuplicateId: a message's id is taken by a different message.
+            BadScope: a record lacks the scope it needs (messages need a session).
+        """
+        ...
+
+    def find(self, query: Query) -> list[Record]:
+        """Return records by their fields, oldest first unless ``newest_first``, at most ``limit``.
+
+        Messages come in the order of their session (``seq``); tasks come with their steps.
+        """
+        ...
+
+    def match(self, query: Query) -> list[Match]:
+        """Return what the words of ``query.text`` find, best first (BM25), at most ``limit``.
+
+        Any word is enough. A text without a searchable word finds nothing.
+        """
+        ...
+
+    def delete(self, query: Query) -> Mapping[Kind, int]:
+        """Remove what `find` would return, with its text index and vectors; return counts by kind."""
+        ...
+
+    def count(self, query: Query) -> Mapping[str, int]:
+        """Return how many records of each kind lie in the scope, and ``vectors_pending``."""
+        ...
+
+    def close(self) -> None:
+        """Release the database. Closing twice is fine; using it afterwards raises `Closed`."""
+        ...
