@@ -1,1 +1,1 @@
-"""."""
+"""The verbs at a prompt."""

@@ -1,1 +1,23 @@
-"""."""
+"""Text to vectors, so that memories are found by meaning.
+
+`E5Embedder` is bundled and works offline, `OpenAIEmbedder` asks a compatible endpoint,
+`CachedEmbedder` wraps either; all follow the protocol `Embedder`. `split_parts` cuts a
+long record into pieces worth a vector each. Importing this loads no model and no client.
+"""
+
+from jiyi.embeddings.cached import CachedEmbedder
+from jiyi.embeddings.e5 import E5Embedder
+from jiyi.embeddings.embedder import Embedder, TextKind, Vectors32
+from jiyi.embeddings.openai import Endpoint, OpenAIEmbedder
+from jiyi.embeddings.parts import split_parts
+
+__all__ = [
+    "CachedEmbedder",
+    "E5Embedder",
+    "Embedder",
+    "Endpoint",
+    "OpenAIEmbedder",
+    "TextKind",
+    "Vectors32",
+    "split_parts",
+]

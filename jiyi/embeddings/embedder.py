@@ -42,6 +42,7 @@ class Embedder(Protocol):
         """Return a matrix of shape (len(texts), dims).
 
         Raises:
+            InputError: ``texts`` is a bare string or holds something else than text.
             EmbeddingError: the model failed; no partial answer is given.
         """
         ...

@@ -27,6 +27,7 @@ class Block:
     section: Section
     tokens: int  # what it takes in the window
     text: str = ""  # the words to show
+    title: str = ""  # a few words for the report; the beginning of the text by default
     messages: tuple[Message, ...] = ()  # messages to send as they are
     kind: Kind = "message"  # what it was made from
     source_id: str = ""  # the id of what it was made from

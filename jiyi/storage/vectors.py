@@ -18,6 +18,7 @@ class PendingText:
 
     key: int  # the index's own key, to be handed back
     text: str  # what to embed
+    role: str | None = None  # of a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +36,10 @@ class VectorIndex(Protocol):
     pending texts and adds their vectors. A record deleted meanwhile is passed over.
     """
 
-    def claim(self, name: str, dims: int) -> None:
+    def claim(self, name: str, dims: int | None = None) -> None:
         """Bind the data to an embedder, or check that it is bound to this one.
+
+        Without ``dims`` only the name is checked and nothing is bound.
 
         Raises:
             EmbedderMismatch: the data belongs to another embedder; says how to re-embed.

@@ -1,0 +1,188 @@
+"""The command line: `jiyi COMMAND --help` explains each."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress, TaskID
+
+from jiyi.cli.demo import run_demo
+from jiyi.cli.doctor import run_doctor
+from jiyi.cli.options import (
+    Db,
+    Json,
+    User,
+    fail,
+    opened,
+    parse_moment,
+    print_json,
+    progress_bar,
+    stderr,
+    stdout,
+)
+from jiyi.cli.show import run_show
+from jiyi.cli.views import hit_json, hits_table, window_view
+from jiyi.records import SEARCHABLE, Kind
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="jiyi",
+    help="jiyi (记忆): memory for LLM agents.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_AGENT_DB = Path("agent.db")
+
+
+@app.command()
+def demo(
+    db: Annotated[Path, typer.Option("--db", help="Where to keep it; overwritten.")] = Path("demo.db"),
+    budget: Annotated[int, typer.Option(help="Tokens of each window.")] = 3000,
+    as_json: Json = False,
+) -> None:
+    """Replay three weeks of an ops agent and show the windows for three questions."""
+    run_demo(db, budget=budget, as_json=as_json)
+
+
+@app.command(name="import")
+def import_(
+    files: Annotated[
+        list[Path], typer.Argument(help="JSONL or JSON of OpenAI messages, or the neutral format.")
+    ],
+    db: Db = _AGENT_DB,
+    user: User = None,
+    session: Annotated[str | None, typer.Option(help="The session of messages that name none.")] = None,
+    vectors: Annotated[bool, typer.Option(help="Also make the vectors now, not at the next use.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Import conversations; bad lines are reported, the rest goes in, nothing goes in twice."""
+    with opened(db, user, create=True, background=False) as memory, progress_bar(quiet=as_json) as bar:
+        receipts = []
+        for file in files:
+            row = bar.add_task(f"{file.name}: messages", total=None)
+            receipts.append(memory.import_(file, session_id=session, progress=partial(_advance, bar, row)))
+            bar.update(row, total=bar.tasks[row].completed)
+        pending = memory.stats()["vectors_pending"]
+        if vectors and pending:
+            row = bar.add_task("vectors", total=pending)
+            memory.flush(partial(_advance, bar, row))
+    added, known = sum(r.added for r in receipts), sum(r.known for r in receipts)
+    rejected = [{"where": bad.where, "reason": bad.reason} for r in receipts for bad in r.rejected]
+    if as_json:
+        print_json({"added": added, "known": known, "rejected": rejected})
+    else:
+        for bad in rejected:
+            stderr.print(f"[yellow]rejected[/] {bad['where']}: {bad['reason']}", soft_wrap=True)
+        stdout.print(f"{added} messages added, {known} were there already, {len(rejected)} rejected")
+    if rejected and not added + known:
+        raise typer.Exit(1)
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="Words or a question, Chinese or English.")],
+    db: Db = _AGENT_DB,
+    user: User = None,
+    limit: Annotated[int, typer.Option(help="How many hits at most.")] = 10,
+    kind: Annotated[list[str] | None, typer.Option(help="message, episode or knowledge; repeatable.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
+    role: Annotated[str | None, typer.Option(help="Only messages of this role.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only from this ISO 8601 date on.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only before this ISO 8601 date.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Search messages, episodes and knowledge, best first."""
+    filters = {"role": role, "since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
+    kinds: tuple[Kind, ...] = tuple(kind) if kind else SEARCHABLE  # type: ignore[arg-type]
+    with opened(db, user, background=False) as memory:
+        hits = memory.search(query, limit=limit, kinds=kinds, session_id=session, filters=filters)
+    if as_json:
+        print_json({"query": query, "hits": [hit_json(hit) for hit in hits], "notes": list(hits.notes)})
+        return
+    for note in hits.notes:
+        stderr.print(f"[yellow]note:[/] {note}", soft_wrap=True)
+    stdout.print(hits_table(hits, memory.zone) if hits else "nothing found")
+
+
+@app.command()
+def context(
+    session: Annotated[str, typer.Argument(help="The conversation.")],
+    query: Annotated[
+        str | None, typer.Argument(help="The question; the newest user message by default.")
+    ] = None,
+    db: Db = _AGENT_DB,
+    user: User = None,
+    budget: Annotated[int | None, typer.Option(help="Input tokens of the window.")] = None,
+    lines: Annotated[int, typer.Option(help="Lines shown of each message.")] = 40,
+    as_json: Json = False,
+) -> None:
+    """Show what the model would see now, with the budget report."""
+    with opened(db, user, background=False) as memory:
+        known = [s.id for s in memory.sessions(limit=10_000)]
+        if session not in known and query is None:
+            fail(f"no session {session!r}; list them with: jiyi show --db {db}")
+        window = memory.build_context(session, query, budget)
+    if as_json:
+        print_json({"messages": window.messages, "report": window.report.to_dict()})
+    else:
+        stdout.print(window_view(window, memory.zone, lines=lines))
+
+
+@app.command()
+def show(
+    name: Annotated[str | None, typer.Argument(help="A session, message, task or episode id.")] = None,
+    db: Db = _AGENT_DB,
+    user: User = None,
+    as_json: Json = False,
+) -> None:
+    """List the sessions, or show one session, message, task or episode whole."""
+    with opened(db, user, background=False) as memory:
+        run_show(memory, name, as_json=as_json)
+
+
+@app.command()
+def stats(db: Db = _AGENT_DB, user: User = None, as_json: Json = False) -> None:
+    """Count what is stored."""
+    with opened(db, user, background=False) as memory:
+        counts = dict(memory.stats())
+    if as_json:
+        print_json(counts)
+        return
+    for name, count in counts.items():
+        stdout.print(f"{count:>10,}  {name}")
+
+
+@app.command()
+def doctor(db: Db = _AGENT_DB, as_json: Json = False) -> None:
+    """Check model, database and terminal, and say what to fix."""
+    run_doctor(db, as_json=as_json)
+
+
+@app.command()
+def reembed(db: Db = _AGENT_DB, user: User = None, as_json: Json = False) -> None:
+    """Embed everything anew with the embedder of the settings; run it again after a break."""
+    with (
+        opened(db, user, background=False, check_embedder=False) as memory,
+        progress_bar(quiet=as_json) as bar,
+    ):
+        row = bar.add_task("vectors", total=None)
+        done = memory.reembed(partial(_advance, bar, row))
+        bar.update(row, total=done)
+    if as_json:
+        print_json({"embedded": done})
+    else:
+        stdout.print(f"{done} records embedded")
+
+
+def _advance(bar: Progress, row: TaskID, count: int) -> None:
+    bar.update(row, completed=count)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,178 @@
+"""`jiyi demo`: three weeks of an ops agent replayed, and what it should see for three questions."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.rule import Rule
+
+from jiyi.cli.options import print_json, progress_bar, stdout, told_briefly
+from jiyi.cli.views import hits_table, window_view
+from jiyi.manager import MemoryManager
+from jiyi.wiring import open_memory
+
+__all__ = ["run_demo"]
+
+_USER = "team-ops"
+_TURNS = 6
+_SETTINGS: dict[str, Any] = {"timezone": "Asia/Shanghai", "max_turns": _TURNS, "embedding_threads": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """Something that happened: a message, or a change of a task."""
+
+    at: datetime
+    order: int  # among events of the same moment
+    verb: str  # "message", "start", "step", "end"
+    data: dict[str, Any]
+
+
+def run_demo(db: Path, *, budget: int, as_json: bool) -> None:
+    """Replay the example into ``db``, which is overwritten, and print three windows."""
+    examples = _examples()
+    for file in (db, *(db.with_name(db.name + end) for end in ("-wal", "-shm"))):
+        file.unlink(missing_ok=True)
+    started = time.perf_counter()
+    with told_briefly(), open_memory(db, user_id=_USER, background=False, **_SETTINGS) as memory:
+        slid = _replay(memory, list(_events(examples)), quiet=as_json)
+        if not as_json:
+            _print_slid(memory, slid)
+        answers = _ask(
+            memory, json.loads((examples / "ops-questions.json").read_text("utf-8")), budget, as_json
+        )
+        counts = dict(memory.stats())
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json(
+            {
+                "db": str(db),
+                "user": _USER,
+                "seconds": round(seconds, 1),
+                "stats": counts,
+                "questions": answers,
+            }
+        )
+        return
+    stdout.print(Rule())
+    stdout.print(f"{seconds:.0f} s. The memory is in {escape(str(db))}; ask it yourself:\n")
+    for line in (
+        f'jiyi search "502" --db {db}',
+        f'jiyi context 2026-03-22-weekly-wrap "pay-gw 现在用哪个端口？" --budget 2000 --db {db}',
+        f"jiyi show --db {db}",
+    ):
+        stdout.print(f"  {line}", markup=False, soft_wrap=True)
+
+
+def _replay(memory: MemoryManager, events: list[_Event], *, quiet: bool) -> dict[str, int]:
+    """Save everything in the order it happened; return how many messages slid out, by session."""
+    slid: dict[str, int] = {}
+    tasks: dict[str, str] = {}
+    with progress_bar(quiet=quiet) as bar:
+        row = bar.add_task("saving messages and tasks", total=len(events))
+        for event in events:
+            if event.verb == "message":
+                _save(memory, dict(event.data), slid)
+            else:
+                _work(memory, event, tasks)
+            bar.advance(row)
+        row = bar.add_task("embedding, bundled model", total=memory.stats()["vectors_pending"])
+        memory.flush(lambda done: bar.update(row, completed=done))
+    return slid
+
+
+def _save(memory: MemoryManager, message: dict[str, Any], slid: dict[str, int]) -> None:
+    session, moment = message.pop("session_id"), datetime.fromisoformat(message.pop("created_at"))
+    before = {m.id for m in memory.recent_messages(session)}
+    memory.save_message(session, message, id=message.pop("id"), created_at=moment)
+    after = {m.id for m in memory.recent_messages(session)}
+    slid[session] = slid.get(session, 0) + len(before - after)
+
+
+def _work(memory: MemoryManager, event: _Event, tasks: dict[str, str]) -> None:
+    data = event.data
+    if event.verb == "start":
+        task = memory.start_task(
+            data["session_id"],
+            data["request"],
+            target=data["target"],
+            trigger_type=data["trigger_type"],
+            tags=data["tags"],
+            started_at=event.at,
+        )
+        tasks[data["id"]] = task.id
+    elif event.verb == "step":
+        step = memory.add_step(
+            tasks[data["task"]],
+            data["description"],
+            tool_name=data["tool_name"],
+            args=data["args"],
+            at=datetime.fromisoformat(data["started_at"]),
+        )
+        memory.update_step(step.id, status=data["status"], result=data["result"], at=event.at)
+    else:
+        memory.complete_task(tasks[data["id"]], outcome=data["outcome"], summary=data["summary"], at=event.at)
+
+
+def _ask(
+    memory: MemoryManager, questions: list[dict[str, Any]], budget: int, as_json: bool
+) -> list[dict[str, Any]]:
+    answers = []
+    session = memory.sessions(limit=1)[0].id
+    for question in questions:
+        started = time.perf_counter()
+        window = memory.build_context(session, question["question"], budget)
+        took = 1000 * (time.perf_counter() - started)
+        shown = {item.id for item in window.report.included}
+        found = [id_ for id_ in question["evidence"] if id_ in shown]
+        answers.append({**question, "found": found, "ms": round(took, 1), "report": window.report.to_dict()})
+        if as_json:
+            continue
+        stdout.print(Rule(f"[bold]{escape(question['question'])}"))
+        hits = memory.search(question["question"], limit=5)
+        stdout.print("\n[bold]What is recalled[/] (five best)\n")
+        stdout.print(hits_table(hits, memory.zone))
+        stdout.print(
+            f"\n[bold]The window[/], built in {took:.0f} ms, each message cut to 12 lines for the screen\n"
+        )
+        stdout.print(window_view(window, memory.zone, lines=12))
+        stdout.print(
+            f"The answer ({escape(question['answer'])}) stands in {', '.join(found) or 'nothing shown'}.\n"
+        )
+    return answers
+
+
+def _print_slid(memory: MemoryManager, slid: dict[str, int]) -> None:
+    stdout.print(
+        f"\n[bold]What slid out of the windows[/] (a session keeps {_TURNS} turns; the rest is searchable)\n"
+    )
+    for session, gone in slid.items():
+        stays = len(memory.recent_messages(session))
+        stdout.print(f"  {escape(session):<34} {stays:>3} in the window, {gone:>3} slid out")
+    stdout.print()
+
+
+def _events(examples: Path) -> Iterator[_Event]:
+    events = []
+    for line in (examples / "ops.jsonl").read_text("utf-8").splitlines():
+        message = json.loads(line)
+        events.append(_Event(datetime.fromisoformat(message["created_at"]), 0, "message", message))
+    for task in json.loads((examples / "ops-tasks.json").read_text("utf-8")):
+        events.append(_Event(datetime.fromisoformat(task["started_at"]), 1, "start", task))
+        for step in task["steps"]:
+            ended = datetime.fromisoformat(step["completed_at"])
+            events.append(_Event(ended, 2, "step", {**step, "task": task["id"]}))
+        events.append(_Event(datetime.fromisoformat(task["completed_at"]), 3, "end", task))
+    return iter(sorted(events, key=lambda event: (event.at, event.order)))
+
+
+def _examples() -> Path:
+    """Return the folder of example data: inside an installed package, beside it in a checkout."""
+    inside = Path(str(files("jiyi") / "examples"))
+    return inside if inside.is_dir() else Path(__file__).parents[2] / "examples"

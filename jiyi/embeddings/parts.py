@@ -1,0 +1,116 @@
+"""How a long record becomes several vectors: cut where the text itself pauses."""
+
+import re
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+
+from jiyi.errors import InputError
+
+__all__ = ["split_parts"]
+
+_SHORTEST, _LONGEST = 0.6, 1.25  # a part's length, as shares of `size`
+
+# Where to cut, best first: after a paragraph, a line, a sentence, a clause or word.
+_BOUNDARIES = (
+    re.compile(r"\n[^\S\n]*\n"),
+    re.compile(r"\n"),
+    re.compile(r"[.!?…]+[\"')\]]*(?=\s)|[。！？；…]+[”’」』）》]*"),
+    re.compile(r"\s|[，、：,;]"),
+)
+_WORD = re.compile(r"\S")
+
+
+def split_parts(text: str, *, size: int = 1_200, most: int = 8) -> list[str]:
+    """Cut `text` into parts of about `size` characters that are worth a vector each.
+
+    - A text of up to about 1.25 x `size` is one part; blank text gives none.
+    - Longer ones are cut at the end of a paragraph, else of a line, a sentence, a word,
+      whichever comes first in that order between 0.6 and 1.25 x `size`; nothing overlaps.
+    - Characters are counted by what they cost a multilingual model: Chinese, Japanese,
+      Korean, emoji and punctuation 2.5, digits and capitals 2, others 1. At the default
+      size a part of ordinary text stays within 512 tokens; of bare symbols or classical
+      Chinese it may not.
+    - In order, and together the whole text except white space at the cuts. When that
+      would be more than `most` parts, the first `most` - 2 and the last 2 are kept:
+      the middle gets no vector, text search still finds it.
+    - The work depends on `size` and `most`, hardly on the length of the text.
+
+    Raises:
+        InputError: `size` is below 16 or `most` below 1.
+    """
+    if size < 16 or most < 1:
+        raise InputError(f"split_parts needs size >= 16 and most >= 1, not {size} and {most}")
+    text = text.strip()
+    spans: list[tuple[int, int]] = []
+    start = 0
+    while start < len(text) and len(spans) <= most:
+        end = _end_of_part(text, start, size)
+        spans.append((start, end))
+        start = _next_word(text, end)
+    if len(spans) > most:
+        kept_at_end = min(2, most - 1)
+        spans = spans[: most - kept_at_end]
+        spans += _last_parts(text, spans[-1][1], size, kept_at_end)
+    return [text[start:end].rstrip() for start, end in spans]
+
+
+def _end_of_part(text: str, start: int, size: int) -> int:
+    """Where the part that begins at `start` ends."""
+    window = text[start : start + 2 * size]
+    lengths = _lengths(window)
+    longest, rest = _LONGEST * size, lengths[-1]
+    if start + len(window) == len(text):
+        if rest <= longest:
+            return len(text)
+        if rest <= 2 * size:  # the last two parts share what is left, so that no scrap remains
+            return start + _cut(window, lengths, max(0.35 * rest, rest - longest), rest / 2, 0.65 * rest)
+    return start + _cut(window, lengths, _SHORTEST * size, float(size), longest)
+
+
+def _last_parts(text: str, floor: int, size: int, count: int) -> list[tuple[int, int]]:
+    """The last `count` parts of `text`, in order, none beginning before `floor`."""
+    spans: list[tuple[int, int]] = []
+    end = len(text)
+    for _ in range(count):
+        end = floor + len(text[floor:end].rstrip())
+        first = max(floor, end - 2 * size)
+        window = text[first:end]
+        lengths = _lengths(window)
+        total = lengths[-1]
+        start = first
+        if total > _LONGEST * size:
+            start += _cut(window, lengths, total - _LONGEST * size, total - size, total - _SHORTEST * size)
+        start = _next_word(text, start)
+        if start < end:
+            spans.insert(0, (start, end))
+        end = start
+    return spans
+
+
+def _cut(window: str, lengths: list[float], low: float, aim: float, high: float) -> int:
+    """The best place to cut `window` between the lengths `low` and `high`, near `aim` within its class."""
+    first = max(1, bisect_left(lengths, low))
+    last = max(first, bisect_right(lengths, high) - 1)
+    for boundary in _BOUNDARIES:
+        places = [m.end() for m in boundary.finditer(window) if first <= m.end() <= last]
+        if places:
+            return min(places, key=lambda place: abs(lengths[place] - aim))
+    return min(max(bisect_left(lengths, aim), first), last)
+
+
+def _lengths(window: str) -> list[float]:
+    """Entry i is the length of the first i characters, each counted by its cost."""
+    return list(accumulate(map(_cost, window), initial=0.0))
+
+
+def _cost(char: str) -> float:
+    if char.islower() or char.isspace():
+        return 1.0
+    if char < "\x80":
+        return 2.0 if char.isalnum() else 2.5
+    return 2.5 if char >= "\u2000" else 1.0
+
+
+def _next_word(text: str, start: int) -> int:
+    found = _WORD.search(text, start)
+    return found.start() if found else len(text)

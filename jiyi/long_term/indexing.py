@@ -1,0 +1,132 @@
+"""Vectors follow rows: embedding what was stored, in the background or on demand."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from jiyi.embeddings import Embedder, split_parts
+from jiyi.errors import Closed, EmbedderMismatch, JiyiError
+from jiyi.storage import PendingText, VectorIndex, VectorRow
+
+__all__ = ["Indexer"]
+
+_BATCH = 8
+_HEAD = 600  # characters of a tool's output that are embedded
+_LONGEST_PAUSE = 60.0  # seconds between tries while the embedder fails
+_POLL = 15.0  # seconds between looks for work that another process left
+
+_log = logging.getLogger("jiyi")
+
+
+class Indexer:
+    """Finishes pending vectors: by a worker thread, and by `flush`.
+
+    The pending state lives in the database. A crash loses nothing: the worker of the
+    next open takes up what is left. A failing embedder is asked again after a growing
+    pause; what failed is in ``last_error``.
+    """
+
+    def __init__(self, vectors: VectorIndex, embedder: Embedder) -> None:
+        self._vectors = vectors
+        self._embedder = embedder
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._working = threading.Lock()  # worker and flush never embed the same text side by side
+        self._thread: threading.Thread | None = None
+        self.last_error: JiyiError | None = None
+
+    def start(self) -> None:
+        """Start the worker thread; it never keeps the process alive."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="jiyi-indexer", daemon=True)
+            self._thread.start()
+
+    def notify(self) -> None:
+        """Say that something was stored."""
+        self._wake.set()
+
+    def flush(self, progress: Callable[[int], None] | None = None) -> int:
+        """Embed everything pending now, whoever stored it; return how many records.
+
+        ``progress`` is called with the number of records done after each batch.
+
+        Raises:
+            EmbeddingError: the embedder failed; what was done stays done.
+        """
+        done = 0
+        while count := self._step(leased=False):
+            done += count
+            if progress:
+                progress(done)
+        return done
+
+    def reembed(self, progress: Callable[[int], None] | None = None) -> int:
+        """Bind the data to this embedder and embed everything anew; return how many records.
+
+        What another embedder made is dropped first. Called again after a break, it goes
+        on where it stopped.
+        """
+        try:
+            self._vectors.claim(self._embedder.name, self._embedder.dims)
+            fresh = not self._vectors.pending(1, leased=False)
+        except EmbedderMismatch:
+            fresh = True
+        if fresh:
+            self._vectors.reset(self._embedder.name, self._embedder.dims)
+        return self.flush(progress)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Stop the worker after the batch in hand; the rest stays pending."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            try:
+                if self._step(leased=True):
+                    pause = 0.0
+                    continue
+            except (Closed, EmbedderMismatch) as error:
+                self.last_error = error
+                return
+            except JiyiError as error:
+                self.last_error = error
+                pause = min(max(1.0, 2 * pause), _LONGEST_PAUSE)
+                _log.warning("vectors wait, next try in %.0f s: %s", pause, error)
+                continue
+            pause = 0.0
+            self._wake.wait(_POLL)
+            self._wake.clear()
+
+    def _step(self, *, leased: bool) -> int:
+        with self._working:
+            batch = self._vectors.pending(_BATCH, leased=leased)
+            if batch:
+                self._embed(batch)
+        return len(batch)
+
+    def _embed(self, batch: list[PendingText]) -> None:
+        parts = [_parts(item) for item in batch]
+        matrix = self._embedder.embed([part for some in parts for part in some], "passage")
+        self._vectors.claim(self._embedder.name, self._embedder.dims)
+        ends = np.cumsum([len(some) for some in parts])
+        rows = [
+            VectorRow(key=item.key, vectors=matrix[end - len(some) : end])
+            for item, some, end in zip(batch, parts, ends.tolist(), strict=True)
+        ]
+        self._vectors.add(rows)
+        self.last_error = None
+
+
+def _parts(item: PendingText) -> list[str]:
+    """Return the pieces of a text that get a vector each.
+
+    A tool's output gets one, of its beginning: logs and tables are found by their words,
+    which text search reads to the end, and embedding them whole costs seconds each.
+    """
+    return split_parts(item.text, size=_HEAD, most=1) if item.role == "tool" else split_parts(item.text)

@@ -1,0 +1,94 @@
+"""Settings: keyword arguments, then ``JIYI_*`` environment variables, then a TOML file."""
+
+import os
+from datetime import UTC, timedelta, tzinfo
+from pathlib import Path
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from jiyi.errors import SettingsError
+
+__all__ = ["Settings", "load_settings"]
+
+
+class Settings(BaseSettings):
+    """Everything that can be set, with its default. Each name is also ``JIYI_<NAME>``."""
+
+    model_config = SettingsConfigDict(env_prefix="JIYI_", frozen=True, extra="forbid")
+
+    user_id: str | None = None  # whose memory, unless a call says otherwise
+    agent_id: str | None = None  # which agent, unless a call says otherwise
+    model: str = "gpt-4o"  # the model the window is for: decides how tokens are counted
+    max_input_tokens: int = Field(8_000, ge=1)  # tokens of a window, unless a call says otherwise
+    max_output_tokens: int = Field(2_000, ge=0)  # tokens kept free for the reply
+    max_turns: int = Field(20, ge=1)  # turns a session keeps in its window
+    session_ttl_minutes: float = Field(30, gt=0)  # an idle session leaves the process's memory after this
+    language: Literal["auto", "zh", "en"] = "auto"  # of headings; auto: as the question
+    timezone: str = "UTC"  # for dates shown, and for imported dates without a zone
+    lock_timeout: float = Field(5, ge=0)  # seconds to wait for another process's write
+    embedder: Literal["e5", "openai"] = "e5"  # the bundled model, or an endpoint
+    embedding_threads: int = Field(1, ge=1)  # threads of the bundled model for large batches
+    embedding_model: str = ""  # the endpoint's model
+    embedding_base_url: str | None = None  # the endpoint, such as http://localhost:8000/v1
+    embedding_api_key: SecretStr | None = None
+    embedding_query_model: str | None = None  # a second model name for questions, where there are two
+    embedding_query_prefix: str = ""  # put before questions
+    embedding_passage_prefix: str = ""  # put before stored texts
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, name: str) -> str:
+        if name != "UTC":
+            try:
+                ZoneInfo(name)
+            except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+                raise ValueError(f"unknown time zone {name!r}; use a name such as Asia/Shanghai") from error
+        return name
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone itself."""
+        return UTC if self.timezone == "UTC" else ZoneInfo(self.timezone)
+
+    @property
+    def session_ttl(self) -> timedelta:
+        """How long an idle session stays in memory."""
+        return timedelta(minutes=self.session_ttl_minutes)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Order the sources; called by pydantic-settings."""
+        file = Path(os.environ.get("JIYI_CONFIG") or "jiyi.toml")
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
+
+
+def load_settings(**given: Any) -> Settings:
+    """Return the settings; what is given and not None wins over environment and file.
+
+    The file is ``jiyi.toml`` in the working folder, or what ``JIYI_CONFIG`` names.
+
+    Raises:
+        SettingsError: a name is unknown or a value unusable; says which and why.
+    """
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        reasons = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise SettingsError(f"unusable settings: {reasons}") from error
+    except ValueError as error:
+        raise SettingsError(f"the settings file cannot be read: {error}") from error

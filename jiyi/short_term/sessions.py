@@ -1,0 +1,223 @@
+"""The sessions in hand: each one's window in memory, the store as the truth."""
+
+import threading
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from jiyi.clock import Clock, utc_now
+from jiyi.errors import BadScope, Closed, SettingsError
+from jiyi.records import Message, Scope
+from jiyi.short_term.policy import Kept
+from jiyi.short_term.session_window import SessionWindow, load, refresh
+from jiyi.short_term.sliding_window import SlidingWindow
+from jiyi.storage.store import Store
+
+__all__ = ["ShortTermMemory"]
+
+_Key = tuple[str, str]  # user_id, session_id
+
+
+@dataclass(slots=True, eq=False)
+class _Session:
+    last_active: datetime
+    windows: dict[str | None, SessionWindow] = field(default_factory=dict)  # by agent_id
+
+
+class ShortTermMemory:
+    """The windows of the sessions in use.
+
+    A window holds all system and pinned messages of its session and the last ``max_turns``
+    turns with at most twice as many user and assistant messages (see `SlidingWindow`).
+
+    - The store is the truth: a window is read from it on first use and brought up to date
+      on every read, so other threads and processes are seen. Nothing is kept here alone.
+    - A read costs the same however long the session is.
+    - A session nobody touched for ``ttl`` is let go; its messages stay in the store, and
+      the next read takes it up from there.
+    - Safe to use from several threads. The store is never called with a lock held.
+
+    Deletes and pin changes are not seen by themselves: call `drop` after them.
+
+    Raises:
+        SettingsError: ``max_turns`` is under 1, or ``ttl`` or ``sweep_every`` not above zero.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        max_turns: int = 20,
+        ttl: timedelta = timedelta(minutes=30),
+        clock: Clock = utc_now,
+        sweep_every: timedelta = timedelta(minutes=1),
+    ) -> None:
+        if not isinstance(max_turns, int) or isinstance(max_turns, bool) or max_turns < 1:
+            raise SettingsError(f"max_turns={max_turns!r} must be a whole number of at least 1")
+        for name, span in (("ttl", ttl), ("sweep_every", sweep_every)):
+            if not isinstance(span, timedelta) or span <= timedelta(0):
+                raise SettingsError(f"{name}={span!r} must be a timedelta above zero")
+        self._store = store
+        self._policy = SlidingWindow(max_turns, max_messages=2 * max_turns)
+        self._ttl = ttl
+        self._clock = clock
+        self._sweep_every = sweep_every
+        self._last_sweep = clock()
+        # Sessions and windows are replaced, never changed in place, so the lock is held
+        # for moments only and what was read can be used without it.
+        self._lock = threading.Lock()
+        self._sessions: dict[_Key, _Session] = {}
+        self._sweeper: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    def messages(self, scope: Scope) -> list[Message]:
+        """Return the session's window, in the order of the session.
+
+        With ``agent_id`` None the messages of all its agents, else of that agent only.
+
+        Raises:
+            BadScope: the scope names no session.
+            Closed: used after `close`.
+            StorageError: the store could not be read.
+        """
+        return list(self.window(scope).kept)
+
+    def window(self, scope: Scope) -> Kept:
+        """Return the window, and beside it the broken tool calls and results within its reach.
+
+        Messages older than the window are not listed. Raises as `messages` does.
+        """
+        session, old = self._touch(scope)
+        if old is None:
+            new = load(self._store, scope, self._policy)
+        else:
+            new = refresh(self._store, scope, self._policy, old)
+        self._replace(scope, session, scope.agent_id, old, new)
+        return new.kept
+
+    def append(self, scope: Scope, stored_messages: Sequence[Message]) -> None:
+        """Take in what was just saved, if the session is in memory.
+
+        Call it after the save has committed, with the messages as the store returned them.
+        It only spares the next read some rows: what does not follow on the window without
+        a gap is left for that read to find.
+
+        Raises:
+            BadScope: the scope names no session.
+        """
+        key, now = _key(scope), self._clock()
+        with self._lock:
+            self._sweep_if_due(now)
+            session = self._sessions.get(key)
+            if session is None:
+                return
+            session.last_active = now
+            windows = dict(session.windows)
+        for agent_id, old in windows.items():
+            if agent_id in (None, scope.agent_id):
+                new = old.with_saved(stored_messages, self._policy)
+                if new is not None:
+                    self._replace(scope, session, agent_id, old, new)
+
+    def drop(self, scope: Scope) -> None:
+        """Forget the windows of a session, or of all the user's sessions where none is named.
+
+        All agents' windows of the session go, whichever agent the scope names. A read that
+        began before does not bring the forgotten window back.
+        """
+        with self._lock:
+            if scope.session_id is not None:
+                self._sessions.pop(_key(scope), None)
+            else:
+                for key in [key for key in self._sessions if key[0] == scope.user_id]:
+                    del self._sessions[key]
+
+    def sweep(self) -> int:
+        """Let go of sessions untouched for longer than ``ttl``; return how many went."""
+        now = self._clock()
+        with self._lock:
+            return self._sweep(now)
+
+    def close(self) -> None:
+        """Let go of everything and end the background sweep; reading afterwards raises `Closed`."""
+        self._stop.set()
+        with self._lock:
+            self._sessions.clear()
+            sweeper, self._sweeper = self._sweeper, None
+        if sweeper is not None and sweeper is not threading.current_thread():
+            sweeper.join()
+
+    def _touch(self, scope: Scope) -> tuple[_Session, SessionWindow | None]:
+        key, now = _key(scope), self._clock()
+        with self._lock:
+            if self._stop.is_set():
+                raise Closed("this memory was closed; open it again to read")
+            self._sweep_if_due(now)
+            session = self._sessions.get(key)
+            if session is None:
+                session = self._sessions[key] = _Session(now)
+                self._start_sweeper()
+            session.last_active = now
+            return session, session.windows.get(scope.agent_id)
+
+    def _replace(
+        self,
+        scope: Scope,
+        session: _Session,
+        agent_id: str | None,
+        old: SessionWindow | None,
+        new: SessionWindow,
+    ) -> None:
+        """Put ``new`` where ``old`` is, unless somebody was faster or the session was dropped.
+
+        Either way nothing is lost: every window is complete up to its ``last_seq``, and the
+        next read finds what lies behind it.
+        """
+        with self._lock:
+            if self._sessions.get(_key(scope)) is session and session.windows.get(agent_id) is old:
+                session.windows[agent_id] = new
+
+    def _sweep_if_due(self, now: datetime) -> None:
+        if now - self._last_sweep >= self._sweep_every:
+            self._sweep(now)
+
+    def _sweep(self, now: datetime) -> int:
+        self._last_sweep = now
+        idle = [key for key, session in self._sessions.items() if now - session.last_active > self._ttl]
+        for key in idle:
+            del self._sessions[key]
+        return len(idle)
+
+    def _start_sweeper(self) -> None:
+        if self._sweeper is not None:
+            return
+        stop = self._stop
+        # The thread holds the memory weakly and is woken when the memory is gone, so that a
+        # memory nobody closed does not stay behind.
+        memory = weakref.ref(self, lambda _: stop.set())
+        sweeper = threading.Thread(
+            target=_sweep_until,
+            args=(stop, memory, self._sweep_every.total_seconds()),
+            name="jiyi-sweep",
+            daemon=True,
+        )
+        with suppress(RuntimeError):  # no threads at interpreter exit; reads sweep all the same
+            sweeper.start()
+            self._sweeper = sweeper
+
+
+def _sweep_until(stop: threading.Event, memory: "weakref.ref[ShortTermMemory]", seconds: float) -> None:
+    while not stop.wait(min(seconds, threading.TIMEOUT_MAX)):
+        alive = memory()
+        if alive is None:
+            return
+        alive.sweep()
+        del alive
+
+
+def _key(scope: Scope) -> _Key:
+    if scope.session_id is None:
+        raise BadScope("short-term memory is kept by session; give session_id")
+    return scope.user_id, scope.session_id

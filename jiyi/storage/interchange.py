@@ -1,0 +1,196 @@
+"""Conversation files to messages: OpenAI JSONL and JSON, and the neutral evaluation format."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Any
+
+from jiyi.errors import ImportFailed, InputError
+from jiyi.records import Message, Scope, stable_id
+
+__all__ = ["Rejected", "read_conversations"]
+
+_ENVELOPE = ("id", "session_id", "created_at", "timestamp")
+_LINES = (".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A line or entry that cannot be a message."""
+
+    where: str  # file and line, or file and place in the JSON
+    reason: str
+
+
+def read_conversations(
+    path: Path, scope: Scope, *, zone: tzinfo = UTC, session_id: str | None = None
+) -> Iterator[Message | Rejected]:
+    """Yield the messages of a file in order, and what is wrong with the others.
+
+    Understood are: JSONL with one OpenAI message a line, or one ``{"messages": [...]}`` a
+    line; JSON with a list of messages, one or a list of ``{"messages": [...]}``, or
+    ``{"conversations": [...]}`` of the neutral format. A message may carry ``id``,
+    ``session_id`` and ``created_at`` (ISO 8601 or seconds since 1970). A message without an
+    id gets one that depends on its session, place and content only, so that importing a
+    file twice finds the same ids. Dates without a zone are read in ``zone``.
+
+    Args:
+        path: the file, UTF-8.
+        scope: whose messages they become.
+        zone: for dates that name none.
+        session_id: the session of messages that name none; the file's name by default.
+
+    Raises:
+        ImportFailed: the file cannot be read, or holds no JSON at all.
+    """
+    reader = _Reader(scope, zone, path.name)
+    default = session_id or path.stem
+    if path.suffix.lower() in _LINES:
+        yield from _read_lines(path, reader, default)
+        return
+    try:
+        data = json.loads(_read_text(path))
+    except json.JSONDecodeError as error:
+        if not _looks_like_lines(path):
+            raise ImportFailed(
+                f"{path} is not JSON: {error}; for one message a line name it *.jsonl"
+            ) from error
+        yield from _read_lines(path, reader, default)
+        return
+    yield from reader.anything(data, path.name, default)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ImportFailed(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ImportFailed(f"{path} is not UTF-8 (byte {error.start}); convert it first") from error
+
+
+def _looks_like_lines(path: Path) -> bool:
+    first = next((line for line in _read_text(path).split("\n") if line.strip()), "")
+    try:
+        return isinstance(json.loads(first), dict)
+    except json.JSONDecodeError:
+        return False
+
+
+def _read_lines(path: Path, reader: "_Reader", session_id: str) -> Iterator[Message | Rejected]:
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise ImportFailed(f"{path} cannot be read: {error.strerror}") from error
+    with file:
+        for number, raw in enumerate(file, 1):
+            where = f"{path.name}:{number}"
+            if not raw.strip():
+                continue
+            try:
+                entry = json.loads(raw.decode("utf-8-sig"))
+            except (ValueError, RecursionError) as error:
+                yield Rejected(where=where, reason=f"not JSON: {error}")
+                continue
+            if isinstance(entry, Mapping) and "messages" in entry:
+                name = entry.get("session_id") or entry.get("id") or f"{session_id}-{number}"
+                yield from reader.conversation(entry["messages"], where, str(name))
+            else:
+                yield reader.message(entry, where, session_id)
+
+
+class _Reader:
+    """Turns entries into messages, and counts them per session for their ids."""
+
+    def __init__(self, scope: Scope, zone: tzinfo, file: str) -> None:
+        self._scope = scope
+        self._zone = zone
+        self._file = file
+        self._places: dict[str, int] = {}
+
+    def anything(self, data: object, where: str, session_id: str) -> Iterator[Message | Rejected]:
+        """Read the whole value of a JSON file, whatever its form."""
+        if isinstance(data, Mapping) and isinstance(data.get("conversations"), list):
+            for i, conversation in enumerate(data["conversations"]):
+                yield from self._neutral(conversation, f"{where} conversations[{i}]")
+        elif isinstance(data, Mapping) and "messages" in data:
+            name = data.get("session_id") or data.get("id") or session_id
+            yield from self.conversation(data["messages"], where, str(name))
+        elif (
+            isinstance(data, list) and data and all(isinstance(e, Mapping) and "messages" in e for e in data)
+        ):
+            for i, entry in enumerate(data):
+                yield from self.anything(entry, f"{where} [{i}]", f"{session_id}-{i + 1}")
+        elif isinstance(data, list):
+            yield from self.conversation(data, where, session_id)
+        else:
+            raise ImportFailed(f"{where} holds neither messages nor conversations; see `jiyi import --help`")
+
+    def conversation(
+        self, messages: object, where: str, session_id: str, started: datetime | None = None
+    ) -> Iterator[Message | Rejected]:
+        """Read a list of messages of one session."""
+        if not isinstance(messages, list):
+            yield Rejected(where=where, reason="messages is not a list")
+            return
+        for i, entry in enumerate(messages):
+            moment = started + timedelta(milliseconds=i) if started else None
+            yield self.message(entry, f"{where} messages[{i}]", session_id, moment)
+
+    def message(
+        self, entry: object, where: str, session_id: str, moment: datetime | None = None
+    ) -> Message | Rejected:
+        """Read one message; ``moment`` is its date where it names none."""
+        try:
+            if not isinstance(entry, Mapping):
+                raise InputError(f"a message is an object with role and content, not {type(entry).__name__}")
+            body = {k: v for k, v in entry.items() if k not in _ENVELOPE}
+            session = str(entry.get("session_id") or session_id)
+            written = entry.get("created_at") or entry.get("timestamp")
+            return Message.from_openai(
+                body,
+                id=self._id(entry.get("id"), session, body),
+                scope=self._scope.in_session(session),
+                created_at=self._moment(written) if written is not None else moment,
+            )
+        except InputError as error:
+            return Rejected(where=where, reason=str(error))
+
+    def _neutral(self, conversation: Any, where: str) -> Iterator[Message | Rejected]:
+        try:
+            sessions = conversation["sessions"]
+            prefix = conversation["conversation_id"]
+        except (KeyError, TypeError):
+            yield Rejected(where=where, reason="a conversation needs conversation_id and sessions")
+            return
+        for i, session in enumerate(sessions):
+            place = f"{where}.sessions[{i}]"
+            if not isinstance(session, Mapping) or "messages" not in session:
+                yield Rejected(where=place, reason="a session needs session_id and messages")
+                continue
+            started = session.get("started_at")
+            try:
+                moment = self._moment(started) if started else None
+            except InputError as error:
+                yield Rejected(where=place, reason=str(error))
+                continue
+            name = f"{prefix}/{session.get('session_id', i)}"
+            yield from self.conversation(session["messages"], place, name, moment)
+
+    def _id(self, given: object, session: str, body: Mapping[str, Any]) -> str:
+        place = self._places.get(session, 0)
+        self._places[session] = place + 1
+        if given is not None:
+            return str(given)
+        return stable_id("import", session, str(place), json.dumps(body, sort_keys=True))
+
+    def _moment(self, written: object) -> datetime:
+        try:
+            if isinstance(written, int | float) and not isinstance(written, bool):
+                return datetime.fromtimestamp(written, UTC)
+            moment = datetime.fromisoformat(str(written))
+        except (ValueError, OverflowError, OSError) as error:
+            raise InputError(f"created_at {written!r} is neither ISO 8601 nor seconds since 1970") from error
+        return moment if moment.tzinfo else moment.replace(tzinfo=self._zone)

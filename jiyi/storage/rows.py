@@ -1,0 +1,257 @@
+"""Records to rows and back: the same columns on every backend.
+
+Free text lives in one JSON ``body``; what is searched or sorted by has a column of its
+own. JSON escapes what a database's text cannot hold (NUL, lone surrogates), so any
+Python string comes back as it went in.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any
+
+from jiyi.clock import to_micros, utc_from_micros
+from jiyi.errors import InputError
+from jiyi.records import Episode, Kind, Knowledge, Message, Record, Scope, Session, Step, Task
+
+__all__ = ["Row", "decode", "encode", "kind_of"]
+
+Row = dict[str, Any]
+
+_EPISODE_BODY = ("trigger_type", "trigger_summary", "outcome_summary", "target", "tags")
+_KNOWLEDGE_BODY = ("topic", "content", "key_points", "source_episodes")
+_TASK_BODY = ("request", "outcome", "summary", "target", "trigger_type", "tags", "context")
+_STEP_BODY = ("description", "tool_name", "args", "result")
+_TUPLES = {"tags", "key_points", "source_episodes"}
+
+
+def kind_of(record: Record) -> Kind:
+    """Return what a record is."""
+    return _KINDS[type(record)]
+
+
+def encode(record: Record) -> Row:
+    """Return the columns of a record."""
+    scope = record.scope
+    assert scope is not None, "only records with a scope are stored"
+    row = {"user_id": scope.user_id, "agent_id": scope.agent_id, "session_id": scope.session_id}
+    return {**row, **_ENCODERS[kind_of(record)](record)}
+
+
+def decode(kind: Kind, row: Mapping[str, Any], steps: tuple[Step, ...] = ()) -> Record:
+    """Return the record of a row; ``steps`` are a task's."""
+    scope = Scope(user_id=row["user_id"], agent_id=row.get("agent_id"), session_id=row.get("session_id"))
+    record = _DECODERS[kind](row, scope)
+    return replace(record, steps=steps) if isinstance(record, Task) and steps else record
+
+
+def _message_row(m: Message) -> Row:
+    assert m.created_at is not None
+    return {
+        "id": _plain(m.id),
+        "role": m.role,
+        "created_at": to_micros(m.created_at),
+        "pinned": int(m.pinned),
+        "body": _dump(m.to_openai()),
+        "importance": m.importance,
+        "tokens": m.tokens,
+        "tokens_by": m.tokens_by,
+    }
+
+
+def _message(row: Mapping[str, Any], scope: Scope) -> Message:
+    return Message.from_openai(
+        json.loads(row["body"]),
+        id=row["id"],
+        scope=scope,
+        seq=row["seq"],
+        importance=row["importance"],
+        pinned=bool(row["pinned"]),
+        created_at=utc_from_micros(row["created_at"]),
+        tokens=row["tokens"],
+        tokens_by=row["tokens_by"],
+    )
+
+
+def _episode_row(e: Episode) -> Row:
+    return {
+        "id": e.id,
+        "role": None,
+        "created_at": to_micros(e.created_at),
+        "pinned": int(e.pinned),
+        "task_id": e.task_id,
+        "outcome": e.outcome,
+        "importance": e.importance,
+        "access_count": e.access_count,
+        "last_accessed_at": _micros(e.last_accessed_at),
+        "consolidated": int(e.consolidated),
+        "body": _body(e, _EPISODE_BODY, steps=[_step_dict(s) for s in e.steps]),
+    }
+
+
+def _episode(row: Mapping[str, Any], scope: Scope) -> Episode:
+    body = _load(row["body"])
+    steps = tuple(
+        Step(scope=scope, task_id=row["task_id"] or "", **_step_fields(s)) for s in body.pop("steps")
+    )
+    return Episode(
+        id=row["id"],
+        scope=scope,
+        created_at=utc_from_micros(row["created_at"]),
+        pinned=bool(row["pinned"]),
+        task_id=row["task_id"],
+        outcome=row["outcome"],
+        importance=row["importance"],
+        access_count=row["access_count"],
+        last_accessed_at=_moment(row["last_accessed_at"]),
+        consolidated=bool(row["consolidated"]),
+        steps=steps,
+        **body,
+    )
+
+
+def _knowledge_row(k: Knowledge) -> Row:
+    return {
+        "id": k.id,
+        "role": None,
+        "created_at": to_micros(k.created_at),
+        "updated_at": to_micros(k.updated_at),
+        "pinned": int(k.pinned),
+        "confidence": k.confidence,
+        "access_count": k.access_count,
+        "last_accessed_at": _micros(k.last_accessed_at),
+        "body": _body(k, _KNOWLEDGE_BODY),
+    }
+
+
+def _knowledge(row: Mapping[str, Any], scope: Scope) -> Knowledge:
+    return Knowledge(
+        id=row["id"],
+        scope=scope,
+        created_at=utc_from_micros(row["created_at"]),
+        updated_at=utc_from_micros(row["updated_at"]),
+        pinned=bool(row["pinned"]),
+        confidence=row["confidence"],
+        access_count=row["access_count"],
+        last_accessed_at=_moment(row["last_accessed_at"]),
+        **_load(row["body"]),
+    )
+
+
+def _task_row(t: Task) -> Row:
+    return {
+        "id": t.id,
+        "status": t.status,
+        "started_at": to_micros(t.started_at),
+        "updated_at": to_micros(t.updated_at),
+        "completed_at": _micros(t.completed_at),
+        "body": _body(t, _TASK_BODY),
+    }
+
+
+def _task(row: Mapping[str, Any], scope: Scope) -> Task:
+    return Task(
+        id=row["id"],
+        scope=scope,
+        status=row["status"],
+        started_at=utc_from_micros(row["started_at"]),
+        updated_at=utc_from_micros(row["updated_at"]),
+        completed_at=_moment(row["completed_at"]),
+        **_load(row["body"]),
+    )
+
+
+def _step_row(s: Step) -> Row:
+    body = _step_dict(s)
+    return {"task_id": s.task_id, "id": body.pop("id"), "status": body.pop("status"), "body": _dump(body)}
+
+
+def _step(row: Mapping[str, Any], scope: Scope) -> Step:
+    body = {**json.loads(row["body"]), "id": row["id"], "status": row["status"], "seq": row["seq"]}
+    return Step(scope=scope, task_id=row["task_id"], **_step_fields(body))
+
+
+def _step_dict(s: Step) -> Row:
+    out = {name: _jsonable(getattr(s, name)) for name in (*_STEP_BODY, "id", "status", "seq")}
+    return {**out, "started_at": _micros(s.started_at), "completed_at": _micros(s.completed_at)}
+
+
+def _step_fields(body: Row) -> Row:
+    return {
+        **body,
+        "started_at": _moment(body["started_at"]),
+        "completed_at": _moment(body["completed_at"]),
+    }
+
+
+def _session(row: Mapping[str, Any], scope: Scope) -> Session:
+    return Session(
+        scope=scope,
+        started_at=utc_from_micros(row["started_at"]),
+        last_active_at=utc_from_micros(row["last_active_at"]),
+        messages=row["messages"],
+    )
+
+
+_KINDS: Mapping[type, Kind] = {
+    Message: "message",
+    Episode: "episode",
+    Knowledge: "knowledge",
+    Task: "task",
+    Step: "step",
+    Session: "session",
+}
+_ENCODERS: Mapping[Kind, Callable[[Any], Row]] = {
+    "message": _message_row,
+    "episode": _episode_row,
+    "knowledge": _knowledge_row,
+    "task": _task_row,
+    "step": _step_row,
+}
+_DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
+    "message": _message,
+    "episode": _episode,
+    "knowledge": _knowledge,
+    "task": _task,
+    "step": _step,
+    "session": _session,
+}
+
+
+def _body(record: Record, names: tuple[str, ...], **more: Any) -> str:
+    known = {f.name for f in fields(record)}
+    assert known.issuperset(names)
+    return _dump({**{name: _jsonable(getattr(record, name)) for name in names}, **more})
+
+
+def _load(body: str) -> Row:
+    values = json.loads(body)
+    return {name: tuple(value) if name in _TUPLES else value for name, value in values.items()}
+
+
+def _dump(value: object) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"cannot be stored as JSON: {error}; use text, numbers, lists and dicts") from error
+    return text
+
+
+def _jsonable(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
+
+
+def _moment(micros: int | None) -> datetime | None:
+    return None if micros is None else utc_from_micros(micros)

@@ -1,0 +1,206 @@
+-- Statements by name. {where} is replaced by conditions on documents AS d that always
+-- begin with the user.
+
+-- name: get_meta
+SELECT value FROM meta WHERE name = :name;
+
+-- name: set_meta
+INSERT INTO meta (name, value) VALUES (:name, :value)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: add_owner
+INSERT INTO owners (user_id) VALUES (:user_id) ON CONFLICT (user_id) DO NOTHING;
+
+-- name: get_owner
+SELECT owner, vectors_generation FROM owners WHERE user_id = :user_id;
+
+-- name: users
+SELECT user_id FROM owners ORDER BY user_id;
+
+-- name: bump_generation
+UPDATE owners SET vectors_generation = vectors_generation + 1 WHERE user_id = :user_id;
+
+-- name: bump_every_generation
+UPDATE owners SET vectors_generation = vectors_generation + 1;
+
+-- name: enter_session
+INSERT INTO sessions (user_id, session_id, started_at, last_active_at, next_seq, messages)
+VALUES (:user_id, :session_id, :created_at, :created_at, 1, 1)
+ON CONFLICT (user_id, session_id) DO UPDATE SET
+  started_at = min(started_at, excluded.started_at),
+  last_active_at = max(last_active_at, excluded.last_active_at),
+  next_seq = next_seq + 1,
+  messages = messages + 1
+RETURNING next_seq - 1;
+
+-- name: leave_session
+UPDATE sessions SET messages = messages - 1 WHERE user_id = :user_id AND session_id = :session_id;
+
+-- name: drop_empty_sessions
+DELETE FROM sessions WHERE user_id = :user_id AND messages <= 0;
+
+-- name: find_session
+SELECT user_id, session_id, started_at, last_active_at, messages FROM sessions AS s
+WHERE {where} ORDER BY last_active_at {order}, session_id LIMIT :limit;
+
+-- name: add_document
+INSERT INTO documents (user_id, agent_id, session_id, kind, id, role, seq, created_at, pinned, vector_state)
+VALUES (:user_id, :agent_id, :session_id, :kind, :id, :role, :seq, :created_at, :pinned, :vector_state)
+RETURNING doc;
+
+-- name: change_document
+UPDATE documents SET created_at = :created_at, pinned = :pinned, vector_state = :vector_state, lease_until = 0
+WHERE doc = :doc AND user_id = :user_id;
+
+-- name: add_search
+INSERT INTO search (rowid, owner, terms) VALUES (:doc, :owner, :terms);
+
+-- name: drop_search
+DELETE FROM search WHERE rowid = :doc;
+
+-- name: put_message
+INSERT INTO messages (doc, body, importance, tokens, tokens_by)
+VALUES (:doc, :body, :importance, :tokens, :tokens_by)
+ON CONFLICT (doc) DO UPDATE SET importance = excluded.importance;
+
+-- name: put_episode
+INSERT INTO episodes (doc, task_id, outcome, importance, access_count, last_accessed_at, consolidated, body)
+VALUES (:doc, :task_id, :outcome, :importance, :access_count, :last_accessed_at, :consolidated, :body)
+ON CONFLICT (doc) DO UPDATE SET
+  task_id = excluded.task_id, outcome = excluded.outcome, importance = excluded.importance,
+  access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at,
+  consolidated = excluded.consolidated, body = excluded.body;
+
+-- name: put_knowledge
+INSERT INTO knowledge (doc, confidence, access_count, last_accessed_at, updated_at, body)
+VALUES (:doc, :confidence, :access_count, :last_accessed_at, :updated_at, :body)
+ON CONFLICT (doc) DO UPDATE SET
+  confidence = excluded.confidence, access_count = excluded.access_count,
+  last_accessed_at = excluded.last_accessed_at, updated_at = excluded.updated_at, body = excluded.body;
+
+-- name: put_task
+INSERT INTO tasks (user_id, id, agent_id, session_id, status, started_at, updated_at, completed_at, body)
+VALUES (:user_id, :id, :agent_id, :session_id, :status, :started_at, :updated_at, :completed_at, :body)
+ON CONFLICT (user_id, id) DO UPDATE SET
+  status = excluded.status, updated_at = excluded.updated_at,
+  completed_at = excluded.completed_at, body = excluded.body;
+
+-- name: put_step
+INSERT INTO steps (user_id, task_id, seq, id, status, body)
+VALUES (
+  :user_id, :task_id,
+  (SELECT coalesce(max(seq) + 1, 0) FROM steps WHERE user_id = :user_id AND task_id = :task_id),
+  :id, :status, :body
+)
+ON CONFLICT (user_id, id) DO UPDATE SET status = excluded.status, body = excluded.body
+RETURNING seq;
+
+-- name: find_message
+SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.seq, d.created_at, d.pinned,
+       m.body, m.importance, m.tokens, m.tokens_by
+FROM documents AS d JOIN messages AS m USING (doc)
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: find_episode
+SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
+       e.task_id, e.outcome, e.importance, e.access_count, e.last_accessed_at, e.consolidated, e.body
+FROM documents AS d JOIN episodes AS e USING (doc)
+WHERE {where} ORDER BY d.created_at {order}, d.doc {order} LIMIT :limit;
+
+-- name: find_knowledge
+SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
+       k.confidence, k.access_count, k.last_accessed_at, k.updated_at, k.body
+FROM documents AS d JOIN knowledge AS k USING (doc)
+WHERE {where} ORDER BY d.created_at {order}, d.doc {order} LIMIT :limit;
+
+-- name: find_task
+SELECT user_id, agent_id, session_id, id, status, started_at, updated_at, completed_at, body
+FROM tasks AS t WHERE {where} ORDER BY started_at {order}, id LIMIT :limit;
+
+-- name: find_step
+SELECT s.user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.body
+FROM steps AS s JOIN tasks AS t ON t.user_id = s.user_id AND t.id = s.task_id
+WHERE {where} ORDER BY s.task_id, s.seq {order} LIMIT :limit;
+
+-- name: match
+SELECT d.kind, d.id, -bm25(search, 0.0, 1.0) AS score
+FROM search JOIN documents AS d ON d.doc = search.rowid
+WHERE search MATCH :match AND {where} ORDER BY score DESC, d.doc DESC LIMIT :limit;
+
+-- name: documents
+SELECT d.doc, d.kind, d.session_id FROM documents AS d WHERE {where} ORDER BY d.created_at {order}, d.doc {order} LIMIT :limit;
+
+-- name: document_ids
+SELECT doc FROM documents AS d WHERE {where};
+
+-- name: document_state
+SELECT d.doc, d.vector_state FROM documents AS d WHERE {where};
+
+-- name: has_task
+SELECT 1 FROM tasks WHERE user_id = :user_id AND id = :task_id;
+
+-- name: count_step
+SELECT count(*) FROM steps AS s JOIN tasks AS t ON t.user_id = s.user_id AND t.id = s.task_id WHERE {where};
+
+-- name: names_of
+SELECT d.doc, d.kind, d.id FROM documents AS d
+WHERE d.user_id = :user_id AND d.doc IN (SELECT value FROM json_each(:docs));
+
+-- name: delete_document
+DELETE FROM documents WHERE doc = :doc AND user_id = :user_id;
+
+-- name: delete_task
+DELETE FROM tasks WHERE user_id = :user_id AND id = :id;
+
+-- name: count_documents
+SELECT d.kind, count(*), sum(d.vector_state = 'pending') FROM documents AS d WHERE {where} GROUP BY d.kind;
+
+-- name: count_task
+SELECT count(*) FROM tasks AS t WHERE {where};
+
+-- name: count_session
+SELECT count(*) FROM sessions AS s WHERE {where};
+
+-- name: lease_pending
+UPDATE documents SET lease_until = :until
+WHERE doc IN (
+  SELECT doc FROM documents WHERE vector_state = 'pending' AND lease_until <= :now ORDER BY doc LIMIT :limit
+)
+RETURNING doc, user_id, kind, id, role;
+
+-- name: any_pending
+SELECT 1 FROM documents WHERE vector_state = 'pending' AND lease_until <= :now LIMIT 1;
+
+-- name: count_pending
+SELECT count(*) FROM documents WHERE vector_state = 'pending';
+
+-- name: settle
+UPDATE documents SET vector_state = :state, lease_until = 0 WHERE doc = :doc AND vector_state = 'pending'
+RETURNING user_id;
+
+-- name: add_vector
+INSERT INTO vectors (doc, owner, vector) VALUES (:doc, :owner, :vector);
+
+-- name: drop_vectors
+DELETE FROM vectors WHERE doc = :doc;
+
+-- name: drop_every_vector
+DELETE FROM vectors;
+
+-- name: all_pending
+UPDATE documents SET vector_state = 'pending', lease_until = 0 WHERE vector_state = 'ready';
+
+-- name: read_vectors
+SELECT part, doc, vector FROM vectors WHERE owner = :owner AND part > :after ORDER BY part;
+
+-- name: rows_without_terms
+SELECT count(*) FROM documents WHERE doc NOT IN (SELECT rowid FROM search);
+
+-- name: terms_without_rows
+SELECT count(*) FROM search WHERE rowid NOT IN (SELECT doc FROM documents);
+
+-- name: wrong_vector_states
+SELECT count(*) FROM documents WHERE (vector_state = 'ready') != (doc IN (SELECT doc FROM vectors));
+
+-- name: totals
+SELECT (SELECT count(*) FROM owners), count(*), coalesce(sum(vector_state = 'pending'), 0) FROM documents;

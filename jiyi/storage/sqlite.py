@@ -1,0 +1,214 @@
+"""The default store: one SQLite file, FTS5 over jiyi's own terms."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import apsw
+
+from jiyi.errors import BadQuery, BadScope, DuplicateId, NotFound
+from jiyi.records import SEARCHABLE, Kind, Match, Message, Query, Record, Scope, Session, Step, Task
+from jiyi.storage.rows import Row, encode, kind_of
+from jiyi.storage.sql import load_queries
+from jiyi.storage.sqlite_conditions import on_documents, on_kind
+from jiyi.storage.sqlite_database import SqliteDatabase
+from jiyi.storage.sqlite_find import find_records
+from jiyi.text import analyse, query_terms
+
+__all__ = ["SqliteStore"]
+
+_SQL = load_queries("sqlite")
+
+
+class SqliteStore:
+    """`jiyi.storage.store.Store` on a `SqliteDatabase`."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._db = database
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """See `Store.transaction`."""
+        with self._db.write():
+            yield
+
+    def put(self, records: Sequence[Record]) -> list[Record]:
+        """See `Store.put`."""
+        prepared = [_prepare(record) for record in records]
+        with self._db.write() as db:
+            return [_put(db, record, row) for record, row in prepared]
+
+    def find(self, query: Query) -> list[Record]:
+        """See `Store.find`."""
+        with self._db.read() as db:
+            found = [record for kind in query.kinds for record in find_records(db, kind, query)]
+        if len(query.kinds) > 1:
+            found.sort(key=_age, reverse=query.newest_first)
+        return found[: query.limit]
+
+    def match(self, query: Query) -> list[Match]:
+        """See `Store.match`."""
+        terms = query_terms(query.text)
+        where, values = on_documents(query)
+        with self._db.read() as db:
+            owner = db.execute(_SQL["get_owner"], {"user_id": query.scope.user_id}).fetchone()
+            if not terms or owner is None:
+                return []
+            words = " OR ".join(f'"{term}"' for term in terms)
+            values |= {"match": f'owner:"u{owner[0]}" AND terms:({words})', "limit": query.limit}
+            rows = db.execute(_SQL["match"].format(where=where), values)
+            return [Match(kind=cast("Kind", kind), id=id_, score=score) for kind, id_, score in rows]
+
+    def delete(self, query: Query) -> Mapping[Kind, int]:
+        """See `Store.delete`."""
+        if not set(query.kinds) <= {*SEARCHABLE, "task"}:
+            raise BadQuery(
+                "delete messages, episodes, knowledge or tasks; sessions go with their last message"
+            )
+        counts: dict[Kind, int] = dict.fromkeys(query.kinds, 0)
+        with self._db.write() as db:
+            if set(query.kinds) & set(SEARCHABLE):
+                _delete_documents(db, query, counts)
+            if "task" in query.kinds:
+                for task in cast("list[Task]", find_records(db, "task", query)):
+                    db.execute(_SQL["delete_task"], {"user_id": query.scope.user_id, "id": task.id})
+                    counts["task"] += 1
+        return counts
+
+    def count(self, query: Query) -> Mapping[str, int]:
+        """See `Store.count`."""
+        counts: dict[str, int] = dict.fromkeys((*query.kinds, "vectors_pending"), 0)
+        with self._db.read() as db:
+            if set(query.kinds) & set(SEARCHABLE):
+                where, values = on_documents(query)
+                for kind, rows, pending in db.execute(_SQL["count_documents"].format(where=where), values):
+                    counts[kind] = rows
+                    counts["vectors_pending"] += pending
+            for kind in set(query.kinds) - set(SEARCHABLE):
+                where, values = on_kind(kind, query)
+                counts[kind] = _one(db, _SQL[f"count_{kind}"].format(where=where), values)[0]
+        return counts
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        self._db.close()
+
+
+def _prepare(record: Record) -> tuple[Record, Row]:
+    """Do what needs no lock: check the scope, make the columns, analyse the words."""
+    if isinstance(record, Session):
+        raise BadQuery("sessions are kept by the store; put their messages")
+    if record.scope is None or (isinstance(record, Message) and record.scope.session_id is None):
+        raise BadScope("a message needs a scope with user_id and session_id to be stored")
+    row = encode(record)
+    if not isinstance(record, Task | Step):
+        row["terms"] = " ".join(analyse(record.search_text))
+        row["vector_state"] = "pending" if record.search_text.strip() else "none"
+    return record, row
+
+
+def _put(db: apsw.Connection, record: Record, row: Row) -> Record:
+    match record:
+        case Message():
+            return _put_message(db, record, row)
+        case Task():
+            db.execute(_SQL["put_task"], row)
+            return record
+        case Step():
+            return _put_step(db, record, row)
+        case _:
+            return _put_document(db, record, row)
+
+
+def _put_message(db: apsw.Connection, message: Message, row: Row) -> Message:
+    scope = cast("Scope", message.scope)
+    known = find_records(
+        db, "message", Query(scope=Scope(user_id=scope.user_id), kinds=("message",), ids=(row["id"],))
+    )
+    if known:
+        stored = cast("Message", known[0])
+        if stored.to_openai() != message.to_openai() or stored.scope != scope:
+            raise DuplicateId(
+                f"message id {message.id!r} is taken by a different message of {scope.user_id!r} "
+                f"(session {stored.scope and stored.scope.session_id!r}); leave the id out to get a new one"
+            )
+        return stored
+    row["seq"] = _one(db, _SQL["enter_session"], row)[0]
+    row["kind"] = "message"
+    _add_document(db, row)
+    db.execute(_SQL["put_message"], row)
+    return replace(message, id=row["id"], seq=row["seq"])
+
+
+def _put_document(db: apsw.Connection, record: Record, row: Row) -> Record:
+    kind = kind_of(record)
+    row |= {"kind": kind, "seq": None}
+    narrow = Query(scope=Scope(user_id=row["user_id"]), kinds=(kind,), ids=(row["id"],))
+    where, values = on_documents(narrow)
+    known = db.execute(_SQL["document_state"].format(where=where), values).fetchone()
+    if known is None:
+        _add_document(db, row)
+    else:
+        row["doc"], state = known
+        old = cast("Any", find_records(db, kind, narrow)[0]).search_text
+        if old == cast("Any", record).search_text:
+            row["vector_state"] = state
+        else:
+            _drop_index(db, row["doc"])
+            db.execute(_SQL["bump_generation"], row)
+            _add_search(db, row)
+        db.execute(_SQL["change_document"], row)
+    db.execute(_SQL[f"put_{kind}"], row)
+    return record
+
+
+def _put_step(db: apsw.Connection, step: Step, row: Row) -> Step:
+    if db.execute(_SQL["has_task"], row).fetchone() is None:
+        raise NotFound(
+            f"no task {step.task_id!r} of user {step.scope.user_id!r}; put the task before its steps"
+        )
+    return replace(step, seq=_one(db, _SQL["put_step"], row)[0])
+
+
+def _add_document(db: apsw.Connection, row: Row) -> None:
+    db.execute(_SQL["add_owner"], row)
+    row["doc"] = _one(db, _SQL["add_document"], row)[0]
+    _add_search(db, row)
+
+
+def _add_search(db: apsw.Connection, row: Row) -> None:
+    owner = _one(db, _SQL["get_owner"], row)[0]
+    db.execute(_SQL["add_search"], {"doc": row["doc"], "owner": f"u{owner}", "terms": row["terms"]})
+
+
+def _drop_index(db: apsw.Connection, doc: int) -> None:
+    db.execute(_SQL["drop_search"], {"doc": doc})
+    db.execute(_SQL["drop_vectors"], {"doc": doc})
+
+
+def _delete_documents(db: apsw.Connection, query: Query, counts: dict[Kind, int]) -> None:
+    where, values = on_documents(query)
+    order = "DESC" if query.newest_first else "ASC"
+    sql = _SQL["documents"].format(where=where, order=order)
+    found: list[Any] = db.execute(sql, values | {"limit": query.limit}).fetchall()
+    user = {"user_id": query.scope.user_id}
+    for doc, kind, session_id in found:
+        _drop_index(db, doc)
+        db.execute(_SQL["delete_document"], user | {"doc": doc})
+        counts[kind] += 1
+        if kind == "message":
+            db.execute(_SQL["leave_session"], user | {"session_id": session_id})
+    if found:
+        db.execute(_SQL["drop_empty_sessions"], user)
+        db.execute(_SQL["bump_generation"], user)
+
+
+def _one(db: apsw.Connection, sql: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    row = db.execute(sql, values).fetchone()
+    assert row is not None
+    return cast("tuple[Any, ...]", row)
+
+
+def _age(record: Record) -> Any:
+    return record.started_at if isinstance(record, Task | Session) else getattr(record, "created_at", None)

@@ -1,0 +1,102 @@
+"""Queries to SQL conditions: every condition begins with the user."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from jiyi.clock import to_micros
+from jiyi.records import SEARCHABLE, Kind, Query
+
+__all__ = ["WHOLE_USER", "Conditions", "on_documents", "on_kind"]
+
+Conditions = tuple[str, dict[str, Any]]
+"""A WHERE clause and the values of its named parameters."""
+
+WHOLE_USER = "d.user_id = :user_id"
+"""What `on_documents` returns for a query that narrows nothing but the user."""
+
+
+def on_documents(query: Query) -> Conditions:
+    """Return the conditions of a query on ``documents AS d``."""
+    parts = [WHOLE_USER]
+    values: dict[str, Any] = {"user_id": query.scope.user_id}
+
+    def add(condition: str, **value: object) -> None:
+        parts.append(condition)
+        values.update(value)
+
+    kinds = [kind for kind in query.kinds if kind in SEARCHABLE]
+    if set(kinds) != set(SEARCHABLE):
+        add(_one_of("d.kind", kinds))
+    if query.scope.agent_id is not None:
+        add("d.agent_id = :agent_id", agent_id=query.scope.agent_id)
+    if query.scope.session_id is not None:
+        add("d.session_id = :session_id", session_id=query.scope.session_id)
+    if query.ids is not None:
+        add("d.id IN (SELECT value FROM json_each(:ids))", ids=json.dumps(query.ids))
+    if query.roles is not None:
+        add(_one_of("d.role", query.roles))
+    if query.since is not None:
+        add("d.created_at >= :since", since=to_micros(query.since))
+    if query.until is not None:
+        add("d.created_at < :until", until=to_micros(query.until))
+    if query.pinned is not None:
+        add("d.pinned = 1" if query.pinned else "d.pinned = 0")
+    if query.after_seq is not None:
+        add("d.seq > :after_seq", after_seq=query.after_seq)
+    if query.before_seq is not None:
+        add("d.seq < :before_seq", before_seq=query.before_seq)
+    return " AND ".join(parts), values
+
+
+def _one_of(column: str, names: Sequence[str]) -> str:
+    """Compare with constants: only so can SQLite use an index that covers one kind or role.
+
+    The names come from the fixed lists that `Query` checks against, never from a caller's text.
+    """
+    if len(names) == 1:
+        return f"{column} = '{names[0]}'"
+    return f"{column} IN ({', '.join(repr(name) for name in names)})"
+
+
+def on_kind(kind: Kind, query: Query) -> Conditions:
+    """Return the conditions for one kind of record, under the alias its statements use."""
+    if kind in SEARCHABLE:
+        where, values = on_documents(replace(query, kinds=(kind,)))
+        if kind == "episode" and query.task_id is not None:
+            where, values["task_id"] = f"{where} AND e.task_id = :task_id", query.task_id
+        return where, values
+    return _on_session(query) if kind == "session" else _on_task(kind, query)
+
+
+def _on_session(query: Query) -> Conditions:
+    parts = ["s.user_id = :user_id"]
+    values: dict[str, Any] = {"user_id": query.scope.user_id}
+    if query.scope.session_id is not None:
+        parts.append("s.session_id = :session_id")
+        values["session_id"] = query.scope.session_id
+    if query.scope.agent_id is not None:
+        parts.append(
+            "EXISTS (SELECT 1 FROM documents AS d WHERE d.user_id = s.user_id AND d.kind = 'message' "
+            "AND d.session_id = s.session_id AND d.agent_id = :agent_id)"
+        )
+        values["agent_id"] = query.scope.agent_id
+    return " AND ".join(parts), values
+
+
+def _on_task(kind: Kind, query: Query) -> Conditions:
+    parts = ["t.user_id = :user_id"]
+    values: dict[str, Any] = {"user_id": query.scope.user_id}
+    narrow = {"agent_id": query.scope.agent_id, "session_id": query.scope.session_id, "status": query.status}
+    for column, value in narrow.items():
+        if value is not None:
+            parts.append(f"t.{column} = :{column}")
+            values[column] = value
+    if query.task_id is not None:
+        parts.append(f"{'s.task_id' if kind == 'step' else 't.id'} = :task_id")
+        values["task_id"] = query.task_id
+    if query.ids is not None:
+        parts.append(f"{'s' if kind == 'step' else 't'}.id IN (SELECT value FROM json_each(:ids))")
+        values["ids"] = json.dumps(query.ids)
+    return " AND ".join(parts), values

@@ -1,0 +1,224 @@
+"""Search terms for Chinese, English and the identifiers of operations, mixed in one text.
+
+How a text becomes terms:
+
+* It is brought to one form: NFKC (full-width letters become half-width), lower case, Latin
+  letters without diacritics ("café" is found by "cafe").
+* Chinese: every pair of neighbouring characters, and the dictionary's words. A word of two
+  characters is its pair and is not given twice; a word of one character is given unless it
+  is a function word; a character that stands alone is always given. Kana, Hangul, Thai, Lao,
+  Burmese, Khmer: pairs.
+* English: Snowball stems (Porter 2, snowballstem.org), stop words left out. Other scripts
+  with spaces: words as they are.
+* Identifiers (paths, URLs, versions, addresses, host names, snake_case, camelCase): whole,
+  then their sections, then their parts, so that "edge-01.prod" is found by "edge" as well.
+* Emoji: one term each.
+
+Terms hold no white space, quotation marks, backslashes or NUL and at most `MAX_TERM`
+characters: of anything longer the first ones stand for the whole, and long stretches that
+look like encoded binary (base64) are not taken apart. Time is linear in the length of the
+text: 2 to 3 MB of prose a second, Chinese or English, on one core.
+"""
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Literal
+
+from jiyi.text.stopwords import ENGLISH, ENGLISH_QUESTION, QUESTION_ZH
+
+__all__ = ["MAX_TERM", "analyse", "language", "query_terms"]
+
+MAX_TERM = 64
+"""Characters a term has at most."""
+
+_LANGUAGE_SAMPLE = 20_000  # characters that decide about the language
+_BLOB = 200  # characters from which a token may be encoded binary
+
+_HAN = r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+_PAIRED = (  # kana, Hangul, Thai, Lao, Burmese, Khmer
+    r"\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u1100-\u11ff\uac00-\ud7a3"
+    r"\u0e01-\u0e3a\u0e40-\u0eff\u1000-\u109f\u1780-\u17ff"
+)
+_EMOJI = r"\u2600-\u27bf\u2b50\u2b55\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001faff"
+_WORD = r"[\w\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff]+"  # letters, digits, _ and their marks
+_RUN = re.compile(rf"(?P<han>[{_HAN}]+)|(?P<paired>[{_PAIRED}]+)|[^{_HAN}{_PAIRED}]+")
+_TOKEN = re.compile(  # each alternative begins with a fixed or bounded prefix: no backtracking over the text
+    r"(?:https?|ftp|wss?|file|ssh|git|s3|redis|mysql|postgres(?:ql)?|mongodb|amqp)://"
+    r"[\w.~:/?#\[\]@!$&*+,;=%()-]+"
+    r"|\b(?:[cC]\+\+|[cCfF]#)(?![\w+#])"
+    rf"|(?:(?<![\w.~])(?:~|\.\.?)?/)?{_WORD}(?:(?:[.\-/:@\\]{{1,3}}|(?<=\d),(?=\d\d\d(?!\d))){_WORD})*"
+    rf"|[{_EMOJI}]"
+)
+_MANY_MARKS = re.compile(r"[^\w\s\x00-\x7f]{33,}")
+_SECTIONS = re.compile(r"[^\w.\-\u0080-\U0010ffff]+|(?<=\d\d\d\d-\d\d-\d\d)[Tt](?=\d\d)")
+_PARTS = re.compile(r"[._\-]+")
+_SEPARATOR = re.compile(r"[^\w\u0080-\U0010ffff]|_")
+_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_LETTERS_DIGITS = re.compile(r"[A-Za-z]{2,}\d+|\d+[G-Zg-z][A-Za-z]+")  # not the digits of a hash
+_TURNS = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])|[0-9](?=[A-Za-z])")
+_HAN_CHAR = re.compile(rf"[{_HAN}]")
+_LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+")
+_UNDECOMPOSED = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe"})
+_ACRONYMS = frozenset({"IT", "US"})  # words in capitals that are stop words otherwise
+
+_own = threading.local()  # a stemmer must not be shared between threads
+
+
+def analyse(text: str) -> list[str]:
+    """Return the terms of ``text`` for indexing: in order, with repetitions.
+
+    English stop words are left out unless the text has nothing else.
+    """
+    return list(_terms(text, ENGLISH)) or list(_terms(text, frozenset()))
+
+
+def query_terms(text: str) -> list[str]:
+    """Return the terms to search with: distinct, in order.
+
+    Question and function words of both languages are left out, and Chinese is paired only
+    inside what they leave, unless nothing would remain: then all terms of the text are given.
+    """
+    found: dict[str, None] = {}
+    for kind, run in _runs(_normal(text)):
+        if kind == "han":
+            found.update(dict.fromkeys(_han_query(run)))
+        elif kind == "paired":
+            found.update(dict.fromkeys(_pairs(run)))
+        else:
+            for token in _TOKEN.findall(run):
+                if token.lower() not in ENGLISH_QUESTION:
+                    found.update(dict.fromkeys(_expand(token, ENGLISH)))
+    return list(found) or list(dict.fromkeys(analyse(text)))
+
+
+def language(text: str) -> Literal["zh", "en"]:
+    """Return "zh" where Han characters are at least as many as Latin words, else "en".
+
+    The first 20,000 characters decide; a text with neither is "en".
+    """
+    sample = text[:_LANGUAGE_SAMPLE]
+    han = len(_HAN_CHAR.findall(sample))
+    return "zh" if han and han >= len(_LATIN_WORD.findall(sample)) else "en"
+
+
+def _normal(text: str) -> str:
+    if text.isascii():
+        return text
+    # Ordering the marks of one letter is quadratic in their number (UAX #15): 33 in a row are too many.
+    text = _MANY_MARKS.sub(lambda run: run[0][:32], text)
+    return unicodedata.normalize("NFKC", text)
+
+
+def _runs(text: str) -> Iterator[tuple[str | None, str]]:
+    if text.isascii():
+        yield None, text
+    else:
+        for run in _RUN.finditer(text):
+            yield run.lastgroup, run[0]
+
+
+def _terms(text: str, stop: frozenset[str]) -> Iterator[str]:
+    for kind, run in _runs(_normal(text)):
+        if kind == "han":
+            yield from _han(run)
+        elif kind == "paired":
+            yield from _pairs(run)
+        else:
+            for token in _TOKEN.findall(run):
+                yield from _expand(token, stop) if len(token) <= MAX_TERM else _identifier(token, stop)
+
+
+def _pairs(run: str) -> list[str]:
+    return [a + b for a, b in pairwise(run)] if len(run) > 1 else [run]
+
+
+def _han(run: str) -> list[str]:
+    terms = _pairs(run)
+    if len(run) > 1:
+        for word in _jieba().cut_for_search(run):
+            if len(word) > 2 or (len(word) == 1 and word not in QUESTION_ZH):
+                terms.append(word[:MAX_TERM])
+    return terms
+
+
+def _han_query(run: str) -> Iterator[str]:
+    """Give the terms of what stands between question and function words."""
+    start = end = 0
+    for word in [*_jieba().cut(run), ""]:
+        if word and word not in QUESTION_ZH:
+            end += len(word)
+            continue
+        if end > start:
+            yield from _han(run[start:end])
+        start = end = end + len(word)
+
+
+def _jieba() -> Any:
+    import rjieba
+
+    return rjieba
+
+
+@lru_cache(maxsize=1 << 16)
+def _expand(token: str, stop: frozenset[str]) -> tuple[str, ...]:
+    return tuple(_identifier(token, stop))
+
+
+def _identifier(token: str, stop: frozenset[str]) -> Iterator[str]:
+    """Give a token whole, its sections and its parts; a plain word only its stem."""
+    if len(token) >= _BLOB and len(_TURNS.findall(token)) > len(token) / 5:
+        yield _fold(token[:MAX_TERM])
+        return
+    token = token.rstrip(".,;:!?)]*&=#") if "://" in token else token.replace(",", "").strip("_")
+    if token.endswith(("+", "#")) or not _SEPARATOR.search(token):
+        yield from _word(token, stop, lone=True)
+        return
+    yield _fold(token)
+    scheme, found, rest = token.partition("://")
+    for section in _SECTIONS.split(rest if found else scheme):
+        parts = [part for part in _PARTS.split(section) if part]
+        if len(parts) > 1 and section != token:
+            yield _fold(section.strip("._-"))
+        if len(parts) > 1 and re.match(r"[vV]\d", section):
+            yield _fold(section[1:])
+        for part in parts:
+            yield from _word(part, stop, lone=False)
+
+
+def _word(word: str, stop: frozenset[str], lone: bool) -> Iterator[str]:
+    """Give the stem of a word and, for camelCase and letters with digits, of its parts."""
+    folded = _fold(word)
+    if not folded or (folded in stop and word not in _ACRONYMS):
+        return
+    if not lone and len(folded) == 1 and folded.isalpha():
+        return
+    yield _stem(folded)
+    if word.isascii() and not (word.islower() and word.isalpha()) and 2 < len(word) <= MAX_TERM:
+        parts = _CAMEL.findall(word) if word.isalpha() or _LETTERS_DIGITS.fullmatch(word) else ()
+        if len(parts) > 1:
+            for part in parts:
+                yield from _word(part, stop, lone=False)
+
+
+def _fold(token: str) -> str:
+    folded = token.replace("\\", "/").casefold()
+    if not folded.isascii():
+        letters = unicodedata.normalize("NFD", folded)
+        letters = "".join(c for c in letters if not "\u0300" <= c <= "\u036f")
+        folded = unicodedata.normalize("NFKC", letters).translate(_UNDECOMPOSED)
+    return folded[:MAX_TERM]
+
+
+def _stem(word: str) -> str:
+    if not (word.isascii() and word.isalpha()):
+        return word
+    if not hasattr(_own, "stemmer"):
+        import Stemmer
+
+        _own.stemmer = Stemmer.Stemmer("english", 0)
+    stem: str = _own.stemmer.stemWord(word)
+    return stem

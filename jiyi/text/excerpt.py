@@ -1,0 +1,228 @@
+"""The part of a long text that serves a query: for tool output, logs, tables, JSON and prose.
+
+The text is taken in pieces: lines, and of very long lines the sentences, fields or words
+they are made of. A piece is worth the terms in it, a term the more the fewer pieces it is in
+(as inverse document frequency, Spärck Jones 1972), and a term half, a third, ... as much the
+second, third, ... time it is shown (so that the excerpt covers the query rather than repeat
+its commonest term). Pieces are taken by worth for their length until the budget is used,
+each with its neighbours, and shown in their old order.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from jiyi.text.analyse import analyse
+
+__all__ = ["GAP", "excerpt"]
+
+GAP = "…"
+"""The line that stands for lines left out."""
+
+_GAP_TOKENS = 4  # reserved for a gap line with its line breaks, more than any vocabulary needs
+_HITS_SHARE = 0.7  # of the budget for the best pieces; the rest for what stands around them
+_HEAD_SHARE = 0.6  # of the budget for the beginning when nothing is found; the rest for the end
+_SHORT = 120  # characters below which a shorter piece is not preferred
+_BREAKS = tuple(re.compile(p) for p in (r"[。！？!?；;]|\.(?=\s)", r"[,，、|}\]]", r"\s"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    text: str
+    line: int  # the line it is of
+    place: int  # its place among the pieces
+
+
+@dataclass(slots=True)
+class _Choice:
+    """Pieces taken so far within a budget; the order of ``taken`` is the order of worth."""
+
+    pieces: list[_Piece]
+    budget: int
+    count: Callable[[str], int]
+    used: int = 2 * _GAP_TOKENS  # a gap before and one after
+    taken: dict[int, None] = field(default_factory=dict)
+    costs: dict[int, int] = field(default_factory=dict)
+
+    def cost(self, place: int) -> int:
+        if place not in self.costs:
+            self.costs[place] = self.count(self.pieces[place].text) + 1
+        return self.costs[place]
+
+    def take(self, place: int, limit: float) -> bool:
+        """Take a piece if it and the gap it opens stay within ``limit``; say whether it is in."""
+        if place in self.taken:
+            return True
+        if not 0 <= place < len(self.pieces):
+            return False
+        beside = place - 1 in self.taken or place + 1 in self.taken
+        cost = self.cost(place) + (0 if beside else _GAP_TOKENS)
+        if self.used + cost > limit:
+            return False
+        self.used += cost
+        self.taken[place] = None
+        return True
+
+
+def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[str], int]) -> str:
+    """Return the part of ``text`` that serves ``terms`` best, within ``max_tokens`` by ``count``.
+
+    ``terms`` come from `jiyi.text.query_terms`. A text that fits comes back unchanged. Lines
+    are whole, save very long ones; lines left out are shown as a line with "…". Where no term
+    is found, the beginning and the end are given. A budget too small for one piece gives the
+    words around the rarest term found, without "…"; zero or less gives "". The result never
+    takes more than ``max_tokens``.
+    """
+    if max_tokens <= 0 or not text:
+        return ""
+    total = count(text)
+    if total <= max_tokens:
+        return text
+    characters = 0.4 * max_tokens * len(text) / total  # of this text in 0.4 of the budget
+    pieces = list(_pieces(text, int(max(40, min(600, characters)))))
+    wanted = frozenset(terms)
+    hits = _hits(pieces, wanted) if wanted else {}
+    choice = _Choice(pieces, max_tokens, count)
+    if hits:
+        _take_hits(choice, hits)
+    else:
+        _take_ends(choice)
+    shown = _fitting(choice)
+    if shown or not hits:
+        return shown or _longest(text.lstrip(), max_tokens, count)
+    best = max(hits, key=lambda place: sum(hits[place].values()))
+    return _around(pieces[best].text, hits[best], max_tokens, count)
+
+
+def _pieces(text: str, limit: int) -> Iterator[_Piece]:
+    place = 0
+    for number, line in enumerate(text.split("\n")):
+        for part in _parts(line, limit) if len(line) > limit * 3 // 2 else (line,):
+            if part.strip():
+                yield _Piece(part, number, place)
+                place += 1
+
+
+def _parts(line: str, limit: int) -> Iterator[str]:
+    """Cut a long line into parts of about ``limit``, after a sentence, a field or a word."""
+    start = 0
+    while len(line) - start > limit * 3 // 2:  # no crumb at the end
+        end = start + limit
+        for mark in _BREAKS:
+            ends = [found.end() for found in mark.finditer(line, start + limit // 4, end)]
+            if ends:
+                end = ends[-1]
+                break
+        yield line[start:end]
+        start = end
+    yield line[start:]
+
+
+def _hits(pieces: list[_Piece], wanted: frozenset[str]) -> dict[int, dict[str, float]]:
+    """Return, for each piece that has some, its terms with their weights."""
+    found: dict[int, set[str]] = {}
+    for piece in pieces:
+        if terms := {term for term in analyse(piece.text) if term in wanted}:
+            found[piece.place] = terms
+    pieces_with = Counter(term for terms in found.values() for term in terms)
+    weight = {term: math.log(1 + len(pieces) / n) for term, n in pieces_with.items()}
+    return {place: {term: weight[term] for term in terms} for place, terms in found.items()}
+
+
+def _take_hits(choice: _Choice, hits: dict[int, dict[str, float]]) -> None:
+    best = _by_worth(choice, hits, choice.budget * _HITS_SHARE) or _by_worth(choice, hits, choice.budget)
+    for distance in (-1, 1):
+        for place in best:
+            choice.take(place + distance, choice.budget)
+    choice.take(0, choice.budget)  # the head of a table, the first line of a log
+    _by_worth(choice, hits, choice.budget)
+
+
+def _by_worth(choice: _Choice, hits: dict[int, dict[str, float]], limit: float) -> list[int]:
+    """Take pieces by worth until ``limit``; return what is taken, best first."""
+    alike: dict[frozenset[str], list[tuple[float, int]]] = {}  # pieces with the same terms, best last
+    for place, terms in hits.items():
+        if place not in choice.taken:
+            length = math.sqrt(max(_SHORT, len(choice.pieces[place].text)))
+            alike.setdefault(frozenset(terms), []).append((-length, -place))
+    for group in alike.values():
+        group.sort()
+    shown = Counter(term for place in choice.taken for term in hits.get(place, ()))
+
+    def worth(terms: frozenset[str]) -> float:
+        length, place = alike[terms][-1]
+        return sum(weight / (1 + shown[term]) for term, weight in hits[-place].items()) / -length
+
+    while alike:
+        best = max(alike, key=worth)
+        _, place = alike[best].pop()
+        if choice.take(-place, limit):
+            shown.update(best)
+        else:
+            alike[best] = []  # the others of the group are longer
+        if not alike[best]:
+            del alike[best]
+    return [place for place in choice.taken if place in hits]
+
+
+def _take_ends(choice: _Choice) -> None:
+    for place in range(len(choice.pieces)):
+        if not choice.take(place, choice.budget * _HEAD_SHARE):
+            break
+    for place in reversed(range(len(choice.pieces))):
+        if not choice.take(place, choice.budget):
+            break
+
+
+def _fitting(choice: _Choice) -> str:
+    """Return what was taken as text, without the least worthy where the sum of counts deceived."""
+    taken = list(choice.taken)
+    while taken:
+        shown = _shown(choice.pieces, sorted(taken))
+        if choice.count(shown) <= choice.budget:
+            return shown
+        taken = taken[: len(taken) * 9 // 10]
+    return ""
+
+
+def _shown(pieces: list[_Piece], places: list[int]) -> str:
+    out = [GAP] if places[0] > 0 else []
+    for before, place in zip([None, *places], places, strict=False):
+        piece = pieces[place]
+        if before is not None and place == before + 1 and piece.line == pieces[before].line:
+            out[-1] += piece.text
+            continue
+        if before is not None and place != before + 1:
+            out.append(GAP)
+        out.append(piece.text)
+    return "\n".join([*out, GAP] if places[-1] < len(pieces) - 1 else out)
+
+
+def _around(text: str, terms: dict[str, float], max_tokens: int, count: Callable[[str], int]) -> str:
+    """Return the words around the rarest term that is written in ``text`` as such."""
+    folded = text.casefold()
+    for term in sorted(terms, key=lambda term: (-terms[term], term)):
+        at = folded.find(term)
+        for back in (20, 8, 0) if at >= 0 else ():
+            start = max(0, at - back)
+            start = text.find(" ", start, at) + 1 or start
+            kept = _longest(text[start:], max_tokens, count)
+            if term in kept.casefold():
+                return kept
+    return _longest(text, max_tokens, count)
+
+
+def _longest(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
+    """Return the longest beginning of ``text`` found within ``max_tokens``."""
+    low, high = 0, min(len(text), 64)
+    while high < len(text) and count(text[:high]) <= max_tokens:
+        low, high = high, min(len(text), 2 * high)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(text[:middle]) <= max_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low]

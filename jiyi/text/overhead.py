@@ -1,0 +1,150 @@
+"""What a message and a tool definition take beyond their plain text.
+
+Every function is handed ``count``, which counts the tokens of a text. Numbers OpenAI publishes
+are taken as they are; where nothing is published, measured requests decide; where nothing is
+known, the larger number.
+
+Sources: [1] OpenAI Cookbook, "How to count tokens with tiktoken", sections 6 and 7. [2] OpenAI
+guide "Images and vision", cost of tile-based models. [3] Requests with their ``prompt_tokens``
+in community.openai.com/t/538914 (one, two and three calls: 40, 89 and 114 tokens) and
+github.com/forestwanglin/openai-java/issues/5. [4] OpenAI guide "Managing costs" (Realtime).
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from jiyi.records import ContentPart, Message, ToolCall
+
+__all__ = ["PRIMING", "message_tokens", "openai_tools", "template_tools"]
+
+Count = Callable[[str], int]
+
+PRIMING = 3
+"""Every reply is primed with the start of an assistant message [1]."""
+
+_NAME = 1  # beside the tokens of a name [1]
+_ONE_CALL = 3  # one tool call in a message, beside its name and arguments [3]
+_PARALLEL, _EACH_CALL = 19, 8  # several calls are wrapped into one call of "multi_tool_use" [3]
+_IMAGE_LOW = 85  # detail "low" [2]
+_IMAGE_HIGH = 85 + 170 * 8  # fitted into 2048 x 2048, short side 768: at most 2 x 4 tiles of 512 [2]
+_AUDIO_PER_SECOND = 20  # a user's audio takes 10, an assistant's 20 [4]
+_WAV_BYTES, _COMPRESSED_BYTES = 16_000, 4_000  # a second of 8 kHz 16 bit mono; of 32 kbit/s
+_FILE_BYTES = 16  # bytes of a file to a token: a 30 kB page of a PDF gives 1,900, text and picture
+_TEMPLATE_TOOLS = 200  # the sentences chat templates put around tool definitions
+
+
+def message_tokens(message: Message, count: Count, per_message: int) -> int:
+    """Return what ``message`` takes in a request, without the priming of the reply.
+
+    The rule of [1]: ``per_message`` and the tokens of role, content and name (one more for
+    the name). Beside that, tool calls with name, arguments and their measured overhead [3].
+    A tool's result is shown to the model under its function's name; where the message does
+    not carry the name, the tokens of ``tool_call_id`` stand for it, which is never less than
+    a usual name. Fields jiyi does not know count as text or JSON.
+    """
+    total = per_message + count(str(message.extra.get("role") or message.role))
+    if isinstance(message.content, str):
+        total += count(message.content)
+    elif message.content is not None:
+        total += sum(_part(part, count) for part in message.content)
+    if message.name is not None:
+        total += _NAME + count(message.name)
+    elif message.tool_call_id is not None:
+        total += count(message.tool_call_id)
+    if message.tool_calls:
+        total += _calls(message.tool_calls, count)
+    return total + sum(_value(value, count) for key, value in message.extra.items() if key != "role")
+
+
+def openai_tools(tools: Sequence[Mapping[str, Any]], count: Count, func_init: int) -> int:
+    """Return what tool definitions take with OpenAI's models, by the rule of [1].
+
+    7 (``func_init``, 10 before gpt-4o) a function, 3 for having properties, 3 each property,
+    -3 and 3 each item for an enum, 12 at the end, and the tokens of ``name:description`` and
+    ``name:type:description``. Parts of a schema that rule leaves open (items, nested
+    objects, anyOf) count as JSON.
+    """
+    if not tools:
+        return 0
+    return 12 + sum(func_init + _function(tool, count) for tool in tools)
+
+
+def template_tools(tools: Sequence[Mapping[str, Any]], count: Count) -> int:
+    """Return what tool definitions take where the chat template shows them as JSON (Qwen and others)."""
+    if not tools:
+        return 0
+    return _TEMPLATE_TOOLS + sum(count(_json(tool)) + 1 for tool in tools)
+
+
+def _calls(calls: Sequence[ToolCall], count: Count) -> int:
+    text = sum(count(call.name) + count(call.arguments) for call in calls)
+    return text + (_ONE_CALL if len(calls) == 1 else _PARALLEL + _EACH_CALL * len(calls))
+
+
+def _part(part: ContentPart, count: Count) -> int:
+    kind = part.get("type")
+    for key in ("text", "refusal"):
+        if isinstance(part.get(key), str):
+            return count(part[key])
+    body = part.get(str(kind))
+    if kind in ("image_url", "input_image"):
+        detail = body.get("detail") if isinstance(body, Mapping) else part.get("detail")
+        return _IMAGE_LOW if detail == "low" else _IMAGE_HIGH
+    if kind == "input_audio" and isinstance(body, Mapping):
+        per_second = _WAV_BYTES if body.get("format") == "wav" else _COMPRESSED_BYTES
+        return -(-_decoded_size(body.get("data")) * _AUDIO_PER_SECOND // per_second)
+    if kind == "file" and isinstance(body, Mapping):
+        # Not even the number of pages is known of an uploaded file: one page is the least.
+        pages = max(_IMAGE_HIGH, -(-_decoded_size(body.get("file_data")) // _FILE_BYTES))
+        return pages + count(str(body.get("filename") or ""))
+    return count(_json(part))
+
+
+def _decoded_size(data: object) -> int:
+    if not isinstance(data, str):
+        return 0
+    start = data.find(",", 0, 200) + 1 if data.startswith("data:") else 0
+    return (len(data) - start) * 3 // 4
+
+
+def _function(tool: Mapping[str, Any], count: Count) -> int:
+    body = tool.get(str(tool.get("type") or "function"), tool)
+    if not isinstance(body, Mapping):
+        return count(_json(tool))
+    total = count(f"{body.get('name') or ''}:{_sentence(body)}")
+    schema = body.get("parameters")
+    if not isinstance(schema, Mapping):
+        rest = {k: v for k, v in body.items() if k not in ("name", "description", "strict", "type")}
+        return total + _value(rest, count)
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and properties:
+        total += 3 + sum(3 + _property(str(name), p, count) for name, p in properties.items())
+    known = ("type", "properties", "required", "additionalProperties")
+    return total + _value({k: v for k, v in schema.items() if k not in known}, count)
+
+
+def _property(name: str, schema: object, count: Count) -> int:
+    if not isinstance(schema, Mapping):
+        return count(f"{name}:{_json(schema)}")
+    total = count(f"{name}:{schema.get('type') or ''}:{_sentence(schema)}")
+    items = schema.get("enum")
+    if isinstance(items, Sequence) and not isinstance(items, str):
+        total += -3 + sum(3 + count(item if isinstance(item, str) else _json(item)) for item in items)
+    return total + _value(
+        {k: v for k, v in schema.items() if k not in ("type", "description", "enum")}, count
+    )
+
+
+def _sentence(body: Mapping[str, Any]) -> str:
+    return str(body.get("description") or "").removesuffix(".")
+
+
+def _value(value: object, count: Count) -> int:
+    if value is None or value in ({}, [], ()):
+        return 0
+    return count(value if isinstance(value, str) else _json(value))
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,146 @@
+"""Verbs about conversations: save, list, import."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from jiyi.errors import BadMessage
+from jiyi.records import ContentPart, Message, Query, Role, Scope, Session
+from jiyi.storage import ImportReceipt, import_messages, read_conversations
+from jiyi.verbs.base import Verbs
+
+__all__ = ["MessageVerbs"]
+
+
+class MessageVerbs(Verbs):
+    """Save what is said, list it, import it from files."""
+
+    def save_message(
+        self,
+        session_id: str,
+        message: Mapping[str, Any] | Message | None = None,
+        *,
+        role: Role | None = None,
+        content: str | Sequence[ContentPart] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        **fields: Any,
+    ) -> Message:
+        """Save one message and return it as stored.
+
+        When this returns the message is on disk and found by its words; its vector
+        follows in the background. Saving the same message under the same id again
+        changes nothing.
+
+        Args:
+            session_id: the conversation.
+            message: an OpenAI Chat Completions dict, or a `Message`.
+            role, content: the same in two words, instead of ``message``.
+            user_id, agent_id: whose, where `jiyi.open` did not say.
+            fields: ``id``, ``created_at`` (aware datetime), ``importance`` (0..1), ``pinned``.
+
+        Raises:
+            BadMessage: not a Chat Completions message.
+            DuplicateId: the id is taken by a different message.
+            StorageError: the database cannot take it; nothing was written.
+        """
+        if (message is None) == (role is None):
+            raise BadMessage("give either a message dict or role= and content=")
+        given = message if message is not None else {"role": role, "content": content}
+        scope = self._scope(user_id, agent_id, session_id)
+        return self._save(scope, [self._stored_form(scope, given, fields)])[0]
+
+    def save_messages(
+        self,
+        session_id: str,
+        messages: Iterable[Mapping[str, Any] | Message],
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Message]:
+        """Save several messages of one conversation in one transaction: all or none."""
+        scope = self._scope(user_id, agent_id, session_id)
+        return self._save(scope, [self._stored_form(scope, message, {}) for message in messages])
+
+    def recent_messages(
+        self,
+        session_id: str,
+        limit: int | None = None,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Message]:
+        """Return what the session keeps in its window, oldest first; with ``limit`` the newest of it.
+
+        An unknown session has no messages. Older ones are in the store: see `search`.
+        """
+        messages = self._short_term.messages(self._scope(user_id, agent_id, session_id))
+        return messages if limit is None else messages[max(len(messages) - limit, 0) :]
+
+    def session_messages(
+        self,
+        session_id: str,
+        limit: int = 10_000,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Message]:
+        """Return the newest ``limit`` messages of a conversation as stored, oldest first."""
+        scope = self._scope(user_id, agent_id, session_id)
+        query = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
+        return cast("list[Message]", self._store.find(query))[::-1]
+
+    def sessions(
+        self, limit: int = 100, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> list[Session]:
+        """Return the user's conversations, newest first."""
+        scope = self._scope(user_id, agent_id)
+        found = self._store.find(Query(scope=scope, kinds=("session",), newest_first=True, limit=limit))
+        return cast("list[Session]", found)
+
+    def import_(
+        self,
+        path: str | Path,
+        *,
+        session_id: str | None = None,
+        progress: Callable[[int], None] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> ImportReceipt:
+        """Import a file of conversations; see `read_conversations` for what it may hold.
+
+        Bad lines are in the receipt and the rest goes in; importing twice adds nothing
+        twice. ``progress`` is called with the number of entries seen so far.
+
+        Raises:
+            ImportFailed: the file cannot be read at all.
+        """
+        scope = self._scope(user_id, agent_id)
+        entries = read_conversations(Path(path), scope, zone=self._settings.zone, session_id=session_id)
+        receipt = import_messages(self._store, entries, prepare=self._prepared, progress=progress)
+        self._indexer.notify()
+        return receipt
+
+    def _stored_form(
+        self, scope: Scope, given: Mapping[str, Any] | Message, fields: Mapping[str, Any]
+    ) -> Message:
+        unknown = set(fields) - {"id", "created_at", "importance", "pinned"}
+        if unknown:
+            raise BadMessage(f"no field named {', '.join(sorted(unknown))}; put it into the message dict")
+        chosen = {name: value for name, value in fields.items() if value is not None}
+        if isinstance(given, Message):
+            message = replace(given, **chosen)
+        else:
+            message = Message.from_openai(given, **chosen)
+        return self._prepared(replace(message, scope=scope))
+
+    def _prepared(self, message: Message) -> Message:
+        dated = message if message.created_at else replace(message, created_at=self._clock())
+        return self._counter.counted(dated)
+
+    def _save(self, scope: Scope, messages: Sequence[Message]) -> list[Message]:
+        stored = cast("list[Message]", self._store.put(messages))
+        self._short_term.append(scope, stored)
+        self._indexer.notify()
+        return stored

@@ -1,0 +1,164 @@
+"""Verbs that bring back: search, and the window for a question."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from jiyi.context import Arranged, Materials, arrange, build_window
+from jiyi.errors import BadBudget, NotFound
+from jiyi.long_term import recall_blocks
+from jiyi.records import (
+    SEARCHABLE,
+    Block,
+    Budget,
+    Episode,
+    Hits,
+    Kind,
+    Knowledge,
+    Message,
+    Query,
+    Scope,
+    Task,
+    Window,
+)
+from jiyi.text import language
+from jiyi.verbs.base import Verbs
+from jiyi.working import task_block
+
+__all__ = ["RecallVerbs"]
+
+_EXCERPTS = 4  # one excerpt takes at most this part of the recalled section
+
+
+class RecallVerbs(Verbs):
+    """Search the memory, and build the window for a question."""
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        kinds: Sequence[Kind] | Kind = SEARCHABLE,
+        session_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Hits:
+        """Return what the memory holds about ``query``, best first.
+
+        Args:
+            query: words or a question, Chinese or English.
+            limit: how many hits at most.
+            kinds: "message", "episode", "knowledge"; all by default.
+            session_id: only this conversation.
+            filters: ``role``, ``since``, ``until`` (aware datetimes), ``pinned``.
+            user_id, agent_id: whose, where `jiyi.open` did not say.
+
+        Raises:
+            BadQuery: an empty query, an unknown kind, an impossible limit.
+            UnknownFilter: a filter that does not exist.
+        """
+        scope = self._scope(user_id, agent_id, session_id)
+        asked = Query(scope=scope, text=query, kinds=cast("tuple[Kind, ...]", kinds), limit=limit)
+        return self._recall.search(asked.with_filters(filters))
+
+    def search_episodes(self, query: str, limit: int = 5, **options: Any) -> Hits:
+        """Search finished tasks only; ``options`` as for `search`."""
+        return self.search(query, limit=limit, kinds="episode", **options)
+
+    def search_knowledge(self, query: str, limit: int = 3, **options: Any) -> Hits:
+        """Search knowledge only; ``options`` as for `search`."""
+        return self.search(query, limit=limit, kinds="knowledge", **options)
+
+    def get(
+        self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> Message | Episode | Knowledge | Task:
+        """Return the message, episode, knowledge or task of this id.
+
+        Raises:
+            NotFound: the user has no such record.
+        """
+        scope = self._scope(user_id, agent_id)
+        query = Query(scope=scope, kinds=(*SEARCHABLE, "task"), ids=(record_id,), limit=1)
+        found = self._store.find(query)
+        if not found:
+            raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
+        return cast("Message | Episode | Knowledge | Task", found[0])
+
+    def build_context(
+        self,
+        session_id: str,
+        query: str | None = None,
+        budget: int | Budget | None = None,
+        *,
+        system: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Window:
+        """Return what the model should see now, and the account of it.
+
+        Recent messages, the task in hand and what the memory recalls about the question
+        share the budget. The window ends with the question, or with what followed it.
+
+        Args:
+            session_id: the conversation; a new one is fine.
+            query: the question; the session's newest user message where it is left out.
+            budget: input tokens, or a `Budget`; from the settings by default.
+            system: a system prompt to put in front of the session's own.
+            user_id, agent_id: whose, where `jiyi.open` did not say.
+
+        Raises:
+            BudgetTooSmall: system, pinned and current messages alone are larger.
+            BadBudget: the budget is not a positive number of tokens.
+        """
+        scope = self._scope(user_id, agent_id, session_id)
+        limits = self._budget(budget)
+        kept = self._short_term.messages(scope)
+        prompt = [Message(role="system", content=system)] if system else []
+        arranged = arrange([*prompt, *kept], query)
+        question = query or (arranged.current.text if arranged.current else "")
+        tongue = self._settings.language if self._settings.language != "auto" else language(question)
+        blocks, notes = self._blocks(scope, arranged, question, limits, tongue)
+        older = self._store.count(Query(scope=scope, kinds=("message",)))["message"] - len(kept)
+        if older > 0:
+            turns = self._settings.max_turns
+            notes.append(
+                f"{older} older messages lie behind the session's last {turns} turns; search finds them"
+            )
+        materials = Materials(
+            system=arranged.system,
+            history=arranged.history,
+            current=arranged.current,
+            tail=arranged.tail,
+            blocks=blocks,
+            left_out=arranged.repeated,
+            notes=notes,
+        )
+        return build_window(materials, limits, counter=self._counter, language=tongue)
+
+    def _budget(self, budget: int | Budget | None) -> Budget:
+        if isinstance(budget, Budget):
+            return budget
+        if budget is None:
+            reserve = self._settings.max_output_tokens
+            return Budget(max_input_tokens=self._settings.max_input_tokens, max_output_tokens=reserve)
+        if not isinstance(budget, int):
+            raise BadBudget(f"a budget is a number of tokens or a Budget, not {type(budget).__name__}")
+        return Budget(max_input_tokens=budget)
+
+    def _blocks(
+        self, scope: Scope, arranged: Arranged, question: str, budget: Budget, tongue: str
+    ) -> tuple[list[Block], list[str]]:
+        """Ask working and long-term memory what they have for the context message."""
+        task = self._working.current(scope)
+        blocks = [task_block(task, self._counter, tongue)] if task else []
+        recalled, notes = recall_blocks(
+            self._recall,
+            Query(scope=replace(scope, session_id=None), text=question),
+            without=arranged.current.id if arranged.current else "",
+            counter=self._counter,
+            language=tongue,
+            longest=int(budget.max_input_tokens * budget.shares.get("recalled", 0.0) / _EXCERPTS),
+            zone=self._settings.zone,
+        )
+        return blocks + recalled, notes

@@ -1,0 +1,126 @@
+"""Verbs about tasks: start, step by step, end."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, cast
+
+from jiyi.records import Episode, Outcome, Query, Step, StepStatus, Task, TaskStatus, TriggerType
+from jiyi.verbs.base import Verbs
+
+__all__ = ["TaskVerbs"]
+
+
+class TaskVerbs(Verbs):
+    """Work on tasks; a task that ends becomes an episode."""
+
+    def start_task(
+        self,
+        session_id: str,
+        request: str,
+        *,
+        target: str | None = None,
+        trigger_type: TriggerType = "user_request",
+        tags: Sequence[str] = (),
+        context: Mapping[str, Any] | None = None,
+        started_at: datetime | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Task:
+        """Start a task in a session; see `WorkingMemory.start`."""
+        return self._working.start(
+            self._scope(user_id, agent_id, session_id),
+            request,
+            target=target,
+            trigger_type=trigger_type,
+            tags=tags,
+            context=context,
+            started_at=started_at,
+        )
+
+    def add_step(
+        self,
+        task_id: str,
+        description: str,
+        *,
+        tool_name: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        result: str | None = None,
+        status: StepStatus = "in_progress",
+        at: datetime | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Step:
+        """Add a step to a task; see `WorkingMemory.add_step`."""
+        return self._working.add_step(
+            self._scope(user_id, agent_id),
+            task_id,
+            description,
+            tool_name=tool_name,
+            args=args,
+            result=result,
+            status=status,
+            at=at,
+        )
+
+    def update_step(
+        self,
+        step_id: str,
+        *,
+        status: StepStatus | None = None,
+        result: str | None = None,
+        at: datetime | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Step:
+        """Change a step's status or result; see `WorkingMemory.update_step`."""
+        scope = self._scope(user_id, agent_id)
+        return self._working.update_step(scope, step_id, status=status, result=result, at=at)
+
+    def complete_task(
+        self,
+        task_id: str,
+        *,
+        outcome: Outcome = "success",
+        summary: str = "",
+        at: datetime | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Episode:
+        """End a task and return the episode it became; see `WorkingMemory.complete`."""
+        scope = self._scope(user_id, agent_id)
+        episode = self._working.complete(scope, task_id, outcome=outcome, summary=summary, at=at)
+        self._indexer.notify()
+        return episode
+
+    def fail_task(
+        self,
+        task_id: str,
+        *,
+        reason: str = "",
+        at: datetime | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Episode:
+        """End a task that failed and return the episode it became; see `WorkingMemory.fail`."""
+        episode = self._working.fail(self._scope(user_id, agent_id), task_id, reason=reason, at=at)
+        self._indexer.notify()
+        return episode
+
+    def current_task(
+        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> Task | None:
+        """Return the session's newest task in progress, with its steps, or None."""
+        return self._working.current(self._scope(user_id, agent_id, session_id))
+
+    def tasks(
+        self,
+        limit: int = 100,
+        *,
+        status: TaskStatus | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Task]:
+        """Return the user's tasks with their steps, newest first; ``status`` narrows."""
+        scope = self._scope(user_id, agent_id)
+        query = Query(scope=scope, kinds=("task",), status=status, newest_first=True, limit=limit)
+        return cast("list[Task]", self._store.find(query))

@@ -1,0 +1,45 @@
+"""Verbs about the memory itself: figures, pending vectors, closing."""
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from jiyi.records import Kind, Query
+from jiyi.verbs.base import Verbs
+
+__all__ = ["UpkeepVerbs"]
+
+
+class UpkeepVerbs(Verbs):
+    """Look after the memory."""
+
+    def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> Mapping[str, int]:
+        """Return how many records of each kind there are, and ``vectors_pending``."""
+        kinds: tuple[Kind, ...] = ("message", "session", "task", "episode", "knowledge")
+        return self._store.count(Query(scope=self._scope(user_id, agent_id), kinds=kinds))
+
+    def flush(self, progress: Callable[[int], None] | None = None) -> int:
+        """Finish all pending vectors now, of every user; return how many records it were."""
+        return self._indexer.flush(progress)
+
+    def reembed(self, progress: Callable[[int], None] | None = None) -> int:
+        """Bind the data to the embedder in use and embed everything anew; return how many records.
+
+        Text search works meanwhile; a break is taken up by the next open.
+        """
+        return self._indexer.reembed(progress)
+
+    def close(self) -> None:
+        """Stop the background work and release the database; pending vectors wait for the next open."""
+        self._short_term.close()
+        self._indexer.close()
+        self._store.close()
+        self._on_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,223 @@
+"""The task in hand: started, worked on step by step, ended, and then remembered as an episode."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, cast, get_args
+
+from jiyi.clock import Clock, utc_now
+from jiyi.errors import InputError, NotFound, WrongState
+from jiyi.records import (
+    Episode,
+    Outcome,
+    Query,
+    Scope,
+    Step,
+    StepStatus,
+    Task,
+    TaskStatus,
+    TriggerType,
+)
+from jiyi.storage.store import Store
+
+__all__ = ["WorkingMemory"]
+
+_ENDED = ("completed", "failed")
+
+
+class WorkingMemory:
+    """Tasks and their steps, kept in the store.
+
+    Guarantees: a change is on disk when its call returns; two processes may work on one
+    task; ending a task and writing its `Episode` is one transaction, and a task ends
+    once.
+    """
+
+    def __init__(self, store: Store, *, clock: Clock = utc_now) -> None:
+        self._store = store
+        self._clock = clock
+
+    def start(
+        self,
+        scope: Scope,
+        request: str,
+        *,
+        target: str | None = None,
+        trigger_type: TriggerType = "user_request",
+        tags: Sequence[str] = (),
+        context: Mapping[str, Any] | None = None,
+        started_at: datetime | None = None,
+    ) -> Task:
+        """Start a task.
+
+        Raises:
+            InputError: the request is empty or the trigger type unknown.
+        """
+        _check_text("request", request)
+        _check_choice("trigger_type", trigger_type, get_args(TriggerType))
+        now = started_at or self._clock()
+        task = Task(
+            scope=scope,
+            request=request,
+            target=target,
+            trigger_type=trigger_type,
+            tags=tuple(tags),
+            context=dict(context or {}),
+            started_at=now,
+            updated_at=now,
+        )
+        self._store.put([task])
+        return task
+
+    def get(self, scope: Scope, task_id: str) -> Task:
+        """Return a task with its steps.
+
+        Raises:
+            NotFound: this user has no such task.
+        """
+        found = self._store.find(Query(scope=_of_user(scope), kinds=("task",), ids=(task_id,)))
+        if not found:
+            raise NotFound(f"user {scope.user_id!r} has no task {task_id!r}; start one with start_task()")
+        return cast("Task", found[0])
+
+    def current(self, scope: Scope) -> Task | None:
+        """Return the newest task in progress in this scope, usually one session's."""
+        query = Query(scope=scope, kinds=("task",), status="in_progress", newest_first=True, limit=1)
+        found = self._store.find(query)
+        return cast("Task", found[0]) if found else None
+
+    def add_step(
+        self,
+        scope: Scope,
+        task_id: str,
+        description: str,
+        *,
+        tool_name: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        result: str | None = None,
+        status: StepStatus = "in_progress",
+        at: datetime | None = None,
+    ) -> Step:
+        """Add a step at the end of a task in progress.
+
+        Raises:
+            NotFound: this user has no such task.
+            WrongState: the task has ended.
+            InputError: the description is empty or the status unknown.
+        """
+        _check_text("description", description)
+        with self._store.transaction():
+            task = self._in_progress(scope, task_id)
+            now = at or self._clock()
+            step = Step(
+                scope=task.scope,
+                task_id=task.id,
+                description=description,
+                tool_name=tool_name,
+                args=dict(args or {}),
+                result=result,
+            )
+            (stored,) = self._store.put([_moved(step, status, now)])
+            self._store.put([replace(task, updated_at=now)])
+        return cast("Step", stored)
+
+    def update_step(
+        self,
+        scope: Scope,
+        step_id: str,
+        *,
+        status: StepStatus | None = None,
+        result: str | None = None,
+        at: datetime | None = None,
+    ) -> Step:
+        """Change a step's status or result; what is not given stays.
+
+        Raises:
+            NotFound: this user has no such step.
+            WrongState: its task has ended.
+            InputError: the status is unknown.
+        """
+        with self._store.transaction():
+            found = self._store.find(Query(scope=_of_user(scope), kinds=("step",), ids=(step_id,)))
+            if not found:
+                raise NotFound(f"user {scope.user_id!r} has no step {step_id!r}; add one with add_step()")
+            step = cast("Step", found[0])
+            task = self._in_progress(scope, step.task_id)
+            now = at or self._clock()
+            if result is not None:
+                step = replace(step, result=result)
+            if status is not None:
+                step = _moved(step, status, now)
+            self._store.put([step, replace(task, updated_at=now)])
+        return step
+
+    def complete(
+        self,
+        scope: Scope,
+        task_id: str,
+        *,
+        outcome: Outcome = "success",
+        summary: str = "",
+        at: datetime | None = None,
+    ) -> Episode:
+        """End a task that reached its goal, at least in part, and return its episode.
+
+        Raises:
+            NotFound: this user has no such task.
+            WrongState: the task has ended already.
+            InputError: the outcome is unknown.
+        """
+        _check_choice("outcome", outcome, get_args(Outcome))
+        status: TaskStatus = "failed" if outcome == "failed" else "completed"
+        return self._end(scope, task_id, status=status, outcome=outcome, summary=summary, at=at)
+
+    def fail(self, scope: Scope, task_id: str, *, reason: str = "", at: datetime | None = None) -> Episode:
+        """End a task that missed its goal and return its episode. Raises as `complete` does."""
+        return self._end(scope, task_id, status="failed", outcome="failed", summary=reason, at=at)
+
+    def _end(
+        self,
+        scope: Scope,
+        task_id: str,
+        *,
+        status: TaskStatus,
+        outcome: Outcome,
+        summary: str,
+        at: datetime | None,
+    ) -> Episode:
+        with self._store.transaction():
+            task = self._in_progress(scope, task_id)
+            now = at or self._clock()
+            ended = replace(
+                task, status=status, outcome=outcome, summary=summary, updated_at=now, completed_at=now
+            )
+            episode = Episode.of_task(ended)
+            self._store.put([ended, episode])
+        return episode
+
+    def _in_progress(self, scope: Scope, task_id: str) -> Task:
+        task = self.get(scope, task_id)
+        if task.status in _ENDED:
+            raise WrongState(f"task {task_id!r} is already {task.status}; start a new one with start_task()")
+        return task
+
+
+def _moved(step: Step, status: StepStatus, now: datetime) -> Step:
+    """Return the step in its new status, with the times that go with it."""
+    _check_choice("status", status, get_args(StepStatus))
+    started = step.started_at or (None if status == "pending" else now)
+    return replace(step, status=status, started_at=started, completed_at=now if status in _ENDED else None)
+
+
+def _of_user(scope: Scope) -> Scope:
+    return Scope(user_id=scope.user_id, agent_id=scope.agent_id)
+
+
+def _check_text(name: str, text: object) -> None:
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{name} must be text with something in it, not {text!r}")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InputError(f"{name} {value!r} is not one of {', '.join(choices)}")

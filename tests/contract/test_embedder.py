@@ -1,0 +1,145 @@
+"""What every embedder promises, run on each of them; see `jiyi.embeddings.Embedder`."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, Endpoint, OpenAIEmbedder
+from jiyi.errors import InputError
+
+ODD = {
+    "empty": "",
+    "blank": " \n\t ",
+    "nul": "before\0after",
+    "only nul": "\0",
+    "lone surrogate": "broken \ud83d text",
+    "surrogates the wrong way round": "\ude00\ud83d",
+    "emoji": "👩‍👩‍👧‍👦🎉 done",
+    "long ligatures": "\ufdfa" * 20,
+    "controls": "\x01\x1b[31mred\x7f\u202e",
+    "100,000 characters": "nginx 502 重启 " * 10_000,
+}
+
+
+class HashEmbeddings(BaseHTTPRequestHandler):
+    """An honest /embeddings endpoint whose vectors are hashes of the texts."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        data = []
+        for index, text in enumerate(asked["input"]):
+            assert text, "endpoints refuse empty texts"
+            digest = hashlib.sha256(text.encode("utf-8")).digest()
+            data.append({"object": "embedding", "index": index, "embedding": [b - 127.5 for b in digest]})
+        body = json.dumps({"object": "list", "model": asked["model"], "data": data}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def hash_server() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), HashEmbeddings)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module", params=["e5", "cached", "openai"])
+def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
+    if request.param == "openai":
+        endpoint = Endpoint(base_url=request.getfixturevalue("hash_server"), api_key="")
+        remote = OpenAIEmbedder("hash", endpoint=endpoint, query_prefix="query: ", batch_size=3)
+        yield remote
+        remote.close()
+    elif request.param == "cached":
+        yield CachedEmbedder(E5Embedder(), size=50)
+    else:
+        yield E5Embedder()
+
+
+def test_follows_the_protocol(embedder: Embedder) -> None:
+    assert isinstance(embedder, Embedder)
+    assert embedder.name == embedder.name
+    assert embedder.name.strip()
+    assert embedder.dims > 0
+
+
+def test_rows_are_unit_vectors_of_the_promised_shape(embedder: Embedder) -> None:
+    vectors = embedder.embed(["磁盘满了", "the disk is full", "ok"], "passage")
+    assert vectors.shape == (3, embedder.dims)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_no_texts_give_no_rows(embedder: Embedder) -> None:
+    vectors = embedder.embed([], "query")
+    assert vectors.shape == (0, embedder.dims)
+    assert vectors.dtype == np.float32
+
+
+def test_same_text_and_kind_give_the_same_row(embedder: Embedder) -> None:
+    first = embedder.embed(["重启 nginx"], "query")
+    again = embedder.embed(["重启 nginx"], "query")
+    np.testing.assert_array_equal(first, again)
+
+
+def test_a_batch_equals_single_calls_in_order(embedder: Embedder) -> None:
+    texts = ["one", "第二个", "three is a longer text than the others", "一", "one", "six", "7"]
+    batch = embedder.embed(texts, "passage")
+    single = np.concatenate([embedder.embed([text], "passage") for text in texts])
+    np.testing.assert_allclose(batch, single, atol=1e-5)
+    np.testing.assert_array_equal(batch[0], batch[4])
+    assert not np.allclose(batch[0], batch[1])
+
+
+def test_queries_and_passages_differ(embedder: Embedder) -> None:
+    query, passage = embedder.embed(["502"], "query"), embedder.embed(["502"], "passage")
+    assert not np.allclose(query, passage, atol=1e-3)
+
+
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
+def test_any_text_is_accepted(embedder: Embedder, text: str) -> None:
+    vectors = embedder.embed([text], "passage")
+    assert vectors.shape == (1, embedder.dims)
+    assert np.isfinite(vectors).all()
+    np.testing.assert_allclose(np.linalg.norm(vectors), 1, atol=1e-5)
+
+
+def test_a_changed_answer_does_not_change_later_ones(embedder: Embedder) -> None:
+    before = embedder.embed(["mine"], "passage").copy()
+    for _ in range(2):
+        vectors = embedder.embed(["mine"], "passage")
+        vectors[:] = 0
+    np.testing.assert_array_equal(embedder.embed(["mine"], "passage"), before)
+
+
+def test_several_threads_get_what_one_gets(embedder: Embedder) -> None:
+    lists = [[f"note {i}", f"记录 {i}"] for i in range(6)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda texts: embedder.embed(texts, "query"), lists))
+    for texts, vectors in zip(lists, together, strict=True):
+        np.testing.assert_allclose(vectors, embedder.embed(texts, "query"), atol=1e-6)
+
+
+def test_misuse_is_named(embedder: Embedder) -> None:
+    with pytest.raises(InputError, match="list of texts"):
+        embedder.embed("one string", "query")
+    with pytest.raises(InputError, match="int"):
+        embedder.embed([502], "query")  # type: ignore[list-item]
+    with pytest.raises(InputError, match="kind"):
+        embedder.embed(["x"], "document")  # type: ignore[arg-type]

@@ -1,0 +1,89 @@
+"""A real local /embeddings server that misbehaves as told."""
+
+import json
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+
+def vector_of(text: str, size: int = 4) -> list[float]:
+    """An honest vector: nonzero, and different for texts of different length."""
+    return [float(len(text)) + 1.0, *[1.0] * (size - 1)]
+
+
+def answer_to(asked: dict[str, Any]) -> dict[str, Any]:
+    """An honest answer, honouring `dimensions`."""
+    size = asked.get("dimensions", 4)
+    data = [{"index": i, "embedding": vector_of(text, size)} for i, text in enumerate(asked["input"])]
+    return {"object": "list", "model": asked["model"], "data": data}
+
+
+@dataclass
+class Reply:
+    """What to answer one request with, instead of an honest answer."""
+
+    status: int = 200
+    body: Any = None  # bytes go out as they are, a function gets the request, the rest as JSON
+    headers: dict[str, str] = field(default_factory=dict)
+    cut: bool = False  # promise more bytes than are sent, then hang up
+    silent: bool = False  # never answer
+
+
+class ScriptedEndpoint:
+    """Answers with the given replies in turn, honestly afterwards; notes what it was asked."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self.replies = list(replies)
+        self.asked: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.closing = threading.Event()
+        self.lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                outer.serve(self)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            def handle_error(self, request: object, client_address: object) -> None:
+                pass  # clients that gave up waiting are part of the tests
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02})
+        self.thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.closing.set()
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+    def serve(self, handler: BaseHTTPRequestHandler) -> None:
+        asked = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        with self.lock:
+            self.asked.append(asked)
+            self.keys.append(handler.headers["Authorization"])
+            reply = self.replies.pop(0) if self.replies else Reply()
+        if reply.silent:
+            self.closing.wait(10)
+            return
+        body = reply.body
+        if callable(body):
+            body = body(asked)
+        elif body is None and reply.status == 200:
+            body = answer_to(asked)
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        handler.send_response(reply.status)
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(data) + 100 * reply.cut)}
+        for name, value in (headers | reply.headers).items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(data)

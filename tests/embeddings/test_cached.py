@@ -1,0 +1,124 @@
+"""The cache: what is sent on, what is remembered, who may change what."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from jiyi.embeddings import CachedEmbedder, E5Embedder, TextKind, Vectors32
+from jiyi.errors import EmbeddingError, SettingsError
+
+
+class Counting:
+    """The bundled embedder, noting what reaches it."""
+
+    def __init__(self) -> None:
+        self.real = E5Embedder()
+        self.sent: list[tuple[str, list[str]]] = []
+        self.broken = False
+
+    @property
+    def name(self) -> str:
+        return self.real.name
+
+    @property
+    def dims(self) -> int:
+        return self.real.dims
+
+    def embed(self, texts: list[str], kind: TextKind) -> Vectors32:
+        if self.broken:
+            raise EmbeddingError("down")
+        self.sent.append((kind, list(texts)))
+        return self.real.embed(texts, kind)
+
+
+def test_only_misses_are_sent_on_each_once() -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner)
+    cached.embed(["a", "b"], "passage")
+    got = cached.embed(["c", "a", "c", "b", "d", "c"], "passage")
+    assert inner.sent == [("passage", ["a", "b"]), ("passage", ["c", "d"])]
+    want = inner.real.embed(["c", "a", "c", "b", "d", "c"], "passage")
+    np.testing.assert_array_equal(got, want)
+
+
+def test_kinds_are_kept_apart() -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner)
+    query, passage = cached.embed(["a"], "query"), cached.embed(["a"], "passage")
+    assert len(inner.sent) == 2
+    assert not np.allclose(query, passage)
+
+
+def test_the_longest_unused_is_forgotten_first() -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner, size=2)
+    cached.embed(["a"], "query")
+    cached.embed(["b"], "query")
+    cached.embed(["a"], "query")
+    cached.embed(["c"], "query")
+    inner.sent.clear()
+    cached.embed(["a"], "query")
+    cached.embed(["c"], "query")
+    assert inner.sent == []
+    cached.embed(["b"], "query")
+    assert inner.sent == [("query", ["b"])]
+
+
+def test_a_call_larger_than_the_cache_is_answered_whole() -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner, size=2)
+    texts = list("abcde")
+    np.testing.assert_array_equal(cached.embed(texts, "query"), inner.real.embed(texts, "query"))
+
+
+def test_name_and_size_are_the_inner_ones() -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner)
+    assert (cached.name, cached.dims, cached.inner) == (inner.name, inner.dims, inner)
+
+
+def test_a_failure_inside_leaves_the_cache_as_it_was() -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner)
+    before = cached.embed(["a"], "query")
+    inner.broken = True
+    with pytest.raises(EmbeddingError, match="down"):
+        cached.embed(["a", "new"], "query")
+    np.testing.assert_array_equal(cached.embed(["a"], "query"), before)
+    inner.broken = False
+    assert cached.embed(["new"], "query").shape == (1, 384)
+
+
+def test_clear_forgets() -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner)
+    cached.embed(["a"], "query")
+    cached.clear()
+    cached.embed(["a"], "query")
+    assert len(inner.sent) == 2
+
+
+def test_a_hit_does_not_wait_for_a_miss() -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner)
+    cached.embed(["hit"], "query")
+    entered, release = threading.Event(), threading.Event()
+
+    def slow(texts: list[str], kind: TextKind) -> Vectors32:
+        entered.set()
+        assert release.wait(10)
+        return inner.real.embed(texts, kind)
+
+    inner.embed = slow  # type: ignore[method-assign]
+    thread = threading.Thread(target=cached.embed, args=(["miss"], "query"))
+    thread.start()
+    assert entered.wait(10)
+    assert cached.embed(["hit"], "query").shape == (1, 384)
+    release.set()
+    thread.join()
+
+
+def test_no_room_is_refused() -> None:
+    with pytest.raises(SettingsError, match="size"):
+        CachedEmbedder(E5Embedder(), size=0)

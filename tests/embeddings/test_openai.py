@@ -1,0 +1,362 @@
+"""The remote embedder against a server that does everything wrong."""
+
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from scripted_endpoint import Reply, ScriptedEndpoint, answer_to, vector_of
+
+from jiyi.embeddings import Endpoint, OpenAIEmbedder
+from jiyi.errors import EmbeddingError, EndpointRefused, EndpointUnreachable, MissingExtra, SettingsError
+
+KEY = "sk-very-secret-0123456789"
+SOON = {"Retry-After": "0.02"}
+
+Make = Callable[..., OpenAIEmbedder]
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Makes embedders on a server, and closes them."""
+    made: list[OpenAIEmbedder] = []
+
+    def build(url: str, *, timeout: float = 5.0, retries: int = 2, **options: Any) -> OpenAIEmbedder:
+        endpoint = Endpoint(base_url=url, api_key=KEY, timeout=timeout, retries=retries)
+        made.append(OpenAIEmbedder("m", endpoint=endpoint, **options))
+        return made[-1]
+
+    yield build
+    for embedder in made:
+        embedder.close()
+
+
+def changed(change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[dict[str, Any]], Any]:
+    """An honest answer whose items went through `change`, in place or returned."""
+
+    def body(asked: dict[str, Any]) -> Any:
+        answer = answer_to(asked)
+        answer["data"] = change(answer["data"]) or answer["data"]
+        return answer
+
+    return body
+
+
+def unit(text: str) -> Any:
+    vector = np.array(vector_of(text))
+    return vector / np.linalg.norm(vector)
+
+
+# --- what is sent, and what comes of a good answer
+
+
+def test_vectors_come_back_normalised_and_in_order(make: Make) -> None:
+    with ScriptedEndpoint(Reply(body=changed(lambda data: data[::-1]))) as server:
+        vectors = make(server.url).embed(["a", "bbb", "cc"], "passage")
+    np.testing.assert_allclose(vectors, [unit("a"), unit("bbb"), unit("cc")], rtol=1e-6)
+    assert vectors.dtype == np.float32
+
+
+def test_missing_index_means_the_place_in_the_list(make: Make) -> None:
+    with ScriptedEndpoint(Reply(body=changed(lambda data: data[0].pop("index") and None))) as server:
+        vectors = make(server.url).embed(["a", "bbb"], "passage")
+    np.testing.assert_allclose(vectors, [unit("a"), unit("bbb")], rtol=1e-6)
+
+
+def test_what_is_sent(make: Make) -> None:
+    with ScriptedEndpoint() as server:
+        embedder = make(
+            server.url, query_model="mq", query_prefix="find: ", passage_prefix="", dimensions=3, max_chars=6
+        )
+        embedder.embed(["", "\ud800x", "0123456789"], "passage")
+        embedder.embed(["", "why"], "query")
+        assert embedder.dims == 3
+    first, second = server.asked
+    assert first == {
+        "model": "m",
+        "input": [" ", "\ufffdx", "012345"],
+        "encoding_format": "float",
+        "dimensions": 3,
+    }
+    assert second["model"] == "mq"
+    assert second["input"] == ["find: ", "find: why"]
+    assert server.keys == [f"Bearer {KEY}"] * 2
+
+
+def test_batches_stay_small_by_count_and_by_characters(make: Make) -> None:
+    texts = [f"{'x' * i}" for i in range(1, 8)]
+    with ScriptedEndpoint() as server:
+        vectors = make(server.url, batch_size=3).embed(texts, "passage")
+        assert [len(asked["input"]) for asked in server.asked] == [3, 3, 1]
+        np.testing.assert_allclose(vectors, [unit(text) for text in texts], rtol=1e-6)
+        server.asked.clear()
+        make(server.url, max_chars=90_000).embed(["y" * 90_000] * 5, "passage")
+        assert [len(asked["input"]) for asked in server.asked] == [2, 2, 1]
+
+
+def test_size_is_asked_once(make: Make) -> None:
+    with ScriptedEndpoint() as server:
+        embedder = make(server.url)
+        assert embedder.embed([], "query").shape == (0, 4)
+        assert (embedder.dims, embedder.dims) == (4, 4)
+        assert len(server.asked) == 1
+        other = make(server.url)
+        other.embed(["a"], "query")
+        assert other.dims == 4
+        assert len(server.asked) == 2
+
+
+def test_extreme_numbers_survive_normalising(make: Make) -> None:
+    def extreme(data: list[dict[str, Any]]) -> None:
+        data[0]["embedding"] = [3e300, 4e300]
+        data[1]["embedding"] = [3e-300, -4e-300]
+
+    with ScriptedEndpoint(Reply(body=changed(extreme))) as server:
+        vectors = make(server.url).embed(["a", "b"], "passage")
+    np.testing.assert_allclose(vectors, [[0.6, 0.8], [0.6, -0.8]], rtol=1e-6)
+
+
+def test_usable_again_after_close(make: Make) -> None:
+    with ScriptedEndpoint() as server:
+        embedder = make(server.url)
+        before = embedder.embed(["a"], "query")
+        embedder.close()
+        embedder.close()
+        np.testing.assert_array_equal(embedder.embed(["a"], "query"), before)
+
+
+# --- what is tried again
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Reply(status=500, body={"error": {"message": "oops"}}, headers=SOON),
+        Reply(status=503, body=b"<html>busy</html>", headers={"Content-Type": "text/html"} | SOON),
+        Reply(status=429, body={"error": {"message": "slow down"}}, headers=SOON),
+        Reply(cut=True),
+    ],
+    ids=["500", "503 as a page", "429", "dies in the middle of an answer"],
+)
+def test_a_passing_fault_is_tried_again(make: Make, bad: Reply) -> None:
+    with ScriptedEndpoint(bad) as server:
+        assert make(server.url).embed(["a"], "query").shape == (1, 4)
+    assert len(server.asked) == 2
+
+
+def test_retry_after_is_honoured(make: Make) -> None:
+    with ScriptedEndpoint(Reply(status=429, body={}, headers={"Retry-After": "1"})) as server:
+        started = time.monotonic()
+        make(server.url).embed(["a"], "query")
+        assert time.monotonic() - started >= 0.95
+
+
+def test_a_lasting_fault_is_unreachable(make: Make) -> None:
+    bad = Reply(status=500, body={"error": {"message": "out of memory"}}, headers=SOON)
+    with ScriptedEndpoint(*[bad] * 9) as server:
+        with pytest.raises(EndpointUnreachable, match=r"HTTP 500 \(out of memory\)") as caught:
+            make(server.url).embed(["a"], "query")
+        assert server.url in str(caught.value)
+    assert len(server.asked) == 3
+
+
+def test_a_batch_that_fails_fails_the_call(make: Make) -> None:
+    with ScriptedEndpoint(Reply(), Reply(status=400, body={"error": {"message": "bad"}})) as server:
+        embedder = make(server.url, batch_size=1)
+        with pytest.raises(EndpointRefused):
+            embedder.embed(["a", "b", "c"], "passage")
+    assert len(server.asked) == 2
+
+
+def test_silence_times_out(make: Make) -> None:
+    with ScriptedEndpoint(*[Reply(silent=True)] * 2) as server:
+        embedder = make(server.url, timeout=0.3, retries=1)
+        with pytest.raises(EndpointUnreachable, match=r"did not answer within 0\.3 s, 2 time"):
+            embedder.embed(["a"], "query")
+        assert len(server.asked) == 2
+        embedder.close()
+
+
+def test_nobody_listening_is_unreachable(make: Make) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://user:hidden@127.0.0.1:{free.getsockname()[1]}/v1?token=hidden"
+        with pytest.raises(EndpointUnreachable, match="could not be reached") as caught:
+            make(url, retries=0).embed(["a"], "query")
+    assert "127.0.0.1" in str(caught.value)
+    assert "hidden" not in str(caught.value)
+    assert isinstance(caught.value.__cause__, Exception)
+
+
+# --- what is not tried again
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (
+            400,
+            {"error": {"message": "input too long"}},
+            r"400 \(input too long\): check the name",
+        ),
+        (401, {"error": {"message": "bad key"}}, r"401 \(bad key\): check api_key"),
+        (403, {"detail": "not yours"}, r"403 \(not yours\): check api_key"),
+        (404, {"error": "model not found"}, r"404 \(model not found\): check base_url"),
+        (413, b"", r"413 .*lower max_chars"),
+        (422, {"error": {"message": None}}, "422"),
+        (429, {"error": {"message": "no credit", "code": "insufficient_quota"}}, r"429 \(no credit\)"),
+    ],
+)
+def test_a_refusal_is_passed_on_with_advice(make: Make, status: int, body: Any, says: str) -> None:
+    with ScriptedEndpoint(*[Reply(status=status, body=body, headers=SOON)] * 3) as server:
+        with pytest.raises(EndpointRefused, match=says) as caught:
+            make(server.url).embed(["a"], "query")
+        assert server.url in str(caught.value)
+    assert len(server.asked) == (3 if status == 429 else 1)
+
+
+def put(key: str, value: Any) -> Callable[[list[dict[str, Any]]], None]:
+    return lambda data: data[0].__setitem__(key, value)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (changed(lambda data: data[:1]), "2 texts were sent, 1 vectors"),
+        (changed(lambda data: data * 2), "2 texts were sent, 4 vectors"),
+        (changed(put("index", 1)), "repeated index"),
+        (changed(put("index", 7)), "item 0 has a wrong"),
+        (changed(put("index", "0")), "item 0 has a wrong"),
+        (changed(put("embedding", [1.0, float("nan"), 1.0, 1.0])), "not a finite number"),
+        (changed(put("embedding", [1.0, None, 1.0, 1.0])), "not a"),
+        (changed(put("embedding", [1.0, 10**400, 1.0, 1.0])), "not a"),
+        (changed(put("embedding", [[1.0], [2.0]])), "not a finite number"),
+        (changed(put("embedding", "AACAPwAAgD8=")), "not a list of numbers but str"),
+        (changed(put("embedding", [])), "not a list"),
+        (changed(put("embedding", [0.0] * 4)), "all zeros"),
+        (changed(put("embedding", [1.0] * 5)), "different sizes"),
+        (changed(lambda data: ["junk"] * 2), "wrong or repeated index"),
+        ({"error": "model is loading"}, "model is loading"),
+        ([1, 2], "no list under 'data'"),
+        (b"{truncated", "not JSON.*begins: {truncated"),
+        (b"<html>Welcome</html>", "not JSON.*begins: <html>Welcome"),
+        (b"[" * 100_000, "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"", "not JSON.*begins: nothing"),
+    ],
+)
+def test_junk_is_refused_at_once(make: Make, body: Any, says: str) -> None:
+    with ScriptedEndpoint(Reply(body=body)) as server, pytest.raises(EndpointRefused, match=says):
+        make(server.url).embed(["a", "bb"], "query")
+    assert len(server.asked) == 1
+
+
+def test_a_size_that_changes_is_refused(make: Make) -> None:
+    longer = changed(put("embedding", [1.0] * 5))
+    with ScriptedEndpoint(Reply(), Reply(body=longer), Reply(body=longer)) as server:
+        embedder = make(server.url)
+        embedder.embed(["a"], "passage")
+        with pytest.raises(EndpointRefused, match="size 5, not 4"):
+            embedder.embed(["a"], "query")
+        with pytest.raises(EndpointRefused, match="size 5, not 3"):
+            make(server.url, dimensions=3).embed(["a"], "query")
+
+
+# --- keys and settings
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(status=401, body={"error": {"message": f"wrong key: {KEY}"}}),
+        Reply(status=500, body={"error": {"message": f"crashed on Bearer {KEY}"}}),
+        Reply(body=f"<html>{KEY}</html>".encode()),
+        Reply(status=400, body={"error": {"message": f"{'a *** ' * 48} {KEY} is cut off"}}),
+    ],
+    ids=["401", "500", "junk", "at the place a long text is cut"],
+)
+def test_the_key_is_never_shown(make: Make, reply: Reply) -> None:
+    with ScriptedEndpoint(reply) as server:
+        embedder = make(server.url, retries=0)
+        with pytest.raises(EmbeddingError, match=r"\*\*\*") as caught:
+            embedder.embed(["a"], "query")
+    assert KEY[:10] not in "".join(traceback.format_exception(caught.value))
+    assert KEY not in str(caught.value.__context__)
+    assert KEY not in f"{embedder!r} {embedder.name} {Endpoint(base_url=server.url, api_key=KEY)!r}"
+
+
+def test_the_environment_gives_address_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedEndpoint() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "from-outside\n")
+        for endpoint in (None, Endpoint(api_key="")):
+            embedder = OpenAIEmbedder("m", endpoint=endpoint)
+            embedder.embed(["a"], "query")
+            embedder.close()
+    assert server.keys == ["Bearer from-outside", "Bearer none"]
+
+
+def test_openai_itself_needs_a_key() -> None:
+    with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
+        OpenAIEmbedder("text-embedding-3-small")
+
+
+@pytest.mark.parametrize("url", ["localhost:11434", "ftp://x/v1", "http://", "http://[::1", "http://h:99999"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError, match="base_url"):
+        Endpoint(base_url=url, api_key=KEY)
+
+
+@pytest.mark.parametrize("key", ["两个字", "a b", "a\nb"])
+def test_a_key_that_is_none_is_refused_unseen(key: str) -> None:
+    with pytest.raises(SettingsError, match="paste error") as caught:
+        Endpoint(base_url="http://localhost", api_key=key)
+    assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize("fields", [{"timeout": 0}, {"retries": -1}, {"timeout": float("nan")}])
+def test_impossible_patience_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match="timeout"):
+        Endpoint(base_url="http://localhost", **fields)
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 0}, {"max_chars": 0}, {"dimensions": 0}])
+def test_impossible_sizes_are_refused(make: Make, options: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match="at least 1"):
+        make("http://localhost", **options)
+    with pytest.raises(SettingsError, match="model"):
+        OpenAIEmbedder(" ", endpoint=Endpoint(base_url="http://localhost"))
+
+
+def test_the_name_changes_with_whatever_changes_vectors(make: Make) -> None:
+    url = "http://localhost/v1"
+    options: list[dict[str, Any]] = [
+        {},
+        {"dimensions": 256},
+        {"query_model": "mq"},
+        {"query_prefix": "q: "},
+        {"passage_prefix": "q: "},
+        {"query_prefix": "q", "passage_prefix": ": "},
+    ]
+    names = [make(url, **option).name for option in options]
+    assert names[:3] == ["openai:m", "openai:m@256", "openai:m+query:mq"]
+    assert len(set(names)) == len(names)
+    assert make(url, query_prefix="q: ", batch_size=5, max_chars=9).name == names[3]
+    assert make("http://elsewhere/v1", query_model="m").name == "openai:m"
+
+
+def test_without_the_package_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[openai\]"'):
+        OpenAIEmbedder("m", endpoint=Endpoint(base_url="http://localhost"))

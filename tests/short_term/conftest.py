@@ -1,0 +1,7 @@
+import pytest
+from tiny_store import TinyStore
+
+
+@pytest.fixture
+def store():
+    return TinyStore()

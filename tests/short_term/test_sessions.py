@@ -1,0 +1,431 @@
+import gc
+import threading
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from conversations import assistant, calls, conversations, result, system, unanswerable, user
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tiny_store import CountingStore
+
+from jiyi.errors import BadScope, Closed, SettingsError
+from jiyi.records import Query, Scope, new_id
+from jiyi.short_term import ShortTermMemory, SlidingWindow, session_window
+
+SCOPE = Scope(user_id="ana", session_id="s-1")
+NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+
+
+class HandClock:
+    def __init__(self):
+        self.now = NOON
+
+    def __call__(self):
+        return self.now
+
+    def tick(self, **span):
+        self.now += timedelta(**span)
+
+
+@pytest.fixture
+def clock():
+    return HandClock()
+
+
+@pytest.fixture
+def memory(store, clock):
+    memory = ShortTermMemory(store, max_turns=2, clock=clock)
+    yield memory
+    memory.close()
+
+
+def save(store, *messages, scope=SCOPE):
+    return store.put([replace(m, scope=scope, created_at=NOON) for m in messages])
+
+
+def talk_of(count):
+    return [m for n in range(count) for m in (user(f"问题 {n}"), assistant(f"answer {n}"))]
+
+
+def texts(messages):
+    return [m.text for m in messages]
+
+
+def whole(store, scope=SCOPE):
+    return store.find(Query(scope=scope, kinds=("message",), limit=10_000))
+
+
+def sweepers():
+    return [t for t in threading.enumerate() if t.name == "jiyi-sweep"]
+
+
+def wait_until(true):
+    end = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def test_an_empty_session_is_an_empty_window(memory):
+    assert memory.messages(SCOPE) == []
+    assert memory.messages(SCOPE) == []
+
+
+def test_the_last_turns_come_from_the_store(store, memory):
+    save(store, system("rules"), *talk_of(150), user("last", pinned=True))
+    assert texts(memory.messages(SCOPE)) == ["rules", "问题 149", "answer 149", "last"]
+
+
+def test_appended_messages_are_taken_in_without_reading_them_again(store, clock):
+    counting = CountingStore(store)
+    memory = ShortTermMemory(counting, max_turns=2, clock=clock)
+    memory.messages(SCOPE)
+    counting.reset()
+    memory.append(SCOPE, save(store, user("a"), assistant("b")))
+    assert texts(memory.messages(SCOPE)) == ["a", "b"]
+    assert (counting.finds, counting.rows) == (1, 0)
+    memory.close()
+
+
+def test_append_before_the_first_read_does_nothing_and_loses_nothing(store, memory):
+    memory.append(SCOPE, save(store, user("a")))
+    assert texts(memory.messages(SCOPE)) == ["a"]
+
+
+def test_another_writer_is_seen(store, memory):
+    save(store, user("a"))
+    assert texts(memory.messages(SCOPE)) == ["a"]
+    save(store, assistant("b"))
+    assert texts(memory.messages(SCOPE)) == ["a", "b"]
+
+
+def test_appending_with_a_gap_twice_or_out_of_order_loses_and_doubles_nothing(store, memory):
+    memory.messages(SCOPE)
+    mine = save(store, user("a"), assistant("b"))
+    save(store, assistant("elsewhere"))
+    later = save(store, user("c"))
+    memory.append(SCOPE, later)
+    memory.append(SCOPE, mine[::-1])
+    memory.append(SCOPE, mine)
+    assert texts(memory.messages(SCOPE)) == ["a", "b", "elsewhere", "c"]
+    memory.append(SCOPE, later)
+    memory.append(SCOPE, [])
+    assert texts(memory.messages(SCOPE)) == ["a", "b", "elsewhere", "c"]
+
+
+def test_tool_messages_do_not_count_but_long_turns_are_capped(store, memory):
+    steps = [m for n in range(300) for m in (calls(f"c{n}"), result(f"c{n}", f"r{n}"))]
+    save(store, *talk_of(3), user("go"), *steps)
+    expected = ["go", "", "r297", "", "r298", "", "r299"]
+    assert texts(memory.messages(SCOPE)) == expected
+    save(store, calls("z"))
+    assert texts(memory.messages(SCOPE)) == expected
+    save(store, result("z", "done"))
+    assert texts(memory.messages(SCOPE)) == [*expected[:1], *expected[3:], "", "done"]
+    memory.drop(SCOPE)
+    assert texts(memory.messages(SCOPE)) == [*expected[:1], *expected[3:], "", "done"]
+
+
+def test_a_call_in_work_is_left_out_and_said_so_until_its_result_is_saved(store, memory):
+    save(store, user("go"), calls("a", "b"), result("b", "2"))
+    assert texts(memory.messages(SCOPE)) == ["go"]
+    left = memory.window(SCOPE).dropped
+    assert [(d.message.role, d.reason) for d in left] == [
+        ("assistant", "tool call with 1 of 2 results"),
+        ("tool", "tool call with 1 of 2 results"),
+    ]
+    memory.append(SCOPE, save(store, result("a", "1")))
+    assert texts(memory.messages(SCOPE)) == ["go", "", "2", "1"]
+    assert memory.window(SCOPE).dropped == ()
+
+
+def test_a_late_result_joins_turns_and_brings_older_ones_back(store, memory):
+    save(store, *talk_of(200), user("x"), calls("a"), user("y"), user("z"))
+    assert texts(memory.messages(SCOPE)) == ["y", "z"]
+    save(store, result("a", "late"))
+    assert texts(memory.messages(SCOPE)) == ["x", "", "y", "z", "late"]
+
+
+def test_pinned_tool_messages_come_with_their_atom_from_far_back(store, memory):
+    old = [calls("call_1", "b"), result("call_1", "one"), user("between"), result("b", "two", pinned=True)]
+    rest = [m for _ in range(100) for m in (user(), calls("call_1"), result("call_1"))]
+    save(store, calls("call_1", pinned=True), user(), *old, *rest, user("now"))
+    expected = ["", "one", "two", "hi", "", "ok", "now"]
+    assert texts(memory.messages(SCOPE)) == expected
+    memory.append(SCOPE, save(store, assistant("yes")))
+    assert texts(memory.messages(SCOPE)) == [*expected, "yes"]
+
+
+def test_users_sessions_and_agents_are_apart(store, memory):
+    scopes = [
+        Scope(user_id="ana", agent_id="x", session_id="main"),
+        Scope(user_id="ana", agent_id="y", session_id="main"),
+        Scope(user_id="ben", agent_id="x", session_id="main"),
+        Scope(user_id="ana", agent_id="x", session_id="other"),
+    ]
+    for scope in scopes:
+        assert memory.messages(scope) == []
+    everyone = Scope(user_id="ana", session_id="main")
+    memory.messages(everyone)
+    for number, scope in enumerate(scopes):
+        memory.append(scope, save(store, user(str(number)), scope=scope))
+    for number, scope in enumerate(scopes):
+        assert texts(memory.messages(scope)) == [str(number)]
+    assert texts(memory.messages(everyone)) == ["0", "1"]
+
+
+def test_a_scope_without_a_session_is_refused(memory):
+    for act in (memory.messages, memory.window, lambda scope: memory.append(scope, [])):
+        with pytest.raises(BadScope, match="session_id"):
+            act(Scope(user_id="ana"))
+
+
+def test_drop_makes_the_next_read_start_afresh(store, memory):
+    saved = save(store, user("a"), user("secret"))
+    memory.messages(SCOPE)
+    memory.messages(other := Scope(user_id="ana", agent_id="x", session_id="s-1"))
+    store.delete(Query(scope=SCOPE, kinds=("message",), ids=(saved[1].id,)))
+    memory.drop(other)
+    assert texts(memory.messages(SCOPE)) == ["a"]
+    store.delete(Query(scope=SCOPE, kinds=("message",)))
+    memory.drop(Scope(user_id="ben"))
+    assert texts(memory.messages(SCOPE)) == ["a"]
+    memory.drop(Scope(user_id="ana"))
+    assert memory.messages(SCOPE) == []
+
+
+def test_a_read_that_began_before_a_drop_does_not_undo_it(store, clock):
+    saved = save(store, user("secret"))
+
+    class Interrupted(CountingStore):
+        def find(self, query):
+            rows = super().find(query)
+            if self.finds == 1:
+                store.delete(Query(scope=SCOPE, kinds=("message",), ids=(saved[0].id,)))
+                memory.drop(SCOPE)
+            return rows
+
+    memory = ShortTermMemory(Interrupted(store), clock=clock)
+    memory.messages(SCOPE)
+    assert memory.messages(SCOPE) == []
+    memory.close()
+
+
+def test_idle_sessions_are_swept_and_resumed(store, memory, clock):
+    save(store, *talk_of(2))
+    before = memory.messages(SCOPE)
+    clock.tick(minutes=30)
+    assert memory.sweep() == 0
+    clock.tick(seconds=1)
+    assert memory.sweep() == 1
+    assert memory.sweep() == 0
+    assert memory.messages(SCOPE) == before
+
+
+def test_reads_and_appends_keep_a_session_alive(store, memory, clock):
+    for _ in range(4):
+        memory.messages(SCOPE)
+        clock.tick(minutes=20)
+        memory.append(SCOPE, save(store, user()))
+        clock.tick(minutes=20)
+    assert memory.sweep() == 0
+
+
+def test_access_sweeps_when_it_is_due(store, memory, clock):
+    memory.messages(SCOPE)
+    clock.tick(minutes=31)
+    memory.messages(Scope(user_id="ben", session_id="s-2"))
+    assert memory.sweep() == 0
+
+
+def test_age_of_messages_does_not_matter_only_access(store, memory, clock):
+    save(store, user("years ago", created_at=None))
+    clock.tick(days=2_000)
+    assert texts(memory.messages(SCOPE)) == ["years ago"]
+    assert memory.sweep() == 0
+
+
+def test_the_background_sweep_needs_no_access(store, clock):
+    memory = ShortTermMemory(store, clock=clock, sweep_every=timedelta(milliseconds=10))
+    memory.messages(SCOPE)
+    clock.tick(hours=1)
+    wait_until(lambda: not memory._sessions)
+    memory.close()
+
+
+def test_the_sweeper_starts_with_the_first_session_and_ends_with_close(store):
+    before = len(sweepers())
+    memory = ShortTermMemory(store, sweep_every=timedelta(days=999_999_999))
+    assert len(sweepers()) == before
+    memory.messages(SCOPE)
+    memory.messages(Scope(user_id="ben", session_id="s-2"))
+    assert len(sweepers()) == before + 1
+    assert sweepers()[0].daemon
+    memory.close()
+    memory.close()
+    assert len(sweepers()) == before
+    with pytest.raises(Closed, match="closed"):
+        memory.messages(SCOPE)
+    memory.append(SCOPE, [])
+    memory.drop(SCOPE)
+
+
+def test_memories_nobody_closed_leave_no_threads(store):
+    before = len(sweepers())
+    for _ in range(20):
+        ShortTermMemory(store).messages(SCOPE)
+    gc.collect()
+    wait_until(lambda: len(sweepers()) <= before)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"max_turns": 0},
+        {"max_turns": True},
+        {"max_turns": 2.5},
+        {"ttl": timedelta(0)},
+        {"ttl": timedelta(seconds=-1)},
+        {"ttl": 30},
+        {"sweep_every": timedelta(0)},
+    ],
+)
+def test_impossible_settings_are_refused(store, bad):
+    with pytest.raises(SettingsError, match=next(iter(bad))):
+        ShortTermMemory(store, **bad)
+
+
+def cost_of_a_turn(store, already):
+    """Return store questions and rows for one saved and read turn in a session of this length."""
+    scope = SCOPE.in_session(f"long-{already}")
+    save(store, system("rules"), *talk_of(already // 2), scope=scope)
+    counting = CountingStore(store)
+    memory = ShortTermMemory(counting)
+    memory.messages(scope)
+    first = (counting.finds, counting.rows)
+    counting.reset()
+    memory.append(scope, save(store, user("q"), calls("c"), scope=scope))
+    memory.messages(scope)
+    save(store, result("c"), assistant("a"), scope=scope)
+    kept = memory.messages(scope)
+    held = sum(len(w.messages) for s in memory._sessions.values() for w in s.windows.values())
+    memory.close()
+    assert len(kept) == held == 41
+    return first, (counting.finds, counting.rows)
+
+
+def test_reads_cost_the_same_in_a_long_session(store):
+    loaded, read = cost_of_a_turn(store, 200)
+    assert cost_of_a_turn(store, 4_000) == (loaded, read)
+    assert read == (2, 2)
+    assert loaded[0] <= 4
+
+
+def test_an_orphan_is_looked_for_once_and_not_far(store, clock):
+    save(store, *talk_of(2_000))
+    counting = CountingStore(store)
+    memory = ShortTermMemory(counting, clock=clock)
+    memory.messages(SCOPE)
+    save(store, result("nobody asked"))
+    counting.reset()
+    memory.messages(SCOPE)
+    assert counting.rows < 2_000
+    counting.reset()
+    save(store, user())
+    memory.messages(SCOPE)
+    assert (counting.finds, counting.rows) == (1, 1)
+    memory.close()
+
+
+def test_many_threads_in_one_session_lose_and_double_nothing(store):
+    memory = ShortTermMemory(store, max_turns=500, ttl=timedelta(microseconds=1))
+    begin, failures = threading.Barrier(9), []
+
+    def work(number):
+        begin.wait()
+        try:
+            for turn in range(20):
+                mine = save(store, user(f"{number}:{turn}"), assistant(f"{number}:{turn}!"))
+                memory.append(SCOPE, mine)
+                seen = [m.seq for m in memory.messages(SCOPE)]
+                assert seen == sorted(set(seen))
+                assert {m.seq for m in mine} <= set(seen)
+        except Exception as error:
+            failures.append(error)
+
+    def disturb():
+        begin.wait()
+        for turn in range(100):
+            memory.sweep()
+            if turn % 10 == 0:
+                memory.drop(SCOPE)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    threads.append(threading.Thread(target=disturb))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert [m.seq for m in memory.messages(SCOPE)] == list(range(8 * 20 * 2))
+    memory.close()
+
+
+def test_no_lock_is_held_while_the_store_is_read(store, clock):
+    entered, go_on = threading.Event(), threading.Event()
+
+    class Slow(CountingStore):
+        def find(self, query):
+            if query.scope == SCOPE:
+                entered.set()
+                assert go_on.wait(10)
+            return super().find(query)
+
+    memory = ShortTermMemory(Slow(store), clock=clock)
+    save(store, user("a"))
+    got = []
+    reader = threading.Thread(target=lambda: got.append(texts(memory.messages(SCOPE))))
+    reader.start()
+    assert entered.wait(10)
+    memory.append(SCOPE, save(store, user("b")))
+    memory.sweep()
+    assert memory.messages(Scope(user_id="ben", session_id="s-2")) == []
+    go_on.set()
+    reader.join()
+    assert got == [["a", "b"]]
+    assert texts(memory.messages(SCOPE)) == ["a", "b"]
+    memory.close()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
+@given(
+    talk=conversations(max_size=60),
+    max_turns=st.integers(1, 4),
+    page=st.integers(1, 12),
+    cuts=st.lists(
+        st.tuples(st.integers(1, 8), st.sampled_from(("append", "read", "both", "drop", "no"))), min_size=1
+    ),
+)
+def test_the_window_is_what_the_policy_makes_of_the_whole_session(store, talk, max_turns, page, cuts):
+    scope = SCOPE.in_session(new_id())
+    policy = SlidingWindow(max_turns, 2 * max_turns)
+    memory = ShortTermMemory(store, max_turns=max_turns)
+    rest, turn = [replace(m, id=f"{scope.session_id}:{m.id}") for m in talk], 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session_window, "_page_size", lambda policy: page)
+        while rest:
+            size, then = cuts[turn % len(cuts)]
+            turn += 1
+            saved = save(store, *rest[:size], scope=scope)
+            rest = rest[size:]
+            if then in ("append", "both"):
+                memory.append(scope, saved)
+            if then == "drop":
+                memory.drop(scope)
+            if then in ("read", "both") or not rest:
+                window = memory.window(scope)
+                assert unanswerable(window.kept) is None
+                assert list(window.kept) == list(policy(whole(store, scope)).kept)
+    memory.close()

@@ -1,0 +1,125 @@
+import pytest
+from conversations import assistant, calls, check, conversations, must_stay, result, system, user
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jiyi.errors import SettingsError
+from jiyi.short_term import SlidingWindow, turns
+
+
+def reasons(decision):
+    return [d.reason for d in decision.dropped]
+
+
+def talk_of(count):
+    return [m for n in range(count) for m in (user(f"q{n}"), assistant(f"a{n}"))]
+
+
+def test_keeps_the_last_turns():
+    talk = [system(), *talk_of(5)]
+    decision = SlidingWindow(k=2)(talk, None)
+    assert decision.kept == (talk[0], *talk[-4:])
+    assert reasons(decision) == ["older than the last 2 turns"] * 6
+
+
+def test_a_turn_holds_its_tool_messages():
+    first = [user(), calls("a", "b"), result("b"), result("a"), assistant()]
+    second = [user(), calls("a"), result("a"), calls("a"), result("a"), assistant()]
+    assert SlidingWindow(k=1)(first + second).kept == tuple(second)
+    assert SlidingWindow(k=2)(first + second).kept == tuple(first + second)
+
+
+def test_budget_is_ignored():
+    talk = talk_of(3)
+    assert SlidingWindow(k=2)(talk, 1) == SlidingWindow(k=2)(talk, None)
+
+
+def test_max_messages_drops_whole_turns_first():
+    talk = [*talk_of(2), user(), calls("a"), result("a"), assistant()]
+    decision = SlidingWindow(k=10, max_messages=4)(talk)
+    assert decision.kept == tuple(talk[4:])
+    assert reasons(decision) == ["older than the last 4 user and assistant messages"] * 4
+
+
+def test_the_newest_turn_alone_over_the_limit_keeps_its_opening():
+    talk = [
+        *talk_of(1),
+        user("go"),
+        *[m for n in range(5) for m in (calls("c"), result("c", str(n)))],
+        assistant(),
+    ]
+    decision = SlidingWindow(k=3, max_messages=3)(talk)
+    assert decision.kept == (talk[2], *talk[-3:])
+    assert SlidingWindow(k=3, max_messages=1)(talk).kept == (talk[2],)
+
+
+def test_a_long_turn_without_an_opening_keeps_its_newest():
+    talk = [assistant(str(n)) for n in range(9)]
+    assert SlidingWindow(max_messages=2)(talk).kept == tuple(talk[-2:])
+
+
+def test_a_pinned_message_brings_its_atom_and_counts_for_no_limit():
+    talk = [user(), calls("a", "b"), result("a"), result("b", pinned=True), *talk_of(3)]
+    decision = SlidingWindow(k=1, max_messages=2)(talk)
+    assert decision.kept == (*talk[1:4], *talk[-2:])
+
+
+def test_broken_atoms_leave_even_when_pinned():
+    talk = [user(), calls("a", "b", pinned=True), result("b"), result("z", pinned=True), assistant()]
+    decision = SlidingWindow()(talk)
+    assert decision.kept == (talk[0], talk[4])
+    assert reasons(decision) == ["tool call with 1 of 2 results"] * 2 + ["tool result without its call"]
+
+
+def test_a_late_result_joins_its_turns():
+    talk = [*talk_of(2), user(), calls("a"), user("wait"), result("a"), assistant()]
+    assert SlidingWindow(k=1)(talk).kept == tuple(talk[4:])
+
+
+def test_turns_part_again_when_the_call_that_joined_them_leaves():
+    talk = [user("1"), calls("a"), user("2"), result("a"), assistant(), user("3"), assistant()]
+    assert SlidingWindow(k=1)(talk[:5]).kept == tuple(talk[:5])
+    assert SlidingWindow(k=1, max_messages=2)(talk[:5]).kept == (talk[2], talk[4])
+    assert SlidingWindow(k=2, max_messages=3)(talk[:5]).kept == (talk[0], talk[2], talk[4])
+    assert SlidingWindow(k=1, max_messages=2)(talk).kept == tuple(talk[5:])
+
+
+@pytest.mark.parametrize(
+    "bad", [{"k": 0}, {"k": -1}, {"k": 1.5}, {"k": True}, {"k": None}, {"max_messages": 0}]
+)
+def test_impossible_settings_are_refused(bad):
+    with pytest.raises(SettingsError, match="whole number of at least 1"):
+        SlidingWindow(**bad)
+
+
+def test_nothing_in_nothing_out():
+    assert SlidingWindow()([]).kept == ()
+
+
+@settings(deadline=None)
+@given(conversations(), st.integers(1, 6), st.none() | st.integers(1, 8))
+def test_holds_its_promises_for_any_conversation(talk, k, most):
+    window = SlidingWindow(k, most)
+    decision = window(talk, None)
+    check(talk, decision)
+    assert window(talk, 5) == decision
+    again = window(decision.kept)
+    assert again.kept == decision.kept
+    assert again.dropped == ()
+    held = {m.id for m in must_stay(talk)}
+    free = [m for m in decision.kept if m.id not in held]
+    if most is not None:
+        assert sum(m.role in ("user", "assistant") for m in free) <= most
+    rounds = turns(decision.kept)
+    assert sum(any(decision.kept[i].id not in held for i in places) for places in rounds) <= k
+
+
+@settings(deadline=None)
+@given(conversations(pins=False), st.integers(1, 4))
+def test_drops_no_more_than_it_must(talk, k):
+    decision = SlidingWindow(k)(talk)
+    broken = {d.message.id for d in decision.dropped if "tool" in d.reason}
+    sound = [m for m in talk if m.id not in broken]
+    expected = {i for places in turns(sound)[-k:] for i in places}
+    expected |= {i for i, m in enumerate(sound) if m.role == "system"}
+    assert decision.kept == tuple(sound[i] for i in sorted(expected))

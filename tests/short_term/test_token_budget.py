@@ -1,0 +1,187 @@
+from dataclasses import replace
+
+import pytest
+from conversations import assistant, calls, check, conversations, must_stay, partners, result, system, user
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jiyi.errors import BadBudget, BudgetTooSmall
+from jiyi.short_term import TokenBudget
+from jiyi.text import counter_for
+
+COUNTER = counter_for()
+budgets = st.integers(1, 400)
+
+
+def tokens(*messages):
+    return COUNTER.count_all(messages)
+
+
+def over(limit):
+    return f"over the budget of {limit} tokens"
+
+
+class Tally:
+    """Counts as the real counter does and remembers what it had to count."""
+
+    def __init__(self):
+        self.name, self.exact, self.counted = COUNTER.name, COUNTER.exact, []
+
+    def count(self, message):
+        if message.tokens is None or message.tokens_by != self.name:
+            self.counted.append(message)
+        return COUNTER.count(message)
+
+    def count_all(self, messages):
+        return COUNTER.count_all(()) + sum(self.count(m) for m in messages)
+
+
+def test_what_fits_exactly_stays():
+    talk = [system(), user("上次 502 是怎么修好的？"), assistant("重启 nginx"), user("ok")]
+    assert TokenBudget(tokens(*talk))(talk, None).kept == tuple(talk)
+    limit = tokens(*talk) - 1
+    decision = TokenBudget(limit)(talk, None)
+    assert decision.kept == (talk[0], *talk[2:])
+    assert [d.reason for d in decision.dropped] == [over(limit)]
+
+
+def test_the_smaller_budget_holds():
+    talk = [user(str(n)) for n in range(20)]
+    limit = tokens(*talk[-3:])
+    assert TokenBudget(10_000)(talk, limit).kept == tuple(talk[-3:])
+    assert TokenBudget(limit)(talk, 10_000).kept == tuple(talk[-3:])
+
+
+def test_tool_calls_leave_with_their_results():
+    talk = [calls("a"), result("a", "long " * 40), user(), assistant()]
+    limit = tokens(*talk) - 1
+    assert TokenBudget(limit)(talk).kept == tuple(talk[2:])
+
+
+def test_the_walk_ends_at_the_first_that_does_not_fit():
+    talk = [user("a"), user("b " * 40), user("c " * 30), user("d")]
+    decision = TokenBudget(tokens(*talk[1:]) - 1)(talk)
+    assert decision.kept == tuple(talk[2:])
+
+
+def test_what_could_never_fit_is_passed_over():
+    talk = [user("a"), calls("x"), result("x", "b " * 500), assistant("c"), user("d")]
+    limit = tokens(*talk[3:], talk[0])
+    decision = TokenBudget(limit)(talk)
+    assert decision.kept == (talk[0], *talk[3:])
+    assert {d.reason for d in decision.dropped} == {
+        f"alone larger than what must stay leaves of the budget of {limit} tokens"
+    }
+
+
+def test_system_and_pinned_atoms_stay():
+    talk = [system("rules"), calls("a", "b"), result("b", pinned=True), result("a"), *[user("x")] * 9]
+    limit = tokens(*talk[:4], talk[-1])
+    assert TokenBudget(limit)(talk).kept == (*talk[:4], talk[-1])
+
+
+def test_pinned_but_broken_leaves():
+    talk = [user("q"), result("a", pinned=True), calls("b", pinned=True), user("r")]
+    decision = TokenBudget(1_000)(talk)
+    assert decision.kept == (talk[0], talk[3])
+    assert [d.reason for d in decision.dropped] == [
+        "tool result without its call",
+        "tool call without its result",
+    ]
+
+
+def test_the_newest_stays_or_it_is_an_error():
+    talk = [system("rules"), user("a"), user("b " * 50), system("more rules")]
+    needed = tokens(talk[0], *talk[2:])
+    assert TokenBudget(needed)(talk).kept == (talk[0], *talk[2:])
+    with pytest.raises(BudgetTooSmall, match=f"takes {needed} tokens, 1 more than the budget") as caught:
+        TokenBudget(needed - 1)(talk)
+    assert (caught.value.needed, caught.value.available) == (needed, needed - 1)
+    assert TokenBudget(needed - 1, keep_last=False)(talk).kept == (talk[0], talk[1], talk[3])
+
+
+def test_a_pinned_newest_is_the_newest():
+    talk = [user("a " * 50), user("b", pinned=True)]
+    assert TokenBudget(tokens(talk[1]))(talk).kept == (talk[1],)
+
+
+def test_a_newest_call_stays_whole():
+    talk = [user("a"), calls("x", "y"), result("y"), result("x")]
+    assert TokenBudget(tokens(*talk[1:]))(talk).kept == tuple(talk[1:])
+    with pytest.raises(BudgetTooSmall, match="raise the budget"):
+        TokenBudget(tokens(*talk[1:]) - 1)(talk)
+
+
+def test_nothing_at_all_still_takes_the_opening_of_the_reply():
+    opening = COUNTER.count_all(())
+    assert TokenBudget(opening)([]).kept == ()
+    with pytest.raises(BudgetTooSmall):
+        TokenBudget(opening - 1)([])
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True, "400", None])
+def test_what_cannot_be_a_budget_is_refused(bad):
+    with pytest.raises(BadBudget, match="whole number of tokens"):
+        TokenBudget(bad)
+    if bad is not None:
+        with pytest.raises(BadBudget, match="whole number of tokens"):
+            TokenBudget(400)([], bad)
+
+
+def test_counted_messages_are_not_counted_again():
+    tally = Tally()
+    talk = [replace(m, tokens=COUNTER.count(m), tokens_by=COUNTER.name) for m in [user("早上好")] * 10_000]
+    TokenBudget(1_000_000, counter=tally)([*talk, new := user("and now?")])
+    assert tally.counted == [new]
+
+
+def test_what_is_older_than_the_window_is_not_counted_at_all():
+    tally = Tally()
+    TokenBudget(100, counter=tally)([user(f"message {n}") for n in range(10_000)])
+    assert len(tally.counted) < 100
+
+
+def test_a_count_of_another_counter_does_not_hold():
+    talk = [user("a", tokens=1, tokens_by="another"), user("b")]
+    limit = tokens(talk[1]) + 1
+    assert TokenBudget(limit)(talk).kept == (talk[1],)
+
+
+def required(talk, keep_last):
+    """Return what must stay, worked out the slow way."""
+    stay = {m.id for m in must_stay(talk)}
+    if keep_last:
+        groups = partners(talk)
+        starts = [min(g) for i, g in groups.items() if g and talk[min(g)].role != "system"]
+        if starts:
+            stay |= {talk[i].id for i in groups[max(starts)]}
+    return [m for m in talk if m.id in stay]
+
+
+@settings(deadline=None)
+@given(conversations(), budgets, st.none() | budgets, st.booleans())
+def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, keep_last):
+    policy = TokenBudget(most, keep_last=keep_last)
+    limit = min(most, budget or most)
+    stay = required(talk, keep_last)
+    needed = tokens(*stay)
+    if needed > limit:
+        with pytest.raises(BudgetTooSmall) as caught:
+            policy(talk, budget)
+        assert (caught.value.needed, caught.value.available) == (needed, limit)
+        return
+    decision = policy(talk, budget)
+    check(talk, decision)
+    kept = {m.id for m in decision.kept}
+    assert {m.id for m in stay} <= kept
+    assert tokens(*decision.kept) <= limit
+    assert policy(talk, budget) == decision
+    assert policy(decision.kept, budget).kept == decision.kept
+    places = {m.id: i for i, m in enumerate(talk)}
+    groups = partners(talk)
+    free = sorted({min(groups[places[i]]) for i in kept - {m.id for m in stay}})
+    if free:  # everything sound and newer than the oldest free choice stayed, unless it could not fit
+        for start in {min(g) for i, g in groups.items() if g and min(g) > free[0]}:
+            atom = [talk[i] for i in groups[start]]
+            alone = tokens(*stay, *atom)
+            assert {m.id for m in atom} <= kept or alone > limit

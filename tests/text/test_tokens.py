@@ -1,0 +1,353 @@
+import base64
+import json
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.errors import InputError
+from jiyi.records import Message
+from jiyi.text import TokenCounter, counter_for
+from jiyi.text.tokens import ENCODINGS
+
+ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()))  # lone surrogates included
+COUNTERS = [*(TokenCounter(encoding=name) for name in ENCODINGS), counter_for("deepseek-chat")]
+
+# The conversation OpenAI's cookbook ("How to count tokens with tiktoken", MIT) counts with its API.
+COOKBOOK = [
+    (
+        "system",
+        None,
+        "You are a helpful, pattern-following assistant that translates corporate jargon into plain English.",
+    ),
+    ("system", "example_user", "New synergies will help drive top-line growth."),
+    ("system", "example_assistant", "Things working well together will increase revenue."),
+    (
+        "system",
+        "example_user",
+        "Let's circle back when we have more bandwidth to touch base on opportunities for "
+        "increased leverage.",
+    ),
+    ("system", "example_assistant", "Let's talk later when we're less busy about how to do better."),
+    (
+        "user",
+        None,
+        "This late pivot means we don't have time to boil the ocean for the client deliverable.",
+    ),
+]
+WEATHER_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_current_weather",
+        "description": "Get the current weather in a given location",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "location": {
+                    "type": "string",
+                    "description": "The city and state, e.g. San Francisco, CA",
+                },
+                "unit": {
+                    "type": "string",
+                    "description": "The unit of temperature to return",
+                    "enum": ["celsius", "fahrenheit"],
+                },
+            },
+            "required": ["location"],
+        },
+    },
+}
+
+
+def said(content, role="user", **fields):
+    return Message.from_openai({"role": role, "content": content, **fields})
+
+
+@pytest.mark.parametrize(
+    ("text", "cl100k", "o200k"),
+    [
+        ("", 0, 0),
+        ("hello world", 2, 2),
+        ("tiktoken is great!", 6, 6),
+        ("antidisestablishmentarianism", 6, 6),
+        ("2 + 2 = 4", 7, 7),
+        ("お誕生日おめでとう", 9, 8),
+    ],
+)
+def test_counts_published_in_the_cookbook(text, cl100k, o200k):
+    assert counter_for("cl100k_base").count_text(text) == cl100k
+    assert counter_for("o200k_base").count_text(text) == o200k
+
+
+@pytest.mark.parametrize(("model", "tokens"), [("gpt-4", 129), ("gpt-3.5-turbo", 129), ("gpt-4o", 124)])
+def test_conversation_counts_what_the_api_counted(model, tokens):
+    messages = [said(text, role, **({"name": name} if name else {})) for role, name, text in COOKBOOK]
+    assert counter_for(model).count_all(messages) == tokens
+
+
+@pytest.mark.parametrize(("model", "tokens"), [("gpt-4", 105), ("gpt-4o", 101), ("gpt-4o-mini", 101)])
+def test_tools_count_what_the_api_counted(model, tokens):
+    counter = counter_for(model)
+    messages = [
+        said("You are a helpful assistant that can answer to questions about the weather.", "system"),
+        said("What's the weather like in San Francisco?"),
+    ]
+    assert counter.count_all(messages) + counter.count_tools([WEATHER_TOOL]) == tokens
+
+
+@pytest.mark.parametrize(("pairs", "tokens"), [(1, 40), (2, 89), (3, 114)])
+def test_tool_calls_count_what_the_api_counted(pairs, tokens):
+    call = {
+        "id": "a",
+        "type": "function",
+        "function": {"name": "calculator", "arguments": '{"a":2, "b":2}'},
+    }
+    messages = [
+        said([{"type": "text", "text": "How much is 2 plus 2?"}]),
+        Message.from_openai({"role": "assistant", "tool_calls": [call] * pairs}),
+        *[said("4", "tool", tool_call_id="a")] * pairs,
+    ]
+    assert counter_for("gpt-3.5-turbo").count_all(messages) == tokens
+
+
+def test_tool_result_under_a_name_is_not_undercounted():
+    arguments = '{\n  "location": "Boston, MA"\n}'
+    call = {
+        "id": "c",
+        "type": "function",
+        "function": {"name": "get_current_weather", "arguments": arguments},
+    }
+    messages = [
+        Message.from_openai({"role": "assistant", "content": None, "tool_calls": [call]}),
+        said("29 degree celcius", "tool", tool_call_id="c", name="get_current_weather"),
+    ]
+    assert 35 <= counter_for("gpt-4").count_all(messages) <= 38  # the API said 35
+
+
+@pytest.mark.parametrize("tool", [WEATHER_TOOL["function"], {"type": "function"}, {"name": "x"}])
+@pytest.mark.parametrize("counter", COUNTERS, ids=lambda c: c.name)
+def test_tools_of_any_shape_count_and_more_tools_count_more(counter, tool):
+    assert counter.count_tools([]) == 0
+    assert 0 < counter.count_tools([tool]) < counter.count_tools([tool, WEATHER_TOOL])
+
+
+def test_nested_schemas_are_not_free():
+    counter = counter_for("gpt-4o")
+    items = {"type": "object", "properties": {"host": {"type": "string", "description": "Where " * 50}}}
+
+    def cost(**more):
+        schema = {"type": "object", "properties": {"list": {"type": "array", **more}}}
+        return counter.count_tools([{"type": "function", "function": {"name": "f", "parameters": schema}}])
+
+    assert cost(items=items) > cost() + 50
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("gpt-4o", "o200k_base"),
+        ("gpt-4o-mini-2024-07-18", "o200k_base"),
+        ("GPT-4.1-nano", "o200k_base"),
+        ("gpt-4.5-preview", "o200k_base"),
+        ("gpt-5.1", "o200k_base"),
+        ("o1", "o200k_base"),
+        ("o3-mini", "o200k_base"),
+        ("o4-mini", "o200k_base"),
+        ("chatgpt-4o-latest", "o200k_base"),
+        ("openai/gpt-4o", "o200k_base"),
+        ("openrouter/openai/gpt-4o:free", "o200k_base"),
+        ("ft:gpt-4o:acme::id", "o200k_base"),
+        ("gpt-4", "cl100k_base"),
+        ("gpt-4-turbo", "cl100k_base"),
+        ("ft:gpt-3.5-turbo-0125:acme::id", "cl100k_base"),
+        ("gpt-35-turbo", "cl100k_base"),
+        ("text-embedding-3-small", "cl100k_base"),
+        ("text-embedding-ada-002", "cl100k_base"),
+        ("openai/gpt-oss-20b", "o200k_harmony"),
+        ("Qwen/Qwen3.5-35B-A3B", "qwen3.5"),
+        ("cl100k_base", "cl100k_base"),
+    ],
+)
+def test_known_models_are_exact(model, name):
+    counter = counter_for(model)
+    assert (counter.name, counter.exact) == (name, True)
+
+
+@pytest.mark.parametrize(
+    "model", ["deepseek-chat", "anthropic/claude-sonnet-4", "glm-4.6", "llama3:8b", "qwen2.5-7b", "o1labs-x"]
+)
+def test_other_models_are_estimates_that_know_it(model):
+    counter = counter_for(model)
+    assert not counter.exact
+    assert counter.name.startswith("estimate:")
+    assert counter_for(counter.name) == counter
+
+
+def test_estimate_does_not_undercount_a_vocabulary_it_was_not_made_from():
+    true, estimate = counter_for("qwen3.5"), counter_for("deepseek-chat")
+    for text in (
+        "上次 nginx 报 502 是因为上游容器内存不足被杀掉了，重启以后恢复正常。" * 5,
+        "Melanie said she would take the kids to the museum on Saturday, if the weather is bad. " * 5,
+        "def retry(self, times: int = 3) -> None:\n    for attempt in range(times):\n        self.call()\n"
+        * 5,
+    ):
+        assert true.count_text(text) <= estimate.count_text(text) <= 2 * true.count_text(text)
+
+
+def test_claude_is_counted_higher_than_gpt():
+    text = "The server was restarted. 服务器已经重启。"
+    assert counter_for("claude-opus-4").count_text(text) > counter_for("gpt-4").count_text(text)
+
+
+@pytest.mark.parametrize("model", ["", "  "])
+def test_empty_model_is_refused(model):
+    with pytest.raises(InputError, match="model is empty"):
+        counter_for(model)
+
+
+@pytest.mark.parametrize("fields", [{"encoding": "gpt2"}, {"factor": 0.0}, {"factor": float("nan")}])
+def test_impossible_counters_are_refused(fields):
+    with pytest.raises(InputError):
+        TokenCounter(**fields)
+
+
+def test_calibration_covers_its_samples_and_picks_the_closest_vocabulary():
+    true = TokenCounter(encoding="qwen3.5")
+    texts = [f"第{i}次部署失败，因为磁盘空间不足，需要清理 /var/log 目录。" * (i + 1) for i in range(30)]
+    samples = [(text, 2 * true.count_text(text)) for text in texts]
+    counter = TokenCounter.calibrated(samples, cover=1.0)
+    assert (counter.encoding, counter.factor, counter.exact) == ("qwen3.5", 2.0, False)
+    other = TokenCounter.calibrated(samples, encoding="cl100k_base", cover=1.0)
+    assert other.encoding == "cl100k_base"
+    assert all(other.count_text(text) >= tokens for text, tokens in samples)
+
+
+def test_calibration_leaves_out_the_worst_ratios():
+    samples = [("word " * 50, 100)] * 95 + [("word " * 50, 1000)] * 5
+    counter = TokenCounter.calibrated(samples, encoding="o200k_base", cover=0.95)
+    assert 100 <= counter.count_text("word " * 50) <= 101
+
+
+@pytest.mark.parametrize("samples", [[], [("", 5)], [("text", 0)]])
+def test_calibration_without_samples_is_refused(samples):
+    with pytest.raises(InputError, match="samples"):
+        TokenCounter.calibrated(samples)
+
+
+def test_a_message_is_counted_once_by_the_same_counter_only():
+    message = said("上次 502 是怎么修好的？")
+    gpt4o, gpt4 = counter_for("gpt-4o"), counter_for("gpt-4")
+    counted = gpt4o.counted(message)
+    assert (counted.tokens, counted.tokens_by) == (gpt4o.count(message), "o200k_base")
+    assert gpt4o.counted(counted) is counted
+    stale = gpt4o.counted(message).__class__.from_openai(
+        message.to_openai(), tokens=999, tokens_by="o200k_base"
+    )
+    assert gpt4o.count(stale) == 999
+    assert gpt4.count(stale) == gpt4.count(message) != 999
+
+
+def test_special_tokens_are_ordinary_text():
+    assert counter_for("gpt-4o").count_text("<|endoftext|>") > 1
+
+
+@pytest.mark.parametrize(
+    ("part", "least", "most"),
+    [
+        ({"type": "text", "text": "hello world"}, 2, 2),
+        ({"type": "refusal", "refusal": "hello world"}, 2, 2),
+        ({"type": "image_url", "image_url": {"url": "https://x/y.png", "detail": "low"}}, 85, 85),
+        ({"type": "image_url", "image_url": {"url": "https://x/y.png"}}, 1445, 1445),
+        ({"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 99_999}}, 1445, 1445),
+        ({"type": "file", "file": {"file_id": "file-1"}}, 1445, 1445),
+        ({"type": "video", "video": {"seconds": 3}}, 5, 30),
+        ({"type": "input_audio", "input_audio": None}, 1, 20),
+    ],
+)
+def test_content_parts(part, least, most):
+    counter = counter_for("gpt-4o")
+    extra = counter.count(said([part])) - counter.count(said([]))
+    assert least <= extra <= most
+
+
+def test_sound_and_files_are_judged_by_their_size():
+    counter = counter_for("gpt-4o")
+    data = base64.b64encode(bytes(160_000)).decode()
+    empty = counter.count(said([]))
+    wav = counter.count(said([{"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}]))
+    mp3 = counter.count(said([{"type": "input_audio", "input_audio": {"data": data, "format": "mp3"}}]))
+    pdf = {"type": "file", "file": {"file_data": "data:application/pdf;base64," + data, "filename": "a.pdf"}}
+    assert wav - empty == pytest.approx(200, abs=2)  # 10 s of 8 kHz 16 bit
+    assert mp3 - empty == pytest.approx(800, abs=2)  # 40 s of 32 kbit/s
+    assert counter.count(said([pdf])) - empty == pytest.approx(10_000, rel=0.01)
+
+
+def test_fields_jiyi_does_not_know_are_not_free():
+    counter = counter_for("gpt-4o")
+    plain = counter.count(said("hi", "assistant"))
+    assert counter.count(said("hi", "assistant", reasoning_content="so " * 100)) >= plain + 100
+    assert counter.count(said("hi", "assistant", refusal=None, annotations=[])) == plain
+
+
+@pytest.mark.parametrize("counter", COUNTERS, ids=lambda c: c.name)
+@given(text=ANY_TEXT)
+def test_any_text_counts(counter, text):
+    tokens = counter.count_text(text)
+    assert (tokens > 0) == bool(text)
+    assert counter.count(said(text)) > tokens
+
+
+@pytest.mark.parametrize("counter", COUNTERS, ids=lambda c: c.name)
+@given(text=ANY_TEXT, limit=st.integers(-2, 40))
+def test_truncated_text_is_a_beginning_within_the_limit(counter, text, limit):
+    kept = counter.truncate(text, limit)
+    assert text.startswith(kept)
+    assert counter.count_text(kept) <= max(0, limit)
+    if counter.count_text(text) <= limit:
+        assert kept == text
+
+
+@pytest.mark.parametrize("counter", COUNTERS, ids=lambda c: c.name)
+def test_truncation_uses_the_limit(counter):
+    text = "nginx 又 502 了，e\u0301 重启之后恢复。🧠" * 200
+    kept = counter.truncate(text, 100)
+    assert 95 <= counter.count_text(kept) <= 100
+
+
+@pytest.mark.parametrize("counter", COUNTERS, ids=lambda c: c.name)
+def test_text_that_just_fits_is_not_cut(counter):
+    text = "e\u0301 /var/log 重启 nginx"  # "nginx" takes fewer tokens than "ngin" in some vocabularies
+    assert counter.truncate(text, counter.count_text(text)) == text
+
+
+def test_lone_surrogates_count_as_replacement_characters():
+    counter = counter_for("gpt-4o")
+    assert counter.count_text("a\ud800b") == counter.count_text("a\ufffdb")
+
+
+@pytest.mark.parametrize("unit", ["a", " ", "记忆系统", "word ", "\n", "e\u0301\u0316", "\ud800"])
+@pytest.mark.parametrize("counter", COUNTERS, ids=lambda c: c.name)
+def test_five_megabytes_count_quickly(counter, unit):
+    counter.count_text("load the vocabulary")
+    text = unit * (5_000_000 // len(unit.encode("utf-8", "surrogatepass")))
+    start = time.perf_counter()
+    assert counter.count_text(text) > 1000
+    assert time.perf_counter() - start < 5  # about 0.1 s; busy machines get time
+
+
+def test_threads_share_a_counter():
+    counter = counter_for("gpt-4o")
+    texts = [json.dumps({"i": i, "text": "重启 nginx " * i}, ensure_ascii=False) for i in range(200)]
+    alone = [counter.count_text(text) for text in texts]
+    results: list[list[int]] = []
+    threads = [
+        threading.Thread(target=lambda: results.append([counter.count_text(text) for text in texts]))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [alone] * 8
