@@ -20,8 +20,8 @@ class AsyncMemoryManager:
         self._memory = memory
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._memory, name)
-        if name.startswith("_") or not callable(method):
+        method = None if name.startswith("_") else getattr(self._memory, name, None)
+        if not callable(method):
             raise AttributeError(f"AsyncMemoryManager has no verb {name!r}")
 
         async def verb(*args: Any, **kwargs: Any) -> Any:

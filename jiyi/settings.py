@@ -30,10 +30,12 @@ class Settings(BaseSettings):
     max_input_tokens: int = Field(8_000, ge=1)  # tokens of a window, unless a call says otherwise
     max_output_tokens: int = Field(2_000, ge=0)  # tokens kept free for the reply
     max_turns: int = Field(20, ge=1)  # turns a session keeps in its window
-    session_ttl_minutes: float = Field(30, gt=0)  # an idle session leaves the process's memory after this
+    session_ttl_minutes: float = Field(
+        30, ge=0.001, le=1e9
+    )  # an idle session leaves the process's memory then
     language: Literal["auto", "zh", "en"] = "auto"  # of headings; auto: as the question
     timezone: str = "UTC"  # for dates shown, and for imported dates without a zone
-    lock_timeout: float = Field(5, ge=0)  # seconds to wait for another process's write
+    lock_timeout: float = Field(5, ge=0, le=1e6)  # seconds to wait for another process's write
     embedder: Literal["e5", "openai"] = "e5"  # the bundled model, or an endpoint
     embedding_threads: int = Field(1, ge=1)  # threads of the bundled model for large batches
     embedding_model: str = ""  # the endpoint's model
@@ -73,7 +75,10 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Order the sources; called by pydantic-settings."""
-        file = Path(os.environ.get("JIYI_CONFIG") or "jiyi.toml")
+        named = os.environ.get("JIYI_CONFIG")
+        file = Path(named or "jiyi.toml")
+        if named and not file.is_file():
+            raise ValueError(f"JIYI_CONFIG names {named}, which is no file")
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
 
 
@@ -90,5 +95,5 @@ def load_settings(**given: Any) -> Settings:
     except ValidationError as error:
         reasons = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise SettingsError(f"unusable settings: {reasons}") from error
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise SettingsError(f"the settings file cannot be read: {error}") from error

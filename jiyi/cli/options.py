@@ -1,6 +1,8 @@
 """What the commands share: options, opening a memory, and errors told briefly."""
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -12,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from jiyi.errors import JiyiError, ScopeMissing, StorageError
+from jiyi.errors import JiyiError, NotFound, ScopeMissing, StorageError
 from jiyi.manager import MemoryManager
 from jiyi.settings import load_settings
 from jiyi.wiring import open_memory, users_of
@@ -21,11 +23,14 @@ __all__ = [
     "Db",
     "Json",
     "User",
+    "embedding_threads",
     "fail",
+    "note_pending",
     "opened",
     "parse_moment",
     "print_json",
     "progress_bar",
+    "require_database",
     "stderr",
     "stdout",
     "told_briefly",
@@ -44,15 +49,25 @@ def opened(db: Path, user: str | None, *, create: bool = False, **settings: Any)
     """Open the memory of one user; every `JiyiError` inside ends the command with its message.
 
     The user is the one named, else the settings' one, else the only one in the file.
+    Nothing runs in the background: a command embeds when it says so, or not at all.
     """
     with told_briefly():
-        if not create and not db.exists():
-            raise StorageError(f"there is no database {db}; make one: jiyi import FILE --db {db} --user NAME")
-        who = user or load_settings().user_id or (_only_user(db) if db.exists() else None)
+        if not create:
+            require_database(db)
+        there = users_of(db) if db.exists() else []
+        who = user or load_settings().user_id or (there[0] if len(there) == 1 else None)
         if who is None:
-            raise ScopeMissing("whose memory? Pass --user NAME or set JIYI_USER_ID")
-        with open_memory(db, user_id=who, **settings) as memory:
+            raise ScopeMissing(f"whose memory? Pass --user NAME or set JIYI_USER_ID{_named(there)}")
+        if not create and who not in there:
+            raise NotFound(f"{db} holds nothing of user {who!r}{_named(there)}")
+        with open_memory(db, user_id=who, background=False, **settings) as memory:
             yield memory
+
+
+def require_database(db: Path) -> None:
+    """Refuse to go on without the file: looking at a memory must not make one."""
+    if not db.exists():
+        raise StorageError(f"there is no database {db}; make one: jiyi import FILE --db {db} --user NAME")
 
 
 @contextmanager
@@ -71,19 +86,39 @@ def fail(message: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, readable and without colours; text that is no Unicode is escaped."""
-    text = json.dumps(value, ensure_ascii=False, indent=2, default=_plain)
+    """Print a value as JSON, readable and without colours; what the terminal cannot show is escaped."""
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    text = json.dumps(value, ensure_ascii=not unicode, indent=2, default=_plain)
     typer.echo(text.encode("utf-8", "backslashreplace").decode())
 
 
 def parse_moment(text: str | None, name: str) -> datetime | None:
-    """Read an ISO 8601 date or time; without a zone it is local time."""
+    """Read an ISO 8601 date or time; without a zone it is in the settings' one."""
     if text is None:
         return None
     try:
-        return datetime.fromisoformat(text).astimezone()
+        moment = datetime.fromisoformat(text)
+        return moment if moment.tzinfo else moment.replace(tzinfo=load_settings().zone)
     except ValueError:
         raise typer.BadParameter(f"--{name} {text!r} is not an ISO 8601 date such as 2026-03-02") from None
+
+
+def embedding_threads() -> int:
+    """Return how many texts to embed side by side: as the user has set, else on every core."""
+    chosen = load_settings()
+    given = "embedding_threads" in chosen.model_fields_set
+    return chosen.embedding_threads if given else os.cpu_count() or 1
+
+
+def note_pending(memory: MemoryManager) -> None:
+    """Say on standard error that search is not yet whole."""
+    pending = memory.stats()["vectors_pending"]
+    if pending:
+        stderr.print(
+            f"[yellow]note:[/] {pending} records are found by their words only, their vectors are pending; "
+            "finish them with: jiyi reembed",
+            soft_wrap=True,
+        )
 
 
 def progress_bar(*, quiet: bool = False) -> Progress:
@@ -98,9 +133,9 @@ def progress_bar(*, quiet: bool = False) -> Progress:
     )
 
 
-def _only_user(db: Path) -> str | None:
-    users = users_of(db)
-    return users[0] if len(users) == 1 else None
+def _named(users: list[str]) -> str:
+    some = ", ".join(users[:10]) + (" …" if len(users) > 10 else "")
+    return f"; there are: {some}" if users else ""
 
 
 def _plain(value: object) -> object:

@@ -1,6 +1,8 @@
 """What the commands show: hits, windows with their reports, records."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -12,10 +14,13 @@ from rich.text import Text
 
 from jiyi.records import Hit, Message, Report, ReportItem, Session, Window
 
-__all__ = ["hit_json", "hits_table", "message_panel", "report_view", "sessions_table", "window_view"]
+__all__ = ["hit_json", "hits_view", "message_panel", "report_view", "sessions_table", "window_view"]
 
 _ROLE_STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BAR = 30
+_WORDS = 200  # characters of a hit
+_MOST = 15  # rows shown of what was left out for one reason
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
@@ -32,16 +37,22 @@ def hit_json(hit: Hit) -> dict[str, Any]:
     }
 
 
-def hits_table(hits: Sequence[Hit], zone: tzinfo) -> Table:
-    """Return hits as a table, best first."""
-    table = Table("score", "why", "when", "what", box=None, pad_edge=False, header_style="dim")
+def hits_view(hits: Sequence[Hit], zone: tzinfo) -> RenderableType:
+    """Return hits, best first: a line of facts each, and the words below it."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right")
+    table.add_column()
     for hit in hits:
-        why = " ".join(f"{name} {share:+.1f}" for name, share in hit.why.items())
         kind = hit.record.role if isinstance(hit.record, Message) else hit.kind
-        words = Text.assemble(
-            (f"{kind} ", _ROLE_STYLES.get(kind, "blue")), _short(hit.text, 160), (f"  {hit.id}", "dim")
+        scope = hit.record.scope
+        why = " ".join(f"{name} {share:+.1f}" for name, share in hit.why.items())
+        places = [_when(hit.created_at, zone, "%Z"), scope.session_id if scope else None]
+        facts = Text.assemble(
+            (kind, _ROLE_STYLES.get(kind, "blue")), *((f" · {place}", "dim") for place in places if place)
         )
-        table.add_row(f"{hit.score:.2f}", why, _when(hit.created_at, zone), words)
+        words = Text.assemble(_short(hit.text, _WORDS), (f"  {hit.id} ({why})", "dim"))
+        table.add_row(f"{hit.score:.2f}", facts)
+        table.add_row("", words)
     return table
 
 
@@ -62,20 +73,26 @@ def report_view(report: Report, zone: tzinfo) -> RenderableType:
         bar = "█" * round(_BAR * tokens / report.budget.max_input_tokens)
         shares.add_row(name, f"{tokens:,}", Text(bar, style="cyan"))
     parts: list[RenderableType] = [shares]
-    for heading, items in (("In the window", report.included), ("Left out", report.left_out)):
-        if items:
-            parts += [Text(f"\n{heading} ({len(items)})", style="bold"), _items(items, zone)]
+    if report.included:
+        parts += [Text(f"\nIn the window ({len(report.included)}), times in {zone}", style="bold")]
+        parts += _included(report.included, zone)
+    if report.left_out:
+        parts += [Text(f"\nLeft out ({len(report.left_out)})", style="bold")]
+        parts += _left_out(report.left_out, zone)
+    if report.notes:
+        parts.append(Text())
     parts += [Text(f"note: {note}", style="yellow") for note in report.notes]
     return Panel(Group(*parts), title=title, title_align="left", border_style="dim")
 
 
 def message_panel(message: Message, zone: tzinfo) -> RenderableType:
     """Return one message whole, with its id, date and tokens."""
-    head = f"{message.role} {message.name or ''} · {_when(message.created_at, zone)} · {message.id}"
+    speaker = f"{message.role} {message.name}" if message.name else message.role
+    head = f"{speaker} · {_when(message.created_at, zone, '%Z')} · {message.id}"
     if message.tokens is not None:
         head += f" · {message.tokens} tokens"
     return Panel(
-        Text(message.search_text),
+        Text(_safe(message.search_text)),
         title=escape(head),
         title_align="left",
         border_style=_ROLE_STYLES[message.role],
@@ -84,25 +101,71 @@ def message_panel(message: Message, zone: tzinfo) -> RenderableType:
 
 def sessions_table(sessions: Sequence[Session], zone: tzinfo) -> Table:
     """Return sessions as a table, newest first."""
-    table = Table("session", "messages", "from", "to", box=None, pad_edge=False, header_style="dim")
+    table = Table("session", "messages", "from", f"to ({zone})", box=None, pad_edge=False, header_style="dim")
     for session in sessions:
         ends = (_when(session.started_at, zone), _when(session.last_active_at, zone))
         table.add_row(escape(session.id), str(session.messages), *ends)
     return table
 
 
-def _items(items: Sequence[ReportItem], zone: tzinfo) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False)
+def _included(items: Sequence[ReportItem], zone: tzinfo) -> Iterator[RenderableType]:
+    """Yield what went in, by section; what the reasons of a section share is said once."""
+    sections: dict[str, list[ReportItem]] = defaultdict(list)
     for item in items:
-        title = Text(item.title)
-        table.add_row(
-            item.section, f"{item.tokens:,}", _when(item.created_at, zone), title, Text(item.reason, "dim")
-        )
+        sections[item.section].append(item)
+    for section, some in sections.items():
+        shared = _shared([item.reason for item in some])
+        yield _heading(f"{section}: {shared}" if shared else section, some)
+        rows = _rows()
+        for item in some:
+            rows.add_row(*_facts(item, zone), Text(item.reason[len(shared) :].lstrip(",; "), "dim"))
+        yield rows
+
+
+def _left_out(items: Sequence[ReportItem], zone: tzinfo) -> Iterator[RenderableType]:
+    """Yield what stayed out, by reason."""
+    reasons: dict[str, list[ReportItem]] = defaultdict(list)
+    for item in items:
+        reasons[item.reason].append(item)
+    for reason, some in reasons.items():
+        yield _heading(reason, some)
+        rows = _rows()
+        for item in some[:_MOST]:
+            rows.add_row(*_facts(item, zone), Text(item.section, "dim"))
+        yield rows
+        if len(some) > _MOST:
+            yield Text(f"    … {len(some) - _MOST} more (use --json)", style="dim")
+
+
+def _heading(words: str, items: Sequence[ReportItem]) -> Text:
+    count = f"{len(items)} item" + "s" * (len(items) != 1)
+    return Text.assemble("  ", words, (f" · {count}, {sum(item.tokens for item in items):,} tokens", "dim"))
+
+
+def _rows() -> Table:
+    """Return a table whose every row is one line, however narrow the terminal."""
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    table.add_column(justify="right", min_width=9, no_wrap=True)
+    table.add_column(min_width=16, no_wrap=True)
+    table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    table.add_column(max_width=24, no_wrap=True, overflow="ellipsis")
     return table
 
 
+def _facts(item: ReportItem, zone: tzinfo) -> tuple[str, str, Text]:
+    return f"{item.tokens:,}", _when(item.created_at, zone), Text(_safe(item.title))
+
+
+def _shared(reasons: Sequence[str]) -> str:
+    """Return the reason where all are alike, else the clause that all begin with, else nothing."""
+    if len(set(reasons)) == 1:
+        return reasons[0]
+    clauses = {re.split("[,;]", reason, maxsplit=1)[0] for reason in reasons}
+    return clauses.pop() if len(clauses) == 1 else ""
+
+
 def _panel(message: Mapping[str, Any], lines: int | None) -> Panel:
-    text = Message.from_openai(message).search_text
+    text = _safe(Message.from_openai(message).search_text)
     rows = text.splitlines()
     if lines is not None and len(rows) > lines:
         text = "\n".join([*rows[:lines], f"… {len(rows) - lines} more lines"])
@@ -113,9 +176,14 @@ def _panel(message: Mapping[str, Any], lines: int | None) -> Panel:
 
 
 def _short(text: str, length: int) -> str:
-    flat = " ".join(text[: 4 * length].split())
+    flat = " ".join(_safe(text[: 4 * length]).split())
     return flat if len(flat) <= length else flat[: length - 1] + "…"
 
 
-def _when(moment: datetime | None, zone: tzinfo) -> str:
-    return moment.astimezone(zone).strftime("%Y-%m-%d %H:%M") if moment else ""
+def _safe(text: str) -> str:
+    """Make control characters visible: what was stored must not steer the terminal."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _when(moment: datetime | None, zone: tzinfo, more: str = "") -> str:
+    return moment.astimezone(zone).strftime(f"%Y-%m-%d %H:%M {more}").rstrip() if moment else ""

@@ -30,8 +30,8 @@ def allot(
             more = min(int(before * share / total), demands[name] - given[name], left)
             given[name] += more
             left -= more
-        if left == before:  # too little to divide: the first that asks takes it
-            name = next(iter(hungry))
+        if left == before:  # too little to divide: the largest share takes it
+            name = max(hungry, key=lambda section: hungry[section])
             more = min(left, demands[name] - given[name])
             given[name] += more
             left -= more

@@ -1,7 +1,8 @@
 """Assembly: what is known and a budget become one window."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from jiyi.context.budget import allot
 from jiyi.context.order import edges
@@ -18,7 +19,7 @@ from jiyi.records import (
     Section,
     Window,
 )
-from jiyi.short_term import Policy, TokenBudget
+from jiyi.short_term import Dropped, Policy, TokenBudget, atoms
 from jiyi.text import TokenCounter
 
 __all__ = ["Materials", "build_window"]
@@ -36,6 +37,8 @@ class Materials:
     history: Sequence[Message] = ()  # what the session keeps, up to the current message
     current: Message | None = None  # the newest user message, always in
     tail: Sequence[Message] = ()  # what followed it, such as tool calls in progress
+    tools: Sequence[Mapping[str, Any]] = ()  # tool definitions sent beside the messages
+    broken: Sequence[Dropped] = ()  # tool calls without results, sorted out before
     blocks: Sequence[Block] = ()  # task, knowledge, episodes, recalled
     left_out: Sequence[ReportItem] = ()  # what was sorted out before
     notes: Sequence[str] = ()  # what was not as it should be
@@ -62,7 +65,7 @@ def build_window(
 ) -> Window:
     """Assemble the window: system, history, context message, current message.
 
-    Guarantees: the messages never take more than ``budget.max_input_tokens`` by
+    Guarantees: messages and tool definitions never take more than ``budget.max_input_tokens`` by
     ``counter``; system messages, valid pinned messages and the current message are in;
     no tool call without its results; every candidate is in the report.
 
@@ -71,17 +74,17 @@ def build_window(
         budget: tokens for all, and the shares of the sections.
         counter: counts tokens.
         language: "zh" or "en", for the headings.
-        policy: which history stays within its allotment; `TokenBudget` by default.
+        policy: looks at the history first; then `TokenBudget` keeps what fits its allotment.
 
     Raises:
         BudgetTooSmall: what must be in is larger than the budget.
     """
     fixed = [*materials.system, *([materials.current] if materials.current else [])]
-    room = budget.max_input_tokens - counter.count_all(fixed)
+    room = budget.max_input_tokens - counter.count_all(fixed) - _tool_tokens(materials, counter)
     if room < 0:
         raise _too_small(-room, budget)
-    draft = _Draft(materials, out=list(materials.left_out))
-    policy = policy or TokenBudget(max_tokens=budget.max_input_tokens, counter=counter, keep_last=False)
+    broken = [_of_message(d.message, "history", d.reason, counter) for d in materials.broken]
+    draft = _Draft(materials, out=[*materials.left_out, *broken])
     blocks = [replace(b, tokens=counter.count_text(quote(b.text)) + 1) for b in materials.blocks]
     _share_out(draft, blocks, room, budget, counter=counter, policy=policy, language=language)
     return _finish(draft, budget, counter, language)
@@ -94,14 +97,14 @@ def _share_out(
     budget: Budget,
     *,
     counter: TokenCounter,
-    policy: Policy,
+    policy: Policy | None,
     language: str,
 ) -> None:
     """Give each section its allotment; what one cannot use is carried on to the next."""
     waiting = [*draft.materials.history, *draft.materials.tail]
-    in_history = {m.id for m in waiting}
+    in_history = {("message", m.id) for m in waiting}
     demands: dict[Section, int] = {
-        section: sum(b.tokens for b in blocks if b.section == section and b.source_id not in in_history)
+        section: sum(b.tokens for b in blocks if b.section == section and _key(b) not in in_history)
         for section in QUOTED
     }
     demands["history"] = sum(counter.count(m) for m in waiting)
@@ -113,13 +116,13 @@ def _share_out(
         draft, waiting, given["history"] + spare, room, budget, counter=counter, policy=policy
     )
     spare += given["history"] - sum(counter.count(m) for m in kept)
-    present = {m.id for m in kept}
+    present = {("message", m.id) for m in kept}
     left: list[Block] = []
     for section in QUOTED:
         mine = [b for b in blocks if b.section == section]
-        draft.out += [_of_block(b, _ALREADY) for b in mine if b.source_id in present]
+        draft.out += [_of_block(b, _ALREADY) for b in mine if _key(b) in present]
         allowance = given[section] + spare
-        taken, over = pack([b for b in mine if b.source_id not in present], allowance)
+        taken, over = pack([b for b in mine if _key(b) not in present], allowance)
         draft.chosen[section] = taken
         spare = allowance - sum(b.tokens for b in taken)
         left += over
@@ -137,20 +140,26 @@ def _keep_history(
     budget: Budget,
     *,
     counter: TokenCounter,
-    policy: Policy,
+    policy: Policy | None,
 ) -> list[Message]:
-    """Let the policy decide; pinned messages may take more than the allotment."""
+    """Let the policies decide; pinned messages may take more than the allotment."""
     opening = counter.count_all([])
-    try:
+    fits = TokenBudget(max_tokens=budget.max_input_tokens, counter=counter, keep_last=False)
+    dropped: list[Dropped] = []
+    if policy is not None:
         decided = policy(waiting, allowance + opening)
+        waiting, dropped = decided.kept, list(decided.dropped)
+    try:
+        decided = fits(waiting, allowance + opening)
     except BudgetTooSmall as error:
         if error.needed - opening > room:
             raise _too_small(error.needed - opening - room, budget) from error
-        decided = policy(waiting, error.needed)
+        decided = fits(waiting, error.needed)
     kept = {m.id for m in decided.kept}
     draft.history = [m for m in draft.materials.history if m.id in kept]
     draft.tail = [m for m in draft.materials.tail if m.id in kept]
-    draft.out += [_of_message(d.message, "history", d.reason, counter) for d in decided.dropped]
+    for d in (*dropped, *decided.dropped):
+        draft.out.append(_of_message(d.message, "history", d.reason, counter))
     return [*draft.history, *draft.tail]
 
 
@@ -159,7 +168,7 @@ def _finish(draft: _Draft, budget: Budget, counter: TokenCounter, language: str)
     while True:
         text = render_context({s: edges(draft.chosen[s]) for s in QUOTED}, language)
         messages = _in_order(draft, text)
-        tokens = counter.count_all(messages)
+        tokens = counter.count_all(messages) + _tool_tokens(draft.materials, counter)
         if tokens <= budget.max_input_tokens:
             break
         worst = min((b for some in draft.chosen.values() for b in some), key=lambda b: b.score)
@@ -179,15 +188,21 @@ def _finish(draft: _Draft, budget: Budget, counter: TokenCounter, language: str)
     )
 
 
+def _tool_tokens(materials: Materials, counter: TokenCounter) -> int:
+    return counter.count_tools(materials.tools) if materials.tools else 0
+
+
 def _in_order(draft: _Draft, context: str) -> list[Message]:
+    """Return the window's messages; each tool result directly behind its call, as chat APIs demand."""
     materials = draft.materials
-    return [
+    messages = [
         *materials.system,
         *draft.history,
         *([_context_message(context)] if context else []),
         *([materials.current] if materials.current else []),
         *draft.tail,
     ]
+    return [messages[i] for atom in atoms(messages) for i in atom.indices]
 
 
 def _context_message(text: str) -> Message:
@@ -219,6 +234,10 @@ def _report(draft: _Draft, budget: Budget, counter: TokenCounter, tokens: int) -
         counted_by=counter.name,
         exact=counter.exact,
     )
+
+
+def _key(block: Block) -> tuple[str, str]:
+    return block.kind, block.source_id
 
 
 def _why(block: Block) -> str:

@@ -77,4 +77,4 @@ def render_window(
 
 def _line(message: Message) -> str:
     who = f"{message.role} {message.name}" if message.name else message.role
-    return f"- **{who}**: " + message.search_text.replace("\n", "\n  ")
+    return f"- **{who}**: " + "\n  ".join(message.search_text.splitlines())

@@ -1,6 +1,7 @@
 """What recall found, as blocks of context."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 
@@ -103,4 +104,8 @@ def _words(record: Message | Episode | Knowledge, language: str, zone: tzinfo) -
 
 
 def _date(moment: datetime | None, zone: tzinfo) -> str:
-    return moment.astimezone(zone).strftime("%Y-%m-%d %H:%M") if moment else ""
+    if moment is None:
+        return ""
+    with suppress(OverflowError):  # at the edge of year 1 or 9999: shown as it is
+        moment = moment.astimezone(zone)
+    return moment.strftime("%Y-%m-%d %H:%M")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jiyi.embeddings import Embedder, split_parts
-from jiyi.errors import Closed, EmbedderMismatch, JiyiError
+from jiyi.errors import Closed, EmbedderMismatch, EmbeddingError, JiyiError
 from jiyi.storage import PendingText, VectorIndex, VectorRow
 
 __all__ = ["Indexer"]
@@ -88,14 +88,19 @@ class Indexer:
         pause = 0.0
         while not self._stopping.wait(pause):
             try:
-                if self._step(leased=True):
+                # What failed is leased to this very worker, so after a failure it looks past leases.
+                if self._step(leased=True) or (self.last_error and self._step(leased=False)):
                     pause = 0.0
                     continue
             except (Closed, EmbedderMismatch) as error:
                 self.last_error = error
                 return
-            except JiyiError as error:
-                self.last_error = error
+            except Exception as error:  # an embedder from outside may raise anything
+                self.last_error = (
+                    error
+                    if isinstance(error, JiyiError)
+                    else EmbeddingError(f"the embedder failed: {error!r}")
+                )
                 pause = min(max(1.0, 2 * pause), _LONGEST_PAUSE)
                 _log.warning("vectors wait, next try in %.0f s: %s", pause, error)
                 continue
@@ -105,6 +110,7 @@ class Indexer:
 
     def _step(self, *, leased: bool) -> int:
         with self._working:
+            self._vectors.claim(self._embedder.name)  # before anything is leased or embedded for nothing
             batch = self._vectors.pending(_BATCH, leased=leased)
             if batch:
                 self._embed(batch)

@@ -23,7 +23,7 @@ from jiyi.storage import Store, VectorIndex
 __all__ = ["Recall"]
 
 _CANDIDATES = 3  # times the limit, from each index
-_FEWEST = 30
+_FEWEST = 100
 
 
 class Recall:
@@ -55,6 +55,7 @@ class Recall:
         notes: tuple[str, ...] = ()
         try:
             vector = self._embedder.embed([query.text], "query")[0]
+            self._vectors.claim(self._embedder.name)  # another process may have re-embedded the data
             found["vector"] = self._vectors.nearest(wide, vector)
         except EmbeddingError as error:
             notes = (f"vector search unavailable, text search only: {error}",)

@@ -42,11 +42,14 @@ class Budget:
                 raise BadBudget(f"{name}={value!r} must be a whole number of tokens")
             if value < least:
                 raise BadBudget(f"{name}={value} must be at least {least}")
+        if not isinstance(self.shares, Mapping):
+            raise BadBudget(f"shares is a dict of section and share, not {type(self.shares).__name__}")
+        object.__setattr__(self, "shares", MappingProxyType(dict(self.shares)))
         for section, share in self.shares.items():
             if section not in SHARED_SECTIONS:
                 raise BadBudget(f"no share for {section!r}; sharing are {', '.join(SHARED_SECTIONS)}")
-            if not 0 <= share <= 1:
-                raise BadBudget(f"the share of {section} is {share}; it must be from 0 to 1")
+            if not isinstance(share, int | float) or not 0 <= share <= 1:
+                raise BadBudget(f"the share of {section} is {share!r}; it must be a number from 0 to 1")
         if sum(self.shares.values()) > 1 + 1e-9:
             raise BadBudget(f"the shares sum to {sum(self.shares.values()):.2f}; at most 1 can be given away")
 

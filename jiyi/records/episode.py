@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from jiyi.records.checks import set_utc
 from jiyi.records.ids import new_id, stable_id
 from jiyi.records.scope import Scope
 from jiyi.records.task import Outcome, Step, Task, TriggerType
@@ -30,6 +31,10 @@ class Episode:
     last_accessed_at: datetime | None = None
     pinned: bool = False  # never forgotten
     consolidated: bool = False  # already part of a Knowledge
+
+    def __post_init__(self) -> None:
+        """Bring the times to UTC."""
+        set_utc(self, "created_at", "last_accessed_at")
 
     @classmethod
     def of_task(cls, task: Task) -> "Episode":

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from jiyi.records.checks import set_utc
 from jiyi.records.ids import new_id
 from jiyi.records.scope import Scope
 
@@ -25,6 +26,10 @@ class Knowledge:
     access_count: int = 0  # how often it was recalled
     last_accessed_at: datetime | None = None
     pinned: bool = False  # never forgotten
+
+    def __post_init__(self) -> None:
+        """Bring the times to UTC."""
+        set_utc(self, "created_at", "updated_at", "last_accessed_at")
 
     @property
     def search_text(self) -> str:

@@ -8,8 +8,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, cast, get_args
 
-from jiyi.clock import aware
 from jiyi.errors import BadMessage
+from jiyi.records.checks import check_id, plain, set_utc
 from jiyi.records.ids import new_id
 from jiyi.records.scope import Scope
 
@@ -43,6 +43,8 @@ class ToolCall:
         if not isinstance(call, Mapping):
             raise BadMessage(f"{where} must be a dict, not {type(call).__name__}")
         kind = call.get("type") or "function"
+        if not isinstance(kind, str):
+            raise BadMessage(f"{where} has the type {kind!r}; it must be text such as function")
         body = call.get(kind)
         if not isinstance(call.get("id"), str) or not call["id"]:
             raise BadMessage(f"{where} has no id; a result could never be joined to it")
@@ -50,12 +52,15 @@ class ToolCall:
             raise BadMessage(f"{where} ({call['id']}) needs {kind}: {{name, arguments}}")
         text_key = "input" if kind == "custom" else "arguments"
         written = body.get(text_key)
-        inner = {k: deepcopy(v) for k, v in body.items() if k not in ("name", text_key)}
+        body = plain(body, f"{where}.{kind}", BadMessage)
+        inner = {k: v for k, v in body.items() if k not in ("name", text_key)}
         if not isinstance(written, str):
             if text_key in body:
-                inner[text_key] = deepcopy(written)
+                inner[text_key] = body[text_key]
             written = json.dumps(written, ensure_ascii=False) if written is not None else ""
-        extra = {k: deepcopy(v) for k, v in call.items() if k not in ("id", "type", kind)}
+        extra = {
+            k: plain(v, f"{where}.{k}", BadMessage) for k, v in call.items() if k not in ("id", "type", kind)
+        }
         if inner:
             extra[kind] = inner
         return cls(id=call["id"], name=body["name"], arguments=written, type=kind, extra=extra)
@@ -100,14 +105,17 @@ class Message:
         """Refuse what could not be sent to a model again."""
         if self.role not in get_args(Role):
             raise BadMessage(f"role {self.role!r} is not one of system, user, assistant, tool")
-        if not isinstance(self.id, str) or not self.id or "\0" in self.id:
-            raise BadMessage(f"id must be non-empty text, not {self.id!r}")
-        if self.importance is not None and not 0 <= self.importance <= 1:
-            raise BadMessage(f"importance={self.importance} is outside 0..1")
+        check_id("id", self.id, BadMessage)
+        _check_content(self.content)
+        if self.importance is not None and not (
+            isinstance(self.importance, int | float) and 0 <= self.importance <= 1
+        ):
+            raise BadMessage(f"importance={self.importance!r} is not a number from 0 to 1")
+        if not isinstance(self.pinned, bool):
+            raise BadMessage(f"pinned must be True or False, not {self.pinned!r}")
         if self.tool_calls and self.role != "assistant":
             raise BadMessage(f"only assistant messages carry tool_calls, not {self.role}")
-        if self.created_at is not None:
-            object.__setattr__(self, "created_at", aware(self.created_at))
+        set_utc(self, "created_at")
 
     @classmethod
     def from_openai(cls, message: Mapping[str, Any], **fields: Any) -> "Message":
@@ -120,7 +128,7 @@ class Message:
         role = message.get("role")
         if role == "function":
             raise BadMessage('role "function" is retired; send the result with role "tool" and tool_call_id')
-        extra = {k: deepcopy(v) for k, v in message.items() if k not in _KNOWN}
+        extra = plain({k: v for k, v in message.items() if k not in _KNOWN}, "message", BadMessage)
         extra.update((k, None) for k in _KNOWN[1:] if k in message and message[k] is None)
         if role == "developer":
             extra["role"], role = role, "system"
@@ -176,11 +184,18 @@ class Message:
 
 
 def _read_content(content: object) -> str | tuple[ContentPart, ...] | None:
+    _check_content(content)
     if content is None or isinstance(content, str):
         return content
+    parts = cast("Sequence[ContentPart]", content)
+    return tuple(plain(part, f"content[{i}]", BadMessage) for i, part in enumerate(parts))
+
+
+def _check_content(content: object) -> None:
+    if content is None or isinstance(content, str):
+        return
     if not isinstance(content, Sequence) or isinstance(content, bytes | bytearray):
         raise BadMessage(f"content must be text or a list of parts, not {type(content).__name__}")
     for i, part in enumerate(content):
         if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
             raise BadMessage(f'content[{i}] must be a dict with a "type", such as {{"type": "text", ...}}')
-    return tuple(deepcopy(dict(part)) for part in content)

@@ -1,13 +1,13 @@
 """A question to the memory, and what comes back."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, cast, get_args, overload
 
-from jiyi.clock import aware
 from jiyi.errors import BadQuery, UnknownFilter
+from jiyi.records.checks import set_utc
 from jiyi.records.episode import Episode
 from jiyi.records.knowledge import Knowledge
 from jiyi.records.message import Message, Role
@@ -62,9 +62,11 @@ class Query:
         if not isinstance(self.text, str):
             raise BadQuery(f"the query must be text, not {type(self.text).__name__}")
         for name in ("since", "until"):
-            moment = getattr(self, name)
-            if moment is not None:
-                object.__setattr__(self, name, aware(moment, name))
+            if not isinstance(getattr(self, name), datetime | None):
+                raise BadQuery(f"{name} must be a datetime, not {type(getattr(self, name)).__name__}")
+        set_utc(self, "since", "until")
+        if not isinstance(self.pinned, bool | None):
+            raise BadQuery(f"pinned must be True or False, not {self.pinned!r}")
         if self.since and self.until and self.since > self.until:
             raise BadQuery(f"since={self.since} lies after until={self.until}; swap them")
         for role in self.roles or ():
@@ -77,21 +79,24 @@ class Query:
         Raises:
             UnknownFilter: a name that is none of them.
         """
+        if not isinstance(filters, Mapping | None):
+            raise BadQuery(f"filters is a dict by name, not {type(filters).__name__}")
         parts = dict(filters or {})
-        unknown = sorted(set(parts) - {"role", "since", "until", "pinned"})
+        unknown = sorted(str(name) for name in set(parts) - {"role", "since", "until", "pinned"})
         if unknown:
             raise UnknownFilter(f"no filter named {', '.join(unknown)}; there are role, since, until, pinned")
         role = parts.pop("role", None)
         if role is not None:
+            if not isinstance(role, str | Sequence):
+                raise BadQuery(f"role must be a role or a list of roles, not {type(role).__name__}")
             parts["roles"] = (role,) if isinstance(role, str) else tuple(role)
-        for name in ("since", "until"):
-            if name in parts and not isinstance(parts[name], datetime | None):
-                raise BadQuery(f"{name} must be a datetime, not {type(parts[name]).__name__}")
         return replace(self, **parts)
 
 
 def _read_kinds(kinds: object) -> tuple[Kind, ...]:
-    names = (kinds,) if isinstance(kinds, str) else tuple(cast("Sequence[str]", kinds))
+    if not isinstance(kinds, str | Sequence | Set):
+        raise BadQuery(f"kinds must be a kind or a list of kinds, not {type(kinds).__name__}")
+    names = (kinds,) if isinstance(kinds, str) else tuple(dict.fromkeys(cast("Sequence[str]", kinds)))
     for name in names:
         if name not in get_args(Kind):
             raise BadQuery(f"no kind named {name!r}; there are {', '.join(get_args(Kind))}")

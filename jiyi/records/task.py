@@ -6,6 +6,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal
 
+from jiyi.records.checks import set_utc
 from jiyi.records.ids import new_id
 from jiyi.records.scope import Scope
 
@@ -33,6 +34,10 @@ class Step:
     started_at: datetime | None = None  # when it went in_progress
     completed_at: datetime | None = None  # when it completed or failed
 
+    def __post_init__(self) -> None:
+        """Bring the times to UTC."""
+        set_utc(self, "started_at", "completed_at")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -52,6 +57,10 @@ class Task:
     context: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # free notes
     completed_at: datetime | None = None
     steps: tuple[Step, ...] = ()  # in order
+
+    def __post_init__(self) -> None:
+        """Bring the times to UTC."""
+        set_utc(self, "started_at", "updated_at", "completed_at")
 
     @property
     def current_step(self) -> Step | None:

@@ -30,9 +30,9 @@ class Report:
     """The account of one window: nothing is left out without a line here."""
 
     budget: Budget
-    tokens: int  # what the messages take, all overhead included; never above budget.max_input_tokens
+    tokens: int  # messages and tool definitions, all overhead included; at most max_input_tokens
     sections: Mapping[Section, int]  # tokens by section; with framing they sum to tokens
-    framing: int  # headings, quoting and the reply's opening
+    framing: int  # headings, tool definitions and the reply's opening
     included: tuple[ReportItem, ...]
     left_out: tuple[ReportItem, ...]
     notes: tuple[str, ...] = ()  # what was not as it should be

@@ -32,6 +32,7 @@ pure and deterministic and guarantees:
 
 - order is kept and no message is changed;
 - no tool result without its call and no call without all its results;
-- system messages and pinned messages stay, with the call or results they belong to;
+- system messages and pinned messages stay, with the call or results they belong to, unless
+  that call is broken: a window no model accepts helps nobody;
 - each message that left has a reason.
 """

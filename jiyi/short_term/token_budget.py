@@ -53,9 +53,9 @@ class TokenBudget:
         for atom in reversed(candidates.optional[: len(candidates.optional) - len(last)]):
             tokens = 0 if full else self._count(candidates, atom)
             if tokens > room:
-                reason = f"alone larger than what must stay leaves of the budget of {limit} tokens"
+                reason = f"with what belongs to it larger than the {room:,} tokens there are"
             elif full or tokens > free:
-                full, reason = True, f"over the budget of {limit} tokens"
+                full, reason = True, f"over the budget of {limit:,} tokens"
             else:
                 free -= tokens
                 continue

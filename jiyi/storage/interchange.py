@@ -12,8 +12,11 @@ from jiyi.records import Message, Scope, stable_id
 
 __all__ = ["Rejected", "read_conversations"]
 
-_ENVELOPE = ("id", "session_id", "created_at", "timestamp")
+_DATES = ("created_at", "timestamp")
+_ENVELOPE = ("id", "session_id", *_DATES)
 _LINES = (".jsonl", ".ndjson")
+_NOT_JSON = (ValueError, RecursionError)  # bad syntax, endless digits, or thousands of brackets
+_REASON = 500  # characters of a reason: it may quote a value of any length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +25,12 @@ class Rejected:
 
     where: str  # file and line, or file and place in the JSON
     reason: str
+
+    @classmethod
+    def because(cls, where: str, reason: object) -> "Rejected":
+        """Return it with a reason of a readable length."""
+        words = str(reason)
+        return cls(where=where, reason=words if len(words) <= _REASON else words[: _REASON - 1] + "…")
 
 
 def read_conversations(
@@ -33,8 +42,9 @@ def read_conversations(
     line; JSON with a list of messages, one or a list of ``{"messages": [...]}``, or
     ``{"conversations": [...]}`` of the neutral format. A message may carry ``id``,
     ``session_id`` and ``created_at`` (ISO 8601 or seconds since 1970). A message without an
-    id gets one that depends on its session, place and content only, so that importing a
-    file twice finds the same ids. Dates without a zone are read in ``zone``.
+    id gets one that depends on its session and content only (and, where the same is said
+    again, on how often), so that importing a file twice finds the same ids, also after lines
+    were mended or added. Dates without a zone are read in ``zone``.
 
     Args:
         path: the file, UTF-8.
@@ -50,10 +60,13 @@ def read_conversations(
     if path.suffix.lower() in _LINES:
         yield from _read_lines(path, reader, default)
         return
+    text = _read_text(path)
+    if not text.strip():
+        return
     try:
-        data = json.loads(_read_text(path))
-    except json.JSONDecodeError as error:
-        if not _looks_like_lines(path):
+        data = json.loads(text)
+    except _NOT_JSON as error:
+        if not _looks_like_lines(text):
             raise ImportFailed(
                 f"{path} is not JSON: {error}; for one message a line name it *.jsonl"
             ) from error
@@ -71,11 +84,10 @@ def _read_text(path: Path) -> str:
         raise ImportFailed(f"{path} is not UTF-8 (byte {error.start}); convert it first") from error
 
 
-def _looks_like_lines(path: Path) -> bool:
-    first = next((line for line in _read_text(path).split("\n") if line.strip()), "")
+def _looks_like_lines(text: str) -> bool:
     try:
-        return isinstance(json.loads(first), dict)
-    except json.JSONDecodeError:
+        return isinstance(json.loads(text.lstrip().partition("\n")[0]), dict)
+    except _NOT_JSON:
         return False
 
 
@@ -91,8 +103,11 @@ def _read_lines(path: Path, reader: "_Reader", session_id: str) -> Iterator[Mess
                 continue
             try:
                 entry = json.loads(raw.decode("utf-8-sig"))
-            except (ValueError, RecursionError) as error:
-                yield Rejected(where=where, reason=f"not JSON: {error}")
+            except UnicodeDecodeError as error:
+                yield Rejected(where=where, reason=f"not UTF-8 (byte {error.start} of the line)")
+                continue
+            except _NOT_JSON as error:
+                yield Rejected.because(where, f"not JSON: {error}")
                 continue
             if isinstance(entry, Mapping) and "messages" in entry:
                 name = entry.get("session_id") or entry.get("id") or f"{session_id}-{number}"
@@ -102,13 +117,13 @@ def _read_lines(path: Path, reader: "_Reader", session_id: str) -> Iterator[Mess
 
 
 class _Reader:
-    """Turns entries into messages, and counts them per session for their ids."""
+    """Turns entries into messages, and counts how often the same was said for their ids."""
 
     def __init__(self, scope: Scope, zone: tzinfo, file: str) -> None:
         self._scope = scope
         self._zone = zone
         self._file = file
-        self._places: dict[str, int] = {}
+        self._said: dict[str, int] = {}
 
     def anything(self, data: object, where: str, session_id: str) -> Iterator[Message | Rejected]:
         """Read the whole value of a JSON file, whatever its form."""
@@ -118,13 +133,14 @@ class _Reader:
         elif isinstance(data, Mapping) and "messages" in data:
             name = data.get("session_id") or data.get("id") or session_id
             yield from self.conversation(data["messages"], where, str(name))
-        elif (
-            isinstance(data, list) and data and all(isinstance(e, Mapping) and "messages" in e for e in data)
-        ):
-            for i, entry in enumerate(data):
-                yield from self.anything(entry, f"{where} [{i}]", f"{session_id}-{i + 1}")
+        elif isinstance(data, Mapping) and "role" in data:
+            yield self.message(data, where, session_id)
         elif isinstance(data, list):
-            yield from self.conversation(data, where, session_id)
+            for i, entry in enumerate(data):
+                if isinstance(entry, Mapping) and "messages" in entry:
+                    yield from self.anything(entry, f"{where} [{i}]", f"{session_id}-{i + 1}")
+                else:
+                    yield self.message(entry, f"{where} [{i}]", session_id)
         else:
             raise ImportFailed(f"{where} holds neither messages nor conversations; see `jiyi import --help`")
 
@@ -148,7 +164,7 @@ class _Reader:
                 raise InputError(f"a message is an object with role and content, not {type(entry).__name__}")
             body = {k: v for k, v in entry.items() if k not in _ENVELOPE}
             session = str(entry.get("session_id") or session_id)
-            written = entry.get("created_at") or entry.get("timestamp")
+            written = next((w for w in map(entry.get, _DATES) if w not in (None, "")), None)
             return Message.from_openai(
                 body,
                 id=self._id(entry.get("id"), session, body),
@@ -156,14 +172,13 @@ class _Reader:
                 created_at=self._moment(written) if written is not None else moment,
             )
         except InputError as error:
-            return Rejected(where=where, reason=str(error))
+            return Rejected.because(where, error)
 
     def _neutral(self, conversation: Any, where: str) -> Iterator[Message | Rejected]:
-        try:
-            sessions = conversation["sessions"]
-            prefix = conversation["conversation_id"]
-        except (KeyError, TypeError):
-            yield Rejected(where=where, reason="a conversation needs conversation_id and sessions")
+        sessions = conversation.get("sessions") if isinstance(conversation, Mapping) else None
+        prefix = conversation.get("conversation_id") if isinstance(conversation, Mapping) else None
+        if prefix is None or not isinstance(sessions, list):
+            yield Rejected(where=where, reason="a conversation needs conversation_id and a list of sessions")
             return
         for i, session in enumerate(sessions):
             place = f"{where}.sessions[{i}]"
@@ -174,23 +189,25 @@ class _Reader:
             try:
                 moment = self._moment(started) if started else None
             except InputError as error:
-                yield Rejected(where=place, reason=str(error))
+                yield Rejected.because(place, error)
                 continue
             name = f"{prefix}/{session.get('session_id', i)}"
             yield from self.conversation(session["messages"], place, name, moment)
 
     def _id(self, given: object, session: str, body: Mapping[str, Any]) -> str:
-        place = self._places.get(session, 0)
-        self._places[session] = place + 1
         if given is not None:
             return str(given)
-        return stable_id("import", session, str(place), json.dumps(body, sort_keys=True))
+        once = stable_id("import", session, json.dumps(body, sort_keys=True))
+        again = self._said[once] = self._said.get(once, -1) + 1
+        return stable_id(once, str(again)) if again else once
 
     def _moment(self, written: object) -> datetime:
         try:
             if isinstance(written, int | float) and not isinstance(written, bool):
                 return datetime.fromtimestamp(written, UTC)
             moment = datetime.fromisoformat(str(written))
+            zoned = moment if moment.tzinfo else moment.replace(tzinfo=self._zone)
+            zoned.astimezone(UTC) + timedelta(days=1)  # a day of room: places are added to dates
         except (ValueError, OverflowError, OSError) as error:
             raise InputError(f"created_at {written!r} is neither ISO 8601 nor seconds since 1970") from error
-        return moment if moment.tzinfo else moment.replace(tzinfo=self._zone)
+        return zoned

@@ -2,7 +2,8 @@
 
 Free text lives in one JSON ``body``; what is searched or sorted by has a column of its
 own. JSON escapes what a database's text cannot hold (NUL, lone surrogates), so any
-Python string comes back as it went in.
+Python string comes back as it went in; only two halves of a surrogate pair side by side
+come back as the one character they make.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import InputError
 from jiyi.records import Episode, Kind, Knowledge, Message, Record, Scope, Session, Step, Task
+from jiyi.records.checks import check_id
 
 __all__ = ["Row", "decode", "encode", "kind_of"]
 
@@ -36,7 +38,11 @@ def encode(record: Record) -> Row:
     scope = record.scope
     assert scope is not None, "only records with a scope are stored"
     row = {"user_id": scope.user_id, "agent_id": scope.agent_id, "session_id": scope.session_id}
-    return {**row, **_ENCODERS[kind_of(record)](record)}
+    row |= _ENCODERS[kind_of(record)](record)
+    for name in ("id", "task_id"):
+        if row.get(name) is not None:
+            check_id(name, row[name])
+    return row
 
 
 def decode(kind: Kind, row: Mapping[str, Any], steps: tuple[Step, ...] = ()) -> Record:
@@ -49,7 +55,7 @@ def decode(kind: Kind, row: Mapping[str, Any], steps: tuple[Step, ...] = ()) -> 
 def _message_row(m: Message) -> Row:
     assert m.created_at is not None
     return {
-        "id": _plain(m.id),
+        "id": m.id,
         "role": m.role,
         "created_at": to_micros(m.created_at),
         "pinned": int(m.pinned),
@@ -232,10 +238,10 @@ def _load(body: str) -> Row:
 
 def _dump(value: object) -> str:
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"))
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"cannot be stored as JSON: {error}; use text, numbers, lists and dicts") from error
     return text
@@ -243,10 +249,6 @@ def _dump(value: object) -> str:
 
 def _jsonable(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
-
-
-def _plain(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 def _micros(moment: datetime | None) -> int | None:

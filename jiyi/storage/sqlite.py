@@ -1,8 +1,10 @@
 """The default store: one SQLite file, FTS5 over jiyi's own terms."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import apsw
@@ -19,6 +21,8 @@ from jiyi.text import analyse, query_terms
 __all__ = ["SqliteStore"]
 
 _SQL = load_queries("sqlite")
+_TERMS = 256  # a longer question is searched by its first and its last half of these
+_NOT_YET = datetime.max.replace(tzinfo=UTC)  # a step to come is the newest
 
 
 class SqliteStore:
@@ -50,6 +54,8 @@ class SqliteStore:
     def match(self, query: Query) -> list[Match]:
         """See `Store.match`."""
         terms = query_terms(query.text)
+        if len(terms) > _TERMS:
+            terms = [*terms[: _TERMS // 2], *terms[-_TERMS // 2 :]]
         where, values = on_documents(query)
         with self._db.read() as db:
             owner = db.execute(_SQL["get_owner"], {"user_id": query.scope.user_id}).fetchone()
@@ -68,12 +74,15 @@ class SqliteStore:
             )
         counts: dict[Kind, int] = dict.fromkeys(query.kinds, 0)
         with self._db.write() as db:
-            if set(query.kinds) & set(SEARCHABLE):
-                _delete_documents(db, query, counts)
-            if "task" in query.kinds:
-                for task in cast("list[Task]", find_records(db, "task", query)):
-                    db.execute(_SQL["delete_task"], {"user_id": query.scope.user_id, "id": task.id})
-                    counts["task"] += 1
+            found = self.find(query)
+            for record in found:
+                kind = kind_of(record)
+                _delete(db, kind, {"user_id": query.scope.user_id, "kind": kind, "id": record.id})
+                counts[kind] += 1
+            if any(counts[kind] for kind in counts if kind in SEARCHABLE):
+                db.execute(_SQL["bump_generation"], {"user_id": query.scope.user_id})
+            for scope in {m.scope for m in found if isinstance(m, Message)}:
+                _mend_session(db, cast("Scope", scope))
         return counts
 
     def count(self, query: Query) -> Mapping[str, int]:
@@ -128,7 +137,7 @@ def _put_message(db: apsw.Connection, message: Message, row: Row) -> Message:
     )
     if known:
         stored = cast("Message", known[0])
-        if stored.to_openai() != message.to_openai() or stored.scope != scope:
+        if stored.to_openai() != json.loads(row["body"]) or stored.scope != scope:
             raise DuplicateId(
                 f"message id {message.id!r} is taken by a different message of {scope.user_id!r} "
                 f"(session {stored.scope and stored.scope.session_id!r}); leave the id out to get a new one"
@@ -144,21 +153,17 @@ def _put_message(db: apsw.Connection, message: Message, row: Row) -> Message:
 def _put_document(db: apsw.Connection, record: Record, row: Row) -> Record:
     kind = kind_of(record)
     row |= {"kind": kind, "seq": None}
-    narrow = Query(scope=Scope(user_id=row["user_id"]), kinds=(kind,), ids=(row["id"],))
-    where, values = on_documents(narrow)
-    known = db.execute(_SQL["document_state"].format(where=where), values).fetchone()
-    if known is None:
-        _add_document(db, row)
+    known = find_records(
+        db, kind, Query(scope=Scope(user_id=row["user_id"]), kinds=(kind,), ids=(row["id"],))
+    )
+    if known and cast("Any", known[0]).search_text == cast("Any", record).search_text:
+        row["doc"] = _one(db, _SQL["change_document"], row)[0]
     else:
-        row["doc"], state = known
-        old = cast("Any", find_records(db, kind, narrow)[0]).search_text
-        if old == cast("Any", record).search_text:
-            row["vector_state"] = state
-        else:
-            _drop_index(db, row["doc"])
+        # Other words are another document: a vector made of the old ones cannot land on it.
+        if known:
+            _delete(db, kind, row)
             db.execute(_SQL["bump_generation"], row)
-            _add_search(db, row)
-        db.execute(_SQL["change_document"], row)
+        _add_document(db, row)
     db.execute(_SQL[f"put_{kind}"], row)
     return record
 
@@ -168,7 +173,10 @@ def _put_step(db: apsw.Connection, step: Step, row: Row) -> Step:
         raise NotFound(
             f"no task {step.task_id!r} of user {step.scope.user_id!r}; put the task before its steps"
         )
-    return replace(step, seq=_one(db, _SQL["put_step"], row)[0])
+    stored = db.execute(_SQL["put_step"], row).fetchone()
+    if stored is None:
+        raise DuplicateId(f"step id {step.id!r} is taken by a step of another task; leave the id out")
+    return replace(step, seq=stored[0])
 
 
 def _add_document(db: apsw.Connection, row: Row) -> None:
@@ -182,26 +190,20 @@ def _add_search(db: apsw.Connection, row: Row) -> None:
     db.execute(_SQL["add_search"], {"doc": row["doc"], "owner": f"u{owner}", "terms": row["terms"]})
 
 
-def _drop_index(db: apsw.Connection, doc: int) -> None:
+def _delete(db: apsw.Connection, kind: Kind, row: Row) -> None:
+    """Remove one record with all that hangs on it."""
+    if kind == "task":
+        db.execute(_SQL["delete_task"], row)
+        return
+    doc = _one(db, _SQL["delete_document"], row)[0]  # vectors go with it
     db.execute(_SQL["drop_search"], {"doc": doc})
-    db.execute(_SQL["drop_vectors"], {"doc": doc})
 
 
-def _delete_documents(db: apsw.Connection, query: Query, counts: dict[Kind, int]) -> None:
-    where, values = on_documents(query)
-    order = "DESC" if query.newest_first else "ASC"
-    sql = _SQL["documents"].format(where=where, order=order)
-    found: list[Any] = db.execute(sql, values | {"limit": query.limit}).fetchall()
-    user = {"user_id": query.scope.user_id}
-    for doc, kind, session_id in found:
-        _drop_index(db, doc)
-        db.execute(_SQL["delete_document"], user | {"doc": doc})
-        counts[kind] += 1
-        if kind == "message":
-            db.execute(_SQL["leave_session"], user | {"session_id": session_id})
-    if found:
-        db.execute(_SQL["drop_empty_sessions"], user)
-        db.execute(_SQL["bump_generation"], user)
+def _mend_session(db: apsw.Connection, scope: Scope) -> None:
+    """Bring a session's row in line with the messages it still has."""
+    row = {"user_id": scope.user_id, "session_id": scope.session_id}
+    db.execute(_SQL["recount_session"], row)
+    db.execute(_SQL["drop_empty_session"], row)
 
 
 def _one(db: apsw.Connection, sql: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -211,4 +213,10 @@ def _one(db: apsw.Connection, sql: str, values: Mapping[str, Any]) -> tuple[Any,
 
 
 def _age(record: Record) -> Any:
-    return record.started_at if isinstance(record, Task | Session) else getattr(record, "created_at", None)
+    match record:
+        case Step():
+            return record.started_at or _NOT_YET
+        case Task() | Session():
+            return record.started_at
+        case _:
+            return record.created_at

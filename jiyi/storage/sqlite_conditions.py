@@ -16,6 +16,8 @@ Conditions = tuple[str, dict[str, Any]]
 WHOLE_USER = "d.user_id = :user_id"
 """What `on_documents` returns for a query that narrows nothing but the user."""
 
+_NOTHING = "0"  # the condition of a part that this kind does not have: every part narrows
+
 
 def on_documents(query: Query) -> Conditions:
     """Return the conditions of a query on ``documents AS d``."""
@@ -47,6 +49,13 @@ def on_documents(query: Query) -> Conditions:
         add("d.seq > :after_seq", after_seq=query.after_seq)
     if query.before_seq is not None:
         add("d.seq < :before_seq", before_seq=query.before_seq)
+    if query.task_id is not None:
+        add(
+            "EXISTS (SELECT 1 FROM episodes AS o WHERE o.doc = d.doc AND o.task_id = :task_id)",
+            task_id=query.task_id,
+        )
+    if query.status is not None:
+        add(_NOTHING)
     return " AND ".join(parts), values
 
 
@@ -63,10 +72,7 @@ def _one_of(column: str, names: Sequence[str]) -> str:
 def on_kind(kind: Kind, query: Query) -> Conditions:
     """Return the conditions for one kind of record, under the alias its statements use."""
     if kind in SEARCHABLE:
-        where, values = on_documents(replace(query, kinds=(kind,)))
-        if kind == "episode" and query.task_id is not None:
-            where, values["task_id"] = f"{where} AND e.task_id = :task_id", query.task_id
-        return where, values
+        return on_documents(replace(query, kinds=(kind,)))
     return _on_session(query) if kind == "session" else _on_task(kind, query)
 
 
@@ -82,7 +88,25 @@ def _on_session(query: Query) -> Conditions:
             "AND d.session_id = s.session_id AND d.agent_id = :agent_id)"
         )
         values["agent_id"] = query.scope.agent_id
+    if query.ids is not None:
+        parts.append("s.session_id IN (SELECT value FROM json_each(:ids))")
+        values["ids"] = json.dumps(query.ids)
+    if query.task_id is not None or query.status is not None:
+        parts.append(_NOTHING)
+    _add_times(query, parts, values, "s.started_at")
     return " AND ".join(parts), values
+
+
+def _add_times(query: Query, parts: list[str], values: dict[str, Any], column: str) -> None:
+    """Add the conditions that sessions, tasks and steps share."""
+    if query.since is not None:
+        parts.append(f"{column} >= :since")
+        values["since"] = to_micros(query.since)
+    if query.until is not None:
+        parts.append(f"{column} < :until")
+        values["until"] = to_micros(query.until)
+    if query.roles is not None or query.pinned or query.after_seq is not None or query.before_seq is not None:
+        parts.append(_NOTHING)
 
 
 def _on_task(kind: Kind, query: Query) -> Conditions:
@@ -99,4 +123,5 @@ def _on_task(kind: Kind, query: Query) -> Conditions:
     if query.ids is not None:
         parts.append(f"{'s' if kind == 'step' else 't'}.id IN (SELECT value FROM json_each(:ids))")
         values["ids"] = json.dumps(query.ids)
+    _add_times(query, parts, values, "t.started_at")
     return " AND ".join(parts), values

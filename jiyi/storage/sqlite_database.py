@@ -3,6 +3,7 @@
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -57,9 +58,11 @@ class SqliteDatabase:
         with self._translated():
             connection = self._connect()
             try:
-                _prepare(connection, self.path)
+                _prepare(connection, self.path, time.monotonic() + self._timeout_ms / 1000)
                 _migrate(connection, self.path)
             except BaseException:
+                # Closing must not fold the log of a refused file into it.
+                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 connection.close()
                 raise
             self._writer = connection
@@ -73,13 +76,14 @@ class SqliteDatabase:
         with self._write_lock, self._translated():
             connection = self._open_writer()
             if self._depth:
-                with connection:  # a savepoint: a caught exception undoes the inner block only
+                with self._savepoint(connection):
                     yield connection
                 return
             connection.execute("BEGIN IMMEDIATE")
             self._depth, self._writing.here = 1, True
             try:
                 yield connection
+                self._check_whole(connection)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -87,6 +91,25 @@ class SqliteDatabase:
                 raise
             finally:
                 self._depth, self._writing.here = 0, False
+
+    @contextlib.contextmanager
+    def _savepoint(self, connection: apsw.Connection) -> Iterator[None]:
+        """Let an exception that is caught outside undo the inner block only."""
+        self._check_whole(connection)
+        connection.execute("SAVEPOINT inner_block")
+        try:
+            yield
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK TO inner_block; RELEASE inner_block")
+            raise
+        self._check_whole(connection)
+        connection.execute("RELEASE inner_block")
+
+    def _check_whole(self, connection: apsw.Connection) -> None:
+        """Refuse to go on where an error, such as a full disk, made SQLite undo the transaction."""
+        if not connection.in_transaction:
+            raise StorageError(f"{self.path}: an earlier error undid this transaction; begin it anew")
 
     @contextlib.contextmanager
     def read(self) -> Iterator[apsw.Connection]:
@@ -100,10 +123,9 @@ class SqliteDatabase:
                 try:
                     yield connection
                 finally:
+                    self._readers.put(connection)
                     if self._closed:
-                        connection.close()
-                    else:
-                        self._readers.put(connection)
+                        self._close_readers()
 
     def users(self) -> list[str]:
         """Return the names of all users, in alphabetical order."""
@@ -137,13 +159,16 @@ class SqliteDatabase:
             if self._closed:
                 return
             self._closed = True
-            while True:
-                try:
-                    self._readers.get_nowait().close()
-                except queue.Empty:
-                    break
+            self._close_readers()
             if self._writer is not None:
                 self._writer.close()
+
+    def _close_readers(self) -> None:
+        while True:
+            try:
+                self._readers.get_nowait().close()
+            except queue.Empty:
+                return
 
     def _open_writer(self) -> apsw.Connection:
         if self._closed or self._writer is None:
@@ -173,17 +198,19 @@ class SqliteDatabase:
 
 
 def _refuse_foreign(path: Path) -> None:
-    if path.is_dir():
-        raise StorageError(f"{path} is a folder; name a file in it, such as {path / 'agent.db'}")
-    if not path.parent.exists():
-        raise StorageError(f"the folder {path.parent} does not exist; make it first")
     try:
+        if path.is_dir():
+            raise StorageError(f"{path} is a folder; name a file in it, such as {path / 'agent.db'}")
+        if not path.parent.exists():
+            raise StorageError(f"the folder {path.parent} does not exist; make it first")
         with path.open("rb") as file:
             header = file.read(100)
     except FileNotFoundError:
         return
     except PermissionError as error:
         raise DatabaseReadOnly(f"{path} may not be read by this user; mend its permissions") from error
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{path} cannot be opened ({error}); name another file") from error
     if not header:
         return
     if not header.startswith(_MAGIC) or len(header) < 100:
@@ -192,12 +219,20 @@ def _refuse_foreign(path: Path) -> None:
         raise ForeignDatabase(f"{path} is a SQLite file of another program; name another file")
 
 
-def _prepare(connection: apsw.Connection, path: Path) -> None:
+def _prepare(connection: apsw.Connection, path: Path, deadline: float) -> None:
     if connection.readonly("main"):
         raise DatabaseReadOnly(f"{path} cannot be written; mend its permissions or name another file")
-    if _pragma(connection, "journal_mode") != "wal":
-        connection.execute("PRAGMA page_size=8192")
-        connection.execute("PRAGMA journal_mode=WAL")
+    _version(connection, path, len(load_migrations("sqlite")))
+    while _pragma(connection, "journal_mode") != "wal":
+        try:
+            connection.execute("PRAGMA page_size=8192")
+            # First of all and outside the log: whatever happens, the file says whose it is.
+            connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+            connection.execute("PRAGMA journal_mode=WAL")
+        except apsw.BusyError:  # another process makes the same file; SQLite does not wait here
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _migrate(connection: apsw.Connection, path: Path) -> None:
@@ -209,7 +244,6 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         have = _version(connection, path, len(migrations))
         for number in range(have + 1, len(migrations) + 1):
             connection.execute(migrations[number])
-        connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={len(migrations)}")
         connection.execute("COMMIT")
     except BaseException:

@@ -18,13 +18,17 @@ def find_records(db: apsw.Connection, kind: Kind, query: Query) -> list[Record]:
     """Return the records of one kind that a query describes, in the query's order."""
     where, values = on_kind(kind, query)
     order = "DESC" if query.newest_first else "ASC"
-    by = "d.seq" if query.scope.session_id is not None else f"d.created_at {order}, d.doc"
+    in_session = kind == "message" and query.scope.session_id is not None
+    by = "d.seq" if in_session else f"d.created_at {order}, d.doc"
+    if query.ids is not None:
+        by = f"+{by}"  # the plus keeps SQLite from walking a whole index in order to save a sort
     cursor = db.execute(
         _SQL[f"find_{kind}"].format(where=where, order=order, by=by), values | {"limit": query.limit}
     )
-    rows = []
+    rows: list[Row] = []
+    names: list[str] = []
     for values_of_row in cursor:
-        names = [column[0] for column in cursor.get_description()]
+        names = names or [column[0] for column in cursor.get_description()]  # known with the first row
         rows.append(dict(zip(names, values_of_row, strict=True)))
     return [decode(kind, row, _steps_of(db, kind, row)) for row in rows]
 

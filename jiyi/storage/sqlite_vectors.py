@@ -1,11 +1,11 @@
-"""Vectors as float16 rows beside a `SqliteStore`, searched exactly with numpy."""
+"""Vectors as float16 rows beside a `SqliteStore`, searched with numpy."""
 
 import json
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any, cast
 
 import apsw
@@ -14,59 +14,37 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from jiyi.errors import EmbedderMismatch
-from jiyi.records import Episode, Kind, Knowledge, Match, Message, Query, Scope
+from jiyi.records import SEARCHABLE, Episode, Kind, Knowledge, Match, Message, Query, Role, Scope
 from jiyi.storage.sql import load_queries
 from jiyi.storage.sqlite_conditions import WHOLE_USER, on_documents
 from jiyi.storage.sqlite_database import SqliteDatabase
 from jiyi.storage.sqlite_find import find_records
+from jiyi.storage.user_vectors import UserVectors
 from jiyi.storage.vectors import PendingText, VectorRow
 
 __all__ = ["SqliteVectors"]
 
 _SQL = load_queries("sqlite")
 _LEASE_SECONDS = 120
-
-
-@dataclass(slots=True)
-class _Matrix:
-    """One user's vectors in memory; the parts of a record lie side by side.
-
-    The arrays have room to spare, so that a new vector does not copy the old ones. Rows
-    behind ``size`` are never looked at, and filled rows never change: a search may go on
-    with its own view while the matrix grows.
-    """
-
-    generation: int  # of the user's removals, when it was read
-    last_part: int = 0  # newest row read
-    size: int = 0  # rows in use
-    docs: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    vectors: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 0), np.float32))
-
-    @property
-    def nbytes(self) -> int:
-        return self.docs.nbytes + self.vectors.nbytes
-
-    def view(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        return self.docs[: self.size], self.vectors[: self.size]
-
-    def append(self, docs: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
-        size = self.size + len(docs)
-        if size > len(self.docs):
-            room = max(size, 2 * self.size) if self.size else size
-            grown_docs, grown = np.empty(room, np.int64), np.empty((room, vectors.shape[1]), np.float32)
-            if self.size:
-                grown_docs[: self.size], grown[: self.size] = self.view()
-            self.docs, self.vectors = grown_docs, grown
-        self.docs[self.size : size], self.vectors[self.size : size] = docs, vectors
-        self.size = size
+_EVER = 2**62  # later than any lease ends, even where a clock went back
+_LABELS: tuple[tuple[Kind, Role | None], ...] = (
+    ("message", "system"),
+    ("message", "user"),
+    ("message", "assistant"),
+    ("message", "tool"),
+    ("episode", None),
+    ("knowledge", None),
+)
+_PIECE = 10_000  # rows read at once
+_one_blas_thread = threading.Lock()  # the limit is the whole process's: two at once would leave it behind
 
 
 class SqliteVectors:
     """`jiyi.storage.vectors.VectorIndex` on the same `SqliteDatabase` as the store.
 
-    Search is exact: one user's vectors are read once, kept in memory as a float32 matrix
-    and extended as new ones arrive. Matrices of the least recently asked users leave
-    when all together exceed ``cache_bytes``.
+    One user's vectors are read once, kept in memory (see `UserVectors`) and extended as
+    new ones arrive. Those of the least recently asked users leave when all together
+    exceed ``cache_bytes``.
     """
 
     def __init__(
@@ -80,7 +58,7 @@ class SqliteVectors:
         self._cache_bytes = cache_bytes
         self._now = now
         self._lock = threading.Lock()
-        self._matrices: OrderedDict[str, _Matrix] = OrderedDict()
+        self._users: OrderedDict[str, UserVectors] = OrderedDict()
         self._blas = ThreadpoolController()
 
     def claim(self, name: str, dims: int | None = None) -> None:
@@ -101,7 +79,7 @@ class SqliteVectors:
     def pending(self, limit: int, *, leased: bool = True) -> list[PendingText]:
         """See `VectorIndex.pending`."""
         now = int(self._now())
-        values = {"now": now if leased else now + 2 * _LEASE_SECONDS, "until": now + _LEASE_SECONDS}
+        values = {"now": now if leased else _EVER, "until": now + _LEASE_SECONDS}
         with self._db.read() as db:
             if db.execute(_SQL["any_pending"], values).fetchone() is None:
                 return []
@@ -131,20 +109,31 @@ class SqliteVectors:
 
     def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
         """See `VectorIndex.nearest`."""
-        where, values = on_documents(query)
+        # Kinds and roles are held in memory; only the other conditions are asked of the database.
+        where, values = on_documents(replace(query, kinds=SEARCHABLE, roles=None))
         with self._db.read() as db:
-            docs, vectors = self._vectors_of(db, query.scope.user_id)
-            if not len(docs):
-                return []
-            docs, scores = _best_parts(docs, self._product(vectors, vector))
+            mine = self._vectors_of(db, query.scope.user_id)
+            if mine.size and mine.dims != len(vector):
+                raise EmbedderMismatch(
+                    f"{self._db.path} holds vectors of {mine.dims} numbers, the question's has "
+                    f"{len(vector)}; open it with the embedder that made them"
+                )
+            allowed = None
             if where != WHOLE_USER:
                 rows = db.execute(_SQL["document_ids"].format(where=where), values)
-                keep = np.isin(docs, np.fromiter((row[0] for row in rows), dtype=np.int64))
-                docs, scores = docs[keep], scores[keep]
-            best = _top(scores, docs, query.limit)
-            names = {"user_id": query.scope.user_id, "docs": json.dumps(docs[best].tolist())}
+                allowed = np.fromiter((row[0] for row in rows), dtype=np.int64)
+            # One BLAS thread: on busy cores a second one costs more than it brings.
+            with _one_blas_thread, self._blas.limit(limits=1, user_api="blas"):
+                docs, scores = mine.nearest(
+                    vector.astype(np.float32),
+                    query.limit,
+                    labels=_labels_of(query),
+                    allowed=allowed,
+                    fetch=lambda parts: _read_parts(db, parts),
+                )
+            names = {"user_id": query.scope.user_id, "docs": json.dumps(docs.tolist())}
             named = {doc: (kind, id_) for doc, kind, id_ in db.execute(_SQL["names_of"], names)}
-        ranked = zip(docs[best].tolist(), scores[best].tolist(), strict=True)
+        ranked = zip(docs.tolist(), scores.tolist(), strict=True)
         return [
             Match(kind=cast("Kind", named[doc][0]), id=str(named[doc][1]), score=score)
             for doc, score in ranked
@@ -161,58 +150,65 @@ class SqliteVectors:
             row = db.execute(_SQL["count_pending"]).fetchone()
         return int(row[0]) if row else 0
 
-    def _product(self, vectors: NDArray[np.float32], vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        # One BLAS thread: on busy cores a second one costs more than it brings.
-        with self._blas.limit(limits=1, user_api="blas"):
-            return vectors @ vector.astype(np.float32)
-
-    def _vectors_of(self, db: apsw.Connection, user_id: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _vectors_of(self, db: apsw.Connection, user_id: str) -> UserVectors:
         """Return the user's vectors as of now; what others added or removed is noticed here."""
         row = db.execute(_SQL["get_owner"], {"user_id": user_id}).fetchone()
         owner, generation = cast("tuple[int, int]", row or (0, 0))
+        if db.in_transaction:  # what is not committed may be undone: nothing of it is kept
+            fresh = UserVectors(generation)
+            _read_new(db, owner, fresh)
+            return fresh
         with self._lock:
-            matrix = self._matrices.get(user_id)
-            if matrix is None or matrix.generation != generation:
-                matrix = _Matrix(generation=generation)
-            _read_new(db, owner, matrix)
-            self._matrices[user_id] = matrix
-            self._matrices.move_to_end(user_id)
-            while (
-                len(self._matrices) > 1 and sum(m.nbytes for m in self._matrices.values()) > self._cache_bytes
-            ):
-                self._matrices.popitem(last=False)
-            return matrix.view()
+            mine = self._users.get(user_id)
+            if mine is None or mine.generation != generation:
+                mine = self._users[user_id] = UserVectors(generation)
+            _read_new(db, owner, mine)
+            self._users.move_to_end(user_id)
+            while len(self._users) > 1 and sum(u.nbytes for u in self._users.values()) > self._cache_bytes:
+                self._users.popitem(last=False)
+            return mine.view()
 
 
-def _read_new(db: apsw.Connection, owner: int, matrix: _Matrix) -> None:
-    rows: list[Any] = db.execute(_SQL["read_vectors"], {"owner": owner, "after": matrix.last_part}).fetchall()
-    if rows:
-        docs = np.asarray([row[1] for row in rows], dtype=np.int64)
-        vectors = np.frombuffer(b"".join(row[2] for row in rows), dtype=np.float16)
-        matrix.append(docs, vectors.astype(np.float32).reshape(len(rows), -1))
-        matrix.last_part = rows[-1][0]
+def _read_new(db: apsw.Connection, owner: int, mine: UserVectors) -> None:
+    """Read the rows behind the newest one known, in pieces: a million must not be in memory at once."""
+    while True:
+        values = {"owner": owner, "after": mine.last_part, "limit": _PIECE}
+        rows: list[Any] = db.execute(_SQL["read_vectors"], values).fetchall()
+        if rows:
+            parts, docs = np.asarray([row[:2] for row in rows], dtype=np.int64).T
+            labels = np.asarray([_LABELS.index(row[3:]) for row in rows], dtype=np.uint8)
+            mine.append(parts, docs, labels, _floats([row[2] for row in rows]))
+        if len(rows) < _PIECE:
+            return
+
+
+def _labels_of(query: Query) -> list[int] | None:
+    """Return the labels a query asks for, None where it asks for all."""
+    if query.roles is None and set(query.kinds) >= set(SEARCHABLE):
+        return None
+    wanted = ((query.roles is None or role in query.roles) and kind in query.kinds for kind, role in _LABELS)
+    return [label for label, asked in enumerate(wanted) if asked]
+
+
+def _read_parts(db: apsw.Connection, parts: NDArray[np.int64]) -> NDArray[np.float32]:
+    rows: list[Any] = db.execute(_SQL["read_parts"], {"parts": json.dumps(parts.tolist())}).fetchall()
+    found = {part: place for place, (part, _) in enumerate(rows)}
+    vectors = _floats([blob for _, blob in rows])
+    out = np.zeros((len(parts), vectors.shape[1]), np.float32)
+    for place, part in enumerate(parts.tolist()):
+        if part in found:  # else deleted since; its record is not named either
+            out[place] = vectors[found[part]]
+    return out
+
+
+def _floats(blobs: Sequence[bytes]) -> NDArray[np.float32]:
+    matrix = np.frombuffer(b"".join(blobs), dtype=np.float16).astype(np.float32)
+    return matrix.reshape(len(blobs), -1)
 
 
 def _text(db: apsw.Connection, user_id: str, kind: Kind, id_: str) -> str:
     query = Query(scope=Scope(user_id=user_id), kinds=(kind,), ids=(id_,))
     return cast("Message | Episode | Knowledge", find_records(db, kind, query)[0]).search_text
-
-
-def _best_parts(
-    docs: NDArray[np.int64], scores: NDArray[np.float32]
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Reduce the scores of parts to the best of each record."""
-    starts = np.flatnonzero(np.r_[True, docs[1:] != docs[:-1]])
-    return docs[starts], np.maximum.reduceat(scores, starts)
-
-
-def _top(scores: NDArray[np.float32], docs: NDArray[np.int64], limit: int) -> NDArray[np.intp]:
-    """Return the places of the best scores, best first; newer records win ties."""
-    if len(scores) > limit:
-        places = np.argpartition(scores, len(scores) - limit)[-limit:]
-    else:
-        places = np.arange(len(scores))
-    return places[np.lexsort((-docs[places], -scores[places]))]
 
 
 def _identity(db: apsw.Connection) -> tuple[str, int] | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from jiyi.records import ContentPart, Message, ToolCall
 
-__all__ = ["PRIMING", "message_tokens", "openai_tools", "template_tools"]
+__all__ = ["PRIMING", "Count", "message_tokens", "openai_tools", "template_tools"]
 
 Count = Callable[[str], int]
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from jiyi.errors import BadMessage
+from jiyi.errors import BadMessage, BadQuery
 from jiyi.records import ContentPart, Message, Query, Role, Scope, Session
 from jiyi.storage import ImportReceipt, import_messages, read_conversations
 from jiyi.verbs.base import Verbs
@@ -23,9 +24,12 @@ class MessageVerbs(Verbs):
         *,
         role: Role | None = None,
         content: str | Sequence[ContentPart] | None = None,
+        id: str | None = None,
+        created_at: datetime | None = None,
+        importance: float | None = None,
+        pinned: bool | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-        **fields: Any,
     ) -> Message:
         """Save one message and return it as stored.
 
@@ -37,8 +41,11 @@ class MessageVerbs(Verbs):
             session_id: the conversation.
             message: an OpenAI Chat Completions dict, or a `Message`.
             role, content: the same in two words, instead of ``message``.
+            id: unique within the user; made here where it is left out.
+            created_at: an aware datetime; now where it is left out.
+            importance: 0..1, where somebody judged it.
+            pinned: never leaves the window.
             user_id, agent_id: whose, where `jiyi.open` did not say.
-            fields: ``id``, ``created_at`` (aware datetime), ``importance`` (0..1), ``pinned``.
 
         Raises:
             BadMessage: not a Chat Completions message.
@@ -47,8 +54,11 @@ class MessageVerbs(Verbs):
         """
         if (message is None) == (role is None):
             raise BadMessage("give either a message dict or role= and content=")
+        if message is not None and content is not None:
+            raise BadMessage("content= goes with role=; a message dict carries its own")
         given = message if message is not None else {"role": role, "content": content}
         scope = self._scope(user_id, agent_id, session_id)
+        fields = {"id": id, "created_at": created_at, "importance": importance, "pinned": pinned}
         return self._save(scope, [self._stored_form(scope, given, fields)])[0]
 
     def save_messages(
@@ -75,6 +85,8 @@ class MessageVerbs(Verbs):
 
         An unknown session has no messages. Older ones are in the store: see `search`.
         """
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+            raise BadQuery(f"limit={limit!r} must be a whole number of at least 1")
         messages = self._short_term.messages(self._scope(user_id, agent_id, session_id))
         return messages if limit is None else messages[max(len(messages) - limit, 0) :]
 
@@ -125,15 +137,13 @@ class MessageVerbs(Verbs):
     def _stored_form(
         self, scope: Scope, given: Mapping[str, Any] | Message, fields: Mapping[str, Any]
     ) -> Message:
-        unknown = set(fields) - {"id", "created_at", "importance", "pinned"}
-        if unknown:
-            raise BadMessage(f"no field named {', '.join(sorted(unknown))}; put it into the message dict")
         chosen = {name: value for name, value in fields.items() if value is not None}
         if isinstance(given, Message):
             message = replace(given, **chosen)
         else:
             message = Message.from_openai(given, **chosen)
-        return self._prepared(replace(message, scope=scope))
+        # A count it brings may be of other words: what is stored is counted here.
+        return self._prepared(replace(message, scope=scope, tokens=None))
 
     def _prepared(self, message: Message) -> Message:
         dated = message if message.created_at else replace(message, created_at=self._clock())

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from jiyi.context import Arranged, Materials, arrange, build_window
-from jiyi.errors import BadBudget, NotFound
+from jiyi.errors import BadBudget, BadQuery, NotFound
 from jiyi.long_term import recall_blocks
 from jiyi.records import (
     SEARCHABLE,
@@ -18,9 +18,11 @@ from jiyi.records import (
     Message,
     Query,
     Scope,
+    Session,
     Task,
     Window,
 )
+from jiyi.short_term import Policy
 from jiyi.text import language
 from jiyi.verbs.base import Verbs
 from jiyi.working import task_block
@@ -59,16 +61,42 @@ class RecallVerbs(Verbs):
             UnknownFilter: a filter that does not exist.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        asked = Query(scope=scope, text=query, kinds=cast("tuple[Kind, ...]", kinds), limit=limit)
+        names = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+        if not set(names) <= set(SEARCHABLE):
+            odd = ", ".join(repr(name) for name in names if name not in SEARCHABLE)
+            raise BadQuery(f"no kind named {odd} to search; there are {', '.join(SEARCHABLE)}")
+        asked = Query(scope=scope, text=query, kinds=names, limit=limit)
         return self._recall.search(asked.with_filters(filters))
 
-    def search_episodes(self, query: str, limit: int = 5, **options: Any) -> Hits:
-        """Search finished tasks only; ``options`` as for `search`."""
-        return self.search(query, limit=limit, kinds="episode", **options)
+    def search_episodes(
+        self,
+        query: str,
+        limit: int = 5,
+        *,
+        session_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Hits:
+        """Search finished tasks only; see `search`."""
+        who = {"user_id": user_id, "agent_id": agent_id}
+        return self.search(query, limit=limit, kinds="episode", session_id=session_id, filters=filters, **who)
 
-    def search_knowledge(self, query: str, limit: int = 3, **options: Any) -> Hits:
-        """Search knowledge only; ``options`` as for `search`."""
-        return self.search(query, limit=limit, kinds="knowledge", **options)
+    def search_knowledge(
+        self,
+        query: str,
+        limit: int = 3,
+        *,
+        session_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Hits:
+        """Search knowledge only; see `search`."""
+        who = {"user_id": user_id, "agent_id": agent_id}
+        return self.search(
+            query, limit=limit, kinds="knowledge", session_id=session_id, filters=filters, **who
+        )
 
     def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
@@ -92,6 +120,8 @@ class RecallVerbs(Verbs):
         budget: int | Budget | None = None,
         *,
         system: str | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        policy: Policy | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Window:
@@ -105,36 +135,50 @@ class RecallVerbs(Verbs):
             query: the question; the session's newest user message where it is left out.
             budget: input tokens, or a `Budget`; from the settings by default.
             system: a system prompt to put in front of the session's own.
+            tools: tool definitions that will be sent along; their tokens count.
+            policy: which history stays within its part of the budget, such as
+                `SlidingWindow`; `TokenBudget` by default.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
             BudgetTooSmall: system, pinned and current messages alone are larger.
             BadBudget: the budget is not a positive number of tokens.
         """
+        if not isinstance(query, str | None):
+            raise BadQuery(f"the question must be text, not {type(query).__name__}")
         scope = self._scope(user_id, agent_id, session_id)
         limits = self._budget(budget)
-        kept = self._short_term.messages(scope)
+        session = self._short_term.window(scope)
         prompt = [Message(role="system", content=system)] if system else []
-        arranged = arrange([*prompt, *kept], query)
+        arranged = arrange([*prompt, *session.kept], query)
         question = query or (arranged.current.text if arranged.current else "")
         tongue = self._settings.language if self._settings.language != "auto" else language(question)
         blocks, notes = self._blocks(scope, arranged, question, limits, tongue)
-        older = self._store.count(Query(scope=scope, kinds=("message",)))["message"] - len(kept)
+        older = self._saved(scope) - len(session.kept) - len(session.dropped)
         if older > 0:
-            turns = self._settings.max_turns
             notes.append(
-                f"{older} older messages lie behind the session's last {turns} turns; search finds them"
+                f"{older} older messages lie behind the session's last {self._settings.max_turns} turns; "
+                "search finds them"
             )
         materials = Materials(
             system=arranged.system,
             history=arranged.history,
             current=arranged.current,
             tail=arranged.tail,
+            tools=tools,
+            broken=session.dropped,
             blocks=blocks,
             left_out=arranged.repeated,
             notes=notes,
         )
-        return build_window(materials, limits, counter=self._counter, language=tongue)
+        return build_window(materials, limits, counter=self._counter, language=tongue, policy=policy)
+
+    def _saved(self, scope: Scope) -> int:
+        """Return how many messages of a session are stored; the whole session's number is kept ready."""
+        if scope.agent_id is not None:
+            return self._store.count(Query(scope=scope, kinds=("message",)))["message"]
+        found = self._store.find(Query(scope=scope, kinds=("session",), limit=1))
+        return cast("Session", found[0]).messages if found else 0
 
     def _budget(self, budget: int | Budget | None) -> Budget:
         if isinstance(budget, Budget):

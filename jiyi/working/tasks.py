@@ -54,7 +54,10 @@ class WorkingMemory:
             InputError: the request is empty or the trigger type unknown.
         """
         _check_text("request", request)
+        _check_optional("target", target)
         _check_choice("trigger_type", trigger_type, get_args(TriggerType))
+        if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
+            raise InputError(f"tags must be a list of texts, not {tags!r}")
         now = started_at or self._clock()
         task = Task(
             scope=scope,
@@ -106,6 +109,8 @@ class WorkingMemory:
             InputError: the description is empty or the status unknown.
         """
         _check_text("description", description)
+        _check_optional("tool_name", tool_name)
+        _check_optional("result", result)
         with self._store.transaction():
             task = self._in_progress(scope, task_id)
             now = at or self._clock()
@@ -137,6 +142,7 @@ class WorkingMemory:
             WrongState: its task has ended.
             InputError: the status is unknown.
         """
+        _check_optional("result", result)
         with self._store.transaction():
             found = self._store.find(Query(scope=_of_user(scope), kinds=("step",), ids=(step_id,)))
             if not found:
@@ -185,6 +191,7 @@ class WorkingMemory:
         summary: str,
         at: datetime | None,
     ) -> Episode:
+        _check_optional("summary", summary)
         with self._store.transaction():
             task = self._in_progress(scope, task_id)
             now = at or self._clock()
@@ -216,6 +223,11 @@ def _of_user(scope: Scope) -> Scope:
 def _check_text(name: str, text: object) -> None:
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{name} must be text with something in it, not {text!r}")
+
+
+def _check_optional(name: str, text: object) -> None:
+    if not isinstance(text, str | None):
+        raise InputError(f"{name} must be text, not {type(text).__name__}")
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -1,7 +1,10 @@
 import pytest
-from tiny_store import TinyStore
+
+from jiyi.storage import SqliteDatabase, SqliteStore
 
 
 @pytest.fixture
-def store():
-    return TinyStore()
+def store(tmp_path):
+    store = SqliteStore(SqliteDatabase(tmp_path / "sessions.db"))
+    yield store
+    store.close()

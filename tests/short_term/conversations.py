@@ -43,8 +43,11 @@ def result(call_id, text="ok", **fields):
 
 
 @st.composite
-def conversations(draw, max_size=30, pins=True):
-    """Turns, calls, results, orphans, reused ids, system messages and pins in any order."""
+def conversations(draw, max_size=30, pins=True, late=True):
+    """Turns, calls, results, orphans, reused ids, system messages and pins in any order.
+
+    Without ``late`` no result comes after the user message that follows its call.
+    """
     kinds = ("user", "assistant", "system", "call", "call", "answer", "answer", "answer", "stray")
     weighted = draw(st.lists(st.sampled_from(kinds), max_size=max_size))
     messages: list[Message] = []
@@ -61,8 +64,11 @@ def conversations(draw, max_size=30, pins=True):
             call_id = waiting.pop(draw(st.integers(0, len(waiting) - 1)))
             messages.append(result(call_id, content, **fields))
         elif kind in ("answer", "stray"):
-            messages.append(result(draw(st.sampled_from((*CALL_IDS, "call_9"))), content, **fields))
+            stray = draw(st.sampled_from((*CALL_IDS, "call_9"))) if late else "call_9"
+            messages.append(result(stray, content, **fields))
         else:
+            if kind == "user" and not late:
+                waiting.clear()
             messages.append(Message(role=kind, content=content, **fields))
     return messages
 

@@ -1,37 +1,21 @@
 import gc
 import threading
 import time
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
-from conversations import assistant, calls, conversations, result, system, unanswerable, user
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from tiny_store import CountingStore
+from conversations import assistant, calls, result, system, user
+from session_tools import NOON, SCOPE, CountingStore, save, sweepers, talk_of, texts
 
 from jiyi.errors import BadScope, Closed, SettingsError
-from jiyi.records import Query, Scope, new_id
-from jiyi.short_term import ShortTermMemory, SlidingWindow, session_window
-
-SCOPE = Scope(user_id="ana", session_id="s-1")
-NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
-
-
-class HandClock:
-    def __init__(self):
-        self.now = NOON
-
-    def __call__(self):
-        return self.now
-
-    def tick(self, **span):
-        self.now += timedelta(**span)
+from jiyi.records import Query, Scope
+from jiyi.short_term import ShortTermMemory
+from jiyi.testing import ManualClock
 
 
 @pytest.fixture
 def clock():
-    return HandClock()
+    return ManualClock(NOON)
 
 
 @pytest.fixture
@@ -39,26 +23,6 @@ def memory(store, clock):
     memory = ShortTermMemory(store, max_turns=2, clock=clock)
     yield memory
     memory.close()
-
-
-def save(store, *messages, scope=SCOPE):
-    return store.put([replace(m, scope=scope, created_at=NOON) for m in messages])
-
-
-def talk_of(count):
-    return [m for n in range(count) for m in (user(f"问题 {n}"), assistant(f"answer {n}"))]
-
-
-def texts(messages):
-    return [m.text for m in messages]
-
-
-def whole(store, scope=SCOPE):
-    return store.find(Query(scope=scope, kinds=("message",), limit=10_000))
-
-
-def sweepers():
-    return [t for t in threading.enumerate() if t.name == "jiyi-sweep"]
 
 
 def wait_until(true):
@@ -216,9 +180,9 @@ def test_a_read_that_began_before_a_drop_does_not_undo_it(store, clock):
 def test_idle_sessions_are_swept_and_resumed(store, memory, clock):
     save(store, *talk_of(2))
     before = memory.messages(SCOPE)
-    clock.tick(minutes=30)
+    clock.forward(minutes=30)
     assert memory.sweep() == 0
-    clock.tick(seconds=1)
+    clock.forward(seconds=1)
     assert memory.sweep() == 1
     assert memory.sweep() == 0
     assert memory.messages(SCOPE) == before
@@ -227,22 +191,22 @@ def test_idle_sessions_are_swept_and_resumed(store, memory, clock):
 def test_reads_and_appends_keep_a_session_alive(store, memory, clock):
     for _ in range(4):
         memory.messages(SCOPE)
-        clock.tick(minutes=20)
+        clock.forward(minutes=20)
         memory.append(SCOPE, save(store, user()))
-        clock.tick(minutes=20)
+        clock.forward(minutes=20)
     assert memory.sweep() == 0
 
 
 def test_access_sweeps_when_it_is_due(store, memory, clock):
     memory.messages(SCOPE)
-    clock.tick(minutes=31)
+    clock.forward(minutes=31)
     memory.messages(Scope(user_id="ben", session_id="s-2"))
     assert memory.sweep() == 0
 
 
 def test_age_of_messages_does_not_matter_only_access(store, memory, clock):
     save(store, user("years ago", created_at=None))
-    clock.tick(days=2_000)
+    clock.forward(days=2_000)
     assert texts(memory.messages(SCOPE)) == ["years ago"]
     assert memory.sweep() == 0
 
@@ -250,7 +214,7 @@ def test_age_of_messages_does_not_matter_only_access(store, memory, clock):
 def test_the_background_sweep_needs_no_access(store, clock):
     memory = ShortTermMemory(store, clock=clock, sweep_every=timedelta(milliseconds=10))
     memory.messages(SCOPE)
-    clock.tick(hours=1)
+    clock.forward(hours=1)
     wait_until(lambda: not memory._sessions)
     memory.close()
 
@@ -295,48 +259,6 @@ def test_memories_nobody_closed_leave_no_threads(store):
 def test_impossible_settings_are_refused(store, bad):
     with pytest.raises(SettingsError, match=next(iter(bad))):
         ShortTermMemory(store, **bad)
-
-
-def cost_of_a_turn(store, already):
-    """Return store questions and rows for one saved and read turn in a session of this length."""
-    scope = SCOPE.in_session(f"long-{already}")
-    save(store, system("rules"), *talk_of(already // 2), scope=scope)
-    counting = CountingStore(store)
-    memory = ShortTermMemory(counting)
-    memory.messages(scope)
-    first = (counting.finds, counting.rows)
-    counting.reset()
-    memory.append(scope, save(store, user("q"), calls("c"), scope=scope))
-    memory.messages(scope)
-    save(store, result("c"), assistant("a"), scope=scope)
-    kept = memory.messages(scope)
-    held = sum(len(w.messages) for s in memory._sessions.values() for w in s.windows.values())
-    memory.close()
-    assert len(kept) == held == 41
-    return first, (counting.finds, counting.rows)
-
-
-def test_reads_cost_the_same_in_a_long_session(store):
-    loaded, read = cost_of_a_turn(store, 200)
-    assert cost_of_a_turn(store, 4_000) == (loaded, read)
-    assert read == (2, 2)
-    assert loaded[0] <= 4
-
-
-def test_an_orphan_is_looked_for_once_and_not_far(store, clock):
-    save(store, *talk_of(2_000))
-    counting = CountingStore(store)
-    memory = ShortTermMemory(counting, clock=clock)
-    memory.messages(SCOPE)
-    save(store, result("nobody asked"))
-    counting.reset()
-    memory.messages(SCOPE)
-    assert counting.rows < 2_000
-    counting.reset()
-    save(store, user())
-    memory.messages(SCOPE)
-    assert (counting.finds, counting.rows) == (1, 1)
-    memory.close()
 
 
 def test_many_threads_in_one_session_lose_and_double_nothing(store):
@@ -396,36 +318,4 @@ def test_no_lock_is_held_while_the_store_is_read(store, clock):
     reader.join()
     assert got == [["a", "b"]]
     assert texts(memory.messages(SCOPE)) == ["a", "b"]
-    memory.close()
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
-@given(
-    talk=conversations(max_size=60),
-    max_turns=st.integers(1, 4),
-    page=st.integers(1, 12),
-    cuts=st.lists(
-        st.tuples(st.integers(1, 8), st.sampled_from(("append", "read", "both", "drop", "no"))), min_size=1
-    ),
-)
-def test_the_window_is_what_the_policy_makes_of_the_whole_session(store, talk, max_turns, page, cuts):
-    scope = SCOPE.in_session(new_id())
-    policy = SlidingWindow(max_turns, 2 * max_turns)
-    memory = ShortTermMemory(store, max_turns=max_turns)
-    rest, turn = [replace(m, id=f"{scope.session_id}:{m.id}") for m in talk], 0
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_window, "_page_size", lambda policy: page)
-        while rest:
-            size, then = cuts[turn % len(cuts)]
-            turn += 1
-            saved = save(store, *rest[:size], scope=scope)
-            rest = rest[size:]
-            if then in ("append", "both"):
-                memory.append(scope, saved)
-            if then == "drop":
-                memory.drop(scope)
-            if then in ("read", "both") or not rest:
-                window = memory.window(scope)
-                assert unanswerable(window.kept) is None
-                assert list(window.kept) == list(policy(whole(store, scope)).kept)
     memory.close()

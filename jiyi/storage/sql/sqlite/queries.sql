@@ -33,15 +33,19 @@ ON CONFLICT (user_id, session_id) DO UPDATE SET
   messages = messages + 1
 RETURNING next_seq - 1;
 
--- name: leave_session
-UPDATE sessions SET messages = messages - 1 WHERE user_id = :user_id AND session_id = :session_id;
+-- name: recount_session
+UPDATE sessions SET (started_at, last_active_at, messages) = (
+  SELECT coalesce(min(created_at), 0), coalesce(max(created_at), 0), count(*) FROM documents AS d
+  WHERE d.kind = 'message' AND d.user_id = :user_id AND d.session_id = :session_id
+)
+WHERE user_id = :user_id AND session_id = :session_id;
 
--- name: drop_empty_sessions
-DELETE FROM sessions WHERE user_id = :user_id AND messages <= 0;
+-- name: drop_empty_session
+DELETE FROM sessions WHERE user_id = :user_id AND session_id = :session_id AND messages = 0;
 
 -- name: find_session
 SELECT user_id, session_id, started_at, last_active_at, messages FROM sessions AS s
-WHERE {where} ORDER BY last_active_at {order}, session_id LIMIT :limit;
+WHERE {where} ORDER BY last_active_at {order}, session_id {order} LIMIT :limit;
 
 -- name: add_document
 INSERT INTO documents (user_id, agent_id, session_id, kind, id, role, seq, created_at, pinned, vector_state)
@@ -49,8 +53,9 @@ VALUES (:user_id, :agent_id, :session_id, :kind, :id, :role, :seq, :created_at, 
 RETURNING doc;
 
 -- name: change_document
-UPDATE documents SET created_at = :created_at, pinned = :pinned, vector_state = :vector_state, lease_until = 0
-WHERE doc = :doc AND user_id = :user_id;
+UPDATE documents SET agent_id = :agent_id, session_id = :session_id, created_at = :created_at, pinned = :pinned
+WHERE user_id = :user_id AND kind = :kind AND id = :id
+RETURNING doc;
 
 -- name: add_search
 INSERT INTO search (rowid, owner, terms) VALUES (:doc, :owner, :terms);
@@ -60,8 +65,7 @@ DELETE FROM search WHERE rowid = :doc;
 
 -- name: put_message
 INSERT INTO messages (doc, body, importance, tokens, tokens_by)
-VALUES (:doc, :body, :importance, :tokens, :tokens_by)
-ON CONFLICT (doc) DO UPDATE SET importance = excluded.importance;
+VALUES (:doc, :body, :importance, :tokens, :tokens_by);
 
 -- name: put_episode
 INSERT INTO episodes (doc, task_id, outcome, importance, access_count, last_accessed_at, consolidated, body)
@@ -82,6 +86,7 @@ ON CONFLICT (doc) DO UPDATE SET
 INSERT INTO tasks (user_id, id, agent_id, session_id, status, started_at, updated_at, completed_at, body)
 VALUES (:user_id, :id, :agent_id, :session_id, :status, :started_at, :updated_at, :completed_at, :body)
 ON CONFLICT (user_id, id) DO UPDATE SET
+  agent_id = excluded.agent_id, session_id = excluded.session_id, started_at = excluded.started_at,
   status = excluded.status, updated_at = excluded.updated_at,
   completed_at = excluded.completed_at, body = excluded.body;
 
@@ -93,6 +98,7 @@ VALUES (
   :id, :status, :body
 )
 ON CONFLICT (user_id, id) DO UPDATE SET status = excluded.status, body = excluded.body
+WHERE task_id = excluded.task_id
 RETURNING seq;
 
 -- name: find_message
@@ -105,17 +111,17 @@ WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
        e.task_id, e.outcome, e.importance, e.access_count, e.last_accessed_at, e.consolidated, e.body
 FROM documents AS d JOIN episodes AS e USING (doc)
-WHERE {where} ORDER BY d.created_at {order}, d.doc {order} LIMIT :limit;
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 
 -- name: find_knowledge
 SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
        k.confidence, k.access_count, k.last_accessed_at, k.updated_at, k.body
 FROM documents AS d JOIN knowledge AS k USING (doc)
-WHERE {where} ORDER BY d.created_at {order}, d.doc {order} LIMIT :limit;
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 
 -- name: find_task
 SELECT user_id, agent_id, session_id, id, status, started_at, updated_at, completed_at, body
-FROM tasks AS t WHERE {where} ORDER BY started_at {order}, id LIMIT :limit;
+FROM tasks AS t WHERE {where} ORDER BY started_at {order}, id {order} LIMIT :limit;
 
 -- name: find_step
 SELECT s.user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.body
@@ -127,14 +133,8 @@ SELECT d.kind, d.id, -bm25(search, 0.0, 1.0) AS score
 FROM search JOIN documents AS d ON d.doc = search.rowid
 WHERE search MATCH :match AND {where} ORDER BY score DESC, d.doc DESC LIMIT :limit;
 
--- name: documents
-SELECT d.doc, d.kind, d.session_id FROM documents AS d WHERE {where} ORDER BY d.created_at {order}, d.doc {order} LIMIT :limit;
-
 -- name: document_ids
 SELECT doc FROM documents AS d WHERE {where};
-
--- name: document_state
-SELECT d.doc, d.vector_state FROM documents AS d WHERE {where};
 
 -- name: has_task
 SELECT 1 FROM tasks WHERE user_id = :user_id AND id = :task_id;
@@ -144,10 +144,10 @@ SELECT count(*) FROM steps AS s JOIN tasks AS t ON t.user_id = s.user_id AND t.i
 
 -- name: names_of
 SELECT d.doc, d.kind, d.id FROM documents AS d
-WHERE d.user_id = :user_id AND d.doc IN (SELECT value FROM json_each(:docs));
+WHERE +d.user_id = :user_id AND d.doc IN (SELECT value FROM json_each(:docs));
 
 -- name: delete_document
-DELETE FROM documents WHERE doc = :doc AND user_id = :user_id;
+DELETE FROM documents WHERE user_id = :user_id AND kind = :kind AND id = :id RETURNING doc;
 
 -- name: delete_task
 DELETE FROM tasks WHERE user_id = :user_id AND id = :id;
@@ -181,9 +181,6 @@ RETURNING user_id;
 -- name: add_vector
 INSERT INTO vectors (doc, owner, vector) VALUES (:doc, :owner, :vector);
 
--- name: drop_vectors
-DELETE FROM vectors WHERE doc = :doc;
-
 -- name: drop_every_vector
 DELETE FROM vectors;
 
@@ -191,7 +188,11 @@ DELETE FROM vectors;
 UPDATE documents SET vector_state = 'pending', lease_until = 0 WHERE vector_state = 'ready';
 
 -- name: read_vectors
-SELECT part, doc, vector FROM vectors WHERE owner = :owner AND part > :after ORDER BY part;
+SELECT v.part, v.doc, v.vector, d.kind, d.role FROM vectors AS v JOIN documents AS d USING (doc)
+WHERE v.owner = :owner AND v.part > :after ORDER BY v.part LIMIT :limit;
+
+-- name: read_parts
+SELECT part, vector FROM vectors WHERE part IN (SELECT value FROM json_each(:parts));
 
 -- name: rows_without_terms
 SELECT count(*) FROM documents WHERE doc NOT IN (SELECT rowid FROM search);

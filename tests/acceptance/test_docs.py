@@ -1,0 +1,191 @@
+"""The documentation tells the truth: its examples run, its lists are complete, its links lead somewhere."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pytest
+import typer.main
+
+from jiyi import errors, wiring
+from jiyi.cli.app import app
+from jiyi.manager import MemoryManager
+from jiyi.settings import Settings
+from jiyi.testing import HashEmbedder
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
+PAGES = [*READMES, *sorted(DOCS.rglob("*.md"))]
+LINKING = [*PAGES, ROOT / "CHANGELOG.md"]
+ENGLISH_ONLY = {"decisions.md", "recall-log.md"}
+BOTH_LANGUAGES = [DOCS, DOCS / "zh"]
+
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    info: str  # what stands behind the opening fence
+    text: str
+    line: int
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text("utf-8")
+    return [Block(m[1].strip(), m[2], text.count("\n", 0, m.start()) + 1) for m in FENCE.finditer(text)]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def commands() -> dict[str, click.Command]:
+    root = typer.main.get_command(app)
+    return dict(root.commands)  # type: ignore[attr-defined]
+
+
+def options_of(command: click.Command) -> set[str]:
+    """Every spelling of every option, such as --vectors and --no-vectors."""
+    names: set[str] = set()
+    for parameter in command.params:
+        if parameter.param_type_name == "option":
+            names.update(parameter.opts, parameter.secondary_opts)
+    return names - {"--help", "-h"}
+
+
+def sections(text: str) -> dict[str, str]:
+    """The parts of a page below its second-level headings."""
+    parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.fixture
+def quiet_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder without settings or keys from outside."""
+    monkeypatch.chdir(tmp_path)
+    for name in (*Settings.model_fields, "config", "db"):
+        monkeypatch.delenv(f"JIYI_{name.upper()}", raising=False)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text("utf-8")], ids=name_of)
+@pytest.mark.usefixtures("quiet_surroundings")
+def test_examples_run(
+    page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A page's Python blocks run in order; a ```text output block is what the one before printed."""
+    if page not in READMES:  # the READMEs run with the bundled model
+        monkeypatch.setattr(wiring, "embedder_for", lambda settings: HashEmbedder())
+    names: dict[str, object] = {"__name__": "__main__"}
+    printed = ""
+    for block in blocks_of(page):
+        if block.info == "python":
+            code = compile("\n" * block.line + block.text, name_of(page), "exec")
+            exec(code, names)
+            printed = capsys.readouterr().out
+        elif block.info == "text output":
+            assert printed == block.text, f"{name_of(page)}:{block.line}"
+
+
+def test_every_page_with_a_part_has_an_example() -> None:
+    without = {"README.md", "names.md", "cli.md", *ENGLISH_ONLY}
+    for page in DOCS.rglob("*.md"):
+        if page.name not in without:
+            assert any(block.info == "python" for block in blocks_of(page)), name_of(page)
+
+
+@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
+def test_every_command_and_option_is_documented(folder: Path) -> None:
+    described = sections((folder / "cli.md").read_text("utf-8"))
+    for name, command in commands().items():
+        heading = next((h for h in described if h.split()[:2] == ["jiyi", name]), None)
+        assert heading, f"no section for {name}"
+        for option in options_of(command):
+            assert re.search(rf"`{option}\b(?!-)", described[heading]), f"{name} {option}"
+        for parameter in command.params:
+            if parameter.param_type_name == "argument":
+                assert str(parameter.name).upper() in heading, f"{name} {parameter.name}"
+    shared = (folder / "cli.md").read_text("utf-8")
+    for option in options_of(typer.main.get_command(app)):
+        assert option in shared, option
+
+
+def example_lines() -> Iterator[tuple[str, list[str]]]:
+    for page in PAGES:
+        for block in blocks_of(page):
+            for line in block.text.splitlines() if block.info == "console" else ():
+                if line.startswith("$ jiyi "):
+                    yield f"{name_of(page)}:{block.line}", shlex.split(line)[2:]
+
+
+def test_example_commands_exist() -> None:
+    lines = list(example_lines())
+    assert lines
+    for where, (name, *words) in lines:
+        used = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert name in commands(), where
+        assert used <= options_of(commands()[name]), where
+
+
+@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
+def test_every_setting_is_documented_with_its_default(folder: Path) -> None:
+    lines = (folder / "settings.md").read_text("utf-8").splitlines()
+    for name, field in Settings.model_fields.items():
+        rows = [line for line in lines if line.startswith(f"| `{name}` | `JIYI_{name.upper()}` |")]
+        assert len(rows) == 1, name
+        default = rows[0].split("|")[3].strip()
+        shown = default.strip("`") if default.startswith("`") else None
+        assert shown == (None if field.default in (None, "") else f"{field.default}"), name
+
+
+@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
+def test_every_verb_is_documented(folder: Path) -> None:
+    text = (folder / "manager.md").read_text("utf-8")
+    for name in dir(MemoryManager):
+        if not name.startswith("_"):
+            assert re.search(rf"`{name}[(`]", text), name
+
+
+@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
+def test_every_error_is_documented(folder: Path) -> None:
+    text = (folder / "errors.md").read_text("utf-8")
+    for name in errors.__all__:
+        assert re.search(rf"`{name}`", text), name
+
+
+@pytest.mark.parametrize("page", LINKING, ids=name_of)
+def test_links_resolve(page: Path) -> None:
+    text = FENCE.sub("", page.read_text("utf-8"))
+    for target in LINK.findall(text):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        goal = (page.parent / path).resolve() if path else page
+        assert goal.exists(), f"{name_of(page)} links to {target}"
+        assert not anchor, f"{name_of(page)}: link to whole pages, headings change"
+
+
+def test_both_languages_have_the_same_pages() -> None:
+    english = {page.name for page in DOCS.glob("*.md")} - ENGLISH_ONLY
+    assert english == {page.name for page in (DOCS / "zh").glob("*.md")}
+
+
+@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
+def test_the_index_names_every_page(folder: Path) -> None:
+    linked = {Path(target).name for target in LINK.findall((folder / "README.md").read_text("utf-8"))}
+    assert {page.name for page in folder.glob("*.md")} - {"README.md"} <= linked
+
+
+@pytest.mark.parametrize("page", READMES, ids=name_of)
+def test_the_tree_names_every_folder(page: Path) -> None:
+    text = page.read_text("utf-8")
+    for folder in (ROOT / "jiyi").iterdir():
+        if (folder / "__init__.py").exists():
+            assert f"\n  {folder.name}/ " in text, folder.name

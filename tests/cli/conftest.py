@@ -1,0 +1,107 @@
+"""A small memory on disk, and two ways to run the command line on it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import jiyi
+from jiyi.cli.app import app
+from jiyi.embeddings import E5Embedder, Embedder
+from jiyi.testing import HashEmbedder
+
+
+@pytest.fixture(autouse=True)
+def _own_surroundings(monkeypatch, tmp_path):
+    """No settings of this machine, an embedder that is there at once, and a folder to write in."""
+    for name in [name for name in os.environ if name.startswith("JIYI_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("jiyi.wiring.embedder_for", lambda settings: HashEmbedder())
+
+
+def filled(path: Path, embedder: Embedder) -> Path:
+    """Make the memory of ana: two sessions, a finished task."""
+    with jiyi.open(path, user_id="ana", embedder=embedder, background=False) as memory:
+        memory.save_message("s1", role="system", content="你是运维助手")
+        memory.save_message("s1", role="user", content="nginx 又 502 了", id="m-502")
+        call = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
+        memory.save_message("s1", {"role": "assistant", "content": None, "tool_calls": [call]})
+        memory.save_message("s1", {"role": "tool", "tool_call_id": "c1", "content": "\x1b[31mred\x1b[0m"})
+        memory.save_message("s1", role="assistant", content="重启后恢复")
+        memory.save_message("s2", role="user", content="the certificate expires in May")
+        task = memory.start_task("s1", request="重启 nginx 容器")
+        memory.add_step(task.id, "docker restart nginx", tool_name="shell")
+        memory.complete_task(task.id, outcome="success", summary="重启后恢复")
+        memory.flush()
+    return path
+
+
+@pytest.fixture
+def db(tmp_path) -> Path:
+    """A memory for commands run in this process."""
+    return filled(tmp_path / "agent.db", HashEmbedder())
+
+
+@pytest.fixture
+def real_db(tmp_path) -> Path:
+    """The same for commands run as processes, which use the bundled model."""
+    return filled(tmp_path / "real.db", E5Embedder())
+
+
+@pytest.fixture
+def two_users(db) -> Path:
+    """The same with a second user."""
+    with jiyi.open(db, user_id="bob", embedder=HashEmbedder(), background=False) as memory:
+        memory.save_message("s1", role="user", content="hello")
+    return db
+
+
+@pytest.fixture
+def run():
+    """Run a command in this process."""
+
+    def run(*words: object, code: int = 0):
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        assert result.exit_code == code, (result.output, result.exception)
+        assert "Traceback" not in result.output
+        return result
+
+    return run
+
+
+@pytest.fixture
+def run_json(run):
+    """Run a command with ``--json`` and return what it printed, which is JSON and nothing else."""
+
+    def run_json(*words: object, code: int = 0):
+        return json.loads(run(*words, "--json", code=code).stdout)
+
+    return run_json
+
+
+@pytest.fixture
+def start():
+    """Start a command as a process of its own; its output is bytes."""
+    processes = []
+
+    def start(*words: object, **environ: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jiyi", *map(str, words)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | environ,
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,180 @@
+"""Every command, for people and as JSON."""
+
+import json
+from importlib.metadata import version
+
+import pytest
+
+import jiyi
+
+HELLO = '{"role": "user", "content": "你好 from a file"}\n'
+
+
+def test_help_names_every_command(run):
+    text = run("--help").output
+    for command in ("demo", "import", "search", "context", "show", "stats", "doctor", "reembed"):
+        assert command in text
+        assert run(command, "-h").output
+
+
+def test_no_command_shows_the_help(run):
+    assert "Usage" in run(code=2).output
+
+
+def test_version(run):
+    assert run("--version").output == f"jiyi {version('jiyi')}\n"
+    assert version("jiyi") == jiyi.__version__
+
+
+def test_import(run, run_json, tmp_path):
+    file = tmp_path / "talk.jsonl"
+    file.write_text(HELLO, "utf-8")
+    db = tmp_path / "new.db"
+    assert run_json("import", file, "--db", db, "--user", "ana") == {"added": 1, "known": 0, "rejected": []}
+    assert "0 messages added, 1 were there already" in run("import", file, "--db", db).stdout
+    assert run_json("stats", "--db", db)["vectors_pending"] == 0
+    assert run_json("import", file, "--session", "other", "--no-vectors", "--db", db)["added"] == 1
+    assert run_json("stats", "--db", db)["vectors_pending"] == 1
+
+
+def test_import_reports_bad_lines_and_takes_the_rest(run, run_json, db, tmp_path):
+    file = tmp_path / "talk.jsonl"
+    file.write_text('{"role": "[bold]robot[/bold]"}\n' + HELLO, "utf-8")
+    result = run("import", file, "--db", db)
+    assert "1 messages added" in result.stdout
+    assert "rejected talk.jsonl:1: role '[bold]robot[/bold]'" in result.stderr
+    [bad] = run_json("import", file, "--db", db)["rejected"]
+    assert bad["where"] == "talk.jsonl:1"
+
+
+def test_import_of_nothing_usable_fails(run, db, tmp_path):
+    file = tmp_path / "bad.jsonl"
+    file.write_text("{\n{\n", "utf-8")
+    assert "2 rejected" in run("import", file, "--db", db, code=1).stdout
+
+
+def test_one_unusable_file_does_not_keep_the_others_out(run, run_json, db, tmp_path):
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.json"
+    good.write_text(HELLO, "utf-8")
+    bad.write_text("no JSON", "utf-8")
+    told = run_json("import", bad, good, "--db", db, code=1)
+    assert told["added"] == 1
+    assert "is not JSON" in told["rejected"][0]["reason"]
+    assert "rejected bad.json" in run("import", bad, "--db", db, code=1).stderr.replace("\n", "")
+
+
+def test_search(run, run_json, db):
+    text = run("search", "502", "--db", db).stdout
+    assert "nginx 又 502 了" in text
+    assert "m-502" in text
+    found = run_json("search", "502", "--db", db)
+    assert found["query"] == "502"
+    hit = next(hit for hit in found["hits"] if hit["id"] == "m-502")
+    assert hit["kind"] == "message"
+    assert hit["session_id"] == "s1"
+    assert hit["created_at"].endswith("+00:00")
+    assert set(hit["why"]) == {"text", "vector"}
+
+
+def test_search_filters(run_json, db):
+    def ids(*options: str) -> list[str]:
+        return [
+            hit["id"] for hit in run_json("search", "502 nginx certificate", "--db", db, *options)["hits"]
+        ]
+
+    assert "m-502" in ids("--kind", "message", "--role", "user", "--session", "s1")
+    assert "m-502" not in ids("--session", "s2")
+    assert "m-502" not in ids("--role", "assistant")
+    assert "m-502" not in ids("--kind", "episode", "--kind", "knowledge")
+    assert ids("--kind", "episode")
+    assert len(ids("--limit", "1")) == 1
+    assert ids("--since", "2100-01-01") == []
+    assert ids("--until", "2000-01-01T08:00") == []
+
+
+def test_search_that_finds_nothing(run, run_json, db):
+    assert run("search", "502", "--since", "2100-01-01", "--db", db).stdout == "nothing found\n"
+    assert run_json("search", "502", "--since", "2100-01-01", "--db", db)["hits"] == []
+
+
+def test_context(run, run_json, db):
+    text = run("context", "s1", "上次怎么修好的？", "--db", db).stdout
+    assert "上次怎么修好的？" in text
+    assert "In the window" in text
+    told = run_json("context", "s1", "上次怎么修好的？", "--budget", 500, "--db", db)
+    assert told["messages"][0] == {"role": "system", "content": "你是运维助手"}
+    assert told["messages"][-1] == {"role": "user", "content": "上次怎么修好的？"}
+    assert told["report"]["tokens"] <= told["report"]["max_input_tokens"] == 500
+    newest = run_json("context", "s1", "--db", db)["messages"]
+    assert {"role": "user", "content": "nginx 又 502 了"} in newest
+
+
+def test_context_cuts_long_messages_for_the_screen_only(run, run_json, db):
+    question = "\n".join(f"line {i}" for i in range(100))
+    text = run("context", "s1", question, "--lines", 5, "--db", db).stdout
+    assert "… 95 more lines" in text
+    assert run_json("context", "s1", question, "--db", db)["messages"][-1]["content"] == question
+
+
+def test_show(run, run_json, db):
+    text = run("show", "--db", db).stdout
+    assert "s1" in text
+    assert "重启 nginx 容器" in text
+    told = run_json("show", "--db", db)
+    assert {s["session_id"]: s["messages"] for s in told["sessions"]} == {"s1": 5, "s2": 1}
+    [task] = told["tasks"]
+    assert task["steps"][0]["description"] == "docker restart nginx"
+    assert [m["role"] for m in run_json("show", "s1", "--db", db)] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert "nginx 又 502 了" in run("show", "m-502", "--db", db).stdout
+    assert run_json("show", "m-502", "--db", db)[0]["content"] == "nginx 又 502 了"
+    assert "docker restart nginx" in run("show", task["id"], "--db", db).stdout
+    [episode] = run_json("search", "nginx", "--kind", "episode", "--db", db)["hits"]
+    assert "docker restart nginx" in run("show", episode["id"], "--db", db).stdout
+    assert run_json("show", episode["id"], "--db", db)[0]["task_id"] == task["id"]
+
+
+def test_stats(run, run_json, db):
+    assert "6  message" in run("stats", "--db", db).stdout
+    counts = run_json("stats", "--db", db)
+    assert (counts["message"], counts["session"], counts["episode"]) == (6, 2, 1)
+
+
+def test_reembed(run, run_json, db):
+    assert run_json("reembed", "--db", db) == {"embedded": 7}
+    assert run("reembed", "--db", db).stdout == "7 records embedded\n"
+
+
+@pytest.mark.slow
+def test_doctor(run, run_json, db, tmp_path):
+    told = run_json("doctor", "--db", db)
+    assert told["ok"] is True
+    assert next(c for c in told["checks"] if c["name"] == "database")["detail"].startswith(f"{db} is sound")
+    assert "does not exist yet" in run("doctor", "--db", tmp_path / "none.db").stdout
+    foreign = tmp_path / "foreign.db"
+    foreign.write_text("x" * 200)
+    result = run_json("doctor", "--db", foreign, code=1)
+    assert [c["name"] for c in result["checks"] if not c["ok"]] == ["database"]
+    assert "fix" in run("doctor", "--db", foreign, code=1).stdout
+
+
+def test_the_database_may_be_named_by_the_environment(run_json, db, monkeypatch):
+    monkeypatch.setenv("JIYI_DB", str(db))
+    assert run_json("stats")["message"] == 6
+
+
+def test_control_characters_do_not_reach_the_terminal(run, db):
+    for words in (("show", "s1"), ("context", "s1"), ("search", "red")):
+        assert "\x1b" not in run(*words, "--db", db).stdout
+
+
+def test_lone_surrogates_are_shown_and_valid_json(run, tmp_path):
+    file, db = tmp_path / "s.jsonl", tmp_path / "s.db"
+    file.write_text('{"id": "m1", "role": "user", "content": "a\\ud800b"}\n', "utf-8")
+    run("import", file, "--db", db, "--user", "ana")
+    assert json.loads(run("show", "m1", "--db", db, "--json").stdout)[0]["content"] == "a\ud800b"

@@ -1,0 +1,23 @@
+"""`jiyi demo` with the bundled model: the evidence for its questions is in its windows."""
+
+import json
+
+import pytest
+
+import jiyi
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_demo_finds_all_evidence(start, tmp_path):
+    db = tmp_path / "demo.db"
+    process = start("demo", "--json", "--db", db)
+    said, complaint = process.communicate(timeout=280)
+    assert (process.returncode, complaint) == (0, b"")
+    told = json.loads(said)
+    assert len(told["questions"]) == 3
+    for question in told["questions"]:
+        assert question["found"] == question["evidence"], question["question"]
+        assert question["report"]["tokens"] <= question["report"]["max_input_tokens"]
+    assert told["stats"]["vectors_pending"] == 0
+    assert "sound" in jiyi.wiring.check_database(db)

@@ -1,0 +1,138 @@
+"""What goes wrong is told in a line, with what to do next and an exit code."""
+
+import apsw
+import pytest
+
+import jiyi
+from jiyi.testing import HashEmbedder
+
+
+@pytest.mark.parametrize("command", ["search x", "context s1", "show", "stats", "reembed"])
+def test_no_database(run, tmp_path, command):
+    result = run(*command.split(), "--db", tmp_path / "none.db", code=1)
+    assert "there is no database" in result.stderr
+    assert "jiyi import FILE" in result.stderr
+    assert result.stdout == ""
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize("command", ["search x", "context s1", "show", "stats"])
+def test_two_users_and_none_named(run, two_users, command):
+    result = run(*command.split(), "--db", two_users, code=1)
+    assert "whose memory?" in result.stderr
+    assert "ana, bob" in result.stderr
+
+
+def test_two_users_and_one_named(run_json, two_users, monkeypatch):
+    assert run_json("stats", "--user", "bob", "--db", two_users)["message"] == 1
+    monkeypatch.setenv("JIYI_USER_ID", "bob")
+    assert run_json("stats", "--db", two_users)["message"] == 1
+    assert run_json("stats", "--user", "ana", "--db", two_users)["message"] == 6
+
+
+@pytest.mark.parametrize("command", ["search x", "context s1", "show", "stats"])
+def test_a_user_who_is_not_there(run, two_users, command):
+    result = run(*command.split(), "--user", "Ana", "--db", two_users, code=1)
+    assert "holds nothing of user 'Ana'; there are: ana, bob" in result.stderr
+
+
+def test_import_needs_a_user(run, tmp_path):
+    file = tmp_path / "talk.jsonl"
+    file.write_text('{"role": "user", "content": "hi"}\n')
+    assert "whose memory?" in run("import", file, "--db", tmp_path / "new.db", code=1).stderr
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_import_of_a_missing_file_makes_no_database(run, tmp_path):
+    words = ("import", tmp_path / "none.jsonl", "--user", "ana", "--db", tmp_path / "new.db")
+    assert "does not exist" in run(*words, code=2).stderr
+    assert "directory" in run("import", tmp_path, *words[2:], code=2).stderr
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_unknown_session(run, db):
+    result = run("context", "nope", "--db", db, code=1)
+    assert "no session 'nope'" in result.stderr
+    assert "nothing with the id 'nope'" in run("show", "nope", "--db", db, code=1).stderr
+
+
+BAD_OPTIONS = [
+    ("search x --since soon", 2, "ISO 8601"),
+    ("search x --until 2026-13-01", 2, "ISO 8601"),
+    ("search x --since 2026-03-02 --until 2026-03-01", 1, "lies after"),
+    ("search x --kind dream", 1, "no kind named 'dream'"),
+    ("search x --role robot", 1, "role 'robot'"),
+    ("search x --limit 0", 1, "limit=0"),
+    ("search x --limit many", 2, "integer"),
+    ("search ", 2, ""),
+    ("context s1 --budget 0", 1, "max_input_tokens=0"),
+    ("context s1 --budget 5", 1, "budget"),
+    ("fly", 2, "fly"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "reason"), BAD_OPTIONS)
+def test_bad_options(run, db, words, code, reason):
+    result = run(*words.split(), *(() if words == "fly" else ("--db", db)), code=code)
+    assert reason in " ".join(result.stderr.replace("│", " ").split())
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("command", ["search x", "context s1", "show", "stats", "reembed", "demo"])
+def test_a_file_of_another_program_stays_as_it_is(run, tmp_path, command):
+    text, other = tmp_path / "notes.txt", tmp_path / "other.db"
+    text.write_text("my notes " * 50)
+    connection = apsw.Connection(str(other))
+    connection.execute("CREATE TABLE t (x)")
+    connection.close()
+    for file in (text, other):
+        before = file.read_bytes()
+        assert "name another file" in run(*command.split(), "--db", file, code=1).stderr
+        assert file.read_bytes() == before
+
+
+def test_the_demo_overwrites_no_memory_but_its_own(run, db):
+    before = db.read_bytes()
+    assert "name another file" in run("demo", "--db", db, code=1).stderr
+    assert db.read_bytes() == before
+
+
+def test_a_folder_is_no_database(run, tmp_path):
+    for command in (("stats",), ("demo",)):
+        assert "is a folder" in run(*command, "--db", tmp_path, code=1).stderr
+
+
+def test_a_locked_database(run, run_json, db, tmp_path, monkeypatch):
+    monkeypatch.setenv("JIYI_LOCK_TIMEOUT", "0.1")
+    file = tmp_path / "talk.jsonl"
+    file.write_text('{"role": "user", "content": "hi"}\n')
+    other = apsw.Connection(str(db))
+    other.execute("BEGIN IMMEDIATE")
+    result = run("import", file, "--db", db, code=1)
+    assert "locked by another process" in result.stderr
+    assert run_json("stats", "--db", db)["message"] == 6  # reading goes on
+    other.execute("ROLLBACK")
+    other.close()
+    assert run_json("import", file, "--db", db)["added"] == 1
+
+
+def test_data_of_another_embedder(run, db, monkeypatch):
+    monkeypatch.setattr("jiyi.wiring.embedder_for", lambda settings: HashEmbedder(32))
+    assert "reembed" in run("search", "502", "--db", db, code=1).stderr
+    run("reembed", "--db", db)
+    assert "502" in run("search", "502", "--db", db).stdout
+
+
+def test_unusable_settings(run, db, monkeypatch):
+    monkeypatch.setenv("JIYI_MAX_TURNS", "none")
+    assert "max_turns" in run("stats", "--db", db, code=1).stderr
+
+
+def test_markup_in_names_is_shown_as_it_is(run, tmp_path):
+    db = tmp_path / "m.db"
+    with jiyi.open(db, user_id="[red]a", embedder=HashEmbedder(), background=False) as memory:
+        memory.save_message("[bold]s[/bold]", role="user", content="[link=x]words[/nope]", id="[i]")
+    assert "[bold]s[/bold]" in run("show", "--db", db).stdout
+    for words in (("show", "[bold]s[/bold]"), ("search", "words"), ("context", "[bold]s[/bold]")):
+        assert "[link=x]words[/nope]" in run(*words, "--db", db).stdout
+    assert "[red]a" in run("stats", "--user", "b", "--db", db, code=1).stderr

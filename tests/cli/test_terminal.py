@@ -1,0 +1,112 @@
+"""Terminals as they come: narrow, without Chinese, closed in the middle, interrupted."""
+
+import json
+import signal
+import sys
+import time
+
+import pytest
+
+import jiyi
+from jiyi.testing import HashEmbedder
+
+ASCII = {"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"}
+
+
+@pytest.fixture
+def out(start):
+    """Run a command as a process and return its standard output, which must be all it says."""
+
+    def out(*words: object, **environ: str) -> bytes:
+        process = start(*words, **environ)
+        said, complaint = process.communicate(timeout=60)
+        assert (process.returncode, complaint) == (0, b"")
+        return said
+
+    return out
+
+
+def test_as_a_module(out, real_db):
+    assert b"6  message" in out("stats", "--db", real_db)
+    assert json.loads(out("stats", "--db", real_db, "--json"))["message"] == 6
+
+
+@pytest.mark.parametrize("words", [("show",), ("show", "s1"), ("context", "s1")])
+@pytest.mark.parametrize(
+    "surroundings", [ASCII, {"PYTHONIOENCODING": "latin-1"}, {"PYTHONIOENCODING": "gbk"}]
+)
+def test_a_terminal_without_chinese(out, real_db, words, surroundings):
+    assert out(*words, "--db", real_db, **surroundings)
+
+
+def test_json_is_whole_in_a_terminal_without_chinese(out, real_db):
+    shown = out("show", "m-502", "--json", "--db", real_db, **ASCII)
+    assert json.loads(shown.decode("ascii"))[0]["content"] == "nginx 又 502 了"
+
+
+def test_errors_in_a_terminal_without_chinese(start, tmp_path):
+    process = start("stats", "--db", tmp_path / "记忆.db", **ASCII)
+    said, complaint = process.communicate(timeout=60)
+    assert (process.returncode, said) == (1, b"")
+    assert b"there is no database" in complaint
+    assert b"Traceback" not in complaint
+
+
+@pytest.mark.parametrize("columns", [20, 60, 80, 140])
+def test_every_width(run, db, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for words in (("show",), ("show", "s1"), ("context", "s1"), ("search", "502"), ("stats",), ("--help",)):
+        run(*words, *(() if words == ("--help",) else ("--db", db)))
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_report_has_one_line_for_each_message(run, db, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        memory.save_messages(
+            "s3", [{"role": "user", "content": f"第 {i} 个问题：nginx 又 502 了 " * 30} for i in range(18)]
+        )
+    text = run("context", "s3", "怎么办？", "--budget", 700, "--db", db).stdout
+    report = text[text.index("In the window") :]
+    assert report.count("over the budget of") == 1
+    assert report.count("no room") <= 1
+    assert "more (use --json)" in report
+    rows = [line for line in report.splitlines() if " user: 第 " in line]
+    assert rows
+    assert all("…" in row for row in rows)
+
+
+def test_a_reader_that_leaves_early(start, tmp_path):
+    db = tmp_path / "long.db"
+    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        memory.save_messages("s1", [{"role": "user", "content": "记忆 " * 2_000}] * 100)
+    for form in ((), ("--json",)):
+        process = start("show", "s1", "--db", db, *form)
+        assert process.stdout.read(10)
+        process.stdout.close()
+        complaint = process.stderr.read()
+        process.wait(timeout=60)
+        assert complaint == b""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+def test_an_interrupted_import_leaves_a_sound_database(start, run_json, tmp_path):
+    file, db = tmp_path / "talk.jsonl", tmp_path / "m.db"
+    entries = ({"role": "user", "content": f"第 {i} 条 message " * 20} for i in range(6_000))
+    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries), "utf-8")
+    process = start("import", file, "--no-vectors", "--db", db, "--user", "ana")
+    wal = db.with_name(db.name + "-wal")
+    until = time.monotonic() + 60
+    while (not wal.exists() or wal.stat().st_size < 500_000) and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode not in (0, None)
+    assert b"Traceback" not in complaint
+    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        here = memory.stats()["message"]
+    assert 0 < here < 6_000
+    assert here % 200 == 0
+    assert "sound" in jiyi.wiring.check_database(db)
+    told = run_json("import", file, "--no-vectors", "--db", db)
+    assert (told["added"], told["known"]) == (6_000 - here, here)

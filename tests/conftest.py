@@ -1,0 +1,39 @@
+"""Fixtures for whole memories: a real file, the instant embedder, and a clock to turn by hand."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jiyi
+from jiyi.testing import HashEmbedder
+
+for shared in ("contract", "long_term"):  # helpers that serve the tests of several folders
+    sys.path.append(str(Path(__file__).parent / shared))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent.db"
+
+
+@pytest.fixture
+def open_memory(path: Path) -> Iterator[Callable[..., jiyi.MemoryManager]]:
+    """Open memories on one file, for "ana" and without a worker unless told; all are closed in the end."""
+    opened: list[jiyi.MemoryManager] = []
+
+    def make(url: Path | str = path, **options: Any) -> jiyi.MemoryManager:
+        chosen = {"user_id": "ana", "embedder": HashEmbedder(), "background": False} | options
+        opened.append(jiyi.open(url, **chosen))
+        return opened[-1]
+
+    yield make
+    for memory in opened:
+        memory.close()
+
+
+@pytest.fixture
+def memory(open_memory: Callable[..., jiyi.MemoryManager]) -> jiyi.MemoryManager:
+    return open_memory()

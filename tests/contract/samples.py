@@ -1,0 +1,132 @@
+"""Records of every kind, with the values that are most likely to get lost on the way to a disk."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+from jiyi.records import Episode, Knowledge, Message, Scope, Step, Task, ToolCall
+
+ANA, BEN = Scope(user_id="ana"), Scope(user_id="ben")
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+AWKWARD = {
+    "empty": "",
+    "blank": " \n\t ",
+    "nul": "before\0after",
+    "only nul": "\0",
+    "lone surrogate": "broken \ud83d text \udc00",
+    "emoji": "👩‍👩‍👧‍👦🎉",
+    "mixed scripts": "重启 nginx ありがとう שלום مرحبا देवनागरी",
+    "line breaks": "a\r\nb\u2028c\x85d\x0be",
+    "quotes": """it's "quoted" `code` \\ {"json": [1]} %s :name ?""",
+    "sql": "'); DROP TABLE messages; --",
+}
+MEGABYTE = "nginx 502 重启\n" * 60_000
+
+
+def message(text="hi", session="s", user="ana", at=0, role="user", **fields):
+    scope = Scope(user_id=user, session_id=session, agent_id=fields.pop("agent", None))
+    moment = START + timedelta(seconds=at)
+    return Message(role=role, content=text, scope=scope, created_at=moment, **fields)
+
+
+def episode(text="the disk was full", user="ana", at=0, **fields):
+    scope = fields.pop("scope", Scope(user_id=user, session_id="s"))
+    return Episode(
+        scope=scope,
+        trigger_summary=text,
+        outcome=fields.pop("outcome", "success"),
+        created_at=START + timedelta(seconds=at),
+        **fields,
+    )
+
+
+def knowledge(text="clean the logs first", user="ana", at=0, **fields):
+    moment = START + timedelta(seconds=at)
+    return Knowledge(
+        scope=fields.pop("scope", Scope(user_id=user)),
+        topic=fields.pop("topic", "disks"),
+        content=text,
+        created_at=moment,
+        updated_at=moment,
+        **fields,
+    )
+
+
+def task(request="restart nginx", user="ana", at=0, **fields):
+    moment = START + timedelta(seconds=at)
+    scope = fields.pop("scope", Scope(user_id=user, session_id="s"))
+    return Task(scope=scope, request=request, started_at=moment, updated_at=moment, **fields)
+
+
+def _outliving(text, scope, step, odd_zone):
+    return [
+        episode(
+            text,
+            scope=scope,
+            outcome="partial",
+            outcome_summary=text,
+            task_id=step.task_id,
+            trigger_type="scheduled",
+            steps=(step,),
+            target=text,
+            tags=(text,),
+            importance=0.75,
+            access_count=3,
+            last_accessed_at=odd_zone,
+            pinned=True,
+            consolidated=True,
+        ),
+        knowledge(
+            text,
+            scope=scope,
+            topic=text,
+            key_points=(text, ""),
+            source_episodes=("e1",),
+            confidence=0.9,
+            access_count=2,
+            last_accessed_at=START,
+            pinned=True,
+        ),
+    ]
+
+
+def full(text):
+    """One record of each kind with every field set, the text in each place that holds text."""
+    scope = Scope(user_id="ana", agent_id="ops", session_id="s")
+    nested = {"deep": [{"er": [text, None, True, 1.5, -(10**20)]}, []], text or "key": {}}
+    calls = (
+        ToolCall(id="c1", name="shell", arguments=text, extra={"index": 0}),
+        ToolCall(id="c2", name="grammar", arguments=text, type="custom"),
+    )
+    parts = ({"type": "text", "text": text}, {"type": "image_url", "image_url": nested})
+    odd_zone = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=timezone(timedelta(hours=5, minutes=45)))
+    said = message(text, agent="ops", importance=0.25, pinned=True, tokens=7, tokens_by="o200k_base")
+    job = replace(
+        task(text or "x", scope=scope, target=text, trigger_type="alert", tags=(text, "b"), context=nested),
+        summary=text,
+        outcome="partial",
+        status="completed",
+        completed_at=odd_zone,
+    )
+    step = Step(
+        scope=scope,
+        task_id=job.id,
+        description=text,
+        tool_name=text,
+        args=nested,
+        result=text,
+        status="failed",
+        started_at=odd_zone,
+        completed_at=START,
+        seq=0,
+    )
+    return [
+        said,
+        replace(said, id="parts", content=parts, name="Ana", extra={"annotations": nested, "audio": None}),
+        Message(
+            role="assistant", tool_calls=calls, scope=scope, created_at=odd_zone, extra={"content": None}
+        ),
+        Message(role="tool", tool_call_id="c1", content=text, scope=scope, created_at=START),
+        job,
+        step,
+        *_outliving(text, scope, step, odd_zone),
+    ]

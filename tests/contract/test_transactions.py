@@ -1,0 +1,104 @@
+"""What every store promises about transactions, threads and closing; see `jiyi.storage.Store`."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from samples import ANA, episode, knowledge, message, task
+
+from jiyi.errors import Closed, DuplicateId
+from jiyi.records import Query, new_id
+from jiyi.working import WorkingMemory
+
+EVERY = ("message", "episode", "knowledge", "task")
+
+
+def find(store, *kinds):
+    return store.find(Query(scope=ANA, kinds=kinds, limit=10_000))
+
+
+def ids(records):
+    return [record.id for record in records]
+
+
+def test_a_transaction_is_all_or_nothing(store):
+    (kept,) = store.put([message("kept", id="k")])
+
+    def half():
+        with store.transaction():
+            store.put([message("lost"), episode("lost")])
+            store.delete(Query(scope=ANA, kinds=("message",), ids=("k",)))
+            assert [e.trigger_summary for e in find(store, "episode")] == ["lost"]
+            assert len(store.match(Query(scope=ANA, text="lost"))) == 2
+            raise LookupError("on the way")
+
+    with pytest.raises(LookupError, match="on the way"):
+        half()
+    assert find(store, *EVERY) == [kept]
+    assert store.match(Query(scope=ANA, text="lost")) == []
+    assert ids(store.match(Query(scope=ANA, text="kept"))) == ["k"]
+    assert store.put([message("next")])[0].seq == 1
+
+
+def test_an_exception_caught_outside_undoes_the_inner_block_only(store):
+    def inner():
+        with store.transaction():
+            store.put([message("inner", id="2")])
+            store.put([message("other words", id="1")])
+
+    with store.transaction():
+        store.put([message("outer", id="1")])
+        with pytest.raises(DuplicateId):
+            inner()
+        store.put([message("after", id="3")])
+    assert ids(find(store, "message")) == ["1", "3"]
+    assert [m.seq for m in find(store, "message")] == [0, 1]
+
+
+def test_no_other_writer_comes_between(backend):
+    (store, _), (second, _) = backend.open(), backend.open()
+    (job,) = store.put([task()])
+
+    def work(memory):
+        return [memory.add_step(ANA, job.id, f"{i}").seq for i in range(25)]
+
+    workers = [WorkingMemory(s) for s in (store, store, second, second)]
+    with ThreadPoolExecutor(4) as pool:
+        seqs = [seq for part in pool.map(work, workers) for seq in part]
+    assert sorted(seqs) == list(range(100))
+    assert [s.seq for s in store.find(Query(scope=ANA, kinds=("task",)))[0].steps] == list(range(100))
+
+
+def test_threads_write_and_read_at_once(store):
+    def work(number):
+        out = [store.put([message(f"w{number} {i}", id=new_id())])[0].seq for i in range(20)]
+        assert len(find(store, "message")) >= 20
+        return out
+
+    with ThreadPoolExecutor(6) as pool:
+        seqs = [seq for part in pool.map(work, range(6)) for seq in part]
+    assert sorted(seqs) == list(range(120))
+
+
+def test_what_was_put_is_there_after_opening_again(backend):
+    store, _ = backend.open()
+    stored = store.put([message("永久 durable"), episode(), knowledge()])
+    store.close()
+    again, _ = backend.open()
+    assert find(again, "message", "episode", "knowledge") == sorted(stored, key=lambda r: r.created_at)
+    assert [m.id for m in again.match(Query(scope=ANA, text="durable"))] == [stored[0].id]
+
+
+def test_closing_twice_is_fine_and_using_it_afterwards_is_not(store):
+    store.close()
+    store.close()
+    query = Query(scope=ANA, text="x")
+    for use in (
+        lambda: store.put([message()]),
+        lambda: store.find(query),
+        lambda: store.match(query),
+        lambda: store.delete(query),
+        lambda: store.count(query),
+        lambda: store.transaction().__enter__(),
+    ):
+        with pytest.raises(Closed, match="open it again"):
+            use()

@@ -1,0 +1,307 @@
+"""What every vector index promises; see `jiyi.storage.VectorIndex`."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from samples import ANA, BEN, START, episode, knowledge, message
+
+from jiyi.errors import EmbedderMismatch
+from jiyi.records import Query, Scope
+from jiyi.storage import VectorRow
+
+DIMS = 16
+
+
+def unit(rows):
+    matrix = np.asarray(rows, np.float32)
+    return (matrix / np.linalg.norm(matrix, axis=1, keepdims=True)).astype(np.float32)
+
+
+def random_rows(seed, count):
+    return unit(np.random.default_rng(seed).normal(size=(count, DIMS)))
+
+
+def one(number):
+    return unit(np.eye(DIMS)[[number]])
+
+
+def fill(vectors, by_text):
+    """Give every pending record the vectors that ``by_text`` names."""
+    batch = vectors.pending(10_000, leased=False)
+    return vectors.add([VectorRow(key=item.key, vectors=by_text[item.text]) for item in batch])
+
+
+def nearest(vectors, vector, scope=ANA, limit=10, **parts):
+    return vectors.nearest(Query(scope=scope, limit=limit, **parts), vector)
+
+
+def ids(matches):
+    return [m.id for m in matches]
+
+
+def pending(store, scope=ANA):
+    return store.count(Query(scope=scope))["vectors_pending"]
+
+
+def test_the_first_claim_with_a_size_binds(backend):
+    _, vectors = backend.open()
+    vectors.claim("model-a")
+    vectors.claim("model-b")  # nothing was bound yet
+    vectors.claim("model-a", 384)
+    for other in (vectors, backend.open()[1]):
+        other.claim("model-a")
+        other.claim("model-a", 384)
+        for name, dims in (("model-b", None), ("model-b", 384), ("model-a", 512)):
+            with pytest.raises(EmbedderMismatch, match=r"model-a \(384 .* reembed --db"):
+                other.claim(name, dims)
+
+
+def test_pending_gives_what_search_reads_oldest_first(store, vectors):
+    texts = [f"text {i}" for i in range(5)]
+    store.put([message(t, at=-i) for i, t in enumerate(texts)])
+    store.put([message(""), message(" \n"), episode("past", tags=("tag",)), knowledge("lesson", topic="t")])
+    assert [p.text for p in vectors.pending(3)] == texts[:3]
+    assert [p.text for p in vectors.pending(100)] == [*texts[3:], "past\ntag", "t\nlesson"]
+    assert pending(store) == 7
+
+
+def test_a_lease_holds_for_two_minutes_and_ends_with_the_vector(backend):
+    (store, mine), (_, yours) = backend.open(), backend.open()
+    store.put([message("a"), message("b"), message("c")])
+    assert [p.text for p in mine.pending(2)] == ["a", "b"]
+    assert [p.text for p in yours.pending(10)] == ["c"]
+    assert yours.pending(10) == []
+    assert [p.text for p in yours.pending(10, leased=False)] == ["a", "b", "c"]
+    backend.clock.now += 119
+    assert mine.pending(10) == []
+    backend.clock.now += 1
+    assert [p.text for p in mine.pending(10)] == ["a", "b", "c"]
+    backend.clock.now -= 10_000_000  # a clock that goes back must not hold anything for ever
+    assert len(yours.pending(10, leased=False)) == 3
+    fill(yours, dict.fromkeys("abc", one(0)))
+    assert mine.pending(10, leased=False) == []
+    assert pending(store) == 0
+
+
+def test_add_counts_what_it_completed_and_passes_over_the_rest(store, vectors):
+    store.put([message("a", id="a"), message("b", id="b"), message("c", id="c")])
+    rows = [VectorRow(key=p.key, vectors=one(0)) for p in vectors.pending(10)]
+    store.delete(Query(scope=ANA, ids=("b",)))
+    assert vectors.add(rows) == 2
+    assert vectors.add(rows) == 0
+    assert vectors.add([VectorRow(key=10**9, vectors=one(0))]) == 0
+    assert sorted(ids(nearest(vectors, one(0)[0]))) == ["a", "c"]
+    store.put([message("b", id="b")])
+    assert vectors.add(rows) == 0, "a late vector must not land on a new record"
+    assert pending(store) == 1
+
+
+def test_a_vector_of_old_words_never_lands_on_new_ones(store, vectors):
+    store.put([knowledge("old", id="k")])
+    late = [VectorRow(key=p.key, vectors=one(0)) for p in vectors.pending(10)]
+    store.put([knowledge("new", id="k")])
+    assert vectors.add(late) == 0
+    assert [p.text for p in vectors.pending(10)] == ["disks\nnew"]
+
+
+def test_other_words_need_a_new_vector_and_other_fields_do_not(store, vectors):
+    lesson = knowledge("words", id="k")
+    store.put([lesson])
+    fill(vectors, {"disks\nwords": one(3)})
+    store.put([replace(lesson, access_count=5, pinned=True)])
+    assert vectors.pending(10) == []
+    assert ids(nearest(vectors, one(3)[0], pinned=True)) == ["k"]
+    store.put([replace(lesson, content="others")])
+    assert nearest(vectors, one(3)[0]) == []
+    assert [p.text for p in vectors.pending(10)] == ["disks\nothers"]
+
+
+def test_a_record_counts_with_its_best_part_and_once(store, vectors):
+    store.put([message("long", id="long"), message("short", id="short")])
+    fill(vectors, {"long": np.concatenate([one(0), one(1), one(2)]), "short": unit([[0.8, 0.6] + [0] * 14])})
+    found = nearest(vectors, one(1)[0])
+    assert ids(found) == ["long", "short"]
+    np.testing.assert_allclose([m.score for m in found], [1, 0.6], atol=2e-3)
+    assert ids(nearest(vectors, one(1)[0], limit=1)) == ["long"]
+
+
+FILTERS = [
+    {},
+    {"scope": ANA.in_session("s1")},
+    {"scope": Scope(user_id="ana", agent_id="b")},
+    {"scope": Scope(user_id="ana", agent_id="a", session_id="s2")},
+    {"roles": ("user",)},
+    {"roles": ("user", "tool")},
+    {"since": START + timedelta(seconds=100), "until": START + timedelta(seconds=300)},
+    {"pinned": True},
+    {"kinds": ("episode",)},
+    {"kinds": ("message", "knowledge")},
+    {"kinds": ("task",)},
+    {"ids": ("m7", "m9", "e3", "k4", "nobody")},
+]
+
+
+@pytest.fixture
+def library(store, vectors):
+    """400 records of all kinds with random vectors, and 50 of somebody else's."""
+    makers = {"m": message, "e": episode, "k": knowledge}
+    rows, records = random_rows(0, 450), []
+    for i in range(450):
+        letter, user = "mmmek"[i % 5], "ana" if i < 400 else "ben"
+        scope = Scope(user_id=user, agent_id="ab"[i % 2], session_id=f"s{i % 3}")
+        record = makers[letter](f"text {i}", at=i, id=f"{letter}{i}", pinned=i % 7 == 0)
+        if letter == "m":
+            record = replace(record, role=("user", "assistant", "tool")[i % 3])
+        records.append(replace(record, scope=scope))
+    store.put(records)
+    fill(vectors, {r.search_text: rows[i : i + 1] for i, r in enumerate(records)})
+    return records, rows
+
+
+def expected(library, query, vector):
+    records, rows = library
+    scores = {}
+    for record, row in zip(records, rows, strict=True):
+        kind = type(record).__name__.lower()
+        asked, scope = query.scope, record.scope
+        if (
+            kind in query.kinds
+            and scope.user_id == asked.user_id
+            and asked.agent_id in (None, scope.agent_id)
+            and asked.session_id in (None, scope.session_id)
+            and (query.roles is None or getattr(record, "role", None) in query.roles)
+            and (query.since is None or record.created_at >= query.since)
+            and (query.until is None or record.created_at < query.until)
+            and (query.pinned is None or record.pinned == query.pinned)
+            and (query.ids is None or record.id in query.ids)
+        ):
+            scores[kind, record.id] = float(row.astype(np.float16).astype(np.float32) @ vector)
+    return sorted(scores.items(), key=lambda item: -item[1])[: query.limit]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(seed=st.integers(1, 10**6), limit=st.integers(1, 60), parts=st.sampled_from(FILTERS))
+def test_nearest_is_exact_under_every_filter(vectors, library, seed, limit, parts):
+    vector = random_rows(seed, 1)[0]
+    query = Query(**({"scope": ANA, "limit": limit} | parts))
+    found, wanted = vectors.nearest(query, vector), expected(library, query, vector)
+    assert [(m.kind, m.id) for m in found] == [key for key, _ in wanted]
+    np.testing.assert_allclose([m.score for m in found], [score for _, score in wanted], atol=1e-5)
+
+
+def test_newer_records_win_ties(store, vectors):
+    store.put([message("same", id=f"m{i}", at=i) for i in range(50)])
+    fill(vectors, {"same": one(0)})
+    assert ids(nearest(vectors, one(0)[0], limit=4)) == ["m49", "m48", "m47", "m46"]
+
+
+def test_users_are_walled_off(store, vectors):
+    store.put([message("mine", id="1"), message("yours", id="1", user="ben")])
+    fill(vectors, {"mine": one(0), "yours": one(1)})
+    for scope, number in ((ANA, 0), (BEN, 1)):
+        (hit,) = nearest(vectors, one(number)[0], scope=scope)
+        assert hit.score == pytest.approx(1, abs=1e-3)
+    assert nearest(vectors, one(0)[0], scope=Scope(user_id="cy")) == []
+
+
+def test_what_is_added_and_deleted_is_noticed_at_once_by_everybody(backend):
+    (store, mine), (other, yours) = backend.open(), backend.open()
+    everybody = (mine, yours)
+    for i in range(5):
+        store.put([message(f"t{i}", id=f"m{i}")])
+        fill(mine if i % 2 else yours, {f"t{i}": one(i)})
+        for vectors in everybody:
+            assert len(nearest(vectors, one(0)[0])) == i + 1
+    other.delete(Query(scope=ANA, ids=("m2",)))
+    for vectors in everybody:
+        assert "m2" not in ids(nearest(vectors, one(2)[0]))
+        assert nearest(vectors, one(3)[0])[0].id == "m3"
+
+
+ELSEWHERE = """
+import sys
+import numpy as np
+from jiyi.records import Query, Scope
+from jiyi.storage import SqliteDatabase, SqliteStore, SqliteVectors, VectorRow
+from samples import message
+
+database = SqliteDatabase(sys.argv[1])
+store, vectors = SqliteStore(database), SqliteVectors(database)
+store.delete(Query(scope=Scope(user_id="ana"), ids=("gone",)))
+store.put([message("from elsewhere", id="new")])
+row = np.eye(16, dtype=np.float32)[[5]]
+vectors.add([VectorRow(key=p.key, vectors=row) for p in vectors.pending(10, leased=False)])
+database.close()
+"""
+
+
+def test_a_second_process_is_seen_at_once(backend, store, vectors):
+    store.put([message("old", id="gone"), message("stays", id="stays")])
+    fill(vectors, {"old": one(5), "stays": one(1)})
+    assert nearest(vectors, one(5)[0])[0].id == "gone"
+    folder = __file__.rpartition("/")[0]
+    subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.append({folder!r}){ELSEWHERE}", backend.place],
+        check=True,
+        timeout=60,
+    )
+    assert ids(nearest(vectors, one(5)[0])) == ["new", "stays"]
+    assert ids(store.match(Query(scope=ANA, text="elsewhere"))) == ["new"]
+    assert [m.id for m in store.find(Query(scope=ANA, kinds=("message",)))] == ["stays", "new"]
+
+
+def test_what_was_undone_leaves_no_trace_in_memory(store, vectors):
+    store.put([message("a", id="a"), message("b", id="b")])
+    fill(vectors, {"a": one(0), "b": one(1)})
+
+    def undone():
+        with store.transaction():
+            store.delete(Query(scope=ANA, ids=("a",)))
+            store.put([message("c", id="c")])
+            fill(vectors, {"c": one(2)})
+            assert set(ids(nearest(vectors, one(2)[0]))) == {"b", "c"}
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        undone()
+    store.delete(Query(scope=ANA, ids=("b",)))
+    store.put([message("d", id="d")])
+    fill(vectors, {"d": one(3)})
+    assert set(ids(nearest(vectors, one(0)[0]))) == {"a", "d"}
+    assert nearest(vectors, one(3)[0])[0].score == pytest.approx(1, abs=1e-3)
+
+
+def test_reset_drops_all_and_marks_all(backend):
+    (store, vectors), (_, other) = backend.open(), backend.open()
+    store.put([message("a", id="a"), message("b", id="b", user="ben"), message("")])
+    vectors.claim("old", DIMS)
+    fill(vectors, {"a": one(0), "b": one(1)})
+    assert len(nearest(other, one(0)[0])) == 1
+    assert vectors.reset("new", 4) == 2
+    vectors.claim("new", 4)
+    with pytest.raises(EmbedderMismatch, match="new"):
+        other.claim("old")
+    assert nearest(other, one(0)[0]) == []
+    assert {p.text for p in vectors.pending(10)} == {"a", "b"}
+    fill(vectors, {"a": np.eye(4, dtype=np.float32)[:1], "b": np.eye(4, dtype=np.float32)[1:2]})
+    assert ids(nearest(other, np.eye(4, dtype=np.float32)[0])) == ["a"]
+
+
+def test_a_question_of_another_size_is_an_embedder_error(store, vectors):
+    store.put([message("a")])
+    fill(vectors, {"a": one(0)})
+    with pytest.raises(EmbedderMismatch, match="16 numbers"):
+        nearest(vectors, np.ones(3, np.float32))
+
+
+def test_a_record_without_parts_is_complete_without_vectors(store, vectors):
+    store.put([message("a", id="a")])
+    fill(vectors, {"a": np.empty((0, DIMS), np.float32)})
+    assert pending(store) == 0
+    assert nearest(vectors, one(0)[0]) == []

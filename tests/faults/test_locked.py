@@ -1,0 +1,167 @@
+"""Other processes at the same file: locks that hold too long, and writers side by side."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import jiyi
+from jiyi.errors import DatabaseLocked
+from jiyi.records import Query, Scope
+from jiyi.testing import HashEmbedder
+
+HOLDER = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1])
+connection.execute(f"BEGIN {sys.argv[2]}")
+print("held", flush=True)
+sys.stdin.readline()
+connection.execute("ROLLBACK")
+connection.close()
+"""
+
+
+@pytest.fixture
+def hold(path):
+    """Hold the write lock in another process until told to let go."""
+    holders = []
+
+    def start(how):
+        holder = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(path), how],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        holders.append(holder)
+        assert holder.stdout.readline() == "held\n"
+
+        def release():
+            if holder.poll() is None:
+                holder.communicate("go\n", timeout=20)
+
+        return release
+
+    yield start
+    for holder in holders:
+        if holder.poll() is None:
+            holder.kill()
+        holder.communicate(timeout=20)
+
+
+@pytest.mark.parametrize("how", ["EXCLUSIVE", "IMMEDIATE"])
+def test_a_lock_held_too_long_is_named_and_reading_goes_on(open_memory, hold, how):
+    memory = open_memory(lock_timeout=0.2)
+    memory.save_message("s", role="user", content="before the lock")
+    release = hold(how)
+    began = time.monotonic()
+    with pytest.raises(DatabaseLocked, match=r"0\.2 s; nothing was written") as caught:
+        memory.save_message("s", role="user", content="during the lock", id="x")
+    assert 0.15 < time.monotonic() - began < 5
+    assert "lock_timeout" in str(caught.value)
+    with pytest.raises(DatabaseLocked):
+        memory.start_task("s", "a task")
+    assert [h.text for h in memory.search("lock")] == ["before the lock"]
+    assert len(memory.recent_messages("s")) == 1
+    assert "before the lock" in str(memory.build_context("s", "lock?", 500).messages)
+    with open_memory() as another:
+        assert another.stats()["message"] == 1
+    release()
+    assert memory.save_message("s", role="user", content="during the lock", id="x").seq == 1
+    assert memory.stats()["message"] == 2
+
+
+def test_a_lock_that_ends_in_time_is_waited_for(open_memory, hold):
+    memory = open_memory(lock_timeout=30)
+    release = hold("IMMEDIATE")
+    timer = threading.Timer(0.5, release)
+    timer.start()
+    began = time.monotonic()
+    memory.save_message("s", role="user", content="patient")
+    assert time.monotonic() - began > 0.3
+    timer.join()
+    assert memory.stats()["message"] == 1
+
+
+def test_the_worker_survives_a_lock(open_memory, hold):
+    memory = open_memory(lock_timeout=0.1, background=True)
+    memory.save_message("s", role="user", content="embedded before")
+    release = hold("IMMEDIATE")
+    with pytest.raises(DatabaseLocked):
+        memory.save_message("s", role="user", content="never")
+    release()
+    memory.save_message("s", role="user", content="after")
+    deadline = time.monotonic() + 20
+    while memory.stats()["vectors_pending"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+WRITER = """
+import sys
+import jiyi
+from jiyi.testing import HashEmbedder
+memory = jiyi.open(sys.argv[1], user_id="ana", embedder=HashEmbedder(), lock_timeout=60)
+for i in range(200):
+    memory.save_message("shared", role="user", content=f"writer {sys.argv[2]} message {i}")
+memory.close()
+"""
+
+
+def test_four_processes_write_one_session(path):
+    """They also make the file together."""
+    children = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(n)], stderr=subprocess.PIPE, text=True)
+        for n in range(4)
+    ]
+    errors = [child.communicate(timeout=120)[1] for child in children]
+    assert [child.returncode for child in children] == [0] * 4, errors
+    with jiyi.open(path, user_id="ana", embedder=HashEmbedder()) as memory:
+        query = Query(scope=Scope(user_id="ana", session_id="shared"), kinds=("message",), limit=10_000)
+        stored = memory._store.find(query)
+        assert [m.seq for m in stored] == list(range(800))
+        for n in range(4):
+            mine = [m.content for m in stored if m.content.startswith(f"writer {n} ")]
+            assert mine == [f"writer {n} message {i}" for i in range(200)]
+        memory.flush()
+        assert memory.stats() == {
+            "message": 800,
+            "session": 1,
+            "task": 0,
+            "episode": 0,
+            "knowledge": 0,
+            "vectors_pending": 0,
+        }
+
+
+MAKER = """
+import sys
+import jiyi
+from jiyi.testing import HashEmbedder
+embedder = HashEmbedder()
+sys.stdin.readline()
+with jiyi.open(sys.argv[1], user_id="ana", embedder=embedder) as memory:
+    memory.save_message("s", role="user", content="hello")
+"""
+
+
+def test_processes_that_open_a_new_file_at_the_same_moment(path):
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", MAKER, str(path)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(6)
+    ]
+    time.sleep(1.5)  # until all have imported and wait for the word
+    for child in children:
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    errors = [child.communicate(timeout=60)[1] for child in children]
+    assert [child.returncode for child in children] == [0] * 6, errors
+    with jiyi.open(path, user_id="ana", embedder=HashEmbedder()) as memory:
+        assert memory.stats()["message"] == 6

@@ -1,0 +1,215 @@
+"""The indexer: vectors follow rows, whatever fails in between."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from embedders import Moody, unreachable
+from samples import ANA, message
+
+from jiyi.errors import Closed, EmbedderMismatch, EmbeddingError, EndpointUnreachable
+from jiyi.long_term import Indexer
+from jiyi.records import Query
+from jiyi.storage import SqliteDatabase, SqliteStore, SqliteVectors
+from jiyi.testing import HashEmbedder
+
+
+class Setup:
+    def __init__(self, path, embedder=None):
+        self.database = SqliteDatabase(path)
+        self.store = SqliteStore(self.database)
+        self.vectors = SqliteVectors(self.database)
+        self.embedder = embedder or Moody()
+        self.indexer = Indexer(self.vectors, self.embedder)
+
+    def put(self, *texts):
+        self.store.put([message(t) for t in texts])
+        self.indexer.notify()
+
+    def pending(self):
+        return self.store.count(Query(scope=ANA))["vectors_pending"]
+
+    def close(self):
+        self.embedder.gate.set()
+        self.indexer.close()
+        self.database.close()
+
+
+@pytest.fixture
+def make(path):
+    made = []
+
+    def setup(embedder=None):
+        made.append(Setup(path, embedder))
+        return made[-1]
+
+    yield setup
+    for one in made:
+        one.close()
+
+
+def wait_until(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def test_the_worker_finishes_what_is_stored(make):
+    one = make()
+    one.indexer.start()
+    one.indexer.start()
+    for i in range(20):
+        one.put(f"text {i}")
+    wait_until(lambda: one.pending() == 0)
+    vector = one.embedder.embed(["text 7"], "query")[0]
+    assert one.vectors.nearest(Query(scope=ANA), vector)[0].score == pytest.approx(1, abs=1e-3)
+    assert sum(t.name == "jiyi-indexer" for t in threading.enumerate()) == 1
+
+
+def test_flush_finishes_all_and_tells_how_far_it_is(make):
+    one = make()
+    one.put(*(f"text {i}" for i in range(20)), "")
+    seen = []
+    assert one.indexer.flush(seen.append) == 20
+    assert seen == sorted(seen)
+    assert seen[-1] == 20
+    assert one.pending() == 0
+    assert one.indexer.flush() == 0
+    assert {kind for kind, _ in one.embedder.asked} == {"passage"}
+
+
+def test_no_text_is_embedded_twice_by_worker_and_flush(make):
+    one = make()
+    one.put(*(f"text {i}" for i in range(60)))
+    one.indexer.start()
+    one.indexer.flush()
+    wait_until(lambda: one.pending() == 0)
+    texts = [t for _, some in one.embedder.asked for t in some]
+    assert sorted(texts) == sorted({f"text {i}" for i in range(60)})
+
+
+def test_what_another_process_left_in_the_middle_is_finished_by_flush(make):
+    dead = make()
+    dead.put("a", "b", "c")
+    assert len(dead.vectors.pending(2)) == 2  # leased, and then the process is gone
+    one = make()
+    assert one.indexer.flush() == 3
+    assert one.pending() == 0
+
+
+def test_what_was_never_leased_is_finished_by_the_worker_of_the_next_open(make):
+    make().put("a", "b", "c")
+    one = make()
+    one.indexer.start()
+    wait_until(lambda: one.pending() == 0)
+
+
+@pytest.mark.parametrize("error", [unreachable(), RuntimeError("a bug in somebody's embedder")])
+def test_a_failing_embedder_is_asked_again_and_nothing_is_lost(make, error):
+    one = make(Moody(error))
+    one.indexer.start()
+    one.put("a", "b")
+    wait_until(lambda: one.indexer.last_error is not None)
+    assert isinstance(one.indexer.last_error, EmbeddingError)
+    assert str(error.args[0]) in str(one.indexer.last_error)
+    assert one.pending() == 2
+    one.embedder.error = None
+    wait_until(lambda: one.pending() == 0)
+    assert one.indexer.last_error is None
+
+
+def test_flush_raises_what_the_embedder_raises_and_keeps_what_was_done(make):
+    one = make()
+    one.put(*(f"text {i}" for i in range(20)))
+
+    def fail_after_the_first(done):
+        one.embedder.error = unreachable()
+
+    with pytest.raises(EndpointUnreachable):
+        one.indexer.flush(fail_after_the_first)
+    assert 0 < one.pending() < 20
+    one.embedder.error = None
+    one.indexer.flush()
+    assert one.pending() == 0
+
+
+def test_records_deleted_meanwhile_are_passed_over(make):
+    one = make()
+    one.embedder.gate.clear()
+    one.indexer.start()
+    one.put("a", "b")
+    wait_until(lambda: one.vectors.pending(1) == [])
+    one.store.delete(Query(scope=ANA))
+    one.put("c")
+    one.embedder.gate.set()
+    wait_until(lambda: one.pending() == 0)
+    found = one.vectors.nearest(Query(scope=ANA), np.ones(64, np.float32))
+    assert len(found) == 1
+
+
+def test_close_ends_the_worker_and_leaves_the_rest_pending(make):
+    one = make()
+    one.indexer.start()
+    one.put("done")
+    wait_until(lambda: one.pending() == 0)
+    one.indexer.close()
+    assert "jiyi-indexer" not in {t.name for t in threading.enumerate()}
+    one.put("later")
+    time.sleep(0.05)
+    assert one.pending() == 1
+    one.database.close()
+    with pytest.raises(Closed):
+        one.indexer.flush()
+    assert make().indexer.flush() == 1
+
+
+def test_another_embedder_is_refused_and_reembed_binds_it(make):
+    one = make()
+    one.put("a", "b")
+    one.indexer.flush()
+    other = Indexer(one.vectors, HashEmbedder(dims=32))
+    one.put("c")
+    with pytest.raises(EmbedderMismatch, match="jiyi reembed"):
+        other.flush()
+    assert one.pending() == 1
+    assert other.reembed() == 3
+    assert one.pending() == 0
+    one.put("d")
+    with pytest.raises(EmbedderMismatch):
+        one.indexer.flush()
+    other.start()
+    other.notify()
+    wait_until(lambda: one.pending() == 0)
+    other.close()
+
+
+def test_a_broken_off_reembed_is_taken_up_where_it_stopped(make):
+    one = make()
+    one.put(*(f"text {i}" for i in range(20)))
+    one.indexer.flush()
+    changed = Moody()
+    changed._dims = 32
+    other = Indexer(one.vectors, changed)
+
+    def stop(done):
+        changed.error = unreachable()
+
+    with pytest.raises(EndpointUnreachable):
+        other.reembed(stop)
+    left = one.pending()
+    assert 0 < left < 20
+    changed.error = None
+    assert other.reembed() == left
+
+
+def test_long_texts_get_several_vectors_and_tool_output_one(make):
+    one = make()
+    long = "\n".join(f"paragraph {i} about the disk and the network" for i in range(200))
+    one.store.put([message(long, id="user"), message(long, id="tool", role="tool", tool_call_id="c")])
+    one.indexer.flush()
+    with one.database.read() as db:
+        counts = dict(db.execute("SELECT id, count(*) FROM vectors JOIN documents USING (doc) GROUP BY id"))
+    assert counts["user"] > 2
+    assert counts["tool"] == 1

@@ -1,0 +1,209 @@
+"""Messages: OpenAI dicts in, the same dicts out; what no model would accept is refused."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.errors import BadMessage, InputError, NaiveDatetime
+from jiyi.records import Message, ToolCall
+
+words = st.text(max_size=20)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=8,
+)
+KNOWN = {"role", "content", "name", "tool_calls", "tool_call_id"}
+unknown = st.dictionaries(words.filter(lambda k: k not in KNOWN), values, max_size=3)
+parts = st.builds(
+    lambda kind, body, more: {**more, "type": kind, kind: body},
+    st.sampled_from(["text", "image_url", "input_audio", "file", "refusal", "video"]),
+    values,
+    unknown,
+)
+contents = words | st.none() | st.lists(parts, max_size=3)
+
+
+@st.composite
+def tool_calls(draw):
+    kind = draw(st.sampled_from(["function", "custom"]))
+    body = {"name": draw(words), "input" if kind == "custom" else "arguments": draw(words)}
+    body |= draw(st.dictionaries(words.filter(lambda k: k not in ("name", "arguments", "input")), values))
+    more = draw(st.dictionaries(words.filter(lambda k: k not in ("id", "type", kind)), values, max_size=2))
+    return {**more, "id": draw(words.filter(bool)), "type": kind, kind: body}
+
+
+@st.composite
+def openai_messages(draw):
+    role = draw(st.sampled_from(["system", "developer", "user", "assistant", "tool"]))
+    message = {"role": role, **draw(unknown)}
+    for key, value in (
+        ("content", contents),
+        ("name", st.none() | words),
+        ("tool_call_id", st.none() | words),
+        (
+            "tool_calls",
+            (st.none() | st.lists(tool_calls(), max_size=2)) if role == "assistant" else st.none(),
+        ),
+    ):
+        if draw(st.booleans()):
+            message[key] = draw(value)
+    return message
+
+
+@given(openai_messages())
+def test_every_valid_dict_comes_back_as_it_was(message):
+    text = json.dumps(message)
+    read = Message.from_openai(message)
+    assert read.to_openai() == message
+    assert json.dumps(message) == text
+    assert Message.from_openai(read.to_openai(), id=read.id) == read
+    assert json.loads(json.dumps(read.to_openai())) == json.loads(text)
+
+
+@given(openai_messages())
+def test_what_is_searched_holds_words_calls_and_arguments(message):
+    read = Message.from_openai(message)
+    assert isinstance(read.search_text, str)
+    if isinstance(read.content, str):
+        assert read.content in read.search_text
+    for call in read.tool_calls:
+        assert f"{call.name} {call.arguments}" in read.search_text
+
+
+def test_later_changes_on_either_side_do_not_reach_the_other():
+    given_dict = {"role": "user", "content": [{"type": "text", "text": "a"}], "meta": {"k": [1]}}
+    read = Message.from_openai(given_dict)
+    given_dict["content"][0]["text"] = "b"
+    given_dict["meta"]["k"].append(2)
+    out = read.to_openai()
+    out["content"][0]["text"] = "c"
+    out["meta"]["k"].append(3)
+    assert read.to_openai() == {
+        "role": "user",
+        "content": [{"type": "text", "text": "a"}],
+        "meta": {"k": [1]},
+    }
+
+
+def test_developer_is_read_as_system_and_written_as_it_was():
+    read = Message.from_openai({"role": "developer", "content": "x"})
+    assert read.role == "system"
+    assert read.to_openai()["role"] == "developer"
+
+
+def test_arguments_that_are_no_text_are_kept_and_searched():
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": {"host": "web-7"}}}
+    read = Message.from_openai({"role": "assistant", "tool_calls": [call]})
+    assert "web-7" in read.search_text
+    assert read.to_openai()["tool_calls"] == [call]
+
+
+def deep(levels):
+    value = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def endless():
+    value = {}
+    value["self"] = value
+    return value
+
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+BAD = {
+    "no dict": "hello",
+    "nothing": None,
+    "no role": {"content": "x"},
+    "wrong role": {"role": "robot", "content": "x"},
+    "role of another type": {"role": ["user"], "content": "x"},
+    "retired role": {"role": "function", "name": "f", "content": "x"},
+    "content of a number": {"role": "user", "content": 5},
+    "content of bytes": {"role": "user", "content": b"x"},
+    "content of a dict": {"role": "user", "content": {"type": "text"}},
+    "a part without type": {"role": "user", "content": [{"text": "x"}]},
+    "a part of text": {"role": "user", "content": ["x"]},
+    "bytes in a part": {"role": "user", "content": [{"type": "file", "file": b"x"}]},
+    "calls from a user": {"role": "user", "tool_calls": [CALL]},
+    "calls as text": {"role": "assistant", "tool_calls": "f()"},
+    "calls as a dict": {"role": "assistant", "tool_calls": {"id": "c"}},
+    "a call of text": {"role": "assistant", "tool_calls": ["f()"]},
+    "a call without id": {"role": "assistant", "tool_calls": [{**CALL, "id": None}]},
+    "a call without name": {"role": "assistant", "tool_calls": [{**CALL, "function": {"arguments": "{}"}}]},
+    "a call with an odd type": {"role": "assistant", "tool_calls": [{"id": "c", "type": ["function"]}]},
+    "a set in a call": {"role": "assistant", "tool_calls": [{**CALL, "extra": {1}}]},
+    "a set in arguments": {
+        "role": "assistant",
+        "tool_calls": [{**CALL, "function": {"name": "f", "arguments": {1}}}],
+    },
+    "name of a number": {"role": "user", "content": "x", "name": 5},
+    "call id of a number": {"role": "tool", "content": "x", "tool_call_id": 5},
+    "bytes": {"role": "user", "content": "x", "raw": b"x"},
+    "a set": {"role": "user", "content": "x", "raw": {1}},
+    "nan": {"role": "user", "content": "x", "raw": float("nan")},
+    "infinity": {"role": "user", "content": "x", "raw": {"a": [float("inf")]}},
+    "a key of a number": {"role": "user", "content": "x", "raw": {1: 2}},
+    "a datetime": {"role": "user", "content": "x", "raw": datetime.now(UTC)},
+    "an endless number": {"role": "user", "content": "x", "raw": 10**5000},
+    "too deep": {"role": "user", "content": "x", "raw": deep(5_000)},
+    "endless": {"role": "user", "content": "x", "raw": endless()},
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_what_breaks_the_form_is_named(bad):
+    with pytest.raises(BadMessage) as caught:
+        Message.from_openai(bad)
+    assert 10 < len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"role": "robot"},
+        {"content": 5},
+        {"content": ("x",)},
+        {"content": b"x"},
+        {"id": ""},
+        {"id": 5},
+        {"id": "a\0"},
+        {"id": "\ud800"},
+        {"importance": 1.5},
+        {"importance": float("nan")},
+        {"importance": "high"},
+        {"pinned": "yes"},
+        {"tool_calls": (ToolCall(id="c", name="f", arguments=""),)},
+        {"created_at": "2026-01-01"},
+        {"created_at": datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))},
+    ],
+)
+def test_fields_that_make_no_sense_are_refused(fields):
+    with pytest.raises(InputError):
+        Message(**({"role": "user", "content": "x"} | fields))
+
+
+def test_dates_need_a_zone_and_become_utc():
+    with pytest.raises(NaiveDatetime, match=r"timezone\.utc"):
+        Message(role="user", created_at=datetime(2026, 1, 1))  # noqa: DTZ001
+    there = datetime(2026, 1, 1, 8, tzinfo=timezone(timedelta(hours=8)))
+    moment = Message(role="user", created_at=there).created_at
+    assert (moment, moment.tzinfo) == (there, UTC)
+
+
+def test_read_only_mappings_are_read_like_dicts():
+    message = MappingProxyType({"role": "user", "content": "x", "meta": MappingProxyType({"a": (1, 2)})})
+    assert Message.from_openai(message).to_openai()["meta"] == {"a": [1, 2]}
+
+
+def test_a_message_is_a_value():
+    one = Message(role="user", content="x")
+    with pytest.raises(AttributeError):
+        one.content = "y"  # type: ignore[misc]
+    assert replace(one, content="y").id == one.id

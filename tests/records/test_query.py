@@ -1,0 +1,174 @@
+"""Scopes, queries and budgets refuse what cannot be meant, and say what can."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.clock import to_micros, utc_from_micros
+from jiyi.errors import BadBudget, BadQuery, BadScope, NaiveDatetime, ScopeMissing, UnknownFilter
+from jiyi.records import SHARES, Budget, Episode, Query, Scope, Step, Task, new_id, stable_id
+
+ANA = Scope(user_id="ana")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("bad", ["", "  ", 5, b"ana", "x" * 513, "a\0b", "\ud800"])
+@pytest.mark.parametrize("field", ["user_id", "agent_id", "session_id"])
+def test_unusable_ids_are_named(field, bad):
+    with pytest.raises(BadScope, match=field):
+        Scope(**({"user_id": "ana"} | {field: bad}))
+
+
+def test_a_scope_needs_a_user():
+    with pytest.raises(ScopeMissing, match=r"jiyi\.open"):
+        Scope(user_id=None)
+    assert Scope(user_id="ana", agent_id="b").in_session("s") == Scope(
+        user_id="ana", agent_id="b", session_id="s"
+    )
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"limit": 0},
+        {"limit": -1},
+        {"limit": 10_001},
+        {"limit": 2.0},
+        {"limit": True},
+        {"limit": "5"},
+        {"text": 5},
+        {"text": None},
+        {"kinds": ()},
+        {"kinds": ("message", "dream")},
+        {"kinds": "dream"},
+        {"kinds": 5},
+        {"kinds": None},
+        {"roles": ("robot",)},
+        {"since": "yesterday"},
+        {"until": 5},
+        {"pinned": "yes"},
+        {"since": NOW, "until": NOW - timedelta(seconds=1)},
+    ],
+)
+def test_impossible_queries_are_refused(parts):
+    with pytest.raises(BadQuery) as caught:
+        Query(**({"scope": ANA} | parts))
+    assert next(iter(parts)).rstrip("s") in str(caught.value) or "text" in str(caught.value)
+
+
+def test_dates_need_a_zone():
+    for name in ("since", "until"):
+        with pytest.raises(NaiveDatetime, match=name):
+            Query(scope=ANA, **{name: NOW.replace(tzinfo=None)})
+
+
+def test_kinds_are_a_set_in_order():
+    assert Query(scope=ANA, kinds="message").kinds == ("message",)
+    assert Query(scope=ANA, kinds=["task", "message", "task"]).kinds == ("task", "message")
+
+
+def test_filters_by_name():
+    asked = Query(scope=ANA).with_filters({"role": ["user", "tool"], "since": NOW, "pinned": True})
+    assert (asked.roles, asked.since, asked.pinned) == (("user", "tool"), NOW, True)
+    assert Query(scope=ANA).with_filters({"role": "user"}).roles == ("user",)
+    assert Query(scope=ANA).with_filters(None) == Query(scope=ANA).with_filters({}) == Query(scope=ANA)
+
+
+@pytest.mark.parametrize("filters", [{"colour": 1}, {"user_id": "ben"}, {"limit": 5}, {"scope": 1}, {5: 5}])
+def test_unknown_filters_are_named_with_the_known_ones(filters):
+    with pytest.raises(UnknownFilter, match="there are role, since, until, pinned"):
+        Query(scope=ANA).with_filters(filters)
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [{"role": 5}, {"role": "robot"}, {"since": "2026"}, {"until": 5}, {"pinned": 1}, "role", [("a", 1)]],
+)
+def test_filters_with_impossible_values_are_refused(filters):
+    with pytest.raises(BadQuery):
+        Query(scope=ANA).with_filters(filters)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"max_input_tokens": 0},
+        {"max_input_tokens": -5},
+        {"max_input_tokens": 1.5},
+        {"max_input_tokens": True},
+        {"max_input_tokens": "100"},
+        {"max_output_tokens": -1},
+        {"max_output_tokens": None},
+        {"shares": {"history": -0.1}},
+        {"shares": {"history": 1.1}},
+        {"shares": {"history": float("nan")}},
+        {"shares": {"history": "half"}},
+        {"shares": {"history": 0.6, "recalled": 0.6}},
+        {"shares": {"system": 0.5}},
+        {"shares": {"dreams": 0.5}},
+        {"shares": [0.5]},
+        {"shares": None},
+    ],
+)
+def test_impossible_budgets_are_refused(parts):
+    with pytest.raises(BadBudget):
+        Budget(**({"max_input_tokens": 100} | parts))
+
+
+def test_a_budget_is_a_value():
+    shares = {"history": 0.5}
+    budget = Budget(max_input_tokens=100, shares=shares)
+    shares["history"] = 5
+    assert budget.shares["history"] == 0.5
+    assert sum(SHARES.values()) == pytest.approx(1)
+
+
+@given(st.integers(-5, 2000), st.integers(-5, 2000))
+def test_of_a_window_input_and_output_fit_together(window, output):
+    if output < 0 or window <= output:
+        with pytest.raises(BadBudget):
+            Budget.of_window(window, output)
+    else:
+        budget = Budget.of_window(window, output)
+        assert budget.max_input_tokens + budget.max_output_tokens == window
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+def test_times_survive_to_the_microsecond(moment):
+    assert utc_from_micros(to_micros(moment)) == moment
+
+
+def test_ids_are_new_and_sort_by_time_and_stable_ones_are_stable():
+    made = [new_id() for _ in range(2000)]
+    assert len(set(made)) == 2000
+    assert [i[:12] for i in made] == sorted(i[:12] for i in made)
+    assert all(len(i) == 32 for i in made)
+    assert stable_id("a", "bc") != stable_id("ab", "c")
+    assert stable_id("a\ud800") == stable_id("a\ud800") != stable_id("a")
+
+
+def test_the_step_in_work_is_the_first_in_progress_else_the_first_pending():
+    def job(*states):
+        steps = tuple(
+            Step(scope=ANA, task_id="t", description=str(i), status=s) for i, s in enumerate(states)
+        )
+        return Task(scope=ANA, request="x", started_at=NOW, updated_at=NOW, steps=steps)
+
+    assert job("completed", "pending", "in_progress").current_step.description == "2"
+    assert job("completed", "pending", "pending").current_step.description == "1"
+    assert job("completed", "failed").current_step is None
+    assert job().current_step is None
+
+
+def test_an_episode_of_a_task_is_always_the_same():
+    job = Task(
+        scope=ANA, request="x", started_at=NOW, updated_at=NOW, outcome="success", target="web", id="t"
+    )
+    assert Episode.of_task(job) == Episode.of_task(job)
+    assert Episode.of_task(job).target == "web"
+    other = Task(
+        scope=Scope(user_id="ben"), request="x", started_at=NOW, updated_at=NOW, outcome="success", id="t"
+    )
+    assert Episode.of_task(job).id != Episode.of_task(other).id

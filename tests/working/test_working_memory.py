@@ -1,0 +1,210 @@
+"""Tasks: started, worked on, ended once, remembered as an episode."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jiyi.errors import InputError, NaiveDatetime, NotFound, WrongState
+from jiyi.records import Episode, Query, Scope
+from jiyi.storage import SqliteDatabase, SqliteStore
+from jiyi.testing import ManualClock
+from jiyi.text import counter_for
+from jiyi.working import WorkingMemory, task_block
+
+ANA = Scope(user_id="ana", session_id="s")
+NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001
+
+
+@pytest.fixture
+def store(path):
+    store = SqliteStore(SqliteDatabase(path))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def memory(store, clock):
+    return WorkingMemory(store, clock=clock)
+
+
+def test_a_task_from_start_to_episode(memory, store, clock):
+    job = memory.start(ANA, "重启 nginx", target="web-7", tags=["ops"], context={"ticket": 502})
+    began = clock.forward(seconds=1)
+    step = memory.add_step(
+        ANA, job.id, "docker restart nginx", tool_name="shell", args={"cmd": ["docker", "restart"]}
+    )
+    assert (step.status, step.started_at, step.seq) == ("in_progress", began, 0)
+    ended = clock.forward(seconds=2)
+    done = memory.update_step(ANA, step.id, status="completed", result="ok")
+    assert (done.result, done.started_at, done.completed_at) == ("ok", began, ended)
+    current = memory.current(ANA)
+    assert (current.steps, current.updated_at, current.status) == ((done,), ended, "in_progress")
+    over = clock.forward(seconds=3)
+    episode = memory.complete(ANA, job.id, summary="重启后恢复")
+    assert (episode.outcome, episode.created_at, episode.steps) == ("success", over, (done,))
+    assert (
+        store.find(Query(scope=ANA, kinds=("episode",)))
+        == [episode]
+        == [Episode.of_task(memory.get(ANA, job.id))]
+    )
+    assert memory.get(ANA, job.id).status == "completed"
+    assert memory.current(ANA) is None
+    assert [m.id for m in store.match(Query(scope=ANA, text="docker"))] == [episode.id]
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "outcome"),
+    [
+        (lambda m, i: m.complete(ANA, i), "completed", "success"),
+        (lambda m, i: m.complete(ANA, i, outcome="partial"), "completed", "partial"),
+        (lambda m, i: m.complete(ANA, i, outcome="failed"), "failed", "failed"),
+        (lambda m, i: m.fail(ANA, i, reason="no rights"), "failed", "failed"),
+    ],
+)
+def test_a_task_ends_once(memory, store, end, status, outcome):
+    job = memory.start(ANA, "x")
+    step = memory.add_step(ANA, job.id, "y")
+    assert end(memory, job.id).outcome == outcome
+    before = memory.get(ANA, job.id)
+    assert before.status == status
+    for late in (
+        lambda: memory.complete(ANA, job.id),
+        lambda: memory.fail(ANA, job.id),
+        lambda: memory.add_step(ANA, job.id, "z"),
+        lambda: memory.update_step(ANA, step.id, status="failed"),
+    ):
+        with pytest.raises(WrongState, match=rf"already {status}.*start_task"):
+            late()
+    assert memory.get(ANA, job.id) == before
+    assert store.count(Query(scope=ANA, kinds=("episode",)))["episode"] == 1
+
+
+def test_two_processes_cannot_both_end_a_task(path, store, memory):
+    job = memory.start(ANA, "x")
+    other = SqliteStore(SqliteDatabase(path))
+    together, ended = threading.Barrier(2), []
+
+    def end(working):
+        together.wait(10)
+        try:
+            ended.append(working.complete(ANA, job.id))
+        except WrongState as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(2) as pool:
+        errors = [e for e in pool.map(end, [memory, WorkingMemory(other)]) if e]
+    other.close()
+    assert (len(ended), len(errors)) == (1, 1)
+    assert store.count(Query(scope=ANA, kinds=("episode",)))["episode"] == 1
+
+
+def test_the_newest_task_of_the_session_is_the_current_one(memory, clock):
+    first = memory.start(ANA, "first")
+    clock.forward(seconds=1)
+    second = memory.start(ANA, "second")
+    elsewhere = memory.start(ANA.in_session("other"), "elsewhere")
+    assert memory.current(ANA).id == second.id
+    assert memory.current(ANA.in_session("other")).id == elsewhere.id
+    memory.complete(ANA, second.id)
+    assert memory.current(ANA).id == first.id
+    assert memory.current(Scope(user_id="ben", session_id="s")) is None
+
+
+def test_steps_move_with_their_times(memory, clock):
+    job = memory.start(ANA, "x")
+    waiting = memory.add_step(ANA, job.id, "later", status="pending")
+    assert (waiting.started_at, waiting.completed_at) == (None, None)
+    at = clock.forward(seconds=5)
+    moved = memory.update_step(ANA, waiting.id, status="in_progress")
+    assert (moved.started_at, moved.completed_at) == (at, None)
+    later = clock.forward(seconds=5)
+    assert memory.update_step(ANA, waiting.id, status="failed").completed_at == later
+    again = memory.update_step(ANA, waiting.id, status="in_progress")
+    assert (again.started_at, again.completed_at) == (at, None)
+    assert memory.update_step(ANA, waiting.id, result="only the result") == (memory.get(ANA, job.id).steps[0])
+    given = datetime(2020, 1, 1, tzinfo=UTC)
+    assert memory.add_step(ANA, job.id, "dated", at=given).started_at == given
+
+
+def test_other_users_and_agents_find_nothing(memory):
+    mine = Scope(user_id="ana", agent_id="a", session_id="s")
+    job = memory.start(mine, "x")
+    step = memory.add_step(mine, job.id, "y")
+    for scope in (Scope(user_id="ben"), Scope(user_id="ana", agent_id="b")):
+        for reach in (
+            lambda scope=scope: memory.get(scope, job.id),
+            lambda scope=scope: memory.add_step(scope, job.id, "z"),
+            lambda scope=scope: memory.update_step(scope, step.id, status="failed"),
+            lambda scope=scope: memory.complete(scope, job.id),
+        ):
+            with pytest.raises(NotFound, match=scope.user_id):
+                reach()
+    assert [s.description for s in memory.get(mine, job.id).steps] == ["y"]
+    assert memory.get(Scope(user_id="ana", session_id="elsewhere"), job.id).id == job.id
+
+
+BAD = {
+    "empty request": lambda m, j, s: m.start(ANA, ""),
+    "request of a number": lambda m, j, s: m.start(ANA, 5),
+    "trigger": lambda m, j, s: m.start(ANA, "x", trigger_type="whim"),
+    "tags as one text": lambda m, j, s: m.start(ANA, "x", tags="ops"),
+    "tags of numbers": lambda m, j, s: m.start(ANA, "x", tags=[1]),
+    "target": lambda m, j, s: m.start(ANA, "x", target=5),
+    "context": lambda m, j, s: m.start(ANA, "x", context={"a": {1, 2}}),
+    "start without a zone": lambda m, j, s: m.start(ANA, "x", started_at=NAIVE),
+    "blank description": lambda m, j, s: m.add_step(ANA, j, "  "),
+    "tool": lambda m, j, s: m.add_step(ANA, j, "x", tool_name=5),
+    "args": lambda m, j, s: m.add_step(ANA, j, "x", args={"a": b"x"}),
+    "args with nan": lambda m, j, s: m.add_step(ANA, j, "x", args={"a": float("nan")}),
+    "result": lambda m, j, s: m.add_step(ANA, j, "x", result={"ok": 1}),
+    "step status": lambda m, j, s: m.add_step(ANA, j, "x", status="maybe"),
+    "step without a zone": lambda m, j, s: m.add_step(ANA, j, "x", at=NAIVE),
+    "new status": lambda m, j, s: m.update_step(ANA, s, status="maybe"),
+    "new result": lambda m, j, s: m.update_step(ANA, s, result=5),
+    "update without a zone": lambda m, j, s: m.update_step(ANA, s, status="failed", at=NAIVE),
+    "outcome": lambda m, j, s: m.complete(ANA, j, outcome="fine"),
+    "summary": lambda m, j, s: m.complete(ANA, j, summary=5),
+    "end without a zone": lambda m, j, s: m.complete(ANA, j, at=NAIVE),
+    "reason": lambda m, j, s: m.fail(ANA, j, reason=["a"]),
+}
+
+
+@pytest.mark.parametrize("do", BAD.values(), ids=BAD.keys())
+def test_unusable_input_is_refused_and_changes_nothing(memory, store, do):
+    job = memory.start(ANA, "x")
+    step = memory.add_step(ANA, job.id, "y")
+    before = memory.get(ANA, job.id)
+    with pytest.raises(InputError) as caught:
+        do(memory, job.id, step.id)
+    assert isinstance(caught.value, NaiveDatetime) == ("zone" in str(caught.value))
+    assert store.find(Query(scope=ANA, kinds=("task", "episode"))) == [before]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_the_block_shows_goal_steps_and_the_step_in_work(memory, clock, language):
+    job = memory.start(ANA, "fix 502", target="web-7")
+    memory.add_step(ANA, job.id, "look", result="a\nlong " + "log " * 200, status="completed")
+    memory.add_step(ANA, job.id, "restart")
+    memory.add_step(ANA, job.id, "check", status="pending")
+    counter = counter_for()
+    block = task_block(memory.get(ANA, job.id), counter, language)
+    lines = block.text.split("\n")
+    assert len(lines) == 6
+    assert "fix 502" in lines[0]
+    assert "web-7" in lines[1]
+    assert lines[2].startswith("1.")
+    assert lines[2].endswith("…")
+    assert len(lines[2]) < 220
+    assert "restart" in lines[3]
+    assert lines[5].endswith(": restart")
+    assert (block.tokens, block.section, block.source_id) == (counter.count_text(block.text), "task", job.id)
+    assert ("目标" in block.text) == (language == "zh")
+    assert clock() - block.created_at == timedelta(0)
