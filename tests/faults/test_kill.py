@@ -29,20 +29,27 @@ def killed_after():
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
-    assert forker.stdout.readline() == "ready\n"
+
+    def heard():
+        """Return the words of the next line; empty ones stand where a writer died."""
+        while not (words := (line := forker.stdout.readline()).split()):
+            assert line, "the writers' parent is gone"
+        return words
+
+    assert heard() == ["ready"]
 
     def kill(path, number, seconds):
         forker.stdin.write(f"{number} {path}\n")
         forker.stdin.flush()
         time.sleep(seconds)
-        lines, pid = [], None
-        while (line := forker.stdout.readline().strip()) != "gone":
-            if line.isdecimal() and pid is None:
-                pid = int(line)
-                os.kill(pid, signal.SIGKILL)
-            else:
-                lines.append(line)
-        return lines
+        promised = []
+        while (words := heard()) != ["gone"]:
+            match words:
+                case ["started", pid]:
+                    os.kill(int(pid), signal.SIGKILL)
+                case ["saved", id_, "."]:
+                    promised.append(id_)
+        return promised
 
     yield kill
     forker.communicate(timeout=30)
