@@ -1,17 +1,21 @@
 """Fixtures for whole memories: a real file, the instant embedder, and a clock to turn by hand."""
 
-import sys
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import jiyi
 from jiyi.testing import HashEmbedder
 
-for shared in ("contract", "long_term"):  # helpers that serve the tests of several folders
-    sys.path.append(str(Path(__file__).parent / shared))
+# Where a run decides whether a change goes in, it looks at the same examples each time;
+# everywhere else hypothesis goes on looking for new ones.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ class Budget:
                 raise BadBudget(f"{name}={value} must be at least {least}")
         if not isinstance(self.shares, Mapping):
             raise BadBudget(f"shares is a dict of section and share, not {type(self.shares).__name__}")
-        object.__setattr__(self, "shares", MappingProxyType(dict(self.shares)))
+        object.__setattr__(self, "shares", dict(self.shares))
         for section, share in self.shares.items():
             if section not in SHARED_SECTIONS:
                 raise BadBudget(f"no share for {section!r}; sharing are {', '.join(SHARED_SECTIONS)}")

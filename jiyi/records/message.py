@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Literal, cast, get_args
 
 from jiyi.errors import BadMessage
@@ -19,7 +18,6 @@ Role = Literal["system", "user", "assistant", "tool"]
 ContentPart = Mapping[str, Any]
 """One part of a message's content as OpenAI writes it: a dict with a ``type``."""
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _KNOWN = ("role", "content", "name", "tool_calls", "tool_call_id")
 
 
@@ -31,7 +29,7 @@ class ToolCall:
     name: str  # the tool
     arguments: str  # as the model wrote them, usually JSON
     type: str = "function"  # "function" or "custom"
-    extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)  # fields jiyi does not know
+    extra: Mapping[str, Any] = field(default_factory=dict)  # fields jiyi does not know
 
     @classmethod
     def from_openai(cls, call: Mapping[str, Any], where: str = "tool_calls") -> "ToolCall":
@@ -91,7 +89,7 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()  # calls an assistant message makes
     tool_call_id: str | None = None  # the call a tool message answers
     name: str | None = None  # the speaker's or tool's name
-    extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)  # unknown fields, as they came
+    extra: Mapping[str, Any] = field(default_factory=dict)  # unknown fields, as they came
     id: str = field(default_factory=new_id)  # unique within the user
     scope: Scope | None = None  # whose; None until saved
     seq: int | None = None  # place in its session's order, given by the store
@@ -146,7 +144,7 @@ class Message:
             tool_calls=tuple(ToolCall.from_openai(call, f"tool_calls[{i}]") for i, call in enumerate(calls)),
             tool_call_id=message.get("tool_call_id"),
             name=message.get("name"),
-            extra=extra or _NOTHING,
+            extra=extra,
             **fields,
         )
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Literal, cast, get_args, overload
 
 from jiyi.errors import BadQuery, UnknownFilter
@@ -121,7 +120,7 @@ class Hit:
     record: Message | Episode | Knowledge  # the record itself
     kind: Kind
     score: float  # higher is better; comparable within one result only
-    why: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))  # share by feature
+    why: Mapping[str, float] = field(default_factory=dict)  # share by feature
 
     @property
     def id(self) -> str:

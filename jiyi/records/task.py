@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Literal
 
 from jiyi.records.checks import set_utc
@@ -28,7 +27,7 @@ class Step:
     id: str = field(default_factory=new_id)  # unique within the user
     seq: int | None = None  # place among the task's steps, given by the store
     tool_name: str | None = None  # the tool it uses
-    args: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # the tool's arguments
+    args: Mapping[str, Any] = field(default_factory=dict)  # the tool's arguments
     result: str | None = None  # what the tool gave back, as text
     status: StepStatus = "pending"
     started_at: datetime | None = None  # when it went in_progress
@@ -54,7 +53,7 @@ class Task:
     target: str | None = None  # what it was about: a host, a file, a customer
     trigger_type: TriggerType = "user_request"
     tags: tuple[str, ...] = ()
-    context: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # free notes
+    context: Mapping[str, Any] = field(default_factory=dict)  # free notes
     completed_at: datetime | None = None
     steps: tuple[Step, ...] = ()  # in order
 

@@ -34,8 +34,8 @@ class SqliteDatabase:
 
     Guarantees: what a `write` block committed survives a crash of the process and of the
     machine (``synchronous=FULL``); readers never wait for writers; a file that is not
-    jiyi's, is damaged, or was written by a newer jiyi is refused before anything in it
-    changes.
+    jiyi's or was written by a newer jiyi is refused before anything in it changes. Damage
+    is told as `DatabaseDamaged` where it is met; `check` looks for it everywhere.
     """
 
     def __init__(self, path: str | Path, *, lock_timeout: float = 5.0) -> None:

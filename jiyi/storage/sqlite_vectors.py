@@ -129,7 +129,7 @@ class SqliteVectors:
                     query.limit,
                     labels=_labels_of(query),
                     allowed=allowed,
-                    fetch=lambda parts: _read_parts(db, parts),
+                    fetch=lambda parts: _read_parts(db, parts, mine.dims),
                 )
             names = {"user_id": query.scope.user_id, "docs": json.dumps(docs.tolist())}
             named = {doc: (kind, id_) for doc, kind, id_ in db.execute(_SQL["names_of"], names)}
@@ -190,20 +190,20 @@ def _labels_of(query: Query) -> list[int] | None:
     return [label for label, asked in enumerate(wanted) if asked]
 
 
-def _read_parts(db: apsw.Connection, parts: NDArray[np.int64]) -> NDArray[np.float32]:
+def _read_parts(db: apsw.Connection, parts: NDArray[np.int64], dims: int) -> NDArray[np.float32]:
     rows: list[Any] = db.execute(_SQL["read_parts"], {"parts": json.dumps(parts.tolist())}).fetchall()
     found = {part: place for place, (part, _) in enumerate(rows)}
-    vectors = _floats([blob for _, blob in rows])
-    out = np.zeros((len(parts), vectors.shape[1]), np.float32)
+    vectors = _floats([blob for _, blob in rows], dims)
+    out = np.zeros((len(parts), dims), np.float32)
     for place, part in enumerate(parts.tolist()):
         if part in found:  # else deleted since; its record is not named either
             out[place] = vectors[found[part]]
     return out
 
 
-def _floats(blobs: Sequence[bytes]) -> NDArray[np.float32]:
+def _floats(blobs: Sequence[bytes], dims: int = -1) -> NDArray[np.float32]:
     matrix = np.frombuffer(b"".join(blobs), dtype=np.float16).astype(np.float32)
-    return matrix.reshape(len(blobs), -1)
+    return matrix.reshape(len(blobs), dims)
 
 
 def _text(db: apsw.Connection, user_id: str, kind: Kind, id_: str) -> str:
