@@ -1,12 +1,12 @@
 """Putting imported messages into a store: in batches, nothing twice, and the rest despite bad ones."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from jiyi.errors import InputError
 from jiyi.records import Message, Query, Scope
-from jiyi.storage.interchange import Rejected
+from jiyi.storage.interchange import Found, Rejected
 from jiyi.storage.store import Store
 
 __all__ = ["ImportReceipt", "import_messages"]
@@ -25,7 +25,7 @@ class ImportReceipt:
 
 def import_messages(
     store: Store,
-    entries: Iterable[Message | Rejected],
+    entries: Iterable[Found | Rejected],
     *,
     prepare: Callable[[Message], Message],
     progress: Callable[[int], None] | None = None,
@@ -39,11 +39,11 @@ def import_messages(
         progress: called with the number of entries seen after each batch.
     """
     added, known, rejected, seen = 0, 0, list[Rejected](), 0
-    batch: list[Message] = []
+    batch: list[Found] = []
 
     def settle() -> None:
         nonlocal added, known
-        new, old, bad = _put(store, [prepare(message) for message in batch])
+        new, old, bad = _put(store, [replace(found, message=prepare(found.message)) for found in batch])
         added, known = added + new, known + old
         rejected.extend(bad)
         batch.clear()
@@ -64,10 +64,11 @@ def import_messages(
     return ImportReceipt(added=added, known=known, rejected=tuple(rejected))
 
 
-def _put(store: Store, messages: Sequence[Message]) -> tuple[int, int, list[Rejected]]:
+def _put(store: Store, batch: Sequence[Found]) -> tuple[int, int, list[Rejected]]:
     """Put a batch; when one of it is refused, put them one by one. Return new, known, refused."""
-    if not messages:
+    if not batch:
         return 0, 0, []
+    messages = [found.message for found in batch]
     scope = Scope(user_id=cast("Scope", messages[0].scope).user_id)
     ids = tuple({message.id for message in messages})
     with store.transaction():
@@ -78,7 +79,7 @@ def _put(store: Store, messages: Sequence[Message]) -> tuple[int, int, list[Reje
                 store.put(messages)
             return len(ids) - before, len(messages) - (len(ids) - before), []
         except InputError as error:
-            if len(messages) == 1:
-                return 0, 0, [Rejected(where=f"message {messages[0].id!r}", reason=str(error))]
-        counts = [_put(store, [message]) for message in messages]
+            if len(batch) == 1:
+                return 0, 0, [Rejected.because(batch[0].where, error)]
+        counts = [_put(store, [found]) for found in batch]
     return sum(c[0] for c in counts), sum(c[1] for c in counts), [bad for c in counts for bad in c[2]]

@@ -10,13 +10,21 @@ from typing import Any
 from jiyi.errors import ImportFailed, InputError
 from jiyi.records import Message, Scope, stable_id
 
-__all__ = ["Rejected", "read_conversations"]
+__all__ = ["Found", "Rejected", "read_conversations"]
 
 _DATES = ("created_at", "timestamp")
 _ENVELOPE = ("id", "session_id", *_DATES)
 _LINES = (".jsonl", ".ndjson")
 _NOT_JSON = (ValueError, RecursionError)  # bad syntax, endless digits, or thousands of brackets
 _REASON = 500  # characters of a reason: it may quote a value of any length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A message, and where it stands."""
+
+    where: str  # file and line, or file and place in the JSON
+    message: Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +43,7 @@ class Rejected:
 
 def read_conversations(
     path: Path, scope: Scope, *, zone: tzinfo = UTC, session_id: str | None = None
-) -> Iterator[Message | Rejected]:
+) -> Iterator[Found | Rejected]:
     """Yield the messages of a file in order, and what is wrong with the others.
 
     Understood are: JSONL with one OpenAI message a line, or one ``{"messages": [...]}`` a
@@ -91,7 +99,7 @@ def _looks_like_lines(text: str) -> bool:
         return False
 
 
-def _read_lines(path: Path, reader: "_Reader", session_id: str) -> Iterator[Message | Rejected]:
+def _read_lines(path: Path, reader: "_Reader", session_id: str) -> Iterator[Found | Rejected]:
     try:
         file = path.open("rb")
     except OSError as error:
@@ -125,7 +133,7 @@ class _Reader:
         self._file = file
         self._said: dict[str, int] = {}
 
-    def anything(self, data: object, where: str, session_id: str) -> Iterator[Message | Rejected]:
+    def anything(self, data: object, where: str, session_id: str) -> Iterator[Found | Rejected]:
         """Read the whole value of a JSON file, whatever its form."""
         if isinstance(data, Mapping) and isinstance(data.get("conversations"), list):
             for i, conversation in enumerate(data["conversations"]):
@@ -146,7 +154,7 @@ class _Reader:
 
     def conversation(
         self, messages: object, where: str, session_id: str, started: datetime | None = None
-    ) -> Iterator[Message | Rejected]:
+    ) -> Iterator[Found | Rejected]:
         """Read a list of messages of one session."""
         if not isinstance(messages, list):
             yield Rejected(where=where, reason="messages is not a list")
@@ -157,7 +165,7 @@ class _Reader:
 
     def message(
         self, entry: object, where: str, session_id: str, moment: datetime | None = None
-    ) -> Message | Rejected:
+    ) -> Found | Rejected:
         """Read one message; ``moment`` is its date where it names none."""
         try:
             if not isinstance(entry, Mapping):
@@ -165,7 +173,7 @@ class _Reader:
             body = {k: v for k, v in entry.items() if k not in _ENVELOPE}
             session = str(entry.get("session_id") or session_id)
             written = next((w for w in map(entry.get, _DATES) if w not in (None, "")), None)
-            return Message.from_openai(
+            message = Message.from_openai(
                 body,
                 id=self._id(entry.get("id"), session, body),
                 scope=self._scope.in_session(session),
@@ -173,8 +181,9 @@ class _Reader:
             )
         except InputError as error:
             return Rejected.because(where, error)
+        return Found(where=where, message=message)
 
-    def _neutral(self, conversation: Any, where: str) -> Iterator[Message | Rejected]:
+    def _neutral(self, conversation: Any, where: str) -> Iterator[Found | Rejected]:
         sessions = conversation.get("sessions") if isinstance(conversation, Mapping) else None
         prefix = conversation.get("conversation_id") if isinstance(conversation, Mapping) else None
         if prefix is None or not isinstance(sessions, list):

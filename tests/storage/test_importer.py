@@ -87,7 +87,7 @@ def test_an_id_used_twice_goes_in_once_and_is_reported(tmp_path, memory):
     )
     receipt = memory.import_(path)
     assert figures(receipt) == (3, 1, 1)
-    assert "'m1'" in receipt.rejected[0].where
+    assert receipt.rejected[0].where == "d.jsonl:3"
     assert "taken" in receipt.rejected[0].reason
     assert [m.content for m in memory.session_messages("d")] == ["one", "two", "three"]
     assert figures(memory.import_(path)) == (0, 4, 1)

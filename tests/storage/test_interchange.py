@@ -9,7 +9,7 @@ import pytest
 
 from jiyi.errors import ImportFailed
 from jiyi.records import Message, Scope
-from jiyi.storage import Rejected, read_conversations
+from jiyi.storage import Found, Rejected, read_conversations
 
 ANA = Scope(user_id="ana")
 HI = {"role": "user", "content": "你好"}
@@ -19,7 +19,7 @@ YO = {"role": "assistant", "content": "hello"}
 def read(path: Path, **options) -> tuple[list[Message], list[Rejected]]:
     entries = list(read_conversations(path, ANA, **options))
     return (
-        [e for e in entries if isinstance(e, Message)],
+        [e.message for e in entries if isinstance(e, Found)],
         [e for e in entries if isinstance(e, Rejected)],
     )
 
