@@ -85,13 +85,15 @@ class Indexer:
             self._thread.join(timeout)
 
     def _run(self) -> None:
-        pause = 0.0
+        pause, past_leases = 0.0, True
         while not self._stopping.wait(pause):
             try:
-                # What failed is leased to this very worker, so after a failure it looks past leases.
-                if self._step(leased=True) or (self.last_error and self._step(leased=False)):
+                # Leases of a process that died, or of this worker's own failed batch, are looked
+                # past: at the start and after a failure, once nothing else is left to do.
+                if self._step(leased=True) or (past_leases and self._step(leased=False)):
                     pause = 0.0
                     continue
+                past_leases = False
             except (Closed, EmbedderMismatch) as error:
                 self.last_error = error
                 return
@@ -101,7 +103,7 @@ class Indexer:
                     if isinstance(error, JiyiError)
                     else EmbeddingError(f"the embedder failed: {error!r}")
                 )
-                pause = min(max(1.0, 2 * pause), _LONGEST_PAUSE)
+                pause, past_leases = min(max(1.0, 2 * pause), _LONGEST_PAUSE), True
                 _log.warning("vectors wait, next try in %.0f s: %s", pause, error)
                 continue
             pause = 0.0

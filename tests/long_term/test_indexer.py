@@ -99,8 +99,10 @@ def test_what_another_process_left_in_the_middle_is_finished_by_flush(make):
     assert one.pending() == 0
 
 
-def test_what_was_never_leased_is_finished_by_the_worker_of_the_next_open(make):
-    make().put("a", "b", "c")
+def test_what_a_crash_left_is_finished_by_the_worker_of_the_next_open(make):
+    dead = make()
+    dead.put("a", "b", "c")
+    assert len(dead.vectors.pending(2)) == 2  # leased for two minutes, and then the process is gone
     one = make()
     one.indexer.start()
     wait_until(lambda: one.pending() == 0)
