@@ -3,15 +3,20 @@
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from jiyi.embeddings import E5Embedder
+
 ROOT = Path(__file__).parents[2]
 _INSIDE = "FRESH_CLONE_TEST"  # set while the test runs, so that it does not run inside itself
 _PROMISED = 60  # seconds the demo may take
+_USUAL = 45  # milliseconds to embed a short question, on two cores that have nothing else to do: 30
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -86,9 +91,20 @@ def test_the_suggested_commands_work(clone, demo):
 def test_the_demo_takes_less_than_a_minute(demo):
     found = re.search(r"^(\d+) s\. The memory is in", demo.stdout, re.MULTILINE)
     assert found, demo.stdout[-500:]
-    seconds, load, processors = int(found[1]), os.getloadavg()[0], os.cpu_count() or 1
-    if seconds >= _PROMISED and load > processors + 1:
+    seconds, question = int(found[1]), milliseconds_a_question()
+    if seconds >= _PROMISED and question > _USUAL:
         pytest.skip(
-            f"{seconds} s, which says nothing: {processors} processors are under a load of {load:.1f}"
+            f"{seconds} s, where embedding a question takes {question:.0f} ms: a busy or slow machine"
         )
     assert seconds < _PROMISED
+
+
+def milliseconds_a_question() -> float:
+    """Return how long this machine takes now for the smallest piece of what the demo mostly does."""
+    embedder, times = E5Embedder(), []
+    embedder.embed(["warm"], "query")
+    for number in range(9):
+        started = time.perf_counter()
+        embedder.embed([f"nginx 又 502 了 {number}"], "query")
+        times.append(1000 * (time.perf_counter() - started))
+    return statistics.median(times)
