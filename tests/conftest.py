@@ -12,10 +12,10 @@ import jiyi
 from jiyi.testing import HashEmbedder
 
 # Where a run decides whether a change goes in, it looks at the same examples each time;
-# everywhere else hypothesis goes on looking for new ones.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# everywhere else hypothesis goes on looking for new ones. How long one takes says nothing.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
 @pytest.fixture
