@@ -9,7 +9,7 @@ class MemoryManager(MessageVerbs, TaskVerbs, RecallVerbs, UpkeepVerbs):
     """An agent's memory: save what happens, ask what the model should see now.
 
     Make one with `jiyi.open`. ``user_id`` and ``agent_id`` may be given there or to each
-    call; the call wins; without a user every call raises `ScopeMissing`. Safe to use
-    from several threads; several processes may use one database. Use it in a ``with``
-    block or call `close`.
+    call; the call wins; without a user whatever reads or writes records raises
+    `ScopeMissing`. Safe to use from several threads; several processes may use one
+    database. Use it in a ``with`` block or call `close`.
     """

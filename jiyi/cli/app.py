@@ -173,8 +173,7 @@ def context(
 ) -> None:
     """Show what the model would see now, with the budget report."""
     with opened(db, user) as memory:
-        known = [s.id for s in memory.sessions(limit=10_000)]
-        if session not in known and query is None:
+        if query is None and not memory.session_messages(session, limit=1):
             fail(f"no session {session!r}; list them with: jiyi show --db {db}")
         window = memory.build_context(session, query, budget)
         note_pending(memory)

@@ -136,12 +136,12 @@ class RecallVerbs(Verbs):
             budget: input tokens, or a `Budget`; from the settings by default.
             system: a system prompt to put in front of the session's own.
             tools: tool definitions that will be sent along; their tokens count.
-            policy: which history stays within its part of the budget, such as
-                `SlidingWindow`; `TokenBudget` by default.
+            policy: looks at the history first, such as `SlidingWindow`; then
+                `TokenBudget` keeps what fits.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
-            BudgetTooSmall: system, pinned and current messages alone are larger.
+            BudgetTooSmall: system, pinned and current messages and tools alone are larger.
             BadBudget: the budget is not a positive number of tokens.
         """
         if not isinstance(query, str | None):
