@@ -35,7 +35,7 @@ class Query:
     Raises:
         BadQuery: an unknown kind, a limit outside 1..10,000, or since after until.
         UnknownFilter: see `with_filters`.
-        NaiveDatetime: since or until has no time zone.
+        NaiveDatetime: since, until or asked_at has no time zone.
     """
 
     scope: Scope  # whose memory, never optional
@@ -52,6 +52,7 @@ class Query:
     before_seq: int | None = None  # messages of a session before this place
     limit: int = 10  # how many at most
     newest_first: bool = False  # order of lists
+    asked_at: datetime | None = None  # when the question is asked: what "yesterday" in it means
 
     def __post_init__(self) -> None:
         """Refuse what cannot be answered."""
@@ -60,10 +61,10 @@ class Query:
             raise BadQuery(f"limit={self.limit!r} must be a whole number from 1 to {_MOST:,}")
         if not isinstance(self.text, str):
             raise BadQuery(f"the query must be text, not {type(self.text).__name__}")
-        for name in ("since", "until"):
+        for name in ("since", "until", "asked_at"):
             if not isinstance(getattr(self, name), datetime | None):
                 raise BadQuery(f"{name} must be a datetime, not {type(getattr(self, name)).__name__}")
-        set_utc(self, "since", "until")
+        set_utc(self, "since", "until", "asked_at")
         if not isinstance(self.pinned, bool | None):
             raise BadQuery(f"pinned must be True or False, not {self.pinned!r}")
         if self.since and self.until and self.since > self.until:
@@ -144,6 +145,7 @@ class Hits(Sequence[Hit]):
 
     hits: tuple[Hit, ...] = ()
     notes: tuple[str, ...] = ()  # what was not as it should be, such as "vector search unavailable"
+    nothing_relevant: float | None = None  # probability, 0 to 1, that the memory holds no answer
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...

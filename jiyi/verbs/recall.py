@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, cast
 
 from jiyi.context import Arranged, Materials, arrange, build_window
@@ -43,6 +44,7 @@ class RecallVerbs(Verbs):
         kinds: Sequence[Kind] | Kind = SEARCHABLE,
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
+        asked_at: datetime | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Hits:
@@ -54,6 +56,7 @@ class RecallVerbs(Verbs):
             kinds: "message", "episode", "knowledge"; all by default.
             session_id: only this conversation.
             filters: ``role``, ``since``, ``until`` (aware datetimes), ``pinned``.
+            asked_at: when the question is asked, now by default: what "yesterday" in it means.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
@@ -65,7 +68,7 @@ class RecallVerbs(Verbs):
         if not set(names) <= set(SEARCHABLE):
             odd = ", ".join(repr(name) for name in names if name not in SEARCHABLE)
             raise BadQuery(f"no kind named {odd} to search; there are {', '.join(SEARCHABLE)}")
-        asked = Query(scope=scope, text=query, kinds=names, limit=limit)
+        asked = Query(scope=scope, text=query, kinds=names, limit=limit, asked_at=asked_at or self._clock())
         return self._recall.search(asked.with_filters(filters))
 
     def search_episodes(
@@ -122,6 +125,7 @@ class RecallVerbs(Verbs):
         system: str | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
         policy: Policy | None = None,
+        asked_at: datetime | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Window:
@@ -138,6 +142,7 @@ class RecallVerbs(Verbs):
             tools: tool definitions that will be sent along; their tokens count.
             policy: looks at the history first, such as `SlidingWindow`; then
                 `TokenBudget` keeps what fits.
+            asked_at: when the question is asked, now by default: what "yesterday" in it means.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
