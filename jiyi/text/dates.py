@@ -1,0 +1,253 @@
+"""Time expressions in Chinese and English text, and the days they mean.
+
+Covered: dates in digits and words, months, quarters, seasons, years; days, weekdays and units
+counted from now, or from another date ("the week before 9 June 2023", 春节后三天); ranges;
+"since"; vague words; holidays. Not covered: times of day, decades, the Chinese calendar
+beside its holidays, repetition ("every Friday").
+
+Weeks begin on Monday; seasons are those of the northern half of the earth, summer from June
+to August; "two weeks ago" is the whole calendar week, as two months ago is the month. What is
+said without a year is the latest that has begun by now. Time is linear in the length.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, tzinfo
+
+from jiyi.clock import aware
+from jiyi.text.dates_calendar import Days, in_year
+from jiyi.text.dates_en import ENGLISH
+from jiyi.text.dates_rules import Piece, Scene
+from jiyi.text.dates_zh import CHINESE, CHINESE_BEHIND
+
+__all__ = ["TimeSpan", "find_dates", "has_date"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeSpan:
+    """A stretch of time that a text names."""
+
+    start: datetime  # aware, inclusive
+    end: datetime  # aware, exclusive, after start
+    text: str  # the words
+    at: int  # where in the text they begin
+    exact: bool  # False where the year (of "Friday", the week) was guessed, or the words are vague
+
+
+_LATIN = re.compile(r"[0-9a-z]")
+_FORMS = dict(
+    zip(
+        "　’週後個號禮過這兩幾數節來聖誕國慶勞動間時鐘從開現陣農曆萬雙復兒",
+        " '周后个号礼过这两几数节来圣诞国庆劳动间时钟从开现阵农历万双复儿",
+        strict=True,
+    )
+)
+_OTHER_FORMS = re.compile(f"[０-９Ａ-Ｚａ-ｚ－／：．{''.join(_FORMS)}]")
+_PREFIX_GAP = re.compile(r"[ -]?(?:the |on |in )?")
+_DAY_GAP = re.compile(r" ?[,(（]? ?(?:the )?| is (?:a )?|是|那个|那一?天?是?")
+_TO = re.compile(
+    r" ?(?:-|–|—|——|~|～|到|至|直到|一直到) ?(?:the )?| (?:to|until|till|through|thru|up to) (?:the )?"
+)
+_AND = re.compile(r" and (?:the )?|[和与跟]")
+_SINCE = re.compile(r"(?:(?:^|[^a-z])since (?:the |about |around )?|(?:自从|自|打从))$")
+_FROM = re.compile(r"(?:从|自)$")
+_UNTIL_NOW = re.compile(r"[的]?(?:以来|至今|到现在|到今天)| (?:to|until|till) (?:now|the present)\b")
+_MAYBE_SINCE = re.compile(
+    r"since|自|打从|以来|至今|到现在|到今天|开始|起| (?:to|until|till) (?:now|the present)\b"
+)
+_STARTING = re.compile(r"(?:就?开始|起)(?![床来飞])")
+_LONGEST_GAP = 12
+_FIRST, _LAST = date(1, 1, 3).toordinal(), date(9999, 12, 29).toordinal()  # a zone may move them by a day
+
+
+def find_dates(text: str, now: datetime, zone: tzinfo = UTC) -> list[TimeSpan]:
+    """Return the time expressions of ``text`` as said at ``now``, in order, without overlaps.
+
+    Spans are whole days in ``zone``; only what lasts until now ("since May", "recently")
+    ends at ``now``. Expressions that mean no day of the calendar (30 February) are left out.
+
+    Raises:
+        NaiveDatetime: ``now`` has no time zone.
+    """
+    try:
+        scene = Scene(text=_plain(text), raw=text, now=aware(now, "now").astimezone(zone))
+    except OverflowError:  # the first or last hours of the calendar
+        return []
+    pieces = _changed(scene, _pieces(scene))
+    if any(piece.days and piece.days.turn == "week" for piece in pieces):
+        pieces = _without_lone_weekdays(scene, pieces)
+    pieces = _ranges(scene, pieces)
+    if _MAYBE_SINCE.search(scene.text):
+        pieces = [_since(scene, piece) for piece in pieces]
+    spans = (_span(scene, piece) for piece in pieces)
+    return [span for span in spans if span is not None]
+
+
+def has_date(text: str) -> bool:
+    """Return whether ``text`` may hold a time expression; where this is False, `find_dates` finds none."""
+    plain = _plain(text)
+    return (bool(_LATIN.search(plain)) and ENGLISH.any(plain)) or (not plain.isascii() and CHINESE.any(plain))
+
+
+def _plain(text: str) -> str:
+    """Return ``text`` in lower case, half width and simplified, every character in its place."""
+    plain = text.lower()
+    if len(plain) != len(text):  # "İ" becomes two characters
+        plain = "".join(low if len(low := character.lower()) == 1 else character for character in text)
+    if not plain.isascii() and _OTHER_FORMS.search(plain):
+        plain = _OTHER_FORMS.sub(_form, plain)
+    if "_" in plain:
+        plain = plain.replace("_2", " 2").replace("_1", " 1")  # log_2023-05-07
+    return plain
+
+
+def _form(match: re.Match[str]) -> str:
+    character = match[0]
+    return _FORMS[character] if character in _FORMS else chr(ord(character) - 0xFEE0).lower()
+
+
+def _pieces(scene: Scene) -> list[Piece]:
+    """Return what both languages find, the earlier and longer first, each with what stands behind it."""
+    found: list[Piece] = []
+    if _LATIN.search(scene.text):
+        found.extend(ENGLISH.find(scene))
+    if not scene.text.isascii():
+        both = bool(found)
+        found.extend(CHINESE.find(scene))
+        if both:
+            found.sort(key=lambda piece: (piece.at, -piece.end))
+    pieces: list[Piece] = []
+    for piece in found:
+        if pieces and piece.at < pieces[-1].end:
+            continue
+        pieces.append(piece if scene.text.isascii() else _with_words_behind(scene, piece))
+    return pieces
+
+
+def _with_words_behind(scene: Scene, piece: Piece) -> Piece:
+    for _ in range(2):  # 6月9日前一周的第一天
+        behind = CHINESE_BEHIND.match(scene, piece.end) if piece.days else None
+        if behind is None or (changed := _change(behind, piece)) is None:
+            return piece
+        piece = Piece(piece.at, behind.end, changed)
+    return piece
+
+
+def _change(change: Piece, piece: Piece) -> Days | None:
+    if change.change is None or piece.days is None:
+        return None
+    try:
+        days = change.change(piece.days)
+    except (ValueError, OverflowError):  # no such day
+        return None
+    return days and replace(days, weak=False)
+
+
+def _changed(scene: Scene, pieces: list[Piece]) -> list[Piece]:
+    """Put words such as "the week before" together with the expression that follows."""
+    done: list[Piece] = []
+    for piece in reversed(pieces):
+        if piece.days is not None:
+            done.append(piece)
+        elif done and _between(scene, piece, done[-1], _PREFIX_GAP):
+            days = _change(piece, done[-1])
+            if days is not None:
+                done[-1] = Piece(piece.at, done[-1].end, days)
+    done.reverse()
+    return done
+
+
+def _between(scene: Scene, one: Piece, other: Piece, pattern: re.Pattern[str]) -> bool:
+    if other.at - one.end > _LONGEST_GAP:
+        return False
+    return pattern.fullmatch(scene.text, one.end, other.at) is not None
+
+
+def _without_lone_weekdays(scene: Scene, pieces: list[Piece]) -> list[Piece]:
+    """Leave out the weekday that only accompanies a date: Sunday, 7 May 2023; 5月7日（周日）."""
+    kept: list[Piece] = []
+    for piece in pieces:
+        before = kept[-1] if kept else None
+        if before and before.days and piece.days and _between(scene, before, piece, _DAY_GAP):
+            lone = [days.turn == "week" for days in (before.days, piece.days)]
+            if lone == [True, False] and piece.days.unit == "day":
+                kept[-1] = piece
+                continue
+            if lone == [False, True] and before.days.unit == "day":
+                continue
+        kept.append(piece)
+    return kept
+
+
+def _ranges(scene: Scene, pieces: list[Piece]) -> list[Piece]:
+    """Join "from A to B", "A - B" and "between A and B"."""
+    kept: list[Piece] = []
+    for piece in pieces:
+        before = kept[-1] if kept else None
+        if before and before.days and piece.days and _linked(scene, before, piece):
+            days = _joined(before.days, piece.days)
+            if days is not None:
+                kept[-1] = Piece(before.at, piece.end, days)
+                continue
+        kept.append(piece)
+    return [piece for piece in kept if piece.days and not piece.days.weak]
+
+
+def _linked(scene: Scene, one: Piece, other: Piece) -> bool:
+    if _between(scene, one, other, _TO):
+        return True
+    if not _between(scene, one, other, _AND):
+        return False
+    head = scene.text[max(0, one.at - 12) : one.at]
+    return head.endswith(("between ", "between the ")) or scene.text.startswith("之间", other.end)
+
+
+def _joined(one: Days, other: Days) -> Days | None:
+    """Return the stretch from ``one`` to ``other``; a year that only one of them says is that of both."""
+    exact = one.exact and other.exact
+    try:
+        if one.turn == "year" and other.turn == "":
+            at = date.fromordinal(other.first).year
+            one = in_year(one, at) if in_year(one, at).first <= other.first else in_year(one, at - 1)
+            exact = other.exact
+        elif other.turn == "year":
+            at = date.fromordinal(one.first).year
+            said = in_year(other, at)
+            other = said if said.first >= one.first else in_year(other, at + 1)
+            exact = one.exact
+    except (ValueError, OverflowError):
+        return None
+    if other.turn == "week" and other.first < one.first:
+        later = 7 * ((one.first - other.first + 6) // 7)
+        other = replace(other, first=other.first + later, end=other.end + later)
+    weak = one.weak and other.weak and not one.unit == other.unit == "year"
+    if other.first < one.first or other.end <= one.end or weak:
+        return None
+    return Days(one.first, other.end, "span", exact, one.turn, open=other.open)
+
+
+def _since(scene: Scene, piece: Piece) -> Piece:
+    """Let what is said with "since" last until now."""
+    days = piece.days
+    if days is None or days.open or days.first >= scene.today:
+        return piece
+    head = scene.text[max(0, piece.at - _LONGEST_GAP) : piece.at]
+    since = _SINCE.search(head) or _UNTIL_NOW.match(scene.text, piece.end)
+    if not since and not (_FROM.search(head) and _STARTING.match(scene.text, piece.end)):
+        return piece
+    return Piece(piece.at, piece.end, replace(days, end=scene.today + 1, unit="span", open=True))
+
+
+def _span(scene: Scene, piece: Piece) -> TimeSpan | None:
+    days = piece.days
+    if days is None or not _FIRST <= days.first < days.end <= _LAST:
+        return None
+    start, end = (_midnight(day, scene) for day in (days.first, days.end))
+    if days.open and scene.now > start:
+        end = scene.now
+    return TimeSpan(start=start, end=end, text=scene.raw[piece.at : piece.end], at=piece.at, exact=days.exact)
+
+
+def _midnight(day: int, scene: Scene) -> datetime:
+    at = date.fromordinal(day)
+    return datetime(at.year, at.month, at.day, tzinfo=scene.now.tzinfo)

@@ -1,0 +1,284 @@
+"""Calendar arithmetic on whole days: weeks, months, seasons, what stands beside and inside them.
+
+Days are proleptic Gregorian ordinals (`datetime.date.toordinal`), so that nothing here knows
+time zones. Weeks begin on Monday (ISO 8601); seasons are the meteorological ones of the
+northern half of the earth, spring from March. A year, month or day that does not exist
+raises ValueError or OverflowError.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Literal
+
+__all__ = [
+    "Days",
+    "Part",
+    "Unit",
+    "Which",
+    "add_months",
+    "beside",
+    "day_number",
+    "half",
+    "in_year",
+    "latest_weekend",
+    "month_day",
+    "narrowed",
+    "near_weekday",
+    "nth",
+    "placed",
+    "quarter",
+    "season",
+    "shifted",
+    "weekday",
+    "weekday_near",
+    "year",
+]
+
+Unit = Literal["day", "weekend", "week", "month", "quarter", "season", "half", "year", "span"]
+"""What a stretch of days is; "span" is any other."""
+
+Which = Literal["past", "last", "this", "next"]
+"""Which of those that come back every year; see `placed`."""
+
+Part = Literal["start", "middle", "end"]
+"""Which part of a stretch of days."""
+
+_SEASONS = {"spring": (3, 3), "summer": (6, 3), "autumn": (9, 3), "winter": (12, 3)}
+_HOLIDAYS = {"summer break": (7, 2), "winter break": (1, 2)}  # 暑假, 寒假
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """A stretch of whole days."""
+
+    first: int  # the ordinal of the first day
+    end: int  # the ordinal of the day after the last
+    unit: Unit = "day"  # what they are
+    exact: bool = True  # no year was guessed and the words are not vague
+    turn: Literal["", "week", "year"] = ""  # said without a year (or week): what was guessed
+    weak: bool = False  # counts only as a part of a longer expression
+    open: bool = False  # lasts until the present moment
+
+
+def weekday(day: int) -> int:
+    """Return 0 for a Monday to 6 for a Sunday."""
+    return (day - 1) % 7
+
+
+def add_months(day: int, months: int) -> int:
+    """Return the same day of the month so many months later, the month's last where it has none."""
+    at = date.fromordinal(day)
+    first = _month_start(at.year * 12 + at.month - 1 + months)
+    return min(first + at.day - 1, _next_month(first) - 1)
+
+
+def _next_month(first: int) -> int:
+    at = date.fromordinal(first)
+    return _month_start(at.year * 12 + at.month)
+
+
+def _month_start(months: int) -> int:
+    return date(months // 12, months % 12 + 1, 1).toordinal()
+
+
+def _months(months: int, count: int, unit: Unit) -> Days:
+    return Days(_month_start(months), _month_start(months + count), unit)
+
+
+def month_day(at_year: int, month: int, day: int | None = None, last: int | None = None) -> Days:
+    """Return a month, a day of it, or its days ``day`` to ``last``."""
+    if day is None:
+        return _months(at_year * 12 + month - 1, 1, "month")
+    first = date(at_year, month, day).toordinal()
+    if last is None:
+        return Days(first, first + 1)
+    end = date(at_year, month, last).toordinal() + 1
+    if end <= first:
+        raise ValueError("a range that ends before it begins")
+    return Days(first, end, "span")
+
+
+def year(number: int) -> Days:
+    """Return a year."""
+    return _months(number * 12, 12, "year")
+
+
+def half(at_year: int, number: int) -> Days:
+    """Return the first or second half of a year."""
+    return _months(at_year * 12 + 6 * (number - 1), 6, "half")
+
+
+def quarter(at_year: int, number: int) -> Days:
+    """Return quarter 1 to 4 of a year."""
+    return _months(at_year * 12 + 3 * (number - 1), 3, "quarter")
+
+
+def season(at_year: int, name: str) -> Days:
+    """Return a season or school holiday; winter is that which begins in December of the year."""
+    month, count = _SEASONS.get(name) or _HOLIDAYS[name]
+    return _months(at_year * 12 + month - 1, count, "season")
+
+
+def shifted(day: int, unit: Unit, count: int) -> Days:
+    """Return the day, or the calendar week, weekend, month, quarter or year, ``count`` from ``day``'s."""
+    if unit == "day":
+        return Days(day + count, day + count + 1)
+    if unit in ("week", "weekend"):
+        monday = day - weekday(day) + 7 * count
+        return Days(monday, monday + 7, unit) if unit == "week" else Days(monday + 5, monday + 7, unit)
+    at = date.fromordinal(day)
+    if unit == "month":
+        return _months(at.year * 12 + at.month - 1 + count, 1, unit)
+    if unit == "quarter":
+        return _months(at.year * 12 + 3 * ((at.month - 1) // 3 + count), 3, unit)
+    return year(at.year + count)
+
+
+def beside(days: Days, unit: Unit, count: int) -> Days:
+    """Return the ``count`` units right after ``days``; before them where ``count`` is negative."""
+    if unit == "weekend":
+        return _weekend_beside(days, count)
+    edge = days.end if count > 0 else days.first
+    if unit in ("day", "week"):
+        other = edge + count * (7 if unit == "week" else 1)
+    else:
+        other = add_months(edge, count * (12 if unit == "year" else 1))
+    return Days(min(edge, other), max(edge, other), "day" if abs(other - edge) == 1 else "span", days.exact)
+
+
+def _weekend_beside(days: Days, count: int) -> Days:
+    if count > 0:
+        saturday = days.end + (5 - weekday(days.end)) % 7 + 7 * (count - 1)
+    else:
+        saturday = weekday_near(days.first - 1, 5, -1) + 7 * (count + 1)
+    return Days(saturday, saturday + 2, "weekend", days.exact)
+
+
+def weekday_near(day: int, name: int, side: int) -> int:
+    """Return the nearest weekday ``name`` before ``day`` (side -1) or after it (side 1), never itself."""
+    if side < 0:
+        return day - 1 - (weekday(day - 1) - name) % 7
+    return day + 1 + (name - weekday(day + 1)) % 7
+
+
+def latest_weekend(today: int) -> Days:
+    """Return the latest weekend that has begun; nobody said which, so it is not exact."""
+    found = shifted(today, "weekend", 0)
+    if found.first > today:
+        found = shifted(today, "weekend", -1)
+    return replace(found, exact=False, turn="week")
+
+
+def near_weekday(today: int, name: int, *, ahead: bool) -> Days:
+    """Return the latest weekday ``name``, or the coming one; today counts, and it is not exact."""
+    day = weekday_near(today - 1, name, 1) if ahead else weekday_near(today + 1, name, -1)
+    return Days(day, day + 1, exact=False, turn="week")
+
+
+def nth(days: Days, unit: Unit, count: int, name: int | None = None) -> Days:
+    """Return the ``count``-th unit inside ``days``, the last for -1; ``name`` asks for a weekday.
+
+    Weeks are stretches of seven days from the first day on.
+    """
+    if name is not None or unit == "weekend":
+        wanted = 5 if name is None else name
+        day = (
+            weekday_near(days.first - 1, wanted, 1) + 7 * (count - 1)
+            if count > 0
+            else weekday_near(days.end, wanted, -1)
+        )
+        found = Days(day, day + (2 if name is None else 1), "weekend" if name is None else "day")
+    elif unit in ("day", "week"):
+        size = 7 if unit == "week" else 1
+        first = days.first + size * (count - 1) if count > 0 else days.end - size
+        found = Days(first, first + size, unit)
+    elif unit == "half" and days.unit != "year":
+        middle = (days.first + days.end) // 2
+        found = Days(days.first, middle, "span") if count == 1 else Days(middle, days.end, "span")
+    else:
+        size = {"month": 1, "quarter": 3, "half": 6}[unit]
+        first = add_months(days.first, size * (count - 1)) if count > 0 else add_months(days.end, -size)
+        found = Days(first, add_months(first, size), unit)
+    if not days.first <= found.first < days.end:
+        raise ValueError("not so many in it")
+    return replace(found, exact=days.exact, turn=days.turn)
+
+
+def day_number(today: int, number: int, name: int | None = None, side: int = -1) -> Days | None:
+    """Return the nearest day with this number in its month (and this weekday), not after today.
+
+    With side 1, not before today. None where there is none within a year.
+    """
+    at = date.fromordinal(today)
+    for step in range(13):
+        first = _month_start(at.year * 12 + at.month - 1 + side * step)
+        day = first + number - 1
+        fits = day < _next_month(first) and (day <= today if side < 0 else day >= today)
+        if fits and name in (None, weekday(day)):
+            return Days(day, day + 1, exact=False)
+    return None
+
+
+def narrowed(days: Days, part: Part) -> Days:
+    """Return the first, middle or last third of ``days``; of a year three, four or three months."""
+    if days.end - days.first == 1:
+        return days
+    if days.unit == "year":
+        start, size = {"start": (0, 3), "middle": (4, 4), "end": (9, 3)}[part]
+        first = add_months(days.first, start)
+        return replace(days, first=first, end=add_months(first, size), unit="span", exact=False, weak=False)
+    size = (days.end - days.first) // 3
+    if days.unit == "month":
+        size = 10
+    first, end = days.first, days.end
+    if part == "start":
+        end = first + size
+    elif part == "end":
+        first += 2 * size
+    else:
+        first, end = first + size, first + 2 * size
+    return replace(days, first=first, end=end, unit="span", exact=False, weak=False)
+
+
+def placed(at: Callable[[int], Days | None], today: int, number: int | None, which: Which = "past") -> Days:
+    """Return what comes back every year in the year ``number``, or where that is None as ``which`` says.
+
+    "past" is the latest that has begun (said without a year, so not exact), "last" the latest
+    that is over, "this" the present one or that of this year, "next" the first still to begin.
+
+    Raises:
+        ValueError: there is none, or ``at`` does not know one that has to be asked.
+    """
+    current = date.fromordinal(today).year
+    if number is not None:
+        return _known(at(number))
+    if which == "this":
+        before = at(current - 1)
+        return before if before and before.first <= today < before.end else _known(at(current))
+    # Eight years: 29 February may be missing that long (1896 to 1904).
+    for asked in range(current, current + 9) if which == "next" else range(current, current - 9, -1):
+        try:
+            found = at(asked)
+        except ValueError:
+            continue
+        found = _known(found)
+        if which == "past" and found.first <= today:
+            return replace(found, exact=False, turn="year")
+        if (which == "last" and found.end <= today) or (which == "next" and found.first > today):
+            return found
+    raise ValueError("no such day")
+
+
+def _known(days: Days | None) -> Days:
+    if days is None:
+        raise ValueError("no such day is known")
+    return days
+
+
+def in_year(days: Days, number: int) -> Days:
+    """Return what was said without a year in the year ``number``."""
+    at = date.fromordinal(days.first)
+    first = date(number, at.month, at.day).toordinal()
+    end = _next_month(first) if days.unit == "month" else first + days.end - days.first
+    return replace(days, first=first, end=end, exact=True, turn="")

@@ -1,0 +1,213 @@
+import time
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from jiyi.errors import NaiveDatetime
+from jiyi.text import find_dates, has_date
+
+NOW = datetime(2023, 5, 10, 15, 0, tzinfo=UTC)  # a Wednesday
+
+NO_DATES = """
+may I ask | it may take a second | you may 5 times | March on! | we march 10 km | a second opinion
+1.2.3 | version 1.2.3.4 | 10.0.0.1 | 192.168.1.10:8443 | v2023.5.7 | certifi==2023.5.7 | version 2023.5.7
+3/4 cup of flour | 1/2 the price | on 3/4 cup | 24/7 support | on 24/7 | +1 555 123 4567 | 010-2023-0507
+138-0013-8000 | 1683456000 | port 2022 | costs $2022 | 2022 users | in 2000 steps | 20230599 | 2023-0512
+the sun is bright | he sat down | they wed in secret | the monitor | money | friends | Marvin decided
+fall down | sales fall | spring water | in winter coats | autumn leaves | Q1: what is this? | a quarter past
+When did we meet? | How many days ago did I buy it? | How many weeks passed? | What time is it?
+every Friday | on Fridays | each May | most Sundays | any Monday works | a Friday | Friday evenings are free
+Christmas tree | Easter eggs | Halloween costumes | every Christmas | last time | next to me | last name
+it will last two weeks | one day at a time | for three weeks | the end of the story | early bird | late fee
+in the end | in a row | in two parts | Rome was not built in a day | we haven't talked in a few days
+the first day | the weekend is short | two weeks | 3 days | nowadays | the last week of school
+twice in a week
+30 February 2023 | 2023-02-30 | 2023-13-01 | May 32 | 32 May | 31/31/2023 | 0000-00-00 | February 29, 2023
+第三天 | 一天 | 三天 | 一周三次 | 每周五 | 每周末 | 每个周末 | 每年五月 | 每天 | 周杰伦 | 周围 | 上周围
+周年 | 周到
+说明天气很重要 | 以前年轻 | 证明年份 | 五月天 | 12月薪 | 月亮 | 3个月 | 一年 | 第一年 | 三年级 | 前端开发
+三年前端经验 | 五年后端开发 | 两个星期 | 星期几 | 1号线 | 3号楼 | 5号服务器 | 端口 8443 | 版本 1.2.3
+第三季
+农历四月十八 | 腊月初八 | 最近的一家医院 | 离我最近 | 哪天 | 什么时候 | 几月几号
+李国庆 | 清明上河图 | 圣诞树 | 五一路 | 后天的努力 | 日期 | 工作日 | 生日 | 节日 | 季节 | 上次 | 下一次
+一月一次
+半天 | 半年 | 十年如一日 | 年轻 | 天天 | 夏天 | 春天来了 | 30年 | 2月30日 | 13月5日 | 5月40日 | 今日头条
+"""
+
+
+def days(text, now=NOW, zone=UTC):
+    return [
+        (f"{span.start:%Y-%m-%d}", f"{span.end - timedelta(microseconds=1):%Y-%m-%d}")
+        for span in find_dates(text, now, zone)
+    ]
+
+
+def day(text, now=NOW, zone=UTC):
+    [(first, last)] = days(text, now, zone)
+    assert first == last
+    return first
+
+
+@pytest.mark.parametrize("phrase", [p for line in NO_DATES.strip().splitlines() for p in line.split(" | ")])
+@pytest.mark.parametrize("around", ["{}", "well, {}.", "他说，{}。"])
+def test_no_dates(phrase, around):
+    assert find_dates(around.format(phrase), NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("What did I buy last Friday?", ["last Friday"]),
+        ("I was ill two weeks ago, and on 7 May 2023 again.", ["two weeks ago", "7 May 2023"]),
+        ("上周三去了医院，5月1日至3日住院", ["上周三", "5月1日至3日"]),
+        ("Deploy on 2023-05-07, 回滚在昨天", ["2023-05-07", "昨天"]),
+        ("从March到May", ["March到May"]),
+        ("the week before 9 June 2023 was wet", ["the week before 9 June 2023"]),
+        ("Sunday, 7 May 2023 (Sunday)", ["7 May 2023"]),
+        ("今天是星期三", ["今天"]),
+        ("before 7 May 2023 or after Christmas", ["7 May 2023", "Christmas"]),
+        ("On Friday after work and the day before my birthday", ["Friday"]),
+        ("at 10:30 May 7", ["May 7"]),
+        ("May 1st - May 31st: plan", ["May 1st - May 31st"]),
+        ("in July or August, on 13 March.", ["July", "August", "13 March"]),
+        ("last\u00a0week 上周", ["上周"]),
+        ("10.0.0.1 - [07/May/2023:10:00:00 +0000] 200", ["07/May/2023"]),
+        ("İ yesterday", ["yesterday"]),
+    ],
+)
+def test_the_words_are_where_they_are_said_to_be(text, words):
+    found = find_dates(text, NOW)
+    assert [span.text for span in found] == words
+    assert all(text[span.at : span.at + len(span.text)] == span.text for span in found)
+
+
+def test_a_date_without_a_year_is_the_latest_not_after_now():
+    assert day("May 10", NOW) == day("5月10日", NOW) == "2023-05-10"
+    assert day("May 11", NOW) == day("5月11日", NOW) == "2022-05-11"
+    assert day("next May 11", NOW) == day("今年5月11日", NOW) == "2023-05-11"
+    assert day("明年5月9日", NOW) == "2024-05-09"
+    assert not find_dates("May 10", NOW)[0].exact
+
+
+def test_what_a_message_said_meets_a_question_asked_much_later():
+    [said] = find_dates("I went to the dentist yesterday", datetime(2023, 5, 8, 9, 0, tzinfo=UTC))
+    [asked] = find_dates("What happened on 7 May 2023?", datetime(2024, 1, 1, tzinfo=UTC))
+    assert (said.start, said.end) == (asked.start, asked.end)
+
+
+def test_winter_ends_in_the_next_year():
+    january = datetime(2023, 1, 15, tzinfo=UTC)
+    assert days("this winter", january) == days("今年冬天", january) == [("2022-12-01", "2023-02-28")]
+    assert days("last winter", january) == days("上个冬天", january) == [("2021-12-01", "2022-02-28")]
+
+
+def test_days_are_those_of_the_zone():
+    now = datetime(2023, 5, 10, 1, 0, tzinfo=UTC)
+    new_york = ZoneInfo("America/New_York")
+    [span] = find_dates("yesterday", now, new_york)
+    assert span.start == datetime(2023, 5, 8, tzinfo=new_york)
+    assert span.end - span.start == timedelta(days=1)
+    assert day("昨天", now, timezone(timedelta(hours=8))) == "2023-05-09"
+    assert day("an hour ago", now, new_york) == "2023-05-09"
+    [week] = find_dates("last week", datetime(2023, 3, 15, tzinfo=UTC), new_york)  # the clocks go forward
+    assert (week.start.hour, week.end.hour) == (0, 0)
+
+
+def test_a_holiday_beyond_the_table_is_left_out():
+    assert day("春节", datetime(2035, 3, 1, tzinfo=UTC)) == "2035-02-08"
+    assert days("春节", datetime(2036, 3, 1, tzinfo=UTC)) == []
+    assert days("2040年中秋节 and Mid-Autumn Festival 2014") == []
+    assert day("Easter 2038") == "2038-04-25"
+
+
+@pytest.mark.parametrize(
+    ("year", "easter", "thanksgiving"),
+    [(2000, "04-23", "11-23"), (2008, "03-23", "11-27"), (2011, "04-24", "11-24"), (2024, "03-31", "11-28")],
+)
+def test_computed_holidays(year, easter, thanksgiving):
+    assert day(f"Easter {year}") == f"{year}-{easter}"
+    assert day(f"Thanksgiving {year}") == f"{year}-{thanksgiving}"
+
+
+def test_now_needs_a_zone():
+    with pytest.raises(NaiveDatetime, match="time zone"):
+        find_dates("yesterday", datetime(2023, 5, 10))  # noqa: DTZ001
+
+
+@pytest.mark.parametrize(
+    "now", ["0001-01-01T00:00", "0001-01-02T00:00", "9999-12-30T00:00", "9999-12-31T23:59"]
+)
+@pytest.mark.parametrize("hours", [-14, 0, 14])
+def test_the_ends_of_the_calendar(now, hours):
+    text = (
+        "yesterday tomorrow 去年 明年 9999 years ago in 9999 years next week 上上周 since 1900 Easter 2月29日"
+    )
+    moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
+    for span in find_dates(text, moment, timezone(timedelta(hours=hours))):
+        assert span.start < span.end
+
+
+WORDS = """
+may May 7 7th 30 31 32 2023 2022 1 2 - / . , : to from between and since until of the a an in on next
+last this past week weeks month year day days ago before after Friday Sunday sun sat summer fall Q1
+quarter early end first half couple few Christmas Easter tomorrow recently weekend 2023-05-07 05/07/23
+'22 İ Ａ ３ ² ٣ \0 〇 零 年 月 日 号 周 星期 天 五 二 三 十 上 下 这 前 后 去年 今年 个 半 多 几 的 到
+至 从 自从 以来 之间 和 初 底 末 旬 春节 国庆 假期 五一 夏天 季度 第 最近 过去 昨天 之前 那
+"""
+ODD_TEXT = st.lists(st.sampled_from([*WORDS.split(), "\u3000", "\n", "\ud800"]), max_size=25).flatmap(
+    lambda parts: st.sampled_from([" ".join(parts), "".join(parts)])
+)
+ANY_TEXT = st.one_of(ODD_TEXT, st.text(alphabet=st.characters(exclude_categories=())))
+ZONES = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+ANY_NOW = st.one_of(st.just(NOW), st.datetimes(timezones=ZONES))
+
+
+@given(text=ANY_TEXT, now=ANY_NOW, zone=ZONES)
+@example(text="from Feb 29 to May 1", now=NOW, zone=UTC)
+def test_any_text_at_any_time(text, now, zone):
+    found = find_dates(text, now, zone)
+    at = 0
+    for span in found:
+        assert span.start < span.end
+        assert span.start.tzinfo is zone
+        assert span.end.astimezone(UTC) > span.start.astimezone(UTC)
+        assert span.at >= at
+        assert span.text
+        at = span.at + len(span.text)
+        assert text[span.at : at] == span.text
+    assert has_date(text) or not found
+
+
+@given(text=ODD_TEXT, before=st.sampled_from(["", "ok. ", "好的。"]))
+def test_the_same_text_means_the_same_further_on(text, before):
+    spans = [(span.at + len(before), span.text, span.start) for span in find_dates(text, NOW)]
+    assert [(span.at, span.text, span.start) for span in find_dates(before + text, NOW)] == spans
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a ", "1", "1-", "1/", "may ", "the ", "上", "一", "十", "年", "周", "from May 1 to ", "İ", "_2",
+        "5月3日前一周", "最近", "1月1", "2023-05-07 ", "the end of the first week of ", "not in a week ",
+    ],
+)  # fmt: skip
+def test_time_is_linear(unit):
+    text = unit * (60_000 // len(unit))
+    start = time.perf_counter()
+    find_dates(text, NOW)
+    assert time.perf_counter() - start < 20  # 0.01 to 1 s; quadratic time would be minutes
+
+
+def test_a_long_message_takes_little_time():
+    text = "We looked at the old bridge again, then went home; 我们又去看了那座老桥，然后回家。" * 50
+    found = find_dates(text + "That was last Friday.", NOW)
+    assert [span.text for span in found] == ["last Friday"]
+    taken = []
+    for _ in range(20):
+        start = time.perf_counter()
+        find_dates(text, NOW)
+        taken.append(time.perf_counter() - start)
+    assert min(taken) < 0.02  # 0.5 ms for these 3,000 characters on a quiet core
