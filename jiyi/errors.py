@@ -25,11 +25,16 @@ The tree::
     │   ├── ForeignDatabase            the file belongs to another program
     │   ├── NewerDatabase              the file was written by a newer jiyi
     │   └── Closed                     used after close()
-    └── EmbeddingError                 the embedder
-        ├── EmbedderMismatch           the data was embedded by another embedder
-        ├── EndpointUnreachable        refused, timed out, or kept failing
-        ├── EndpointRefused            the endpoint answered with an error it means
-        └── MissingExtra               an optional package is not installed
+    ├── MissingExtra                   an optional package is not installed
+    ├── EmbeddingError                 the embedder
+    │   ├── EmbedderMismatch           the data was embedded by another embedder
+    │   ├── EndpointUnreachable        refused, timed out, or kept failing
+    │   └── EndpointRefused            the endpoint answered with an error it means
+    ├── LLMError                       the language model
+    │   ├── LLMUnreachable             refused, timed out, or kept failing
+    │   ├── LLMRefused                 the endpoint answered with an error it means
+    │   └── BadReply                   the model answered, but not in the form asked for
+    └── RerankError                    the reranker
 
 Each message says what happened and what to do next. Errors of other libraries
 are translated once, in the adapter that calls them, and kept as ``__cause__``.
@@ -39,6 +44,7 @@ __all__ = [
     "BadBudget",
     "BadMessage",
     "BadQuery",
+    "BadReply",
     "BadScope",
     "BudgetTooSmall",
     "Closed",
@@ -55,10 +61,14 @@ __all__ = [
     "ImportFailed",
     "InputError",
     "JiyiError",
+    "LLMError",
+    "LLMRefused",
+    "LLMUnreachable",
     "MissingExtra",
     "NaiveDatetime",
     "NewerDatabase",
     "NotFound",
+    "RerankError",
     "ScopeMissing",
     "SettingsError",
     "StorageError",
@@ -169,6 +179,10 @@ class Closed(StorageError):
     """Used after ``close()``."""
 
 
+class MissingExtra(JiyiError):
+    """An optional package is not installed."""
+
+
 class EmbeddingError(JiyiError):
     """Texts could not be turned into vectors."""
 
@@ -185,5 +199,21 @@ class EndpointRefused(EmbeddingError):
     """The endpoint answered with an error that a retry would not mend."""
 
 
-class MissingExtra(EmbeddingError):
-    """An optional package is not installed."""
+class LLMError(JiyiError):
+    """The language model gave no usable answer."""
+
+
+class LLMUnreachable(LLMError):
+    """The model's endpoint refused connections, timed out, or kept failing."""
+
+
+class LLMRefused(LLMError):
+    """The model's endpoint answered with an error that a retry would not mend."""
+
+
+class BadReply(LLMError):
+    """The model answered, but not in the form it was asked for."""
+
+
+class RerankError(JiyiError):
+    """Texts could not be scored; the order they came in still holds."""

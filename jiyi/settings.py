@@ -44,6 +44,15 @@ class Settings(BaseSettings):
     embedding_query_model: str | None = None  # a second model name for questions, where there are two
     embedding_query_prefix: str = ""  # put before questions
     embedding_passage_prefix: str = ""  # put before stored texts
+    reranker: Literal["none", "endpoint", "cross-encoder", "llm"] = "none"  # what looks at hits again
+    reranker_model: str = ""  # the endpoint's model; of a cross-encoder the name or folder
+    reranker_base_url: str | None = None  # the endpoint, such as https://api.siliconflow.cn/v1
+    reranker_api_key: SecretStr | None = None
+    reranker_seconds: float = Field(3.0, gt=0, le=3_600)  # after these the order from before holds
+    llm_model: str = ""  # the endpoint's model; empty: no step uses a language model
+    llm_base_url: str | None = None  # the endpoint, such as http://localhost:11434/v1
+    llm_api_key: SecretStr | None = None
+    llm_seconds: float = Field(60.0, gt=0, le=3_600)  # most a call may take, all tries included
 
     @field_validator("timezone")
     @classmethod

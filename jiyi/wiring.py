@@ -3,18 +3,30 @@
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import SecretStr
+
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.clock import Clock, utc_now
 from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, Endpoint, OpenAIEmbedder
 from jiyi.errors import SettingsError
-from jiyi.long_term import Indexer, Recall
+from jiyi.llm import LLM, OpenAILLM
+from jiyi.long_term import Accesses, Indexer, Recall, Second
 from jiyi.manager import MemoryManager
+from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Reranker
 from jiyi.settings import Settings, load_settings
 from jiyi.short_term import ShortTermMemory
 from jiyi.storage import SqliteDatabase, SqliteStore, SqliteVectors
 from jiyi.text import counter_for
 
-__all__ = ["check_database", "embedder_for", "open_async_memory", "open_memory", "users_of"]
+__all__ = [
+    "check_database",
+    "embedder_for",
+    "llm_for",
+    "open_async_memory",
+    "open_memory",
+    "reranker_for",
+    "users_of",
+]
 
 
 def open_memory(
@@ -23,6 +35,8 @@ def open_memory(
     user_id: str | None = None,
     agent_id: str | None = None,
     embedder: Embedder | None = None,
+    reranker: Reranker | None = None,
+    llm: LLM | None = None,
     clock: Clock = utc_now,
     background: bool = True,
     check_embedder: bool = True,
@@ -32,9 +46,8 @@ def open_memory(
 
     Args:
         url: a path, or ``sqlite:///path``.
-        user_id: whose memory, unless a call says otherwise.
-        agent_id: which agent, unless a call says otherwise.
-        embedder: an own embedder instead of the one the settings name.
+        user_id, agent_id: whose memory, unless a call says otherwise.
+        embedder, reranker, llm: own ones instead of those the settings name.
         clock: where "now" comes from.
         background: embed in a worker thread; without it only `flush` does.
         check_embedder: refuse data of another embedder; `MemoryManager.reembed` needs it off.
@@ -48,29 +61,40 @@ def open_memory(
     chosen = load_settings(user_id=user_id, agent_id=agent_id, **settings)
     counter = counter_for(chosen.model)
     own = None if embedder else embedder_for(chosen)
+    own_llm = None if llm else llm_for(chosen)
+    again = reranker or reranker_for(chosen, llm or own_llm)
+    second = Second(reranker=again, seconds=chosen.reranker_seconds) if again else None
     cached = CachedEmbedder(embedder or cast("Embedder", own))
     database = SqliteDatabase(_path(url), lock_timeout=chosen.lock_timeout)
     try:
         store, vectors = SqliteStore(database), SqliteVectors(database)
-        indexer = Indexer(vectors, cached)
         if check_embedder:
             vectors.claim(cached.name)
         short_term = ShortTermMemory(store, max_turns=chosen.max_turns, ttl=chosen.session_ttl, clock=clock)
     except BaseException:
         database.close()
         raise
+    indexer, accesses = Indexer(vectors, cached), Accesses(store, clock=clock)
     if background and check_embedder:
         indexer.start()
     return MemoryManager(
         store=store,
         indexer=indexer,
-        recall=Recall(store, vectors, cached),
+        recall=Recall(
+            store, vectors, cached, second=second, accesses=accesses, zone=chosen.zone, clock=clock
+        ),
         short_term=short_term,
         counter=counter,
         settings=chosen,
         clock=clock,
-        on_close=own.close if isinstance(own, OpenAIEmbedder) else lambda: None,
+        on_close=lambda: _close(own, own_llm),
     )
+
+
+def _close(*parts: object) -> None:
+    for part in parts:
+        if isinstance(part, OpenAIEmbedder | OpenAILLM):
+            part.close()
 
 
 def open_async_memory(url: str | Path, **options: Any) -> AsyncMemoryManager:
@@ -88,16 +112,68 @@ def embedder_for(settings: Settings) -> Embedder:
         return E5Embedder(threads=settings.embedding_threads)
     if not settings.embedding_model:
         raise SettingsError("embedder=openai needs embedding_model, such as text-embedding-3-small")
-    key = settings.embedding_api_key
     return OpenAIEmbedder(
         settings.embedding_model,
-        endpoint=Endpoint(
-            base_url=settings.embedding_base_url, api_key=key.get_secret_value() if key else None
-        ),
+        endpoint=Endpoint(base_url=settings.embedding_base_url, api_key=_secret(settings.embedding_api_key)),
         query_model=settings.embedding_query_model,
         query_prefix=settings.embedding_query_prefix,
         passage_prefix=settings.embedding_passage_prefix,
     )
+
+
+def llm_for(settings: Settings) -> OpenAILLM | None:
+    """Return the language model the settings name, or None where they name none; close it in the end.
+
+    Raises:
+        SettingsError: the endpoint's address or key cannot be used.
+        MissingExtra: the package `openai` is not installed.
+    """
+    if not settings.llm_model:
+        return None
+    return OpenAILLM(
+        settings.llm_model,
+        endpoint=Endpoint(
+            base_url=settings.llm_base_url,
+            api_key=_secret(settings.llm_api_key),
+            timeout=settings.llm_seconds,
+        ),
+        time_limit=settings.llm_seconds,
+    )
+
+
+def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
+    """Return the reranker the settings name, or None for "none"; it holds nothing to close.
+
+    `llm` is the model that "llm" asks.
+
+    Raises:
+        SettingsError: an endpoint without address or model, a cross-encoder without model,
+            "llm" without a language model.
+        MissingExtra: the package a cross-encoder needs is not installed.
+    """
+    kind, model = settings.reranker, settings.reranker_model
+    if kind == "none":
+        return None
+    if kind == "llm":
+        if llm is None:
+            raise SettingsError("reranker=llm needs a language model: set llm_model, such as gpt-4o-mini")
+        return LLMReranker(llm, language=settings.language)
+    if not model:
+        raise SettingsError(f"reranker={kind} needs reranker_model, such as BAAI/bge-reranker-v2-m3")
+    if kind == "cross-encoder":
+        return CrossEncoderReranker(model)
+    if not settings.reranker_base_url:
+        raise SettingsError(
+            "reranker=endpoint needs reranker_base_url, such as https://api.siliconflow.cn/v1"
+        )
+    # Without a key of its own it gets none: OPENAI_API_KEY is not for other houses.
+    endpoint = Endpoint(
+        base_url=settings.reranker_base_url,
+        api_key=_secret(settings.reranker_api_key) or "",
+        timeout=settings.reranker_seconds,
+        retries=1,
+    )
+    return EndpointReranker(model, endpoint=endpoint, time_limit=settings.reranker_seconds)
 
 
 def check_database(url: str | Path) -> str:
@@ -120,6 +196,10 @@ def users_of(url: str | Path) -> list[str]:
         return database.users()
     finally:
         database.close()
+
+
+def _secret(key: SecretStr | None) -> str | None:
+    return key.get_secret_value() if key else None
 
 
 def _path(url: str | Path) -> Path:

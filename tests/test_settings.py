@@ -60,6 +60,9 @@ def test_the_file_may_be_elsewhere(monkeypatch, tmp_path):
         ("timezone", "../../etc/passwd"),
         ("embedder", "magic"),
         ("embedding_threads", 0),
+        ("reranker", "magic"),
+        ("reranker_seconds", 0),
+        ("llm_seconds", float("nan")),
         ("user_id", 5),
         ("colour", "red"),
     ],
@@ -78,11 +81,12 @@ def test_what_cannot_be_used_is_named(monkeypatch, tmp_path, name, value):
             load_settings()
 
 
-def test_a_secret_is_never_shown():
-    settings = load_settings(embedding_api_key="sk-very-secret")
+@pytest.mark.parametrize("name", ["embedding_api_key", "llm_api_key", "reranker_api_key"])
+def test_a_secret_is_never_shown(name):
+    settings = load_settings(**{name: "sk-very-secret"})
     assert "very-secret" not in f"{settings!r} {settings}"
     with pytest.raises(SettingsError) as caught:
-        load_settings(embedding_api_key="sk-very-secret", max_turns=0)
+        load_settings(**{name: "sk-very-secret", "max_turns": 0})
     assert "very-secret" not in str(caught.value)
 
 

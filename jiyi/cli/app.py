@@ -14,6 +14,7 @@ from rich.progress import Progress, TaskID
 
 from jiyi.cli.demo import run_demo
 from jiyi.cli.doctor import run_doctor
+from jiyi.cli.evaluate import evaluate_files
 from jiyi.cli.options import (
     Db,
     Json,
@@ -31,7 +32,7 @@ from jiyi.cli.options import (
     told_briefly,
 )
 from jiyi.cli.show import run_show
-from jiyi.cli.views import hit_json, hits_view, window_view
+from jiyi.cli.views import hits_json, hits_view, window_view
 from jiyi.errors import ImportFailed
 from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Kind
@@ -143,20 +144,33 @@ def search(
     role: Annotated[str | None, typer.Option(help="Only messages of this role.")] = None,
     since: Annotated[str | None, typer.Option(help="Only from this ISO 8601 date on.")] = None,
     until: Annotated[str | None, typer.Option(help="Only before this ISO 8601 date.")] = None,
+    asked_at: Annotated[
+        str | None, typer.Option(help='When it is asked: what "yesterday" in it means; now by default.')
+    ] = None,
+    around: Annotated[int, typer.Option(help="Messages shown before and behind each message found.")] = 0,
+    why: Annotated[bool, typer.Option("--why", help="Also show what speaks for each hit.")] = False,
     as_json: Json = False,
 ) -> None:
     """Search messages, episodes and knowledge, best first."""
     filters = {"role": role, "since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
     kinds: tuple[Kind, ...] = tuple(kind) if kind else SEARCHABLE  # type: ignore[arg-type]
     with opened(db, user) as memory:
-        hits = memory.search(query, limit=limit, kinds=kinds, session_id=session, filters=filters)
+        hits = memory.search(
+            query,
+            limit=limit,
+            kinds=kinds,
+            session_id=session,
+            filters=filters,
+            asked_at=parse_moment(asked_at, "asked-at"),
+            around=around,
+        )
         note_pending(memory)
     if as_json:
-        print_json({"query": query, "hits": [hit_json(hit) for hit in hits], "notes": list(hits.notes)})
+        print_json(hits_json(query, hits))
         return
     for note in hits.notes:
         stderr.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
-    stdout.print(hits_view(hits, memory.zone) if hits else "nothing found")
+    stdout.print(hits_view(hits, memory.zone, why=why) if hits else "nothing found")
 
 
 @app.command()
@@ -235,6 +249,9 @@ def reembed(db: Db = _AGENT_DB, as_json: Json = False) -> None:
         print_json({"embedded": done})
     else:
         stdout.print(f"{done} records embedded")
+
+
+app.command(name="evaluate")(evaluate_files)
 
 
 def _advance(bar: Progress, row: TaskID, count: int) -> None:

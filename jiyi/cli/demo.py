@@ -73,7 +73,7 @@ def run_demo(db: Path, *, budget: int, as_json: bool) -> None:
     jiyi = "jiyi" if shutil.which("jiyi") else sys.argv[0]  # the environment need not be active
     for line in (
         f"export JIYI_TIMEZONE={_ZONE}",
-        f'{jiyi} search "502" --db {db}',
+        f'{jiyi} search "502" --around 1 --why --db {db}',
         f'{jiyi} context 2026-03-22-weekly-wrap "pay-gw 现在用哪个端口？" --budget 2000 --db {db}',
         f"{jiyi} show --db {db}",
     ):

@@ -8,52 +8,57 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from jiyi.records import Hit, Message, Report, ReportItem, Session, Window
+from jiyi.records import Hit, Hits, Message, Report, ReportItem, Session, Window
 
-__all__ = ["hit_json", "hits_view", "message_panel", "report_view", "sessions_table", "window_view"]
+__all__ = ["hits_json", "hits_view", "message_panel", "report_view", "sessions_table", "window_view"]
 
 _ROLE_STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BAR = 30
 _WORDS = 200  # characters of a hit
 _MOST = 15  # rows shown of what was left out for one reason
+_STRONGEST = 5  # features named of a hit
 
 
-def hit_json(hit: Hit) -> dict[str, Any]:
-    """Return a hit as plain JSON values."""
-    scope = hit.record.scope
+def hits_json(query: str, hits: Hits) -> dict[str, Any]:
+    """Return the answer of a search as plain JSON values."""
     return {
-        "kind": hit.kind,
-        "id": hit.id,
-        "session_id": scope.session_id if scope else None,
-        "created_at": hit.created_at,
-        "score": round(hit.score, 4),
-        "why": {name: round(share, 4) for name, share in hit.why.items()},
-        "text": hit.text,
+        "query": query,
+        "hits": [_hit_json(hit) for hit in hits],
+        "nothing_relevant": None if hits.nothing_relevant is None else round(hits.nothing_relevant, 4),
+        "notes": list(hits.notes),
     }
 
 
-def hits_view(hits: Sequence[Hit], zone: tzinfo) -> RenderableType:
-    """Return hits, best first: a line of facts each, and the words below it."""
+def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:
+    """Return hits, best first, and below them how likely it is that none of them answers.
+
+    Each has a line of facts and its words, between what was said around it where that was
+    asked for; ``why`` names its strongest features.
+    """
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right")
     table.add_column()
     for hit in hits:
-        kind = hit.record.role if isinstance(hit.record, Message) else hit.kind
         scope = hit.record.scope
-        why = " ".join(f"{name} {share:+.1f}" for name, share in hit.why.items())
+        kind = hit.record.role if isinstance(hit.record, Message) else hit.kind
+        who = _speaker(hit.record) if isinstance(hit.record, Message) else hit.kind
         places = [_when(hit.created_at, zone, "%Z"), scope.session_id if scope else None]
         facts = Text.assemble(
-            (kind, _ROLE_STYLES.get(kind, "blue")), *((f" · {place}", "dim") for place in places if place)
+            (_safe(who), _ROLE_STYLES.get(kind, "blue")),
+            *((_safe(f" · {place}"), "dim") for place in places if place),
         )
-        words = Text.assemble(_short(hit.text, _WORDS), (f"  {hit.id} ({why})", "dim"))
-        table.add_row(f"{hit.score:.2f}", facts)
-        table.add_row("", words)
-    return table
+        table.add_row(f"{hit.score:.2f}", Group(facts, *_passage(hit)))
+        if why:
+            table.add_row("", Text(_strongest(hit), "dim"))
+    if hits.nothing_relevant is None:
+        return table
+    return Group(table, Text(f"\nnothing relevant: {100 * hits.nothing_relevant:.0f} %", "dim"))
 
 
 def window_view(window: Window, zone: tzinfo, *, lines: int | None = None) -> RenderableType:
@@ -87,8 +92,7 @@ def report_view(report: Report, zone: tzinfo) -> RenderableType:
 
 def message_panel(message: Message, zone: tzinfo) -> RenderableType:
     """Return one message whole, with its id, date and tokens."""
-    speaker = f"{message.role} {message.name}" if message.name else message.role
-    head = f"{speaker} · {_when(message.created_at, zone, '%Z')} · {message.id}"
+    head = f"{_speaker(message)} · {_when(message.created_at, zone, '%Z')} · {message.id}"
     if message.tokens is not None:
         head += f" · {message.tokens} tokens"
     return Panel(
@@ -106,6 +110,48 @@ def sessions_table(sessions: Sequence[Session], zone: tzinfo) -> Table:
         ends = (_when(session.started_at, zone), _when(session.last_active_at, zone))
         table.add_row(escape(session.id), str(session.messages), *ends)
     return table
+
+
+def _hit_json(hit: Hit) -> dict[str, Any]:
+    scope = hit.record.scope
+    return {
+        "kind": hit.kind,
+        "id": hit.id,
+        "session_id": scope.session_id if scope else None,
+        "created_at": hit.created_at,
+        "score": round(hit.score, 4),
+        "why": {name: round(share, 4) for name, share in hit.why.items()},
+        "text": hit.text,
+        "around": [
+            {"id": m.id, "created_at": m.created_at, "role": m.role, "name": m.name, "text": m.search_text}
+            for m in hit.around
+        ],
+    }
+
+
+def _passage(hit: Hit) -> Iterator[RenderableType]:
+    """Yield a hit's words between what was said before and behind it, which is indented."""
+    words = Text.assemble(_short(hit.text, _WORDS), (f"  {_safe(hit.id)}", "dim"))
+    place = hit.record.seq or 0 if isinstance(hit.record, Message) else 0
+    before = [m for m in hit.around if (m.seq or 0) < place]
+    yield from map(_turn, before)
+    yield words
+    yield from map(_turn, hit.around[len(before) :])
+
+
+def _turn(message: Message) -> RenderableType:
+    words = f"{_safe(_speaker(message))}: {_short(message.search_text, _WORDS)}"
+    return Padding(Text(words, "dim"), (0, 0, 0, 2))
+
+
+def _strongest(hit: Hit) -> str:
+    """Return what moved a hit's score most, for and against it."""
+    some = sorted(hit.why.items(), key=lambda item: -abs(item[1]))[:_STRONGEST]
+    return "why: " + " · ".join(f"{name} {share:+.2f}" for name, share in some)
+
+
+def _speaker(message: Message) -> str:
+    return f"{message.role} {message.name}" if message.name else message.role
 
 
 def _included(items: Sequence[ReportItem], zone: tzinfo) -> Iterator[RenderableType]:

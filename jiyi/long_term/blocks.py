@@ -2,21 +2,20 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
+from typing import cast
 
 from jiyi.long_term.recall import Recall
-from jiyi.records import Block, Episode, Hit, Kind, Knowledge, Message, Query, Role, Section
-from jiyi.text import TokenCounter, excerpt, query_terms
+from jiyi.records import Block, Episode, Hit, Kind, Knowledge, Message, Query, Scope, Section
+from jiyi.text import TokenCounter, Trait, excerpt, query_terms, traits
 
-__all__ = ["RECALLED", "SPOKEN", "recall_blocks"]
+__all__ = ["RECALLED", "recall_blocks"]
 
-RECALLED: Mapping[Kind, int] = {"message": 20, "episode": 5, "knowledge": 3}
-"""How many records of each kind a window asks for."""
+RECALLED: Mapping[Kind, int] = {"message": 60, "episode": 5, "knowledge": 3}
+"""How many records of each kind a window asks for; the budget decides how many of them it shows."""
 
-SPOKEN: tuple[Role, ...] = ("user", "assistant", "tool")
-"""Roles whose messages are recalled: an old system prompt is no memory."""
-
+_WITH_PARTNER = 5  # best hits that bring the question they answer, or the answer to it
+_PARTNER = 0.01  # by how much such a partner is worth less
 _SECTIONS: Mapping[str, Section] = {"message": "recalled", "episode": "episodes", "knowledge": "knowledge"}
 _OUTCOMES = {
     "zh": {"success": "成功", "partial": "部分成功", "failed": "失败"},
@@ -34,7 +33,7 @@ def recall_blocks(
     longest: int,
     zone: tzinfo = UTC,
 ) -> tuple[list[Block], list[str]]:
-    """Search each kind for ``query.text`` and return blocks for a window, with notes on what failed.
+    """Search for ``query.text`` and return blocks for a window, with notes on what failed.
 
     Args:
         recall: searches.
@@ -48,20 +47,43 @@ def recall_blocks(
     """
     if not query.text.strip():
         return [], []
+    found = recall.search_each(query, {kind: most + 1 for kind, most in RECALLED.items()})
+    hits = [hit for hit in found if hit.id != without and not _is_prompt(hit.record)]
+    hits += _answered(recall, query.scope, hits, without)
     terms = query_terms(query.text)
     blocks: list[Block] = []
-    notes: dict[str, None] = {}
-    for kind, limit in RECALLED.items():
-        roles = SPOKEN if kind == "message" else None
-        hits = recall.search(replace(query, kinds=(kind,), roles=roles, limit=limit + 1))
-        notes |= dict.fromkeys(hits.notes)
-        for hit in [hit for hit in hits if hit.id != without][:limit]:
-            head, body = _words(hit.record, language, zone)
-            body, note = _shortened(body, terms, longest, counter)
-            text = f"{head}\n{body}" if head else body
-            tokens = counter.count_text(text)
-            blocks.append(_block(hit, text=text, title=body, tokens=tokens, note=note))
-    return blocks, list(notes)
+    for hit in hits:
+        head, body = _words(hit.record, language, zone)
+        body, note = _shortened(body, terms, longest, counter)
+        text = f"{head}\n{body}" if head else body
+        blocks.append(_block(hit, text=text, title=body, tokens=counter.count_text(text), note=note))
+    return blocks, list(found.notes)
+
+
+def _answered(recall: Recall, scope: Scope, hits: list[Hit], without: str) -> list[Hit]:
+    """Return the questions that the first hits answer, and the answers to those that ask.
+
+    Each is worth a little less than its hit. What is a hit itself is there already.
+    """
+    known = {hit.id for hit in hits} | {without}
+    more: list[Hit] = []
+    for hit in recall.with_surroundings(scope, hits[:_WITH_PARTNER], 1):
+        message = cast("Message", hit.record)
+        for other in hit.around:
+            first, second = sorted((message, other), key=lambda m: m.seq or 0)
+            talk = Trait.ASKS_LAST in traits(first.search_text) and _speaker(first) != _speaker(second)
+            if talk and other.id not in known and not _is_prompt(other):
+                known.add(other.id)
+                more.append(Hit(record=other, kind="message", score=hit.score - _PARTNER))
+    return more
+
+
+def _speaker(message: Message) -> str:
+    return message.name or message.role
+
+
+def _is_prompt(record: Message | Episode | Knowledge) -> bool:
+    return isinstance(record, Message) and record.role == "system"  # an old prompt is no memory
 
 
 def _shortened(body: str, terms: list[str], longest: int, counter: TokenCounter) -> tuple[str, str]:
@@ -73,8 +95,11 @@ def _shortened(body: str, terms: list[str], longest: int, counter: TokenCounter)
 
 
 def _block(hit: Hit, *, text: str, title: str, tokens: int, note: str) -> Block:
+    message = hit.record if isinstance(hit.record, Message) else None
     return Block(
         section=_SECTIONS[hit.kind],
+        thread=(message.scope.session_id or "") if message and message.scope else "",
+        place=(message.seq or 0) if message else 0,
         text=text,
         title=title,
         tokens=tokens,
@@ -91,9 +116,7 @@ def _words(record: Message | Episode | Knowledge, language: str, zone: tzinfo) -
     when = _date(record.created_at, zone)
     match record:
         case Message():
-            who = f"{record.role} {record.name}" if record.name else record.role
-            session = record.scope.session_id if record.scope else None
-            return f"[{' · '.join(filter(None, [when, who, session]))}]", record.search_text
+            return f"[{' · '.join(filter(None, [when, _speaker(record)]))}]", record.search_text
         case Episode():
             outcome = _OUTCOMES[language][record.outcome]
             done = record.outcome_summary or "; ".join(step.description for step in record.steps)

@@ -1,53 +1,83 @@
-"""Ranking: what text search and vector search found, made one order. Pure functions."""
+"""Ranking: features and weights become one order, and a word on how sure it is. Pure functions."""
 
-from collections.abc import Mapping, Sequence
-from math import fsum, sqrt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp
 
-from jiyi.records import Kind, Match
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["WEIGHTS", "Key", "fuse"]
+from jiyi.long_term.around import Column
+from jiyi.long_term.features import NAMES, Feature, Features
+from jiyi.long_term.weights import CONFIDENCE, WEIGHTS
+from jiyi.storage import Candidates
 
-Key = tuple[Kind, str]
-"""Kind and id of a record."""
+__all__ = ["SIGNALS", "Ranked", "nothing_relevant", "rank", "signals"]
 
-WEIGHTS: Mapping[str, float] = {"text": 1.0, "vector": 1.0}
-"""How much a standard deviation in each index counts."""
+_ROUND = 4  # decimals of a share: enough to explain, short enough to read
 
-_UNFOUND: Mapping[str, float] = {"text": 0.0}  # BM25 of a record without any of the words
+SIGNALS = ("best", "lead", "cover", "meaning", "of_the_named", "named")
+"""What the probability that nothing is relevant looks at; see `signals`."""
 
 
-def fuse(
-    found: Mapping[str, Sequence[Match]], weights: Mapping[str, float] = WEIGHTS
-) -> list[tuple[Key, float, dict[str, float]]]:
-    """Fuse the answers of several indexes by the weighted sum of their standard scores.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ranked:
+    """The candidates of one question in order."""
 
-    Scores of each index are brought to mean 0 and deviation 1 over all candidates, so that
-    BM25 and cosines can be added. A record the text index did not find has the BM25 of no
-    word, 0: being the only one with a rare word brings a record to the front. One that the
-    vector index did not find gets that index's lowest score. Returns (key, score, share of
-    each index), best first; ties go by key, so that the order does not depend on the input's.
+    rows: NDArray[np.intp]  # rows that may be returned, best first
+    scores: Column  # of every row of the table
+    shares: NDArray[np.float32]  # (n, features): what each feature adds to a score
 
-    Source: z-score normalisation before CombSUM, Montague & Aslam, "Relevance Score
-    Normalization for Metasearch", CIKM 2001.
+    def why(self, row: int) -> dict[str, float]:
+        """Return the features that moved a row, the strongest first."""
+        shares = self.shares[row].round(_ROUND)
+        strongest = np.argsort(-np.abs(shares), kind="stable")[: np.count_nonzero(shares)]
+        return {NAMES[place]: round(float(shares[place]), _ROUND) for place in strongest}
+
+
+def rank(features: Features, table: Candidates, weights: Mapping[Feature, float] = WEIGHTS) -> Ranked:
+    """Order the eligible rows by the weighted sum of their features, the newer of equal ones first."""
+    shares = features.matrix * np.array([weights[name] for name in NAMES], np.float32)
+    scores: Column = shares.sum(axis=1)
+    rows = np.flatnonzero(table.eligible)
+    order = np.lexsort((-table.created_at[rows], -scores[rows]))
+    return Ranked(rows=rows[order], scores=scores, shares=shares)
+
+
+def signals(features: Features, ranked: Ranked) -> list[float]:
+    """Return what the confidence looks at, in the order of `SIGNALS`, for at least one ranked row.
+
+    ``best``: the highest score; ``lead``: how far it is ahead of the mean of the best ten;
+    ``cover``: the share of the question's words that the best row has; ``meaning``: how near
+    the best row is to the question; ``of_the_named``: by how much the best row of the speaker
+    that the question names would beat the best row of others if speakers did not count (a
+    question about the wrong person finds its answer with the other one); ``named``: whether
+    the question names exactly one speaker.
     """
-    shares: dict[Key, dict[str, float]] = {}
-    for matches in found.values():
-        for match in matches:
-            shares[match.kind, match.id] = {}
-    for name, matches in found.items():
-        if not matches:
-            continue
-        scores = {(m.kind, m.id): m.score for m in matches}
-        lowest = min(*scores.values(), _UNFOUND.get(name, matches[0].score))
-        standard = _standard([scores.get(key, lowest) for key in shares])
-        for parts, score in zip(shares.values(), standard, strict=True):
-            parts[name] = weights[name] * score
-    ranked = [(key, fsum(parts.values()), parts) for key, parts in shares.items()]
-    ranked.sort(key=lambda item: (-item[1], item[0]))
-    return ranked
+    first, ten = ranked.rows[0], ranked.rows[:10]
+    place = NAMES.index("speaker")
+    who = features.matrix[ranked.rows, place]
+    alike = ranked.scores[ranked.rows] - ranked.shares[ranked.rows, place]
+    mine, others = alike[who > 0], alike[who < 0]
+    ahead = float(mine.max() - others.max()) if len(mine) and len(others) else 0.0
+    return [
+        float(ranked.scores[first]),
+        float(ranked.scores[first] - ranked.scores[ten].mean()),
+        float(features.cover[first]),
+        float(features.column("apart")[first]),
+        ahead,
+        float(features.named),
+    ]
 
 
-def _standard(scores: Sequence[float]) -> list[float]:
-    mean = fsum(scores) / len(scores)
-    deviation = sqrt(fsum((score - mean) ** 2 for score in scores) / len(scores))
-    return [(score - mean) / deviation if deviation else 0.0 for score in scores]
+def nothing_relevant(features: Features, ranked: Ranked) -> float:
+    """Return the probability, 0 to 1, that no candidate answers the question.
+
+    A logistic regression on `signals`, learned with the weights from questions with and
+    without an answer; a memory without candidates gives 1.
+    """
+    if not len(ranked.rows):
+        return 1.0
+    values = zip(SIGNALS, signals(features, ranked), strict=True)
+    logit = CONFIDENCE["constant"] + sum(CONFIDENCE[name] * value for name, value in values)
+    return 1 / (1 + exp(-max(-50.0, min(50.0, logit))))

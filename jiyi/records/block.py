@@ -32,6 +32,8 @@ class Block:
     kind: Kind = "message"  # what it was made from
     source_id: str = ""  # the id of what it was made from
     created_at: datetime | None = None  # when that was said or done
+    thread: str = ""  # the session it was said in, where its neighbours belong beside it
+    place: int = 0  # where in the thread
     score: float = 0.0  # worth; higher goes in first within its section
     required: bool = False  # the window is an error without it
     note: str = ""  # what the report should say, such as "excerpt, 90 of 1,200 tokens"

@@ -122,6 +122,7 @@ class Hit:
     kind: Kind
     score: float  # higher is better; comparable within one result only
     why: Mapping[str, float] = field(default_factory=dict)  # share by feature
+    around: tuple[Message, ...] = ()  # what was said just before and behind it, where asked for
 
     @property
     def id(self) -> str:

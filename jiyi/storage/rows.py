@@ -16,8 +16,11 @@ from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import InputError
 from jiyi.records import Episode, Kind, Knowledge, Message, Record, Scope, Session, Step, Task
 from jiyi.records.checks import check_id
+from jiyi.storage.postings import pack
+from jiyi.text import analyse
+from jiyi.text.traits import traits
 
-__all__ = ["Row", "decode", "encode", "kind_of"]
+__all__ = ["Row", "decode", "encode", "encode_terms", "kind_of"]
 
 Row = dict[str, Any]
 
@@ -43,6 +46,17 @@ def encode(record: Record) -> Row:
         if row.get(name) is not None:
             check_id(name, row[name])
     return row
+
+
+def encode_terms(record: Message | Episode | Knowledge) -> Row:
+    """Return the columns of the text index for a record."""
+    terms = analyse(record.search_text)
+    return {
+        "length": len(terms),
+        "traits": int(traits(record.search_text)),
+        "speaker": (record.name or record.role) if isinstance(record, Message) else None,
+        "entry": pack(terms),
+    }
 
 
 def decode(kind: Kind, row: Mapping[str, Any], steps: tuple[Step, ...] = ()) -> Record:

@@ -1,4 +1,4 @@
-"""The default store: one SQLite file, FTS5 over jiyi's own terms."""
+"""The default store: one SQLite file, its words searched from memory."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,18 +10,19 @@ from typing import Any, cast
 import apsw
 
 from jiyi.errors import BadQuery, BadScope, DuplicateId, NotFound
-from jiyi.records import SEARCHABLE, Kind, Match, Message, Query, Record, Scope, Session, Step, Task
-from jiyi.storage.rows import Row, encode, kind_of
+from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope, Session, Step, Task
+from jiyi.storage.candidates import Candidates, Key
+from jiyi.storage.matching import candidates
+from jiyi.storage.rows import Row, encode, encode_terms, kind_of
 from jiyi.storage.sql import load_queries
 from jiyi.storage.sqlite_conditions import on_documents, on_kind
 from jiyi.storage.sqlite_database import SqliteDatabase
 from jiyi.storage.sqlite_find import find_records
-from jiyi.text import analyse, query_terms
+from jiyi.storage.sqlite_users import hold_terms, read_allowed
 
 __all__ = ["SqliteStore"]
 
 _SQL = load_queries("sqlite")
-_TERMS = 256  # a longer question is searched by its first and its last half of these
 _NOT_YET = datetime.max.replace(tzinfo=UTC)  # a step to come is the newest
 
 
@@ -51,20 +52,11 @@ class SqliteStore:
             found.sort(key=_age, reverse=query.newest_first)
         return found[: query.limit]
 
-    def match(self, query: Query) -> list[Match]:
+    def match(self, query: Query, near: Sequence[Key] = ()) -> Candidates:
         """See `Store.match`."""
-        terms = query_terms(query.text)
-        if len(terms) > _TERMS:
-            terms = [*terms[: _TERMS // 2], *terms[-_TERMS // 2 :]]
-        where, values = on_documents(query)
         with self._db.read() as db:
-            owner = db.execute(_SQL["get_owner"], {"user_id": query.scope.user_id}).fetchone()
-            if not terms or owner is None:
-                return []
-            words = " OR ".join(f'"{term}"' for term in terms)
-            values |= {"match": f'owner:"u{owner[0]}" AND terms:({words})', "limit": query.limit}
-            rows = db.execute(_SQL["match"].format(where=where), values)
-            return [Match(kind=cast("Kind", kind), id=id_, score=score) for kind, id_, score in rows]
+            mine = hold_terms(self._db, db, query.scope.user_id)
+            return candidates(mine, query, near, read_allowed(db, query))
 
     def delete(self, query: Query) -> Mapping[Kind, int]:
         """See `Store.delete`."""
@@ -112,7 +104,7 @@ def _prepare(record: Record) -> tuple[Record, Row]:
         raise BadScope("a message needs a scope with user_id and session_id to be stored")
     row = encode(record)
     if not isinstance(record, Task | Step):
-        row["terms"] = " ".join(analyse(record.search_text))
+        row |= encode_terms(record)
         row["vector_state"] = "pending" if record.search_text.strip() else "none"
     return record, row
 
@@ -158,6 +150,8 @@ def _put_document(db: apsw.Connection, record: Record, row: Row) -> Record:
     )
     if known and cast("Any", known[0]).search_text == cast("Any", record).search_text:
         row["doc"] = _one(db, _SQL["change_document"], row)[0]
+        if (known[0].scope, _age(known[0])) != (record.scope, _age(record)):
+            db.execute(_SQL["bump_generation"], row)  # rows in memory carry these
     else:
         # Other words are another document: a vector made of the old ones cannot land on it.
         if known:
@@ -182,12 +176,7 @@ def _put_step(db: apsw.Connection, step: Step, row: Row) -> Step:
 def _add_document(db: apsw.Connection, row: Row) -> None:
     db.execute(_SQL["add_owner"], row)
     row["doc"] = _one(db, _SQL["add_document"], row)[0]
-    _add_search(db, row)
-
-
-def _add_search(db: apsw.Connection, row: Row) -> None:
-    owner = _one(db, _SQL["get_owner"], row)[0]
-    db.execute(_SQL["add_search"], {"doc": row["doc"], "owner": f"u{owner}", "terms": row["terms"]})
+    db.execute(_SQL["add_terms"], row)
 
 
 def _delete(db: apsw.Connection, kind: Kind, row: Row) -> None:
@@ -195,8 +184,7 @@ def _delete(db: apsw.Connection, kind: Kind, row: Row) -> None:
     if kind == "task":
         db.execute(_SQL["delete_task"], row)
         return
-    doc = _one(db, _SQL["delete_document"], row)[0]  # vectors go with it
-    db.execute(_SQL["drop_search"], {"doc": doc})
+    _one(db, _SQL["delete_document"], row)  # terms and vectors go with it
 
 
 def _mend_session(db: apsw.Connection, scope: Scope) -> None:

@@ -8,20 +8,17 @@ from typing import Any
 from jiyi.clock import to_micros
 from jiyi.records import SEARCHABLE, Kind, Query
 
-__all__ = ["WHOLE_USER", "Conditions", "on_documents", "on_kind"]
+__all__ = ["Conditions", "on_documents", "on_kind"]
 
 Conditions = tuple[str, dict[str, Any]]
 """A WHERE clause and the values of its named parameters."""
-
-WHOLE_USER = "d.user_id = :user_id"
-"""What `on_documents` returns for a query that narrows nothing but the user."""
 
 _NOTHING = "0"  # the condition of a part that this kind does not have: every part narrows
 
 
 def on_documents(query: Query) -> Conditions:
     """Return the conditions of a query on ``documents AS d``."""
-    parts = [WHOLE_USER]
+    parts = ["d.user_id = :user_id"]
     values: dict[str, Any] = {"user_id": query.scope.user_id}
 
     def add(condition: str, **value: object) -> None:

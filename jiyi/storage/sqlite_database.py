@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import apsw
 
@@ -17,10 +17,11 @@ from jiyi.errors import (
     DatabaseReadOnly,
     DiskFull,
     ForeignDatabase,
-    NewerDatabase,
     StorageError,
 )
-from jiyi.storage.sql import load_migrations, load_queries
+from jiyi.storage.sql import load_queries
+from jiyi.storage.sqlite_migrate import check_version, migrate, pragma
+from jiyi.storage.user_cache import UserCache
 
 __all__ = ["SqliteDatabase"]
 
@@ -36,16 +37,22 @@ class SqliteDatabase:
     machine (``synchronous=FULL``); readers never wait for writers; a file that is not
     jiyi's or was written by a newer jiyi is refused before anything in it changes. Damage
     is told as `DatabaseDamaged` where it is met; `check` looks for it everywhere.
+
+    ``cache`` holds what was read of users for searching.
     """
 
-    def __init__(self, path: str | Path, *, lock_timeout: float = 5.0) -> None:
+    def __init__(
+        self, path: str | Path, *, lock_timeout: float = 5.0, cache_bytes: int = 512 * 1024 * 1024
+    ) -> None:
         """Open or make the file.
 
         Args:
             path: the file; its folder must exist.
             lock_timeout: seconds to wait for another process's write lock.
+            cache_bytes: what ``cache`` may take.
         """
         self.path = Path(path)
+        self.cache = UserCache(cache_bytes)
         self._timeout_ms = int(lock_timeout * 1000)
         self._write_lock = threading.RLock()
         self._depth = 0
@@ -59,7 +66,7 @@ class SqliteDatabase:
             connection = self._connect()
             try:
                 _prepare(connection, self.path, time.monotonic() + self._timeout_ms / 1000)
-                _migrate(connection, self.path)
+                migrate(connection, self.path)
             except BaseException:
                 # Closing must not fold the log of a refused file into it.
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -159,6 +166,7 @@ class SqliteDatabase:
             if self._closed:
                 return
             self._closed = True
+            self.cache.clear()
             self._close_readers()
             if self._writer is not None:
                 self._writer.close()
@@ -222,8 +230,8 @@ def _refuse_foreign(path: Path) -> None:
 def _prepare(connection: apsw.Connection, path: Path, deadline: float) -> None:
     if connection.readonly("main"):
         raise DatabaseReadOnly(f"{path} cannot be written; mend its permissions or name another file")
-    _version(connection, path, len(load_migrations("sqlite")))
-    while _pragma(connection, "journal_mode") != "wal":
+    check_version(connection, path)
+    while pragma(connection, "journal_mode") != "wal":
         try:
             connection.execute("PRAGMA page_size=8192")
             # First of all and outside the log: whatever happens, the file says whose it is.
@@ -233,38 +241,6 @@ def _prepare(connection: apsw.Connection, path: Path, deadline: float) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
-
-
-def _migrate(connection: apsw.Connection, path: Path) -> None:
-    migrations = load_migrations("sqlite")
-    if _version(connection, path, len(migrations)) == len(migrations):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        have = _version(connection, path, len(migrations))
-        for number in range(have + 1, len(migrations) + 1):
-            connection.execute(migrations[number])
-        connection.execute(f"PRAGMA user_version={len(migrations)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _version(connection: apsw.Connection, path: Path, newest: int) -> int:
-    version = int(_pragma(connection, "user_version"))
-    if version > newest:
-        raise NewerDatabase(
-            f"{path} has schema {version}, this jiyi knows {newest}; upgrade with: pip install --upgrade jiyi"
-        )
-    return version
-
-
-def _pragma(connection: apsw.Connection, name: str) -> Any:
-    row = connection.execute(f"PRAGMA {name}").fetchone()
-    assert row is not None
-    return row[0]
 
 
 def _translate(error: apsw.Error, path: Path, waited: float) -> StorageError:

@@ -1,6 +1,7 @@
 """Rows to records: reading one kind of record from a SQLite connection."""
 
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 import apsw
 
@@ -9,7 +10,7 @@ from jiyi.storage.rows import Row, decode
 from jiyi.storage.sql import load_queries
 from jiyi.storage.sqlite_conditions import on_kind
 
-__all__ = ["find_records"]
+__all__ = ["find_records", "read_documents"]
 
 _SQL = load_queries("sqlite")
 
@@ -22,15 +23,29 @@ def find_records(db: apsw.Connection, kind: Kind, query: Query) -> list[Record]:
     by = "d.seq" if in_session else f"d.created_at {order}, d.doc"
     if query.ids is not None:
         by = f"+{by}"  # the plus keeps SQLite from walking a whole index in order to save a sort
-    cursor = db.execute(
-        _SQL[f"find_{kind}"].format(where=where, order=order, by=by), values | {"limit": query.limit}
-    )
+    statement = _SQL[f"find_{kind}"].format(where=where, order=order, by=by)
+    rows = _rows(db, statement, values | {"limit": query.limit})
+    return [decode(kind, row, _steps_of(db, kind, row)) for row in rows]
+
+
+def read_documents(db: apsw.Connection, kind: Kind, after: int, limit: int) -> list[tuple[int, Record]]:
+    """Return searchable records of one kind of all users with their numbers, in the order of these.
+
+    For whoever works through a whole file: the only statement here that names no user.
+    """
+    statement = _SQL[f"find_{kind}"].format(where="d.doc > :after", order="ASC", by="d.doc")
+    rows = _rows(db, statement, {"after": after, "limit": limit})
+    return [(row["doc"], decode(kind, row)) for row in rows]
+
+
+def _rows(db: apsw.Connection, statement: str, values: Mapping[str, Any]) -> list[Row]:
+    cursor = db.execute(statement, values)
     rows: list[Row] = []
     names: list[str] = []
     for values_of_row in cursor:
         names = names or [column[0] for column in cursor.get_description()]  # known with the first row
         rows.append(dict(zip(names, values_of_row, strict=True)))
-    return [decode(kind, row, _steps_of(db, kind, row)) for row in rows]
+    return rows
 
 
 def _steps_of(db: apsw.Connection, kind: Kind, row: Row) -> tuple[Step, ...]:

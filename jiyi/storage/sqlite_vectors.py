@@ -1,65 +1,44 @@
 """Vectors as float16 rows beside a `SqliteStore`, searched with numpy."""
 
 import json
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import apsw
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from jiyi.errors import EmbedderMismatch
-from jiyi.records import SEARCHABLE, Episode, Kind, Knowledge, Match, Message, Query, Role, Scope
+from jiyi.records import Episode, Kind, Knowledge, Match, Message, Query, Scope
+from jiyi.storage.candidates import Key
+from jiyi.storage.matching import allowed_rows, kinds_of
+from jiyi.storage.one_thread import one_blas_thread
 from jiyi.storage.sql import load_queries
-from jiyi.storage.sqlite_conditions import WHOLE_USER, on_documents
 from jiyi.storage.sqlite_database import SqliteDatabase
 from jiyi.storage.sqlite_find import find_records
-from jiyi.storage.user_vectors import UserVectors
-from jiyi.storage.vectors import PendingText, VectorRow
+from jiyi.storage.sqlite_users import hold, hold_terms, read_allowed
+from jiyi.storage.user_vectors import EXACT_MOST, UserVectors
+from jiyi.storage.vectors import Parts, PendingText, VectorRow
 
 __all__ = ["SqliteVectors"]
 
 _SQL = load_queries("sqlite")
 _LEASE_SECONDS = 120
 _EVER = 2**62  # later than any lease ends, even where a clock went back
-_LABELS: tuple[tuple[Kind, Role | None], ...] = (
-    ("message", "system"),
-    ("message", "user"),
-    ("message", "assistant"),
-    ("message", "tool"),
-    ("episode", None),
-    ("knowledge", None),
-)
 _PIECE = 10_000  # rows read at once
-_one_blas_thread = threading.Lock()  # the limit is the whole process's: two at once would leave it behind
 
 
 class SqliteVectors:
     """`jiyi.storage.vectors.VectorIndex` on the same `SqliteDatabase` as the store.
 
-    One user's vectors are read once, kept in memory (see `UserVectors`) and extended as
-    new ones arrive. Those of the least recently asked users leave when all together
-    exceed ``cache_bytes``.
+    One user's vectors are read once, kept in the database's cache (see `UserVectors`) and
+    extended as new ones arrive.
     """
 
-    def __init__(
-        self,
-        database: SqliteDatabase,
-        *,
-        cache_bytes: int = 512 * 1024 * 1024,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, database: SqliteDatabase, *, now: Callable[[], float] = time.time) -> None:
         self._db = database
-        self._cache_bytes = cache_bytes
         self._now = now
-        self._lock = threading.Lock()
-        self._users: OrderedDict[str, UserVectors] = OrderedDict()
-        self._blas = ThreadpoolController()
 
     def claim(self, name: str, dims: int | None = None) -> None:
         """See `VectorIndex.claim`."""
@@ -109,36 +88,48 @@ class SqliteVectors:
 
     def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
         """See `VectorIndex.nearest`."""
-        # Kinds and roles are held in memory; only the other conditions are asked of the database.
-        where, values = on_documents(replace(query, kinds=SEARCHABLE, roles=None))
         with self._db.read() as db:
-            mine = self._vectors_of(db, query.scope.user_id)
-            if mine.size and mine.dims != len(vector):
+            mine = hold(self._db, db, query.scope.user_id, UserVectors, _read_new)
+            if not mine.size:
+                return []
+            if mine.dims != len(vector):
                 raise EmbedderMismatch(
                     f"{self._db.path} holds vectors of {mine.dims} numbers, the question's has "
                     f"{len(vector)}; open it with the embedder that made them"
                 )
-            allowed = None
-            if where != WHOLE_USER:
-                rows = db.execute(_SQL["document_ids"].format(where=where), values)
-                allowed = np.fromiter((row[0] for row in rows), dtype=np.int64)
-            # One BLAS thread: on busy cores a second one costs more than it brings.
-            with _one_blas_thread, self._blas.limit(limits=1, user_api="blas"):
+            rows = hold_terms(self._db, db, query.scope.user_id)
+            allowed = allowed_rows(rows, query, read_allowed(db, query))
+            groups = np.where(allowed, kinds_of(rows), np.int8(-1))
+            if not np.array_equal(mine.docs, rows.columns["doc"]):  # several parts, or some are pending
+                places = rows.places_of(mine.docs)
+                groups = np.where(places >= 0, groups[places], np.int8(-1))
+            with one_blas_thread():
                 docs, scores = mine.nearest(
                     vector.astype(np.float32),
                     query.limit,
-                    labels=_labels_of(query),
-                    allowed=allowed,
+                    groups=groups,
                     fetch=lambda parts: _read_parts(db, parts, mine.dims),
                 )
-            names = {"user_id": query.scope.user_id, "docs": json.dumps(docs.tolist())}
-            named = {doc: (kind, id_) for doc, kind, id_ in db.execute(_SQL["names_of"], names)}
-        ranked = zip(docs.tolist(), scores.tolist(), strict=True)
+        places = rows.places_of(docs)
+        keys = rows.keys(places[places >= 0])
         return [
-            Match(kind=cast("Kind", named[doc][0]), id=str(named[doc][1]), score=score)
-            for doc, score in ranked
-            if doc in named
+            Match(kind=kind, id=id_, score=score)
+            for (kind, id_), score in zip(keys, scores[places >= 0].tolist(), strict=True)
         ]
+
+    def read(self, scope: Scope, keys: Sequence[Key]) -> Parts:
+        """See `VectorIndex.read`."""
+        with self._db.read() as db:
+            mine = hold(self._db, db, scope.user_id, UserVectors, _read_new)
+            rows = hold_terms(self._db, db, scope.user_id)
+        places = rows.rows_of(keys)
+        docs = np.where(places >= 0, rows.columns["doc"][places], -1) if rows.size else places
+        if not mine.size or not len(docs):
+            return Parts(rows=np.empty(0, np.intp), vectors=np.empty((0, mine.dims), np.float32))
+        held = np.flatnonzero(np.isin(mine.docs, docs))
+        order = np.argsort(docs, kind="stable")
+        owners = order[np.searchsorted(docs, mine.docs[held], sorter=order)]
+        return Parts(rows=owners, vectors=mine.vectors(held))
 
     def reset(self, name: str, dims: int) -> int:
         """See `VectorIndex.reset`."""
@@ -150,44 +141,20 @@ class SqliteVectors:
             row = db.execute(_SQL["count_pending"]).fetchone()
         return int(row[0]) if row else 0
 
-    def _vectors_of(self, db: apsw.Connection, user_id: str) -> UserVectors:
-        """Return the user's vectors as of now; what others added or removed is noticed here."""
-        row = db.execute(_SQL["get_owner"], {"user_id": user_id}).fetchone()
-        owner, generation = cast("tuple[int, int]", row or (0, 0))
-        if db.in_transaction:  # what is not committed may be undone: nothing of it is kept
-            fresh = UserVectors(generation)
-            _read_new(db, owner, fresh)
-            return fresh
-        with self._lock:
-            mine = self._users.get(user_id)
-            if mine is None or mine.generation != generation:
-                mine = self._users[user_id] = UserVectors(generation)
-            _read_new(db, owner, mine)
-            self._users.move_to_end(user_id)
-            while len(self._users) > 1 and sum(u.nbytes for u in self._users.values()) > self._cache_bytes:
-                self._users.popitem(last=False)
-            return mine.view()
-
 
 def _read_new(db: apsw.Connection, owner: int, mine: UserVectors) -> None:
     """Read the rows behind the newest one known, in pieces: a million must not be in memory at once."""
+    if not mine.size:
+        count = db.execute(_SQL["count_vectors"], {"owner": owner}).fetchone()
+        mine.expected = min(int(count[0]), EXACT_MOST) if count else 0
     while True:
         values = {"owner": owner, "after": mine.last_part, "limit": _PIECE}
         rows: list[Any] = db.execute(_SQL["read_vectors"], values).fetchall()
         if rows:
             parts, docs = np.asarray([row[:2] for row in rows], dtype=np.int64).T
-            labels = np.asarray([_LABELS.index(row[3:]) for row in rows], dtype=np.uint8)
-            mine.append(parts, docs, labels, _floats([row[2] for row in rows]))
+            mine.append(parts, docs, _floats([row[2] for row in rows]))
         if len(rows) < _PIECE:
             return
-
-
-def _labels_of(query: Query) -> list[int] | None:
-    """Return the labels a query asks for, None where it asks for all."""
-    if query.roles is None and set(query.kinds) >= set(SEARCHABLE):
-        return None
-    wanted = ((query.roles is None or role in query.roles) and kind in query.kinds for kind, role in _LABELS)
-    return [label for label, asked in enumerate(wanted) if asked]
 
 
 def _read_parts(db: apsw.Connection, parts: NDArray[np.int64], dims: int) -> NDArray[np.float32]:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from jiyi.records import Kind, Match, Query, Record
+from jiyi.records import Kind, Query, Record
+from jiyi.storage.candidates import Candidates, Key
 
 __all__ = ["Store"]
 
@@ -48,10 +49,21 @@ class Store(Protocol):
         """
         ...
 
-    def match(self, query: Query) -> list[Match]:
-        """Return what the words of ``query.text`` find, best first (BM25), at most ``limit``.
+    def match(self, query: Query, near: Sequence[Key] = ()) -> Candidates:
+        """Return what the words of ``query.text`` find, and what stands beside it.
 
-        Any word is enough. A text without a searchable word finds nothing.
+        The answer holds
+
+        * the best ``query.limit`` records of each kind by words (BM25; any word is enough)
+          that all conditions of the query allow,
+        * the records of ``near``, which another index found, as far as the conditions allow
+          them; unknown ones are left out,
+        * of the best 100 by words and the first 100 of ``near``, the messages of the same
+          session that were said up to two places before and behind. They lie in the query's
+          scope; where another of its conditions does not allow them, they are not eligible.
+
+        A text without a searchable word finds nothing by words. The statistics of BM25 are
+        those of all the user's records at this moment.
         """
         ...
 

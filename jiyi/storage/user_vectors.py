@@ -1,17 +1,16 @@
 """One user's vectors in memory: exact while they are few, one byte a number once they are many. No I/O."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EXACT_MOST", "Floats", "Ints", "Labels", "UserVectors"]
+__all__ = ["EXACT_MOST", "Floats", "Ints", "UserVectors"]
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
-Labels = NDArray[np.uint8]
 
 EXACT_MOST = 100_000
 """Up to so many vectors (154 MB at 384 numbers) are held as they are; more are held rounded."""
@@ -38,18 +37,18 @@ class UserVectors:
     size: int = 0  # rows in use
     parts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     docs: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    labels: Labels = field(default_factory=lambda: np.empty(0, np.uint8))  # what a record is
     rows: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), np.float32))  # float32 or int8
     mean: Floats | None = None  # taken off before rounding; None while rows are exact
     step: float = 1.0  # what one step of a rounded number stands for
     dims: int = 0  # numbers in a vector
+    expected: int = 0  # rows to make room for at the start
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self.parts.nbytes + self.docs.nbytes + self.labels.nbytes + self.rows.nbytes
+        return self.parts.nbytes + self.docs.nbytes + self.rows.nbytes
 
-    def append(self, parts: Ints, docs: Ints, labels: Labels, vectors: Floats) -> None:
+    def append(self, parts: Ints, docs: Ints, vectors: Floats) -> None:
         """Take in rows behind those that are there; ``parts`` ascend."""
         if self.mean is None and self.size + len(parts) > EXACT_MOST:
             self._begin_rounding(vectors)
@@ -57,13 +56,13 @@ class UserVectors:
         self.dims = vectors.shape[1]
         start, size = self.size, self.size + len(parts)
         if size > len(self.parts):
-            room = size if start == 0 else max(size, start + start // 2)
+            # What is not written to takes no memory yet; growing takes that of two copies.
+            room = max(size, self.expected + self.expected // 8 if start == 0 else start + start // 2)
             self.parts = _grown(self.parts, start, room)
             self.docs = _grown(self.docs, start, room)
-            self.labels = _grown(self.labels, start, room)
             self.rows = _grown(self.rows if start else np.empty((0, rows.shape[1]), rows.dtype), start, room)
         self.parts[start:size], self.docs[start:size] = parts, docs
-        self.labels[start:size], self.rows[start:size] = labels, rows
+        self.rows[start:size] = rows
         self.size, self.last_part = size, int(parts[-1]) if len(parts) else self.last_part
 
     def view(self) -> "UserVectors":
@@ -73,7 +72,6 @@ class UserVectors:
             self,
             parts=self.parts[:n],
             docs=self.docs[:n],
-            labels=self.labels[:n],
             rows=self.rows[:n],
         )
 
@@ -82,48 +80,61 @@ class UserVectors:
         vector: Floats,
         limit: int,
         *,
-        labels: Collection[int] | None,
-        allowed: Ints | None,
+        groups: NDArray[np.int8],
         fetch: Callable[[Ints], Floats],
     ) -> tuple[Ints, Floats]:
         """Return the nearest records of a `view` and their cosines, best first; newer ones win ties.
 
         Args:
             vector: of length 1.
-            limit: how many records at most.
-            labels: only records with one of these labels; None for all.
-            allowed: only these records; None for all.
+            limit: how many records of each group at most.
+            groups: the group of each vector, the same for all parts of a record; -1 for
+                those that are not allowed.
             fetch: gives the vectors of these parts, in their order.
         """
-        keep = np.ones(self.size, np.bool_)
-        if labels is not None:
-            keep &= np.isin(self.labels, np.fromiter(labels, np.uint8))
-        if allowed is not None:
-            keep &= np.isin(self.docs, allowed)
-        places = np.flatnonzero(keep)
-        if not len(places):
+        allowed = np.flatnonzero(groups >= 0)
+        if not len(allowed):
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        if self.mean is None:
-            scores = (
-                (self.rows @ vector)[places] if 2 * len(places) > self.size else self.rows[places] @ vector
-            )
-        else:
-            places = self._nearest_rounded(vector, places, max(_RESCORED, _RESCORED_PER_HIT * limit))
-            scores = fetch(self.parts[places]) @ vector
-        docs, scores = _best_parts(self.docs[places], scores.astype(np.float32))
-        best = _top(docs, scores, limit)
-        return docs[best], scores[best]
+        scores = self._scores(vector, allowed)
+        docs, cosines = [], []
+        for group in range(int(groups.max()) + 1):
+            places = np.flatnonzero(groups == group)
+            if not len(places):
+                continue
+            if self.mean is None:
+                exact = scores[places]
+            else:
+                places = _highest(scores, places, max(_RESCORED, _RESCORED_PER_HIT * limit))
+                exact = fetch(self.parts[places]) @ vector
+            records, best = _best_parts(self.docs[places], exact.astype(np.float32))
+            top = _top(records, best, limit)
+            docs.append(records[top])
+            cosines.append(best[top])
+        found, values = np.concatenate(docs), np.concatenate(cosines)
+        order = np.lexsort((-found, -values))
+        return found[order], values[order]
 
-    def _nearest_rounded(self, vector: Floats, places: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-        """Return the places nearest by their rounded vectors, in ascending order."""
-        if len(places) <= most:
-            return places
+    def vectors(self, places: NDArray[np.intp]) -> Floats:
+        """Return the vectors at these places, of length 1; rounded ones as near as they are held."""
+        if self.mean is None:
+            exact: Floats = self.rows[places]
+            return exact
+        rough: Floats = self.rows[places].astype(np.float32) * np.float32(self.step) + self.mean
+        rough /= np.maximum(np.linalg.norm(rough, axis=1, keepdims=True), 1e-9)
+        return rough
+
+    def _scores(self, vector: Floats, allowed: NDArray[np.intp]) -> Floats:
+        """Return scores by place: cosines, or numbers in the order of rounded ones; others are undefined."""
+        scores = np.zeros(self.size, np.float32)
+        if 2 * len(allowed) < self.size:
+            scores[allowed] = self.rows[allowed].astype(np.float32) @ vector
+            return scores
+        if self.mean is None:
+            return cast("Floats", self.rows @ vector)
         # Mean and step change all scores alike, so the order needs neither.
-        scores = np.empty(self.size, np.float32)
         for start in range(0, self.size, _STRIDE):
             scores[start : start + _STRIDE] = self.rows[start : start + _STRIDE].astype(np.float32) @ vector
-        scores = scores[places]
-        return np.sort(places[np.argpartition(scores, len(scores) - most)[-most:]])
+        return scores
 
     def _begin_rounding(self, more: Floats) -> None:
         n = self.size
@@ -132,7 +143,7 @@ class UserVectors:
         self.mean, self.step = mean, float(np.abs(seen - mean).max() / 127) or 1.0
         if n:
             self.rows = self._rounded(seen)
-            self.parts, self.docs, self.labels = self.parts[:n], self.docs[:n], self.labels[:n]
+            self.parts, self.docs = self.parts[:n], self.docs[:n]
 
     def _rounded(self, vectors: Floats) -> NDArray[np.int8]:
         steps: Floats = np.rint((vectors - cast("Floats", self.mean)) / self.step)
@@ -143,6 +154,13 @@ def _grown(array: NDArray[Any], used: int, room: int) -> NDArray[Any]:
     grown = np.empty((room, *array.shape[1:]), array.dtype)
     grown[:used] = array[:used]
     return grown
+
+
+def _highest(scores: Floats, places: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """Return the places of the highest scores, in ascending order."""
+    if len(places) <= most:
+        return places
+    return np.sort(places[np.argpartition(scores[places], len(places) - most)[-most:]])
 
 
 def _best_parts(docs: Ints, scores: Floats) -> tuple[Ints, Floats]:

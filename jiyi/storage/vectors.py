@@ -7,9 +7,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.records import Match, Query
+from jiyi.records import Match, Query, Scope
+from jiyi.storage.candidates import Key
 
-__all__ = ["PendingText", "VectorIndex", "VectorRow"]
+__all__ = ["Parts", "PendingText", "VectorIndex", "VectorRow"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,14 @@ class VectorRow:
     """The vectors of one record: one for each part of its text."""
 
     key: int  # from `PendingText`
+    vectors: NDArray[np.float32]  # shape (parts, dims), rows of length 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Parts:
+    """Vectors of some records: one for each part of their texts."""
+
+    rows: NDArray[np.intp]  # place of the record among those that were asked for
     vectors: NDArray[np.float32]  # shape (parts, dims), rows of length 1
 
 
@@ -59,9 +68,16 @@ class VectorIndex(Protocol):
         ...
 
     def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
-        """Return the records nearest to ``vector`` by cosine, best first, at most ``limit``.
+        """Return the records nearest to ``vector`` by cosine, best first, at most ``limit`` of each kind.
 
         A record with several parts counts with its best one.
+        """
+        ...
+
+    def read(self, scope: Scope, keys: Sequence[Key]) -> Parts:
+        """Return the vectors of these records of a user; an unknown or pending one has none.
+
+        Of very many they may be a little rounded: good for comparing, not for storing.
         """
         ...
 

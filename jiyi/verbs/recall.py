@@ -45,10 +45,14 @@ class RecallVerbs(Verbs):
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         asked_at: datetime | None = None,
+        around: int = 0,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Hits:
         """Return what the memory holds about ``query``, best first.
+
+        ``hit.why`` says what each feature added to a hit's score; ``hits.nothing_relevant``
+        is the probability that the memory holds no answer at all.
 
         Args:
             query: words or a question, Chinese or English.
@@ -56,7 +60,10 @@ class RecallVerbs(Verbs):
             kinds: "message", "episode", "knowledge"; all by default.
             session_id: only this conversation.
             filters: ``role``, ``since``, ``until`` (aware datetimes), ``pinned``.
-            asked_at: when the question is asked, now by default: what "yesterday" in it means.
+            asked_at: when the question is asked, now by default: what "yesterday" in it means;
+                what was said more than a day later counts for little.
+            around: how many messages before and behind a message come with it, as
+                ``hit.around``; one that another hit shows already is not repeated.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
@@ -69,7 +76,7 @@ class RecallVerbs(Verbs):
             odd = ", ".join(repr(name) for name in names if name not in SEARCHABLE)
             raise BadQuery(f"no kind named {odd} to search; there are {', '.join(SEARCHABLE)}")
         asked = Query(scope=scope, text=query, kinds=names, limit=limit, asked_at=asked_at or self._clock())
-        return self._recall.search(asked.with_filters(filters))
+        return self._recall.search(asked.with_filters(filters), around=around)
 
     def search_episodes(
         self,
@@ -82,8 +89,15 @@ class RecallVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Hits:
         """Search finished tasks only; see `search`."""
-        who = {"user_id": user_id, "agent_id": agent_id}
-        return self.search(query, limit=limit, kinds="episode", session_id=session_id, filters=filters, **who)
+        return self.search(
+            query,
+            limit=limit,
+            kinds="episode",
+            session_id=session_id,
+            filters=filters,
+            user_id=user_id,
+            agent_id=agent_id,
+        )
 
     def search_knowledge(
         self,
@@ -96,9 +110,14 @@ class RecallVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Hits:
         """Search knowledge only; see `search`."""
-        who = {"user_id": user_id, "agent_id": agent_id}
         return self.search(
-            query, limit=limit, kinds="knowledge", session_id=session_id, filters=filters, **who
+            query,
+            limit=limit,
+            kinds="knowledge",
+            session_id=session_id,
+            filters=filters,
+            user_id=user_id,
+            agent_id=agent_id,
         )
 
     def get(
@@ -158,13 +177,11 @@ class RecallVerbs(Verbs):
         arranged = arrange([*prompt, *session.kept], query)
         question = query or (arranged.current.text if arranged.current else "")
         tongue = self._settings.language if self._settings.language != "auto" else language(question)
-        blocks, notes = self._blocks(scope, arranged, question, limits, tongue)
-        older = self._saved(scope) - len(session.kept) - len(session.dropped)
-        if older > 0:
-            notes.append(
-                f"{older} older messages lie behind the session's last {self._settings.max_turns} turns; "
-                "search finds them"
-            )
+        asked = Query(
+            scope=replace(scope, session_id=None), text=question, asked_at=asked_at or self._clock()
+        )
+        blocks, notes = self._blocks(scope, asked, arranged, limits, tongue)
+        notes += self._older(scope, len(session.kept) + len(session.dropped))
         materials = Materials(
             system=arranged.system,
             history=arranged.history,
@@ -177,6 +194,13 @@ class RecallVerbs(Verbs):
             notes=notes,
         )
         return build_window(materials, limits, counter=self._counter, language=tongue, policy=policy)
+
+    def _older(self, scope: Scope, seen: int) -> list[str]:
+        """Say how many messages the session has beside those it was asked for."""
+        older = self._saved(scope) - seen
+        turns = self._settings.max_turns
+        said = f"{older} older messages lie behind the session's last {turns} turns; search finds them"
+        return [said] if older > 0 else []
 
     def _saved(self, scope: Scope) -> int:
         """Return how many messages of a session are stored; the whole session's number is kept ready."""
@@ -196,14 +220,14 @@ class RecallVerbs(Verbs):
         return Budget(max_input_tokens=budget)
 
     def _blocks(
-        self, scope: Scope, arranged: Arranged, question: str, budget: Budget, tongue: str
+        self, scope: Scope, asked: Query, arranged: Arranged, budget: Budget, tongue: str
     ) -> tuple[list[Block], list[str]]:
         """Ask working and long-term memory what they have for the context message."""
         task = self._working.current(scope)
         blocks = [task_block(task, self._counter, tongue)] if task else []
         recalled, notes = recall_blocks(
             self._recall,
-            Query(scope=replace(scope, session_id=None), text=question),
+            asked,
             without=arranged.current.id if arranged.current else "",
             counter=self._counter,
             language=tongue,

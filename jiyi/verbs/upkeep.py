@@ -33,6 +33,7 @@ class UpkeepVerbs(Verbs):
         """Stop the background work and release the database; pending vectors wait for the next open."""
         self._short_term.close()
         self._indexer.close()
+        self._recall.close()
         self._store.close()
         self._on_close()
 

@@ -12,6 +12,7 @@ import typer.main
 
 from jiyi import errors, wiring
 from jiyi.cli.app import app
+from jiyi.long_term.weights import PRIORS, WEIGHTS
 from jiyi.manager import MemoryManager
 from jiyi.settings import Settings
 from jiyi.testing import HashEmbedder
@@ -158,6 +159,14 @@ def test_every_error_is_documented(folder: Path) -> None:
     text = (folder / "errors.md").read_text("utf-8")
     for name in errors.__all__:
         assert re.search(rf"`{name}`", text), name
+
+
+@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
+def test_every_feature_of_the_ranking_is_documented(folder: Path) -> None:
+    lines = (folder / "long_term.md").read_text("utf-8").splitlines()
+    first_cells = [line.split("|")[1] for line in lines if line.startswith("| `")]
+    described = {name for cell in first_cells for name in re.findall(r"`([a-z_]+)`", cell)}
+    assert described == {*WEIGHTS, *PRIORS}
 
 
 @pytest.mark.parametrize("page", LINKING, ids=name_of)

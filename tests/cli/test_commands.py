@@ -12,7 +12,7 @@ HELLO = '{"role": "user", "content": "你好 from a file"}\n'
 
 def test_help_names_every_command(run):
     text = run("--help").output
-    for command in ("demo", "import", "search", "context", "show", "stats", "doctor", "reembed"):
+    for command in ("demo", "import", "search", "context", "show", "stats", "doctor", "reembed", "evaluate"):
         assert command in text
         assert run(command, "-h").output
 
@@ -69,11 +69,57 @@ def test_search(run, run_json, db):
     assert "m-502" in text
     found = run_json("search", "502", "--db", db)
     assert found["query"] == "502"
+    assert found["notes"] == []
     hit = next(hit for hit in found["hits"] if hit["id"] == "m-502")
     assert hit["kind"] == "message"
     assert hit["session_id"] == "s1"
     assert hit["created_at"].endswith("+00:00")
-    assert set(hit["why"]) == {"text", "vector"}
+    assert {"window", "meaning"} <= set(hit["why"])
+    assert sum(hit["why"].values()) == pytest.approx(hit["score"], abs=0.01)
+    assert hit["around"] == []
+
+
+def test_search_says_how_likely_it_is_that_nothing_answers(run, run_json, db):
+    likely = run_json("search", "502", "--db", db)["nothing_relevant"]
+    assert 0 < likely < 1
+    assert f"\n\nnothing relevant: {100 * likely:.0f} %\n" in run("search", "502", "--db", db).stdout
+
+
+def test_search_shows_what_speaks_for_a_hit_where_asked(run, run_json, db):
+    hit = run_json("search", "502", "--limit", 1, "--db", db)["hits"][0]
+    strongest = max(hit["why"], key=lambda name: abs(hit["why"][name]))
+    shown = f"why: {strongest} {hit['why'][strongest]:+.2f} · "
+    assert shown in run("search", "502", "--limit", 1, "--why", "--db", db).stdout
+    assert "why:" not in run("search", "502", "--limit", 1, "--db", db).stdout
+
+
+def test_search_shows_what_was_said_around_a_message(run, run_json, db):
+    words = ("search", "502", "--role", "user", "--session", "s1", "--around", 1, "--db", db)
+    [hit] = run_json(*words)["hits"]
+    before, after = hit["around"]
+    assert (before["role"], before["name"], before["text"]) == ("system", None, "你是运维助手")
+    assert (after["role"], after["text"]) == ("assistant", "shell {}")
+    assert before["created_at"].endswith("+00:00")
+    assert run_json("show", after["id"], "--db", db)[0]["role"] == "assistant"
+    lines = [line.rstrip() for line in run(*words).stdout.splitlines()]
+    places = [lines.index(f"{' ' * 6}{line}") for line in ("  system: 你是运维助手", "  assistant: shell {}")]
+    assert places[1] == places[0] + 2
+    assert lines[places[0] + 1] == f"{' ' * 6}nginx 又 502 了  m-502"
+
+
+def test_search_takes_the_day_it_is_asked(run_json, tmp_path):
+    db = tmp_path / "days.db"
+    file = tmp_path / "days.jsonl"
+    said = {"02": "the disk was full of logs", "10": "the disk was full of dumps"}
+    lines = [
+        {"id": f"m-{day}", "role": "user", "content": text, "created_at": f"2026-03-{day}T12:00:00Z"}
+        for day, text in said.items()
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    run_json("import", file, "--db", db, "--user", "ana")
+    question = ("search", "What was the disk full of yesterday?", "--db", db, "--asked-at")
+    assert run_json(*question, "2026-03-03")["hits"][0]["id"] == "m-02"
+    assert run_json(*question, "2026-03-11T08:00")["hits"][0]["id"] == "m-10"
 
 
 def test_search_filters(run_json, db):
@@ -94,7 +140,8 @@ def test_search_filters(run_json, db):
 
 def test_search_that_finds_nothing(run, run_json, db):
     assert run("search", "502", "--since", "2100-01-01", "--db", db).stdout == "nothing found\n"
-    assert run_json("search", "502", "--since", "2100-01-01", "--db", db)["hits"] == []
+    found = run_json("search", "502", "--since", "2100-01-01", "--db", db)
+    assert (found["hits"], found["nothing_relevant"]) == ([], 1)
 
 
 def test_context(run, run_json, db):
@@ -169,7 +216,8 @@ def test_the_database_may_be_named_by_the_environment(run_json, db, monkeypatch)
 
 
 def test_control_characters_do_not_reach_the_terminal(run, db):
-    for words in (("show", "s1"), ("context", "s1"), ("search", "red")):
+    around = ("search", "502", "--role", "user", "--around", 3)
+    for words in (("show", "s1"), ("context", "s1"), ("search", "red"), around):
         assert "\x1b" not in run(*words, "--db", db).stdout
 
 

@@ -60,6 +60,9 @@ BAD_OPTIONS = [
     ("search x --since soon", 2, "ISO 8601"),
     ("search x --until 2026-13-01", 2, "ISO 8601"),
     ("search x --since 2026-03-02 --until 2026-03-01", 1, "lies after"),
+    ("search x --asked-at yesterday", 2, "--asked-at 'yesterday' is not an ISO 8601 date"),
+    ("search x --around -1", 1, "around=-1"),
+    ("search x --around 1.5", 2, "integer"),
     ("search x --kind dream", 1, "no kind named 'dream'"),
     ("search x --role robot", 1, "role 'robot'"),
     ("search x --limit 0", 1, "limit=0"),
@@ -135,4 +138,5 @@ def test_markup_in_names_is_shown_as_it_is(run, tmp_path):
     assert "[bold]s[/bold]" in run("show", "--db", db).stdout
     for words in (("show", "[bold]s[/bold]"), ("search", "words"), ("context", "[bold]s[/bold]")):
         assert "[link=x]words[/nope]" in run(*words, "--db", db).stdout
+    assert "[i]" in run("search", "words", "--db", db).stdout
     assert "[red]a" in run("stats", "--user", "b", "--db", db, code=1).stderr

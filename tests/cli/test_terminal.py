@@ -11,6 +11,7 @@ import jiyi
 from jiyi.testing import HashEmbedder
 
 ASCII = {"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"}
+SEARCH = ("search", "502", "--around", 1, "--why")
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_errors_in_a_terminal_without_chinese(start, tmp_path):
 @pytest.mark.parametrize("columns", [20, 60, 80, 140])
 def test_every_width(run, db, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
-    for words in (("show",), ("show", "s1"), ("context", "s1"), ("search", "502"), ("stats",), ("--help",)):
+    for words in (("show",), ("show", "s1"), ("context", "s1"), SEARCH, ("stats",), ("--help",)):
         run(*words, *(() if words == ("--help",) else ("--db", db)))
 
 

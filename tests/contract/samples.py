@@ -57,6 +57,13 @@ def task(request="restart nginx", user="ana", at=0, **fields):
     return Task(scope=scope, request=request, started_at=moment, updated_at=moment, **fields)
 
 
+def by_words(store, query):
+    """The ids of what a store finds by words and may return, best first."""
+    found = store.match(query)
+    rows = zip(found.keys, found.text, found.eligible, strict=True)
+    return [id_ for (_, id_), score, may in rows if may and score > 0][: query.limit]
+
+
 def _outliving(text, scope, step, odd_zone):
     return [
         episode(

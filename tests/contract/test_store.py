@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from samples import ANA, AWKWARD, BEN, MEGABYTE, START, episode, full, knowledge, message, task
+from samples import ANA, AWKWARD, BEN, MEGABYTE, START, by_words, episode, full, knowledge, message, task
 
 from jiyi.errors import BadQuery, BadScope, DuplicateId, InputError, NaiveDatetime, NotFound
 from jiyi.records import Query, Scope, Session, Step
@@ -142,8 +142,8 @@ def test_records_of_a_known_id_are_replaced_whole(store, make):
     store.put([new])
     assert find(store, kind_of(new)) == [new]
     if make is not task:
-        assert store.match(Query(scope=ANA, text="old")) == []
-        assert [m.id for m in store.match(Query(scope=ANA, text="new"))] == ["r"]
+        assert by_words(store, Query(scope=ANA, text="old")) == []
+        assert by_words(store, Query(scope=ANA, text="new")) == ["r"]
 
 
 def test_a_replaced_step_keeps_its_place_and_its_task(store):
@@ -203,12 +203,12 @@ def test_two_users_with_the_same_ids_and_words_never_meet(store):
     for user, scope in twins.items():
         assert {r.scope.user_id for r in find(store, *EVERY, "step", "session", scope=scope)} == {user}
         assert [s.description for s in find(store, "task", scope=scope)[0].steps] == [user]
-        assert len(store.match(Query(scope=scope, text="word", limit=100))) == 3
+        assert len(by_words(store, Query(scope=scope, text="word", limit=100))) == 3
     assert store.delete(Query(scope=ANA, kinds=EVERY, limit=100)) == dict.fromkeys(EVERY, 1)
     assert find(store, *EVERY) == []
     assert len(find(store, *EVERY, scope=BEN)) == 4
-    assert len(store.match(Query(scope=BEN, text="word", limit=100))) == 3
-    assert store.match(Query(scope=ANA, text="word")) == []
+    assert len(by_words(store, Query(scope=BEN, text="word", limit=100))) == 3
+    assert by_words(store, Query(scope=ANA, text="word")) == []
 
 
 def test_agents_and_sessions_narrow(store):
@@ -220,8 +220,8 @@ def test_agents_and_sessions_narrow(store):
     store.put([a1, b1, b2, job, past])
     agent_b = Scope(user_id="ana", agent_id="b")
     assert ids(find(store, "message", scope=agent_b)) == [b1.id, b2.id]
-    assert {m.id for m in store.match(Query(scope=agent_b, text="x"))} == {b1.id, b2.id, past.id}
-    assert {m.id for m in store.match(Query(scope=agent_b.in_session("2"), text="x"))} == {b2.id, past.id}
+    assert {*by_words(store, Query(scope=agent_b, text="x"))} == {b1.id, b2.id, past.id}
+    assert {*by_words(store, Query(scope=agent_b.in_session("2"), text="x"))} == {b2.id, past.id}
     assert ids(find(store, "session", scope=Scope(user_id="ana", agent_id="a"))) == ["1"]
     assert ids(find(store, "task", scope=Scope(user_id="ana", agent_id="a"))) == []
     assert store.count(Query(scope=agent_b, kinds=EVERY)) == {
@@ -282,7 +282,7 @@ def test_every_part_of_a_query_narrows_every_kind(store, part):
     assert {r.id for r in find(store, *kinds, **asked)} == expected
     counted = store.count(Query(scope=ANA, kinds=kinds, **asked))
     assert sum(counted[kind] for kind in kinds) == len(expected)
-    words = {m.id for m in store.match(Query(scope=ANA, text="w", **asked))}
+    words = {*by_words(store, Query(scope=ANA, text="w", **asked))}
     assert words == expected & {"m", "n", "e", "f", "k"}
     gone = store.delete(Query(scope=ANA, kinds=EVERY, limit=100, **asked))
     assert sum(gone.values()) == len(expected & {"m", "n", "e", "f", "k", "t", "u"})
@@ -302,7 +302,7 @@ def test_delete_removes_exactly_what_find_returns(store):
         assert ids(find(store, *EVERY)) == [r.id for r in before if r.id not in ids(found)]
     left = find(store, "message")
     words = Query(scope=ANA, text="word", kinds=("message",))
-    assert {m.id for m in store.match(words)} == {*ids(left)} != set()
+    assert {*by_words(store, words)} == {*ids(left)} != set()
     (session,) = find(store, "session")
     assert session.messages == len(left)
     assert session.started_at == min(m.created_at for m in left)
@@ -332,7 +332,7 @@ def test_a_deleted_id_is_free_again(store):
     assert store.delete(Query(scope=ANA, kinds=("message",), ids=("x",))) == {"message": 0}
     (again,) = store.put([message("three", id="x")])
     assert again.seq == 2
-    assert store.match(Query(scope=ANA, text="one")) == []
+    assert by_words(store, Query(scope=ANA, text="one")) == []
 
 
 def test_a_task_goes_with_its_steps(store):

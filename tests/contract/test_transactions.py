@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from samples import ANA, episode, knowledge, message, task
+from samples import ANA, by_words, episode, knowledge, message, task
 
 from jiyi.errors import Closed, DuplicateId
 from jiyi.records import Query, new_id
@@ -28,14 +28,14 @@ def test_a_transaction_is_all_or_nothing(store):
             store.put([message("lost"), episode("lost")])
             store.delete(Query(scope=ANA, kinds=("message",), ids=("k",)))
             assert [e.trigger_summary for e in find(store, "episode")] == ["lost"]
-            assert len(store.match(Query(scope=ANA, text="lost"))) == 2
+            assert len(by_words(store, Query(scope=ANA, text="lost"))) == 2
             raise LookupError("on the way")
 
     with pytest.raises(LookupError, match="on the way"):
         half()
     assert find(store, *EVERY) == [kept]
-    assert store.match(Query(scope=ANA, text="lost")) == []
-    assert ids(store.match(Query(scope=ANA, text="kept"))) == ["k"]
+    assert by_words(store, Query(scope=ANA, text="lost")) == []
+    assert by_words(store, Query(scope=ANA, text="kept")) == ["k"]
     assert store.put([message("next")])[0].seq == 1
 
 
@@ -85,7 +85,7 @@ def test_what_was_put_is_there_after_opening_again(backend):
     store.close()
     again, _ = backend.open()
     assert find(again, "message", "episode", "knowledge") == sorted(stored, key=lambda r: r.created_at)
-    assert [m.id for m in again.match(Query(scope=ANA, text="durable"))] == [stored[0].id]
+    assert by_words(again, Query(scope=ANA, text="durable")) == [stored[0].id]
 
 
 def test_closing_twice_is_fine_and_using_it_afterwards_is_not(store):

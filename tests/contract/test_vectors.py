@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from samples import ANA, BEN, START, episode, knowledge, message
+from samples import ANA, BEN, START, by_words, episode, knowledge, message
 
 from jiyi.errors import EmbedderMismatch
 from jiyi.records import Query, Scope
@@ -182,7 +182,12 @@ def expected(library, query, vector):
             and (query.ids is None or record.id in query.ids)
         ):
             scores[kind, record.id] = float(row.astype(np.float16).astype(np.float32) @ vector)
-    return sorted(scores.items(), key=lambda item: -item[1])[: query.limit]
+    best, left = [], dict.fromkeys(query.kinds, query.limit)
+    for key, score in sorted(scores.items(), key=lambda item: -item[1]):
+        left[key[0]] -= 1
+        if left[key[0]] >= 0:
+            best.append((key, score))
+    return best
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
@@ -193,6 +198,22 @@ def test_nearest_is_exact_under_every_filter(vectors, library, seed, limit, part
     found, wanted = vectors.nearest(query, vector), expected(library, query, vector)
     assert [(m.kind, m.id) for m in found] == [key for key, _ in wanted]
     np.testing.assert_allclose([m.score for m in found], [score for _, score in wanted], atol=1e-5)
+
+
+def test_vectors_are_read_by_their_keys(store, vectors):
+    store.put([message("long", id="x"), message("short", id="y"), message("late", id="z"), episode(id="x")])
+    store.put([message("theirs", user="ben", id="b")])
+    by_text = {"long": random_rows(1, 3), "short": random_rows(2, 1), "theirs": random_rows(3, 1)}
+    batch = [p for p in vectors.pending(10, leased=False) if p.text in by_text]
+    vectors.add([VectorRow(key=p.key, vectors=by_text[p.text]) for p in batch])
+    keys = [("message", id_) for id_ in ("y", "z", "nobody", "x", "b")] + [("episode", "x")]
+    parts = vectors.read(ANA, keys)
+    assert parts.rows.tolist() == [3, 3, 3, 0], "pending, unknown and others' records have none"
+    np.testing.assert_allclose(parts.vectors[:3], by_text["long"], atol=2e-3)
+    np.testing.assert_allclose(parts.vectors[3:], by_text["short"], atol=2e-3)
+    for scope, wanted in ((ANA, []), (ANA, [("message", "z")]), (Scope(user_id="cy"), keys)):
+        assert vectors.read(scope, wanted).rows.tolist() == []
+        assert len(vectors.read(scope, wanted).vectors) == 0
 
 
 def test_newer_records_win_ties(store, vectors):
@@ -252,7 +273,7 @@ def test_a_second_process_is_seen_at_once(backend, store, vectors):
         timeout=60,
     )
     assert ids(nearest(vectors, one(5)[0])) == ["new", "stays"]
-    assert ids(store.match(Query(scope=ANA, text="elsewhere"))) == ["new"]
+    assert by_words(store, Query(scope=ANA, text="elsewhere")) == ["new"]
     assert [m.id for m in store.find(Query(scope=ANA, kinds=("message",)))] == ["stays", "new"]
 
 

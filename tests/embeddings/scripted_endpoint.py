@@ -1,4 +1,4 @@
-"""A real local /embeddings server that misbehaves as told."""
+"""A real local server that misbehaves as told; honest, it is an /embeddings endpoint."""
 
 import json
 import threading
@@ -28,15 +28,19 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     cut: bool = False  # promise more bytes than are sent, then hang up
     silent: bool = False  # never answer
+    drip: float = 0  # seconds between single bytes of the answer
 
 
 class ScriptedEndpoint:
     """Answers with the given replies in turn, honestly afterwards; notes what it was asked."""
 
+    honest = staticmethod(answer_to)  # another endpoint answers otherwise
+
     def __init__(self, *replies: Reply) -> None:
         self.replies = list(replies)
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
+        self.paths: list[str] = []
         self.closing = threading.Event()
         self.lock = threading.Lock()
 
@@ -71,6 +75,7 @@ class ScriptedEndpoint:
         with self.lock:
             self.asked.append(asked)
             self.keys.append(handler.headers["Authorization"])
+            self.paths.append(handler.path)
             reply = self.replies.pop(0) if self.replies else Reply()
         if reply.silent:
             self.closing.wait(10)
@@ -79,11 +84,17 @@ class ScriptedEndpoint:
         if callable(body):
             body = body(asked)
         elif body is None and reply.status == 200:
-            body = answer_to(asked)
+            body = self.honest(asked)
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         handler.send_response(reply.status)
         headers = {"Content-Type": "application/json", "Content-Length": str(len(data) + 100 * reply.cut)}
         for name, value in (headers | reply.headers).items():
             handler.send_header(name, value)
         handler.end_headers()
-        handler.wfile.write(data)
+        if not reply.drip:
+            handler.wfile.write(data)
+            return
+        for byte in data:
+            handler.wfile.write(bytes([byte]))
+            if self.closing.wait(reply.drip):
+                return

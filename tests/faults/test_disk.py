@@ -26,7 +26,7 @@ def whole(memory):
     with memory._store._db.read() as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         (documents,) = db.execute("SELECT count(*) FROM documents").fetchone()
-        assert db.execute("SELECT count(*) FROM search").fetchone() == (documents,)
+        assert db.execute("SELECT count(*) FROM terms").fetchone() == (documents,)
         assert db.execute("SELECT count(*) FROM messages").fetchone() == (documents,)
     return documents
 

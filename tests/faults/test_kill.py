@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from samples import by_words
 
 import jiyi
 from jiyi.records import Query, Scope
@@ -95,7 +96,7 @@ def test_every_acknowledged_message_is_there_and_found_by_its_own_word(survived)
             assert session.messages == len(mine)
         for message in stored:
             word = f"w{message.id.replace('-', 'q')}"
-            assert [m.id for m in store.match(Query(scope=scope, text=word))] == [message.id]
+            assert by_words(store, Query(scope=scope, text=word)) == [message.id]
 
 
 def test_text_index_and_vectors_agree_with_the_rows(survived):
@@ -104,7 +105,7 @@ def test_text_index_and_vectors_agree_with_the_rows(survived):
         assert rows(path, "PRAGMA integrity_check") == [("ok",)]
         assert rows(path, "PRAGMA foreign_key_check") == []
         documents = {doc for (doc,) in rows(path, "SELECT doc FROM documents")}
-        assert {doc for (doc,) in rows(path, "SELECT rowid FROM search")} == documents
+        assert {doc for (doc,) in rows(path, "SELECT doc FROM terms")} == documents
         assert {doc for (doc,) in rows(path, "SELECT doc FROM messages")} == documents
         states = "SELECT doc, vector_state = 'ready', doc IN (SELECT doc FROM vectors) FROM documents"
         before = rows(path, states)

@@ -1,72 +1,73 @@
-"""Recall: words and meaning together, within one scope, and words alone when the embedder fails."""
+"""Recall: words, meaning and what stands around, all kinds in one ranking, within one scope."""
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from embedders import Moody, unreachable
+from recalling import search, talk, texts
 from samples import ANA, BEN, START, episode, knowledge, message, task
 
-from jiyi.errors import BadQuery, StorageError
-from jiyi.long_term import Indexer, Recall, recall_blocks
+from jiyi.embeddings import E5Embedder
+from jiyi.errors import BadQuery, NaiveDatetime
+from jiyi.long_term import Indexer, Recall
 from jiyi.records import Query, Scope
-from jiyi.storage import SqliteDatabase, SqliteStore, SqliteVectors
-from jiyi.testing import HashEmbedder
-from jiyi.text import counter_for
+from jiyi.testing import ManualClock
 
-
-@pytest.fixture
-def embedder():
-    return Moody()
-
-
-@pytest.fixture
-def vectors(path):
-    database = SqliteDatabase(path)
-    yield SqliteVectors(database)
-    database.close()
-
-
-@pytest.fixture
-def store(vectors):
-    return SqliteStore(vectors._db)
-
-
-@pytest.fixture
-def flush(vectors, embedder):
-    return Indexer(vectors, embedder).flush
-
-
-@pytest.fixture
-def recall(store, vectors, embedder):
-    return Recall(store, vectors, embedder)
-
-
-def search(recall, text, scope=ANA, **parts):
-    return recall.search(Query(scope=scope, text=text, **parts))
+MEANING = {"meaning", "apart", "first_by_meaning"}
 
 
 def test_a_record_is_found_by_its_words_before_its_vector_is_there(store, recall, flush):
     (said,) = store.put([message("nginx 又 502 了")])
-    before = search(recall, "502")
-    assert [(h.id, set(h.why)) for h in before] == [(said.id, {"text"})]
+    (before,) = search(recall, "502")
+    assert before.id == said.id
+    assert before.why["first_by_words"] > 0
+    assert not MEANING & set(before.why)
     assert flush() == 1
     after = search(recall, "502")
-    assert [(h.id, set(h.why)) for h in after] == [(said.id, {"text", "vector"})]
+    assert [h.id for h in after] == [said.id]
+    assert after[0].why["first_by_words"] > 0
+    assert MEANING & set(after[0].why)
     assert (after[0].record, after[0].kind, after[0].text) == (said, "message", said.content)
     assert after.notes == ()
 
 
-def test_every_kind_is_found_and_kinds_narrow(store, recall, flush):
+def test_every_kind_is_found_in_one_ranking_and_kinds_narrow(store, recall, flush):
     records = store.put(
         [message("disk full"), episode("disk full"), knowledge("disk full"), task("disk full")]
     )
     flush()
-    assert {h.id for h in search(recall, "disk")} == {r.id for r in records[:3]}
+    found = search(recall, "disk")
+    assert {h.id for h in found} == {r.id for r in records[:3]}
+    assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
     for record, kind in zip(records, ("message", "episode", "knowledge"), strict=False):
         assert [h.id for h in search(recall, "disk", kinds=(kind,))] == [record.id]
     for kinds in (("task",), ("message", "session")):
         with pytest.raises(BadQuery, match="can be searched"):
             search(recall, "disk", kinds=kinds)
+
+
+def test_kinds_compete_for_the_first_places(store, recall, flush):
+    store.put([message(f"small talk number {i}", at=i) for i in range(20)])
+    store.put(
+        [episode("certificate of the gateway expired"), knowledge("rotate the certificate", topic="tls")]
+    )
+    flush()
+    assert {h.kind for h in search(recall, "certificate", limit=2)} == {"episode", "knowledge"}
+    assert search(recall, "gateway certificate", limit=1)[0].kind == "episode"
+    assert search(recall, "rotate certificate", limit=1)[0].kind == "knowledge"
+
+
+def test_search_each_limits_every_kind_by_itself(store, recall, flush):
+    store.put([message(f"disk report {i}", at=i) for i in range(20)])
+    store.put([episode(f"disk alarm {i}", at=i) for i in range(20)])
+    store.put([knowledge("disks fail", id="k")])
+    flush()
+    query = Query(scope=ANA, text="disk")
+    found = recall.search_each(query, {"message": 3, "episode": 5, "knowledge": 2})
+    kinds = [h.kind for h in found]
+    assert {kind: kinds.count(kind) for kind in kinds} == {"message": 3, "episode": 5, "knowledge": 1}
+    assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+    assert [h.kind for h in recall.search_each(query, {"knowledge": 1})] == ["knowledge"]
+    assert {h.kind for h in recall.search_each(query, {"message": 0, "episode": 1})} == {"episode"}
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])
@@ -79,9 +80,12 @@ def test_nothing_of_another_user_is_ever_found(store, recall, flush):
     store.put([message("the secret word is rhubarb", user="ben", id=f"{i}") for i in range(5)])
     store.put([message("the secret word is tea", id="1")])
     flush()
-    assert [h.record.scope.user_id for h in search(recall, "secret rhubarb", limit=100)] == ["ana"]
+    found = search(recall, "secret rhubarb", limit=100, around=5)
+    assert [h.record.scope.user_id for h in found] == ["ana"]
+    assert [h.around for h in found] == [()]
     assert len(search(recall, "secret rhubarb", scope=BEN, limit=100)) == 5
-    assert list(search(recall, "secret", scope=Scope(user_id="cy"))) == []
+    stranger = search(recall, "secret", scope=Scope(user_id="cy"))
+    assert (list(stranger), stranger.nothing_relevant) == ([], 1)
 
 
 def test_scope_and_filters_hold_for_both_indexes(store, recall, flush):
@@ -93,113 +97,220 @@ def test_scope_and_filters_hold_for_both_indexes(store, recall, flush):
         assert {int(h.id) for h in found} == set(range(1, 40, 2))
     found = search(recall, "disk", since=START + timedelta(seconds=10), until=START + timedelta(seconds=13))
     assert {h.id for h in found} == {"10", "11", "12"}
+    assert list(search(recall, "disk", roles=("assistant",))) == []
+    none = search(recall, "disk", pinned=True)
+    assert (list(none), none.nothing_relevant) == ([], 1)
 
 
 def test_limit_and_order(store, recall, flush):
-    store.put([message(f"disk report number {i}") for i in range(60)])
+    store.put([message(f"disk report number {i}", at=i) for i in range(60)])
     flush()
     hits = search(recall, "disk report", limit=7)
     assert len(hits) == 7
     assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
     assert [h.id for h in hits] == [h.id for h in search(recall, "disk report", limit=7)]
+    assert len(search(recall, "disk report", limit=500)) == 60
+
+
+def test_shares_explain_scores(store, recall, flush):
+    store.put([message(f"disk report number {i}", importance=i / 9, pinned=i == 4) for i in range(10)])
+    store.put([knowledge("disks fail", confidence=0.9)])
+    flush()
+    for hit in search(recall, "disk report 4", limit=20):
+        assert sum(hit.why.values()) == pytest.approx(hit.score, abs=0.01)
 
 
 @pytest.mark.parametrize("limit", [1, 10])
 def test_a_word_only_one_record_has_brings_it_first(store, recall, flush, limit):
-    """The text index found one record: being the only one must count, not cancel out."""
     store.put([message(f"what was the error of the gateway yesterday, take {i}") for i in range(60)])
     (needle,) = store.put([message("ERR4711 " + "entirely other things about gardens and tea " * 5)])
     flush()
     assert search(recall, "ERR4711", limit=limit)[0].id == needle.id
 
 
-def test_words_answer_alone_when_the_embedder_fails(store, recall, flush, embedder):
-    (said,) = store.put([message("nginx 502")])
+@pytest.mark.parametrize(
+    ("lines", "question", "answer"),
+    [
+        (
+            [
+                "Ana: Which dish did you cook?",
+                "Ben: Lasagne, my favourite, with spinach",
+                "Ana: Where were you on Sunday?",
+                "Ben: Hiking, my favourite, with Oscar",
+            ],
+            "which dish was cooked?",
+            "Lasagne, my favourite, with spinach",
+        ),
+        (
+            [
+                "Ana: 你做了什么菜呀？",
+                "Ben: 千层面，我最拿手的，放了菠菜",
+                "Ana: 周日你在哪儿呀？",
+                "Ben: 爬山去了，我最喜欢的，还带了狗",
+            ],
+            "做的是什么菜？",
+            "千层面，我最拿手的，放了菠菜",
+        ),
+    ],
+    ids=["en", "zh"],
+)
+def test_an_answer_is_found_through_the_question_before_it(store, recall, flush, lines, question, answer):
+    talk(store, *lines)
     flush()
-    embedder.error = unreachable()
-    hits = search(recall, "502")
-    assert [h.id for h in hits] == [said.id]
-    assert len(hits.notes) == 1
-    assert "text search only" in hits.notes[0]
-    assert "refused the connection" in hits.notes[0]
-    embedder.error = None
-    assert search(recall, "502").notes == ()
+    found = search(recall, question)
+    answers = [text for text in texts(found) if text in (lines[1][5:], lines[3][5:])]
+    assert answers[0] == answer
+    assert found[texts(found).index(answer)].why["before"] > 0
 
 
-def test_data_re_embedded_by_another_process_is_noticed(store, recall, flush, vectors):
-    store.put([message("nginx 502")])
+def test_the_speaker_who_is_asked_about_comes_first(store, recall, flush):
+    lines = ["Melanie: I went camping at the lake", "Ben: I went camping at the dunes"]
+    talk(store, *lines, "Melanie: the tent was new", "Ben: mine was an old one")
     flush()
-    Indexer(vectors, HashEmbedder(dims=64 * 2)).reembed()
-    hits = search(recall, "502")
-    assert len(hits) == 1
-    assert "jiyi reembed" in hits.notes[0]
+    for name, place in (("Melanie", "lake"), ("Mel", "lake"), ("Ben", "dunes")):
+        found = search(recall, f"Where did {name} go camping?")
+        assert place in found[0].text
+        assert (
+            found[0].why["speaker"]
+            > 0
+            > found[texts(found).index(lines[place == "lake"].split(": ")[1])].why["speaker"]
+        )
 
 
-def test_a_closed_store_is_not_taken_for_a_failing_embedder(store, recall):
-    store.close()
-    with pytest.raises(StorageError):
-        search(recall, "502")
-
-
-def blocks(recall, text, **options):
-    chosen = {"counter": counter_for(), "language": "en", "longest": 1000} | options
-    return recall_blocks(recall, Query(scope=ANA, text=text), **chosen)
-
-
-def test_blocks_say_where_they_are_from(store, recall, flush):
-    said, past, lesson = store.put(
-        [
-            message("disk full on web-7", name="Ana"),
-            episode("disk alarm", outcome_summary="deleted logs"),
-            knowledge("check the disk first", key_points=("df -h",)),
-        ]
-    )
+def test_a_name_in_the_question_is_not_searched_by_meaning(store, recall, flush, embedder):
+    """It would find what was said to somebody of that name."""
+    talk(store, "Melanie: hello", "Ben: hi Melanie")
     flush()
-    zone = timezone(timedelta(hours=8))
-    found, notes = blocks(recall, "disk", zone=zone)
-    by_section = {b.section: b for b in found}
-    assert notes == []
-    assert by_section["recalled"].text == "[2026-03-01 20:00 · user Ana · s]\ndisk full on web-7"
-    assert by_section["recalled"].source_id == said.id
-    assert by_section["episodes"].text == "[success] disk alarm -> deleted logs (2026-03-01 20:00)"
-    assert by_section["knowledge"].text == "**disks** (2026-03-01 20:00)\ncheck the disk first\n- df -h"
-    assert [by_section[s].kind for s in ("episodes", "knowledge")] == ["episode", "knowledge"]
-    assert {past.id, lesson.id} < {b.source_id for b in found}
-    assert "成功" in {b.section: b for b in blocks(recall, "disk", language="zh")[0]}["episodes"].text
+    search(recall, "What did Melanie cook?")
+    assert embedder.asked[-1] == ("query", ["What did cook?"])
+    search(recall, "Melanie?")
+    assert embedder.asked[-1] == ("query", ["Melanie?"])
 
 
-def test_long_records_are_shown_as_the_excerpt_that_serves_the_question(store, recall, flush):
-    store.put([message("filler line of a log\n" * 300 + "disk full here\n" + "more of it\n" * 300)])
+@pytest.mark.parametrize("text", ["What did I have for lunch last Friday?", "上周五午饭吃了什么？"])
+def test_the_time_a_question_names_is_seen_from_when_it_is_asked(store, recall, flush, text):
+    """START is a Sunday, the first of March; what is told on the day after counts as well."""
+    days = [day for day in range(1, 29) if day % 7]  # no Saturdays
+    store.put([message(f"lunch 午饭: dish {d}", at=(d - 1) * 86_400, id=f"{d}") for d in days])
     flush()
-    counter = counter_for()
-    ((block,), _) = blocks(recall, "disk", longest=60)
-    assert "disk full here" in block.text
-    head, _, body = block.text.partition("\n")
-    assert counter.count_text(body) <= 60
-    assert block.note.startswith("excerpt, ")
-    assert head.startswith("[2026")
+    for asked, friday in ((10, "6"), (13, "6"), (18, "13"), (27, "20")):
+        moment = datetime(2026, 3, asked, 9, tzinfo=UTC)
+        found = search(recall, text, asked_at=moment, limit=3)
+        assert found[0].id == friday, asked
+        assert found[0].why["in_time"] > 0
 
 
-def test_old_system_prompts_and_the_question_itself_are_not_recalled(store, recall, flush):
+def test_what_was_said_long_after_the_question_counts_for_little(store, recall, flush):
+    store.put([message("the port is 8443", id="old"), message("the port is 9443", at=10 * 86_400, id="new")])
+    flush()
+    assert search(recall, "which port", asked_at=START + timedelta(days=1))[0].id == "old"
+    assert search(recall, "which port", asked_at=START + timedelta(days=20))[0].id == "new"
+
+
+def test_without_a_time_it_is_asked_now(store, vectors, embedder, flush):
+    store.put([message("lunch was soup", id="1"), message("lunch was rice", at=86_400, id="2")])
+    flush()
+    clock = ManualClock(START + timedelta(days=3))
+    recall = Recall(store, vectors, embedder, clock=clock)
+    assert "in_time" not in search(recall, "lunch yesterday?")[0].why
+    assert search(recall, "lunch two days ago?")[0].why["in_time"] > 0
+    with pytest.raises(NaiveDatetime):
+        search(recall, "lunch", asked_at=datetime(2026, 3, 1))  # noqa: DTZ001
+
+
+def test_pinned_important_and_certain_records_win_ties(store, recall, flush):
+    """Of equal ones the newer wins; here the older ones have more for them."""
+    shares = [(4 - i) / 4 for i in range(5)]
+    for i, share in enumerate(shares):
+        said = {"name": f"n{i}", "session": f"s{i}", "at": i}
+        store.put([message("the disk of web-7 is full", id=f"m{i}", pinned=i == 0, **said)])
+        store.put([message("backups run", id=f"b{i}", importance=share, **said)])
+    store.put([knowledge("certificates", id=f"k{i}", topic=f"t{i}", confidence=shares[i]) for i in range(5)])
+    flush()
+    first = search(recall, "disk full")[0]
+    assert first.id == "m0"
+    assert first.why["pinned"] > 0
+    assert [h.id for h in search(recall, "backups run", limit=5)] == ["b0", "b1", "b2", "b3", "b4"]
+    assert search(recall, "certificates", kinds=("knowledge",))[0].id == "k0"
+
+
+def test_they_are_no_more_than_tie_breakers(store, recall, flush):
     store.put(
-        [message("disk rules", role="system", id="sys"), message("disk?", id="q"), message("disk", id="a")]
+        [message("gardens and tea", pinned=True, importance=1.0, id="kept"), message("ERR4711", id="hit")]
     )
+    store.put([message(f"filler about things {i}", name=f"n{i}") for i in range(10)])
     flush()
-    found, _ = blocks(recall, "disk", without="q")
-    assert [b.source_id for b in found] == ["a"]
-    assert blocks(recall, "  ") == ([], [])
+    assert search(recall, "ERR4711")[0].id == "hit"
 
 
-def test_dates_at_the_edge_of_the_calendar_are_shown(store, recall):
-    last = datetime.max.replace(tzinfo=UTC)
-    store.put([type(message())(role="user", content="disk", scope=message().scope, created_at=last)])
-    ((block,), _) = blocks(recall, "disk", zone=timezone(timedelta(hours=8)))
-    assert "9999-12-31" in block.text
+def test_repeats_stand_behind(store, recall, flush):
+    store.put([message("the disk is full", id=f"r{i}", at=i) for i in range(3)])
+    store.put([message("the disk is full", id="other", role="assistant"), message("clean up, disk!", id="c")])
+    flush()
+    assert [h.id for h in search(recall, "disk full", limit=3)][-1] != "r1"
+    got = [h.id for h in search(recall, "disk full")]
+    assert sorted(got) == sorted(["r0", "r1", "r2", "other", "c"])
+    assert set(got[:3]) == {"r2", "other", "c"}
 
 
-def test_notes_of_a_failing_embedder_reach_the_window_once(store, recall, embedder):
+def test_messages_come_with_what_was_said_around_them(store, recall, flush):
+    said = talk(store, "Ana: hello", "Ben: the disk is full", "Ana: which one?", "Ben: web-7")
+    past = store.put([episode("disk alarm")])[0]
+    flush()
+    found = {h.id: h for h in search(recall, "disk", limit=2, around=1)}
+    assert set(found) == {said[1].id, past.id}
+    assert found[said[1].id].around == (said[0], said[2])
+    assert found[past.id].around == ()
+    shown = [m.id for h in search(recall, "disk", limit=3, around=3) for m in (h.record, *h.around)]
+    assert len(shown) == len(set(shown)) == 5
+    assert {h.around for h in search(recall, "disk")} == {()}
+
+
+@pytest.mark.parametrize("around", [-1, True, 1.5, "2", None, 1_001, 10**30])
+def test_what_is_no_number_of_messages_is_refused(store, recall, around):
     store.put([message("disk")])
-    embedder.error = unreachable()
-    found, notes = blocks(recall, "disk")
-    assert len(found) == 1
-    assert len(notes) == 1
+    with pytest.raises(BadQuery, match=r"around=.* from 0 to 1,000"):
+        search(recall, "disk", around=around)
+    assert len(search(recall, "disk", around=1_000)) == 1
+
+
+QUALITY = {
+    "en": (
+        [
+            "Ana: Any plans for the weekend?",
+            "Ben: My daughter has her first piano recital on Saturday.",
+            "Ana: How lovely. I will be painting the fence.",
+            "Ben: The doctor wants me to cut down on salt.",
+            "Ana: That sounds hard.",
+            "Ben: We adopted a puppy from the shelter yesterday.",
+        ],
+        {
+            "which pet did he get?": "puppy",
+            "dietary restrictions": "salt",
+            "child's music performance": "recital",
+        },
+    ),
+    "zh": (
+        [
+            "小安: 周末有什么安排？",
+            "老贝: 我女儿周六第一次上台弹钢琴。",
+            "小安: 真好，我打算给篱笆刷漆。",
+            "老贝: 医生让我少吃盐。",
+            "小安: 听起来不容易。",
+            "老贝: 我们昨天从收容所领养了一只小狗。",
+        ],
+        {"他养了什么宠物？": "小狗", "饮食上有什么限制": "盐", "孩子的音乐演出": "钢琴"},
+    ),
+}
+
+
+@pytest.mark.parametrize("tongue", QUALITY)
+def test_with_the_bundled_model_what_shares_no_word_with_the_question_comes_first(store, vectors, tongue):
+    lines, questions = QUALITY[tongue]
+    embedder = E5Embedder()
+    talk(store, *lines)
+    Indexer(vectors, embedder).flush()
+    recall = Recall(store, vectors, embedder)
+    for question, word in questions.items():
+        found = search(recall, question, asked_at=START + timedelta(days=1))
+        assert word in found[0].text, question

@@ -31,13 +31,13 @@ def filled(matrix, piece):
     for start in range(0, len(matrix), piece):
         rows = matrix[start : start + piece]
         parts = np.arange(start, start + len(rows)) + 1
-        mine.append(parts, parts * 10, (parts % 3).astype(np.uint8), rows)
+        mine.append(parts, parts * 10, rows)
     return mine.view()
 
 
-def ask(mine, matrix, vector, **narrow):
-    options = {"labels": None, "allowed": None} | narrow
-    return mine.nearest(vector, 10, fetch=lambda parts: matrix[parts - 1], **options)
+def ask(mine, matrix, vector, groups=None):
+    groups = np.zeros(mine.size, np.int8) if groups is None else groups
+    return mine.nearest(vector, 10, groups=groups, fetch=lambda parts: matrix[parts - 1])
 
 
 @pytest.mark.parametrize("piece", [COUNT, 400, 77])
@@ -58,14 +58,35 @@ def test_the_nearest_are_found_with_their_exact_cosines(matrix, piece):
     assert np.mean(found_of_ten) > 9.8
 
 
-def test_labels_and_allowed_narrow(matrix):
+def test_only_allowed_records_are_found(matrix):
     mine = filled(matrix, 400)
-    docs, _ = ask(mine, matrix, matrix[5], labels=[2])
-    assert {*(docs // 10 % 3)} == {2}
-    docs, _ = ask(mine, matrix, matrix[5], allowed=np.asarray([60, 990]))
+    groups = np.full(COUNT, -1, np.int8)
+    assert not len(ask(mine, matrix, matrix[5], groups)[0])
+    groups[[5, 98]] = 1
+    docs, _ = ask(mine, matrix, matrix[5], groups)
     assert list(docs) == [60, 990]
-    docs, _ = ask(mine, matrix, matrix[5], labels=[1], allowed=np.asarray([60]))
-    assert not len(docs)
+
+
+@pytest.mark.parametrize("count", [COUNT, 400])
+def test_each_group_gives_its_nearest(matrix, count):
+    """Rounded or not."""
+    mine = filled(matrix[:count], 100)
+    groups = (np.arange(count) % 4 - 1).astype(np.int8)
+    docs, scores = ask(mine, matrix, matrix[5], groups)
+    assert np.bincount(groups[docs // 10 - 1]).tolist() == [10, 10, 10]
+    assert list(scores) == sorted(scores, reverse=True)
+    for group in range(3):
+        exact = np.where(groups == group, matrix[:count] @ matrix[5], -1)
+        assert scores[groups[docs // 10 - 1] == group].max() == pytest.approx(exact.max(), abs=1e-5)
+
+
+def test_vectors_read_back_are_as_near_as_they_are_held(matrix):
+    rounded, exact = filled(matrix, 400), filled(matrix[:400], 100)
+    places = np.array([3, 399, 3])
+    np.testing.assert_array_equal(exact.vectors(places), matrix[places])
+    again = rounded.vectors(places)
+    assert np.linalg.norm(again, axis=1) == pytest.approx(np.ones(3), abs=1e-5)
+    assert np.einsum("ij,ij->i", again, matrix[places]).min() > 0.999
 
 
 def test_equal_vectors_do_not_break_the_rounding():

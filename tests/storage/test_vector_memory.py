@@ -19,6 +19,14 @@ def database(path):
     database.close()
 
 
+@pytest.fixture
+def small(tmp_path):
+    """A database that may hold one user in memory."""
+    database = SqliteDatabase(tmp_path / "small.db", cache_bytes=1)
+    yield database
+    database.close()
+
+
 def rows(count, seed=0):
     matrix = np.random.default_rng(seed).normal(size=(count, DIMS)).astype(np.float32)
     return matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
@@ -30,8 +38,8 @@ def fill(store, vectors, user, matrix):
     vectors.add([VectorRow(key=p.key, vectors=matrix[int(p.text)][None]) for p in batch])
 
 
-def test_a_small_cache_gives_the_same_answers(database):
-    store, vectors = SqliteStore(database), SqliteVectors(database, cache_bytes=1)
+def test_a_small_cache_gives_the_same_answers(small):
+    store, vectors = SqliteStore(small), SqliteVectors(small)
     matrix = rows(40)
     for user in ("ana", "ben", "cy"):
         fill(store, vectors, user, matrix)
@@ -40,7 +48,9 @@ def test_a_small_cache_gives_the_same_answers(database):
             found = vectors.nearest(Query(scope=Scope(user_id=user), limit=3), matrix[7])
             assert found[0].id == "7"
             assert len(found) == 3
-    assert len(vectors._users) == 1
+            words = store.match(Query(scope=Scope(user_id=user), text="7"))
+            assert words.keys[0] == ("message", "7")
+    assert list(small.cache._users) == ["cy"]
 
 
 def test_searching_while_rows_come_and_go(database):

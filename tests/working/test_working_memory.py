@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from samples import by_words
 
 from jiyi.errors import InputError, NaiveDatetime, NotFound, WrongState
 from jiyi.records import Episode, Query, Scope
@@ -56,7 +57,7 @@ def test_a_task_from_start_to_episode(memory, store, clock):
     )
     assert memory.get(ANA, job.id).status == "completed"
     assert memory.current(ANA) is None
-    assert [m.id for m in store.match(Query(scope=ANA, text="docker"))] == [episode.id]
+    assert by_words(store, Query(scope=ANA, text="docker")) == [episode.id]
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,16 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 INSERT INTO owners (user_id) VALUES (:user_id) ON CONFLICT (user_id) DO NOTHING;
 
 -- name: get_owner
-SELECT owner, vectors_generation FROM owners WHERE user_id = :user_id;
+SELECT owner, generation FROM owners WHERE user_id = :user_id;
 
 -- name: users
 SELECT user_id FROM owners ORDER BY user_id;
 
 -- name: bump_generation
-UPDATE owners SET vectors_generation = vectors_generation + 1 WHERE user_id = :user_id;
+UPDATE owners SET generation = generation + 1 WHERE user_id = :user_id;
 
 -- name: bump_every_generation
-UPDATE owners SET vectors_generation = vectors_generation + 1;
+UPDATE owners SET generation = generation + 1;
 
 -- name: enter_session
 INSERT INTO sessions (user_id, session_id, started_at, last_active_at, next_seq, messages)
@@ -57,11 +57,9 @@ UPDATE documents SET agent_id = :agent_id, session_id = :session_id, created_at 
 WHERE user_id = :user_id AND kind = :kind AND id = :id
 RETURNING doc;
 
--- name: add_search
-INSERT INTO search (rowid, owner, terms) VALUES (:doc, :owner, :terms);
-
--- name: drop_search
-DELETE FROM search WHERE rowid = :doc;
+-- name: add_terms
+INSERT INTO terms (doc, owner, length, traits, speaker, entry)
+VALUES (:doc, (SELECT owner FROM owners WHERE user_id = :user_id), :length, :traits, :speaker, :entry);
 
 -- name: put_message
 INSERT INTO messages (doc, body, importance, tokens, tokens_by)
@@ -128,11 +126,6 @@ SELECT s.user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.
 FROM steps AS s JOIN tasks AS t ON t.user_id = s.user_id AND t.id = s.task_id
 WHERE {where} ORDER BY s.task_id, s.seq {order} LIMIT :limit;
 
--- name: match
-SELECT d.kind, d.id, -bm25(search, 0.0, 1.0) AS score
-FROM search JOIN documents AS d ON d.doc = search.rowid
-WHERE search MATCH :match AND {where} ORDER BY score DESC, d.doc DESC LIMIT :limit;
-
 -- name: document_ids
 SELECT doc FROM documents AS d WHERE {where};
 
@@ -141,10 +134,6 @@ SELECT 1 FROM tasks WHERE user_id = :user_id AND id = :task_id;
 
 -- name: count_step
 SELECT count(*) FROM steps AS s JOIN tasks AS t ON t.user_id = s.user_id AND t.id = s.task_id WHERE {where};
-
--- name: names_of
-SELECT d.doc, d.kind, d.id FROM documents AS d
-WHERE +d.user_id = :user_id AND d.doc IN (SELECT value FROM json_each(:docs));
 
 -- name: delete_document
 DELETE FROM documents WHERE user_id = :user_id AND kind = :kind AND id = :id RETURNING doc;
@@ -187,18 +176,29 @@ DELETE FROM vectors;
 -- name: all_pending
 UPDATE documents SET vector_state = 'pending', lease_until = 0 WHERE vector_state = 'ready';
 
+-- name: count_vectors
+SELECT count(*) FROM vectors WHERE owner = :owner;
+
 -- name: read_vectors
-SELECT v.part, v.doc, v.vector, d.kind, d.role FROM vectors AS v JOIN documents AS d USING (doc)
-WHERE v.owner = :owner AND v.part > :after ORDER BY v.part LIMIT :limit;
+SELECT part, doc, vector FROM vectors WHERE owner = :owner AND part > :after ORDER BY part LIMIT :limit;
 
 -- name: read_parts
 SELECT part, vector FROM vectors WHERE part IN (SELECT value FROM json_each(:parts));
 
+-- name: read_terms
+SELECT d.doc, d.kind, d.id, d.role, d.session_id, d.agent_id, d.seq, d.created_at,
+       t.length, t.traits, t.speaker, t.entry
+FROM terms AS t CROSS JOIN documents AS d USING (doc)
+WHERE t.owner = :owner AND t.doc > :after AND +d.user_id = :user_id ORDER BY t.doc LIMIT :limit;
+
 -- name: rows_without_terms
-SELECT count(*) FROM documents WHERE doc NOT IN (SELECT rowid FROM search);
+SELECT count(*) FROM documents WHERE doc NOT IN (SELECT doc FROM terms);
 
 -- name: terms_without_rows
-SELECT count(*) FROM search WHERE rowid NOT IN (SELECT doc FROM documents);
+SELECT count(*) FROM terms AS t
+WHERE NOT EXISTS (
+  SELECT 1 FROM documents AS d JOIN owners AS o USING (user_id) WHERE d.doc = t.doc AND o.owner = t.owner
+);
 
 -- name: wrong_vector_states
 SELECT count(*) FROM documents WHERE (vector_state = 'ready') != (doc IN (SELECT doc FROM vectors));

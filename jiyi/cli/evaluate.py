@@ -1,0 +1,280 @@
+"""`jiyi evaluate`: is the memory any good? Figures for files of questions with known evidence."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.cells import cell_len
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from jiyi import wiring
+from jiyi.cli.options import embedding_threads, progress_bar, stderr, stdout, told_briefly
+from jiyi.embeddings import Embedder
+from jiyi.errors import InputError
+from jiyi.evaluate import (
+    BASELINES,
+    METRICS,
+    Dataset,
+    Evaluation,
+    Opener,
+    Run,
+    evaluate,
+    load_dataset,
+    opener_for,
+)
+from jiyi.evaluate.baselines import check_baselines
+from jiyi.records import Budget
+from jiyi.settings import load_settings
+
+__all__ = ["evaluate_files"]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_NONE = "-"
+_GAP = 2  # spaces between columns
+_CATEGORY = 26  # characters of a category at most
+
+_HEADINGS = {  # of the metrics, by name
+    "recall@5": "recall\n@5",
+    "recall@10": "recall\n@10",
+    "recall@20": "recall\n@20",
+    "strict@10": "strict\n@10",
+    "session_recall@5": "session\nrecall@5",
+    "session_strict@5": "session\nstrict@5",
+    "mrr": "MRR\n",
+    "hit@5": "hit\n@5",
+    "abstention_auroc": "abstain\nAUROC",
+    "current_ok": "current\nok",
+    "as_of_ok": "as of\nok",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One figure, row by row."""
+
+    heading: str  # two lines
+    cells: list[str]
+
+    @property
+    def width(self) -> int:
+        """The widest line of it, in places of a terminal."""
+        return max(map(cell_len, [*self.heading.split("\n"), *self.cells]))
+
+    @property
+    def applies(self) -> bool:
+        """Whether any row has a figure here."""
+        return any(cell != _NONE for cell in self.cells)
+
+
+def evaluate_files(
+    *,
+    files: Annotated[list[Path], typer.Argument(help="Files of the neutral format; see docs/evaluate.md.")],
+    out: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
+    backend: Annotated[str, typer.Option(help="Where the memories live: sqlite.")] = "sqlite",
+    budget: Annotated[
+        list[int] | None, typer.Option(help="Also build windows of so many tokens; repeatable.")
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="Also show the figures by category: category.")] = None,
+    baseline: Annotated[
+        list[str] | None, typer.Option(help=f"Compare with {', '.join(BASELINES)}; repeatable.")
+    ] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(help="A folder to keep vectors in: the next run need not embed.")
+    ] = None,
+) -> None:
+    """Ask fresh memories questions with known evidence, and measure what they find."""
+    with told_briefly():
+        budgets, baselines = budget or [], check_baselines(baseline or [])
+        for size in budgets:
+            Budget(max_input_tokens=size)
+        if by not in (None, "category"):
+            raise InputError(f"--by {by!r}: there is only --by category")
+        place = opener_for(backend)
+        datasets = [load_dataset(file) for file in files]
+        if out is not None:
+            _check_writable(out, files)
+        embedder = wiring.embedder_for(load_settings(embedding_threads=embedding_threads()))
+        runs: list[Run] = []
+        for dataset in datasets:
+            found = _evaluate(
+                dataset,
+                place=place,
+                embedder=embedder,
+                budgets=budgets,
+                baselines=baselines,
+                vectors=vectors,
+            )
+            runs += found.runs
+            _print(dataset, found, by_category=by is not None)
+            if out is not None:  # after each file: what is done is not lost when the next one fails
+                _write(out, Evaluation(runs=tuple(runs)))
+
+
+def _evaluate(
+    dataset: Dataset,
+    *,
+    place: tuple[str, Opener],
+    embedder: Embedder,
+    budgets: Sequence[int],
+    baselines: Sequence[str],
+    vectors: Path | None,
+) -> Evaluation:
+    """Evaluate a file behind a progress bar."""
+    backend, opener = place
+    with progress_bar() as bar:
+        rows = {
+            what: bar.add_task(f"{escape(_plain(dataset.file))}: {what}", total=None)
+            for what in ("messages", "questions")
+        }
+        return evaluate(
+            dataset,
+            open=opener,
+            backend=backend,
+            embedder=embedder,
+            budgets=budgets,
+            baselines=baselines,
+            vectors=vectors,
+            progress=lambda what, done, total: bar.update(rows[what], completed=done, total=total),
+        )
+
+
+def _check_writable(out: Path, files: Sequence[Path]) -> None:
+    """Refuse a place that cannot be written before the work begins, and leave no file there."""
+    try:
+        there = out.exists()
+        if there and any(out.samefile(file) for file in files):
+            raise InputError(f"--json {out} is a file of questions; name another file")
+        with out.open("a", encoding="utf-8"):
+            pass
+        if not there:
+            out.unlink()
+    except (OSError, ValueError) as error:
+        raise _unwritable(out, error) from error
+
+
+def _write(out: Path, evaluation: Evaluation) -> None:
+    text = json.dumps(evaluation.as_dict(), ensure_ascii=False, indent=2) + "\n"
+    try:
+        out.write_bytes(text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise _unwritable(out, error) from error
+
+
+def _unwritable(out: Path, error: Exception) -> InputError:
+    reason = getattr(error, "strerror", None) or error
+    return InputError(f"--json {out} cannot be written: {reason}; name another file")
+
+
+def _print(dataset: Dataset, evaluation: Evaluation, *, by_category: bool) -> None:
+    """Print a file's figures in as many tables as the terminal is narrow."""
+    runs = evaluation.runs
+    answerable = sum(question.answerable for question in dataset.questions)
+    abstain = sum(question.abstain for question in dataset.questions)
+    counts = {
+        "conversation": len(dataset.conversations),
+        "message": dataset.messages,
+        "question": len(dataset.questions),
+    }
+    stdout.print(Text.assemble("\n", (_plain(dataset.file), "bold"), f"  {_plain(dataset.language)}"))
+    held = ", ".join(f"{count:,} {noun}{'s' * (count != 1)}" for noun, count in counts.items())
+    stdout.print(f"{held}: {answerable:,} with evidence, {abstain:,} to abstain on", style="dim")
+    stdout.print(f"{runs[0].backend} · {_plain(runs[0].embedder or '')}", style="dim", markup=False)
+    names = [_Column("system\n", [run.system for run in runs])]
+    for some in (_quality(runs), _windows_and_costs(runs)):
+        _tables(names, [column for column in some if column.applies])
+    if by_category:
+        _tables(*_categories(runs))
+    for note in dict.fromkeys(f"{run.system}: {note}" for run in runs for note in run.notes):
+        stderr.print(f"[yellow]note:[/] {escape(_plain(note))}", soft_wrap=True)
+
+
+def _quality(runs: Sequence[Run]) -> Iterator[_Column]:
+    for name in METRICS:
+        yield _Column(_HEADINGS[name], [_share(run.scores.metrics[name]) for run in runs])
+
+
+def _windows_and_costs(runs: Sequence[Run]) -> Iterator[_Column]:
+    """Yield what windows hold, latencies in milliseconds and loading times in seconds."""
+    for size in runs[0].evidence_in_context:
+        cells = [_share(run.evidence_in_context[size]) for run in runs]
+        yield _Column(f"in window\n@{size}", cells)
+    latencies = [run.latency for run in runs]
+    yield _Column("search\np50 ms", [_ms(one.search_p50) for one in latencies])
+    yield _Column("search\np95 ms", [_ms(one.search_p95) for one in latencies])
+    yield _Column("embed\np50 ms", [_ms(one.embed_p50) for one in latencies])
+    yield _Column("both\np50 ms", [_ms(one.with_embedding_p50) for one in latencies])
+    yield _Column("both\np95 ms", [_ms(one.with_embedding_p95) for one in latencies])
+    yield _Column("window\np50 ms", [_ms(one.context_p50) for one in latencies])
+    yield _Column("window\np95 ms", [_ms(one.context_p95) for one in latencies])
+    yield _Column("text\ns", [f"{run.ingest.seconds_text:.2f}" for run in runs])
+    yield _Column("vectors\ns", [_seconds(run) for run in runs])
+
+
+def _categories(runs: Sequence[Run]) -> tuple[list[_Column], list[_Column]]:
+    """Return the columns that name a row, and those of the figures, for each category and system."""
+    rows = [(name, run) for name in runs[0].by_category for run in runs]
+    scores = [run.by_category[name] for name, run in rows]
+    head = [
+        _Column("category\n", [_short(name) for name, _ in rows]),
+        _Column("asked\n", [f"{one.questions:,}" for one in scores]),
+        _Column("system\n", [run.system for _, run in rows]),
+    ]
+    figures = [_Column(_HEADINGS[name], [_share(one.metrics[name]) for one in scores]) for name in METRICS]
+    return head, [column for column in figures if column.applies]
+
+
+def _tables(head: Sequence[_Column], columns: Sequence[_Column]) -> None:
+    """Print ``columns``, as many a table as fit beside ``head``."""
+    room = stdout.width - sum(column.width + _GAP for column in head)
+    some: list[_Column] = []
+    for column in columns:
+        if some and sum(one.width + _GAP for one in [*some, column]) - _GAP > room:
+            _table(head, some)
+            some = []
+        some.append(column)
+    if some:
+        _table(head, some)
+
+
+def _table(head: Sequence[_Column], columns: Sequence[_Column]) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+    for column in head:
+        table.add_column(Text(column.heading), no_wrap=True)
+    for column in columns:
+        table.add_column(Text(column.heading, justify="right"), justify="right", no_wrap=True)
+    for cells in zip(*(column.cells for column in [*head, *columns]), strict=True):
+        if any(cell != _NONE for cell in cells[len(head) :]):
+            table.add_row(*map(Text, cells))
+    stdout.print()
+    stdout.print(table)
+
+
+def _seconds(run: Run) -> str:
+    """Return when the vectors were there; those of an earlier run say nothing about the embedder."""
+    if run.ingest.from_disk:
+        return "kept"
+    return _NONE if run.ingest.seconds_vectors is None else f"{run.ingest.seconds_vectors:.1f}"
+
+
+def _share(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.3f}"
+
+
+def _ms(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def _short(text: str) -> str:
+    words = _plain(text)
+    return words if len(words) <= _CATEGORY else words[: _CATEGORY - 1] + "…"
+
+
+def _plain(text: str) -> str:
+    """Make control characters visible: what a file says must not steer the terminal."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,217 @@
+"""Where a web API is, how patiently to ask it, and what its failures are called."""
+
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from jiyi.errors import JiyiError, SettingsError
+
+__all__ = ["Endpoint", "Failure", "Faults", "patiently"]
+
+_T = TypeVar("_T")
+
+_DEFAULT_URL = "https://api.openai.com/v1"
+_NO_KEY = "none"  # the client insists on a key, a server without keys ignores it
+_PASSING = frozenset({408, 409, 429})  # and 5xx: what may go better the next time
+_NOT_IMPLEMENTED = 501  # but not this: the server cannot do it at all
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds between tries, doubled each time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Endpoint:
+    """Where an OpenAI-compatible API is, and how patiently to ask it.
+
+    The environment is read once, here. A key found there goes to `base_url` whatever that
+    is, as with the package `openai`; give `api_key=""` to send none.
+
+    Raises:
+        SettingsError: a field has an unusable value.
+    """
+
+    base_url: str | None = None  # None: OPENAI_BASE_URL, else OpenAI itself
+    api_key: str | None = None  # None: OPENAI_API_KEY; "": no key
+    timeout: float = 30.0  # seconds to wait for a connection, and for each piece of an answer
+    retries: int = 4  # further tries after time-outs, broken connections, 408, 409, 429 and 5xx
+    url: str = field(init=False)  # the address in force
+    key: str = field(init=False)  # the key in force; a placeholder where there is none
+
+    def __post_init__(self) -> None:
+        if not self.timeout > 0 or self.retries < 0:
+            raise SettingsError(
+                f"timeout must be above 0 and retries at least 0, not {self.timeout} and {self.retries}"
+            )
+        url = (self.base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL).strip()
+        given = os.environ.get("OPENAI_API_KEY") if self.api_key is None else self.api_key
+        key = (given or "").strip() or _NO_KEY
+        if not _is_web_address(url):
+            raise SettingsError('base_url must be a web address such as "http://localhost:11434/v1"')
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise SettingsError("api_key holds characters that no key has: look for a paste error")
+        if url == _DEFAULT_URL and key == _NO_KEY:
+            raise SettingsError("OpenAI needs a key: give api_key, set OPENAI_API_KEY, or give a base_url")
+        object.__setattr__(self, "url", url)
+        object.__setattr__(self, "key", key)
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.shown!r}, timeout={self.timeout}, retries={self.retries})"
+
+    @property
+    def shown(self) -> str:
+        """The address without user, password or query, for messages."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key to send."""
+        return self.key != _NO_KEY
+
+    def short(self, words: str) -> str:
+        """Return what a server said as one short line, the key blotted out should it be in there."""
+        if self.key_is_in(words):
+            words = words.replace(self.key, "***")
+        return " ".join(words.split())[:300] or "nothing"
+
+    def key_is_in(self, words: str) -> bool:
+        """Whether `words` give the key away."""
+        return self.has_key and self.key in words
+
+    def shareable(self, error: Exception) -> Exception | None:
+        """Return `error` to be kept as a cause, or None where it quotes the key."""
+        return None if self.key_is_in(f"{error} {error.__cause__}") else error
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+class Failure(Exception):
+    """One try at an endpoint that failed, before it is decided whether there is another.
+
+    Attributes:
+        error: what to raise when there is none.
+        cause: the error of the package that asked, where it may be shown.
+        passing: whether another try may go better.
+        after: seconds the endpoint asked to wait, where it did.
+        status: the HTTP status, where there was an answer.
+        words: what the endpoint said, or the name of the field it blamed.
+    """
+
+    def __init__(
+        self,
+        error: JiyiError,
+        *,
+        passing: bool = False,
+        after: float | None = None,
+        status: int | None = None,
+        words: str = "",
+    ) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.cause: Exception | None = None
+        self.passing = passing
+        self.after = after
+        self.status = status
+        self.words = words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """What a part raises when its endpoint fails, and what it advises then."""
+
+    unreachable: type[JiyiError]  # refused connections, timed out, or kept failing
+    refused: type[JiyiError]  # said no, or answered with something unusable
+    advice: Mapping[int, str]  # what to do, by HTTP status
+    other_advice: str  # what to do about every other status
+
+    def silent(self, endpoint: Endpoint, *, seconds: float, tries: int) -> Failure:
+        """Return the failure of an endpoint that did not answer in time."""
+        return Failure(
+            self.unreachable(
+                f"{endpoint.shown} did not answer within {seconds:.3g} s, {tries} time(s): "
+                "check that it runs, or raise the endpoint's timeout"
+            ),
+            passing=True,
+        )
+
+    def cut_off(self, endpoint: Endpoint, reason: str, *, tries: int) -> Failure:
+        """Return the failure of a connection that was refused or broke."""
+        return Failure(
+            self.unreachable(
+                f"{endpoint.shown} could not be reached, {tries} time(s) ({endpoint.short(reason)}): "
+                "check that it runs and that base_url is right"
+            ),
+            passing=True,
+        )
+
+    def answered(
+        self,
+        endpoint: Endpoint,
+        status: int,
+        said: str,
+        *,
+        blamed: str = "",
+        retry_after: str | None = None,
+        lasting: bool = False,
+    ) -> Failure:
+        """Return the failure of an answer with an error status.
+
+        `blamed` is the field of the request the endpoint named, `retry_after` its header of
+        that name; `lasting` marks a status that usually passes but does not this time.
+        """
+        words = endpoint.short(said)
+        passing = (status in _PASSING or (status >= 500 and status != _NOT_IMPLEMENTED)) and not lasting
+        error: JiyiError
+        if passing:
+            error = self.unreachable(
+                f"{endpoint.shown} kept failing with HTTP {status} ({words}): try again later, "
+                "or see the endpoint's own log"
+            )
+        else:
+            advice = self.advice.get(status, self.other_advice)
+            error = self.refused(f"{endpoint.shown} refused with HTTP {status} ({words}): {advice}")
+        return Failure(
+            error, passing=passing, after=_seconds(retry_after), status=status, words=blamed or words
+        )
+
+
+def patiently(ask: Callable[[float, int], _T], *, retries: int, time_limit: float) -> _T:
+    """Return what `ask` returns, trying again after passing failures.
+
+    `ask(left, number)` is told the seconds left and the number of the try, from 1, and
+    raises `Failure`. Pauses are what the endpoint asked for, else half a second, doubled
+    each time up to eight seconds, less up to a quarter at random so that many clients do
+    not come back together. When a pause would not end before `time_limit` seconds are
+    over, or after `retries` further tries, the failure's own error is raised.
+    """
+    deadline = time.monotonic() + time_limit
+    number = 0
+    while True:
+        number += 1
+        try:
+            return ask(max(deadline - time.monotonic(), 0.001), number)
+        except Failure as failure:
+            last = failure
+        pause = last.after
+        if pause is None:
+            pause = min(_FIRST_PAUSE * 2 ** (number - 1), _LONGEST_PAUSE) * random.uniform(0.75, 1)
+        if not last.passing or number > retries or time.monotonic() + pause >= deadline:
+            raise last.error from last.cause
+        time.sleep(pause)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Return the seconds of a Retry-After header; None for none, or for a date."""
+    try:
+        seconds = float(retry_after or "")
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None

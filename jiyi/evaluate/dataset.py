@@ -1,0 +1,351 @@
+"""The neutral evaluation file: conversations, and questions with the ids of what answers them."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, Literal, TypeVar, cast
+
+from jiyi.clock import aware
+from jiyi.errors import ImportFailed, InputError
+from jiyi.records import Message
+from jiyi.text import language
+
+__all__ = [
+    "Conversation",
+    "Dataset",
+    "Question",
+    "SessionLog",
+    "load_dataset",
+    "read_dataset",
+    "with_opaque_ids",
+]
+
+_STEP = timedelta(seconds=30)  # between messages that name no date
+_FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")
+_NO_CATEGORY = "other"
+_SHOWN = 80  # characters of a value in an error
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question, and what would be a good answer to it."""
+
+    id: str  # unique within its conversation
+    text: str  # the question itself
+    asked_at: datetime  # when it is asked, UTC
+    answer: str = ""  # in words; no metric reads it
+    evidence: tuple[str, ...] = ()  # ids of the messages that hold the answer
+    one_is_enough: bool = False  # evidence_mode "any": each evidence message alone answers it
+    stale: tuple[str, ...] = ()  # ids of messages that say what does not hold at the time asked about
+    category: str = _NO_CATEGORY  # how results are grouped; the kind where the file has no category
+    kind: str = ""  # "current", "as_of", ... in files about change
+    abstain: bool = False  # the conversation holds no answer
+
+    @property
+    def answerable(self) -> bool:
+        """Whether there is evidence that could be found."""
+        return bool(self.evidence) and not self.abstain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLog:
+    """One session of a conversation."""
+
+    id: str  # unique within its conversation
+    messages: tuple[Message, ...]  # in order, each with a date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """The sessions of one memory, and the questions asked to it."""
+
+    id: str  # unique within its file
+    sessions: tuple[SessionLog, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def messages(self) -> list[Message]:
+        """All messages, session by session."""
+        return [message for session in self.sessions for message in session.messages]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A file's conversations."""
+
+    file: str  # the file's name, without its folder
+    language: str  # "zh", "en", as the file says, else as its questions are
+    conversations: tuple[Conversation, ...]
+
+    @property
+    def questions(self) -> list[Question]:
+        """All questions."""
+        return [question for one in self.conversations for question in one.questions]
+
+    @property
+    def messages(self) -> int:
+        """How many messages there are."""
+        return sum(len(session.messages) for one in self.conversations for session in one.sessions)
+
+
+def load_dataset(path: str | Path) -> Dataset:
+    """Read a file of the neutral format.
+
+    Raises:
+        ImportFailed: the file cannot be read, is not JSON, or has another shape; the
+            message says where, and what to do.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ImportFailed(
+            f"{file} cannot be read: {error.strerror}; give the path of a JSON file"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ImportFailed(f"{file} is not UTF-8 (byte {error.start}); convert it first") from error
+    except ValueError as error:  # a NUL in the path
+        raise ImportFailed(f"{str(file)!r} is no path: {error}") from error
+    if not text.strip():
+        raise ImportFailed(f"{file} is empty; it needs conversations with questions")
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ImportFailed(f"{file} is not JSON: {error}; evaluation reads one JSON object a file") from error
+    return read_dataset(data, file=file.name)
+
+
+def read_dataset(data: Mapping[str, Any], *, file: str = "data") -> Dataset:
+    """Read what a file of the neutral format holds; ``file`` is the name results go by.
+
+    Raises:
+        ImportFailed: it has another shape; the message says where, and what to do.
+    """
+    if not isinstance(data, Mapping):
+        raise ImportFailed(f"{file} holds {_kind(data)}, not an object with conversations")
+    found = _list(data, "conversations", file)
+    conversations = tuple(_conversation(one, f"{file}: conversations[{i}]") for i, one in enumerate(found))
+    _check_ids([one.id for one in conversations], "conversation_id", file)
+    questions = [question for one in conversations for question in one.questions]
+    if not questions:
+        raise ImportFailed(f"{file} holds no questions; give at least one conversation some questions")
+    named = data.get("language")
+    spoken = named if isinstance(named, str) and named else language(" ".join(q.text for q in questions))
+    return Dataset(file=file, language=spoken, conversations=conversations)
+
+
+def with_opaque_ids(conversation: Conversation, random: Random) -> Conversation:
+    """Return the conversation under random ids of messages and sessions.
+
+    Neither an id nor its place among the others says anything then; sessions come in the
+    order of time, and those that begin at the same moment in random order. Questions name
+    their evidence and stale messages by the new ids.
+    """
+    names = _opaque([message.id for message in conversation.messages], random, bits=128)
+    # A window shows session ids: short ones, so that they take few of its tokens.
+    homes = _opaque([session.id for session in conversation.sessions], random, bits=32)
+    sessions = [
+        SessionLog(id=homes[session.id], messages=tuple(replace(m, id=names[m.id]) for m in session.messages))
+        for session in conversation.sessions
+        if session.messages
+    ]
+    sessions.sort(key=lambda session: (_date(session.messages[0]), session.id))
+    questions = [
+        replace(
+            question,
+            evidence=tuple(names[id_] for id_ in question.evidence),
+            stale=tuple(names[id_] for id_ in question.stale),
+        )
+        for question in conversation.questions
+    ]
+    return replace(conversation, sessions=tuple(sessions), questions=tuple(questions))
+
+
+def _opaque(ids: Sequence[str], random: Random, *, bits: int) -> dict[str, str]:
+    """Return a new name for each id, none twice."""
+    fresh: dict[str, None] = {}
+    while len(fresh) < len(ids):
+        fresh[f"{random.getrandbits(bits):0{bits // 4}x}"] = None
+    return dict(zip(ids, fresh, strict=True))
+
+
+def _date(message: Message) -> datetime:
+    assert message.created_at is not None
+    return message.created_at
+
+
+def _conversation(data: Any, where: str) -> Conversation:
+    entry = _object(data, where)
+    name = _id(entry, "conversation_id", where)
+    where = f"{where} ({_shown(name)})"
+    sessions = tuple(
+        _session(one, f"{where} sessions[{i}]") for i, one in enumerate(_list(entry, "sessions", where))
+    )
+    _check_ids([session.id for session in sessions], "session_id", where)
+    ids = [message.id for session in sessions for message in session.messages]
+    if not ids:
+        raise ImportFailed(f"{where} has no messages; there is nothing to ask about, leave it out")
+    _check_ids(ids, "message id", where)
+    known = set(ids)
+    questions = tuple(
+        _question(one, f"{where} questions[{i}]", known)
+        for i, one in enumerate(_list(entry, "questions", where))
+    )
+    _check_ids([question.id for question in questions], "question id", where)
+    return Conversation(id=name, sessions=sessions, questions=questions)
+
+
+def _session(data: Any, where: str) -> SessionLog:
+    entry = _object(data, where)
+    name = _id(entry, "session_id", where)
+    where = f"{where} ({_shown(name)})"
+    started = _moment(entry, "started_at", where) if entry.get("started_at") is not None else None
+    messages = tuple(
+        _message(one, f"{where} messages[{i}]", started, i)
+        for i, one in enumerate(_list(entry, "messages", where))
+    )
+    return SessionLog(id=name, messages=messages)
+
+
+def _message(data: Any, where: str, started: datetime | None, place: int) -> Message:
+    entry = _object(data, where)
+    name = _id(entry, "id", where)
+    where = f"{where} ({_shown(name)})"
+    if entry.get("created_at") is not None:
+        said = _moment(entry, "created_at", where)
+    elif started is not None:
+        said = _tried(lambda: started + place * _STEP, where)
+    else:
+        raise ImportFailed(f"{where} has no created_at and its session no started_at; add one of them")
+    body = {field: entry[field] for field in _FIELDS if entry.get(field) is not None}
+    if "content" not in body and "tool_calls" not in body:
+        raise ImportFailed(f"{where} has no content; add the words, or leave the message out")
+    return _tried(lambda: Message.from_openai(body, id=name, created_at=said), where)
+
+
+def _question(data: Any, where: str, known: set[str]) -> Question:
+    entry = _object(data, where)
+    name = _id(entry, "id", where)
+    where = f"{where} ({_shown(name)})"
+    if not _text(entry, "question", where).strip():
+        raise ImportFailed(f"{where} has no question; say what is asked")
+    mode = entry.get("evidence_mode") or "all"
+    if mode not in ("any", "all"):
+        raise ImportFailed(f'{where} has evidence_mode {_shown(mode)}; it is "any", "all" or left out')
+    abstain = entry.get("abstain") or False
+    if not isinstance(abstain, bool):
+        raise ImportFailed(f"{where} has abstain {_shown(abstain)}; it is true, false or left out")
+    kind = _text(entry, "kind", where, optional=True)
+    return Question(
+        id=name,
+        text=_text(entry, "question", where),
+        asked_at=_moment(entry, "asked_at", where),
+        answer=_text(entry, "answer", where, optional=True),
+        evidence=_known_ids(entry, "evidence", where, known),
+        one_is_enough=mode == "any",
+        stale=_known_ids(entry, "stale", where, known),
+        category=_text(entry, "category", where, optional=True) or kind or _NO_CATEGORY,
+        kind=kind,
+        abstain=abstain,
+    )
+
+
+def _known_ids(
+    entry: Mapping[str, Any], field: Literal["evidence", "stale"], where: str, known: set[str]
+) -> tuple[str, ...]:
+    if entry.get(field) is None:
+        return ()
+    ids = _list(entry, field, where)
+    for id_ in ids:
+        if not isinstance(id_, str) or id_ not in known:
+            raise ImportFailed(
+                f"{where} names {_shown(id_)} as {field}, which is no message of its conversation; "
+                "name ids of messages there"
+            )
+    return tuple(dict.fromkeys(cast("list[str]", ids)))
+
+
+def _check_ids(ids: Sequence[str], field: str, where: str) -> None:
+    seen: set[str] = set()
+    for id_ in ids:
+        if id_ in seen:
+            raise ImportFailed(f"{where} has the {field} {_shown(id_)} twice; give each its own")
+        seen.add(id_)
+
+
+def _object(data: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping):
+        raise ImportFailed(f"{where} is {_kind(data)}, not an object; see docs/evaluate.md for the format")
+    return data
+
+
+def _list(entry: Mapping[str, Any], field: str, where: str) -> list[Any]:
+    value = entry.get(field)
+    if not isinstance(value, list | tuple):
+        raise ImportFailed(f"{where} needs a list {field}, not {_absent_or(value)}")
+    return list(value)
+
+
+def _id(entry: Mapping[str, Any], field: str, where: str) -> str:
+    value = entry.get(field)
+    if not isinstance(value, str) or not value.strip():
+        raise ImportFailed(f"{where} needs {field}, text that no other has, not {_absent_or(value)}")
+    return value
+
+
+def _text(entry: Mapping[str, Any], field: str, where: str, *, optional: bool = False) -> str:
+    value = entry.get(field)
+    if value is None and optional:
+        return ""
+    if not isinstance(value, str):
+        raise ImportFailed(f"{where} needs {field} as text, not {_absent_or(value)}")
+    return value
+
+
+def _moment(entry: Mapping[str, Any], field: str, where: str) -> datetime:
+    """Read an ISO 8601 date; one without a zone is in UTC."""
+    value = entry.get(field)
+    try:
+        if not isinstance(value, str):
+            raise ValueError
+        moment = datetime.fromisoformat(value)
+        return aware(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        raise ImportFailed(
+            f"{where} needs {field} as an ISO 8601 date such as 2026-03-02T09:00:00, not {_absent_or(value)}"
+        ) from None
+
+
+def _tried(make: Callable[[], _T], where: str) -> _T:
+    try:
+        return make()
+    except (InputError, OverflowError) as error:
+        raise ImportFailed(f"{where}: {error}") from error
+
+
+def _absent_or(value: object) -> str:
+    return "nothing" if value is None else _shown(value)
+
+
+def _shown(value: object) -> str:
+    words = repr(value)
+    return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
+
+
+def _kind(value: object) -> str:
+    match value:
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case Mapping():
+            return "an object"
+        case bool() | None:
+            return json.dumps(value)
+        case _:
+            return "a number"

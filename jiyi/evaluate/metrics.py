@@ -1,0 +1,179 @@
+"""What a ranking is worth: pure functions of what was found and what should have been."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from jiyi.evaluate.dataset import Question
+
+__all__ = [
+    "DEPTH",
+    "METRICS",
+    "SESSIONS",
+    "Outcome",
+    "as_of_ok",
+    "auroc",
+    "current_ok",
+    "measure",
+    "percentile",
+    "recall_at",
+    "reciprocal_rank",
+    "share_found",
+]
+
+DEPTH = 20
+"""How many messages each question asks for."""
+
+SESSIONS = 5
+"""How many distinct sessions of the ranking the session metrics look at."""
+
+_TOP = 10  # of the strict metric and of those about change
+
+METRICS = (
+    "recall@5",
+    "recall@10",
+    "recall@20",
+    "strict@10",
+    "session_recall@5",
+    "session_strict@5",
+    "mrr",
+    "hit@5",
+    "abstention_auroc",
+    "current_ok",
+    "as_of_ok",
+)
+"""The names of all metrics, in the order they are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One question and what a system found for it."""
+
+    question: Question
+    ranking: tuple[str, ...]  # ids of the first `DEPTH` messages, best first
+    sessions: tuple[str, ...]  # ids of the first `SESSIONS` distinct sessions of the ranking
+    evidence_sessions: tuple[str, ...]  # the sessions that hold the evidence
+    nothing_relevant: float | None = None  # the system's word that there is no answer; higher: rather none
+
+
+def share_found(found: Collection[str], wanted: Collection[str], *, one_is_enough: bool = False) -> float:
+    """Return the share of ``wanted`` that is in ``found``; with ``one_is_enough``, 1 or 0 for any of it."""
+    hits = sum(id_ in found for id_ in wanted)
+    return float(hits > 0) if one_is_enough else hits / len(wanted)
+
+
+def recall_at(
+    ranking: Sequence[str], wanted: Collection[str], k: int, *, one_is_enough: bool = False
+) -> float:
+    """Return the share of ``wanted`` among the first ``k`` of ``ranking``; see `share_found`."""
+    return share_found(ranking[:k], wanted, one_is_enough=one_is_enough)
+
+
+def reciprocal_rank(ranking: Sequence[str], wanted: Collection[str]) -> float:
+    """Return 1 / the place of the first of ``wanted`` in ``ranking``, counted from 1; 0 if none is there."""
+    return next((1 / place for place, id_ in enumerate(ranking, 1) if id_ in wanted), 0.0)
+
+
+def current_ok(ranking: Sequence[str], evidence: Collection[str], stale: Collection[str]) -> bool:
+    """Return whether some evidence is among the first ten, above everything stale."""
+    for id_ in ranking[:_TOP]:
+        if id_ in evidence:
+            return True
+        if id_ in stale:
+            return False
+    return False
+
+
+def as_of_ok(
+    ranking: Sequence[str], evidence: Collection[str], stale: Collection[str], *, one_is_enough: bool = False
+) -> bool:
+    """Return whether all evidence is among the first ten, all of it above everything stale.
+
+    With ``one_is_enough`` one evidence message there suffices.
+    """
+    if one_is_enough:
+        return current_ok(ranking, evidence, stale)
+    top = list(ranking[:_TOP])
+    first_stale = next((place for place, id_ in enumerate(top) if id_ in stale), len(top))
+    return set(evidence) <= set(top[:first_stale])
+
+
+def auroc(answerable: Sequence[float], unanswerable: Sequence[float]) -> float | None:
+    """Return the probability that one of ``answerable`` is lower than one of ``unanswerable``.
+
+    Ties count half; None where one of the two is empty. It is the area under the ROC curve,
+    computed as the Mann-Whitney statistic (Hanley & McNeil, Radiology 143, 1982).
+    """
+    if not len(answerable) or not len(unanswerable):
+        return None
+    high = np.sort(np.asarray(unanswerable, np.float64))
+    low = np.asarray(answerable, np.float64)
+    not_above = np.searchsorted(high, low, side="left").sum()
+    not_above_or_tied = np.searchsorted(high, low, side="right").sum()
+    pairs = len(low) * len(high)
+    return float(1 - (not_above + not_above_or_tied) / (2 * pairs))
+
+
+def percentile(values: Sequence[float], q: float) -> float | None:
+    """Return the ``q``-th percentile, between neighbours linearly; None of no values."""
+    return float(np.percentile(values, q)) if values else None
+
+
+def measure(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
+    """Return every metric of `METRICS` over ``outcomes``; None where it does not apply to them."""
+    found = [outcome for outcome in outcomes if outcome.question.answerable]
+    figures = {name: _mean(found, judge) for name, judge in _JUDGES.items()}
+    figures["abstention_auroc"] = _abstention(outcomes)
+    for name, kind, judge in _CHANGES:
+        figures[name] = _mean([outcome for outcome in found if outcome.question.kind == kind], judge)
+    return {name: figures[name] for name in METRICS}
+
+
+def _mean(outcomes: Sequence[Outcome], judge: Callable[[Outcome], float]) -> float | None:
+    return fmean(map(judge, outcomes)) if outcomes else None
+
+
+def _abstention(outcomes: Sequence[Outcome]) -> float | None:
+    """Compare the system's word on both kinds of questions; one without it would make them unlike."""
+    values: dict[bool, list[float]] = {True: [], False: []}
+    for outcome in outcomes:
+        if outcome.nothing_relevant is None:
+            return None
+        values[outcome.question.abstain].append(outcome.nothing_relevant)
+    return auroc(values[False], values[True])
+
+
+def _recall(k: int) -> Callable[[Outcome], float]:
+    def judge(outcome: Outcome) -> float:
+        asked = outcome.question
+        return recall_at(outcome.ranking, asked.evidence, k, one_is_enough=asked.one_is_enough)
+
+    return judge
+
+
+def _session_recall(outcome: Outcome) -> float:
+    asked = outcome.question
+    return recall_at(outcome.sessions, outcome.evidence_sessions, SESSIONS, one_is_enough=asked.one_is_enough)
+
+
+def _as_of(outcome: Outcome) -> float:
+    asked = outcome.question
+    return as_of_ok(outcome.ranking, asked.evidence, asked.stale, one_is_enough=asked.one_is_enough)
+
+
+_JUDGES: Mapping[str, Callable[[Outcome], float]] = {
+    "recall@5": _recall(5),
+    "recall@10": _recall(10),
+    "recall@20": _recall(20),
+    "strict@10": lambda outcome: _recall(_TOP)(outcome) == 1,
+    "session_recall@5": _session_recall,
+    "session_strict@5": lambda outcome: _session_recall(outcome) == 1,
+    "mrr": lambda outcome: reciprocal_rank(outcome.ranking, outcome.question.evidence),
+    "hit@5": lambda outcome: reciprocal_rank(outcome.ranking[:5], outcome.question.evidence) > 0,
+}
+_CHANGES: tuple[tuple[str, str, Callable[[Outcome], float]], ...] = (
+    ("current_ok", "current", lambda o: current_ok(o.ranking, o.question.evidence, o.question.stale)),
+    ("as_of_ok", "as_of", _as_of),
+)

@@ -1,0 +1,324 @@
+"""The evaluation itself: fill, ask, measure; one conversation after another."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import fmean
+
+from jiyi import wiring
+from jiyi.embeddings import Embedder
+from jiyi.errors import BudgetTooSmall
+from jiyi.evaluate.baselines import check_baselines, make_baseline
+from jiyi.evaluate.dataset import Conversation, Dataset, Question, with_opaque_ids
+from jiyi.evaluate.metrics import DEPTH, SESSIONS, Outcome, measure, percentile, share_found
+from jiyi.evaluate.openers import SQLITE, Opener, open_sqlite
+from jiyi.evaluate.results import Evaluation, Ingest, Latency, Run, Scores
+from jiyi.evaluate.systems import MemorySystem, System
+from jiyi.evaluate.vectors import MeasuredEmbedder, VectorFolder
+from jiyi.records import Budget
+from jiyi.settings import load_settings
+from jiyi.text import TokenCounter, analyse, counter_for
+
+__all__ = ["JIYI", "Progress", "evaluate"]
+
+JIYI = "jiyi"
+"""The name of the system that is no baseline."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done ("messages" or "questions"), how many are done, and of how many."""
+
+_BY_VECTORS = (JIYI, "dense")
+_DEEPER = (50, 200, 1000)  # how many messages are asked for until there are enough sessions
+
+
+def evaluate(
+    dataset: Dataset,
+    *,
+    open: Opener = open_sqlite,
+    backend: str = SQLITE,
+    embedder: Embedder | None = None,
+    budgets: Sequence[int] = (),
+    baselines: Sequence[str] = (),
+    vectors: str | Path | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Fill a fresh memory with each conversation, ask its questions, and say what was found.
+
+    Ids are replaced by random ones first. A conversation is loaded whole before its first
+    question. The same seed gives the same metrics.
+
+    Args:
+        dataset: see `load_dataset`.
+        open: opens an empty memory.
+        backend: what results call the place where those memories live.
+        embedder: the one the settings name where it is left out.
+        budgets: sizes of the windows to build for each question, in tokens.
+        baselines: names of `BASELINES` to run on the same conversations.
+        vectors: a folder to keep vectors in, so that the next run need not embed.
+        seed: of the random ids, and of the order of what a baseline finds equally good.
+        progress: see `Progress`.
+
+    Raises:
+        InputError: an unknown baseline, a budget that is none.
+        EmbeddingError: the embedder failed.
+        StorageError: a memory or the folder of vectors could not be written.
+    """
+    sizes = tuple(dict.fromkeys(Budget(max_input_tokens=size).max_input_tokens for size in budgets))
+    names = (JIYI, *check_baselines(baselines))
+    with _embedder(embedder) as inner, VectorFolder(vectors) if vectors else nullcontext() as folder:
+        bench = _Bench(
+            embedder=MeasuredEmbedder(inner, folder),
+            open=open,
+            counter=_warm_counter(),
+            budgets=sizes,
+            steps=_Steps(dataset, names, progress or _tell_nobody),
+        )
+        tallies = {name: _Tally() for name in names}
+        for i, conversation in enumerate(dataset.conversations):
+            # A generator each: what one system draws must not change what another does.
+            hidden = with_opaque_ids(conversation, Random(f"{seed}/{i}"))
+            for name in names:
+                bench.run(name, hidden, tallies[name], Random(f"{seed}/{i}/{name}"))
+    used = bench.embedder.name
+    return Evaluation(
+        runs=(
+            tallies.pop(JIYI).as_run(dataset, JIYI, sizes, backend=backend, embedder=used),
+            *(
+                tally.as_run(dataset, name, sizes, embedder=used if name in _BY_VECTORS else None)
+                for name, tally in tallies.items()
+            ),
+        )
+    )
+
+
+def _warm_counter() -> TokenCounter:
+    """Return the settings' counter, with the dictionaries loaded that the first use of text loads."""
+    counter = counter_for(load_settings().model)
+    counter.count_text(" ".join(analyse("预热 warm")))
+    return counter
+
+
+@contextmanager
+def _embedder(given: Embedder | None) -> Iterator[Embedder]:
+    """Yield the embedder given, else the settings' one, which is closed if it can be."""
+    if given is not None:
+        yield given
+        return
+    own = wiring.embedder_for(load_settings())
+    try:
+        yield own
+    finally:
+        close = getattr(own, "close", None)
+        if close is not None:
+            close()
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What came of the conversations so far, for one system."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    in_context: dict[int, list[float]] = field(default_factory=dict)  # shares, by budget
+    search: list[float] = field(default_factory=list)  # milliseconds, as the two below
+    embed: list[float] = field(default_factory=list)
+    together: list[float] = field(default_factory=list)
+    context: list[float] = field(default_factory=list)
+    seconds_text: float = 0.0
+    seconds_vectors: float = 0.0
+    from_disk: int = 0
+    too_large: dict[int, int] = field(default_factory=dict)  # questions larger than the budget, by budget
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def as_run(
+        self,
+        dataset: Dataset,
+        system: str,
+        budgets: Sequence[int],
+        *,
+        backend: str | None = None,
+        embedder: str | None,
+    ) -> Run:
+        """Return the sum of it."""
+        made_here = system == JIYI and not self.from_disk
+        too_large = [
+            f"{budget} tokens are too few for {count} of the questions alone: no window was made for "
+            "them, and their evidence counts as not shown"
+            for budget, count in self.too_large.items()
+        ]
+        return Run(
+            file=dataset.file,
+            language=dataset.language,
+            system=system,
+            backend=backend,
+            embedder=embedder,
+            scores=_scores(self.outcomes),
+            by_category=_by_category(self.outcomes),
+            evidence_in_context={n: _mean(self.in_context.get(n, ())) for n in budgets},
+            latency=Latency(
+                search_p50=percentile(self.search, 50),
+                search_p95=percentile(self.search, 95),
+                embed_p50=percentile(self.embed, 50),
+                context_p50=percentile(self.context, 50),
+                context_p95=percentile(self.context, 95),
+                with_embedding_p50=percentile(self.together, 50),
+                with_embedding_p95=percentile(self.together, 95),
+            ),
+            ingest=Ingest(
+                messages=dataset.messages,
+                seconds_text=self.seconds_text,
+                seconds_vectors=self.seconds_vectors if made_here else None,
+                from_disk=self.from_disk,
+            ),
+            notes=(*self.notes, *too_large),
+        )
+
+
+@dataclass(slots=True)
+class _Bench:
+    """Runs one system on one conversation."""
+
+    embedder: MeasuredEmbedder
+    open: Opener
+    counter: TokenCounter
+    budgets: tuple[int, ...]
+    steps: "_Steps"
+
+    def run(self, name: str, conversation: Conversation, tally: _Tally, random: Random) -> None:
+        """Fill the system and ask it everything."""
+        homes = {message.id: one.id for one in conversation.sessions for message in one.messages}
+        with self._filled(name, conversation, tally, random) as system:
+            for question in conversation.questions:
+                self._ask(system, question, homes, tally)
+                self.steps.asked()
+
+    @contextmanager
+    def _filled(
+        self, name: str, conversation: Conversation, tally: _Tally, random: Random
+    ) -> Iterator[System]:
+        before = self.embedder.read()
+        if name != JIYI:
+            started = time.perf_counter()
+            with self.steps.loading(len(conversation.messages), counted=name == "dense") as advance:
+                baseline = make_baseline(
+                    name,
+                    conversation,
+                    embedder=self.embedder,
+                    counter=self.counter,
+                    random=random,
+                    progress=advance,
+                )
+            embedding = (self.embedder.read() - before).seconds
+            tally.seconds_text += time.perf_counter() - started - embedding
+            yield baseline
+            return
+        with self.open(self.embedder) as memory:
+            started = time.perf_counter()
+            system = MemorySystem(memory, random)
+            system.load(conversation)
+            tally.seconds_text += time.perf_counter() - started
+            with self.steps.loading(len(conversation.messages)) as advance:
+                system.finish(advance)
+            tally.seconds_vectors += time.perf_counter() - started
+            tally.from_disk += (self.embedder.read() - before).from_disk
+            yield system
+
+    def _ask(self, system: System, question: Question, homes: dict[str, str], tally: _Tally) -> None:
+        before, started = self.embedder.read(), time.perf_counter()
+        found = system.rank(question, DEPTH)
+        took, cost = time.perf_counter() - started, self.embedder.read() - before
+        tally.search.append(1000 * (took - cost.seconds))
+        if cost.query_seconds and not cost.unknown:
+            tally.embed.append(1000 * cost.query_seconds)
+            tally.together.append(1000 * (took - cost.seconds + cost.query_seconds))
+        tally.notes |= dict.fromkeys(found.notes)
+        tally.outcomes.append(
+            Outcome(
+                question=question,
+                ranking=found.ids[:DEPTH],
+                sessions=_sessions(system, question, found.ids, homes),
+                evidence_sessions=_distinct(homes[id_] for id_ in question.evidence),
+                nothing_relevant=found.nothing_relevant,
+            )
+        )
+        if question.answerable:
+            for budget in self.budgets:
+                self._build(system, question, budget, tally)
+
+    def _build(self, system: System, question: Question, budget: int, tally: _Tally) -> None:
+        """Build a window and note what of the evidence is in it."""
+        before, started = self.embedder.read(), time.perf_counter()
+        try:
+            shown = system.window(question, budget)
+        except BudgetTooSmall:
+            tally.too_large[budget] = tally.too_large.get(budget, 0) + 1
+            shown = frozenset()
+        else:
+            cost = self.embedder.read() - before
+            tally.context.append(1000 * (time.perf_counter() - started - cost.seconds))
+        share = share_found(shown, question.evidence, one_is_enough=question.one_is_enough)
+        tally.in_context.setdefault(budget, []).append(share)
+
+
+class _Steps:
+    """Counts what is done, over all conversations and systems, and tells."""
+
+    def __init__(self, dataset: Dataset, names: Sequence[str], progress: Progress) -> None:
+        self._tell = progress
+        self._messages = dataset.messages * sum(name in _BY_VECTORS for name in names)
+        self._questions = len(dataset.questions) * len(names)
+        self._loaded = self._asked = 0
+
+    @contextmanager
+    def loading(self, messages: int, *, counted: bool = True) -> Iterator[Callable[[int], None]]:
+        """Yield what is to be called with the number of messages done; ``counted`` False tells nothing."""
+        if not counted:
+            yield _tell_nobody
+            return
+        yield lambda done: self._tell("messages", self._loaded + done, self._messages)
+        self._loaded += messages
+        self._tell("messages", self._loaded, self._messages)
+
+    def asked(self) -> None:
+        """Count one question."""
+        self._asked += 1
+        self._tell("questions", self._asked, self._questions)
+
+
+def _tell_nobody(*_: object) -> None:
+    pass
+
+
+def _sessions(
+    system: System, question: Question, ids: tuple[str, ...], homes: dict[str, str]
+) -> tuple[str, ...]:
+    """Return the first distinct sessions of the ranking, asking for more of it while there are too few."""
+    wanted = min(SESSIONS, len(set(homes.values())))
+    asked = DEPTH
+    for deeper in _DEEPER:
+        if len(ids) < asked or len(_distinct(homes[id_] for id_ in ids)) >= wanted:
+            break
+        ids, asked = system.rank(question, deeper).ids, deeper
+    return _distinct(homes[id_] for id_ in ids)[:SESSIONS]
+
+
+def _distinct(ids: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(ids))
+
+
+def _scores(outcomes: Sequence[Outcome]) -> Scores:
+    return Scores(questions=len(outcomes), metrics=measure(outcomes))
+
+
+def _by_category(outcomes: Sequence[Outcome]) -> dict[str, Scores]:
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(outcome.question.category, []).append(outcome)
+    return {name: _scores(groups[name]) for name in sorted(groups)}
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None

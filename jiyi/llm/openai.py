@@ -1,0 +1,194 @@
+"""Replies from any OpenAI-compatible endpoint: OpenAI, DeepSeek, Qwen, Ollama, vLLM, llama.cpp, ..."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jiyi.endpoint import Endpoint, Failure, Faults, patiently
+from jiyi.errors import InputError, LLMRefused, LLMUnreachable, SettingsError
+from jiyi.llm.answers import read_reply
+from jiyi.llm.dialect import Dialect, Request
+from jiyi.llm.llm import Reply
+from jiyi.openai_client import OpenAIClient
+from jiyi.time_limit import OutOfTime, run_within
+
+__all__ = ["OpenAILLM"]
+
+_GRACE = 1.0  # seconds after the time limit until an answer is no longer waited for at all
+_MOST_LATE = 4  # answers not waited for any more that may still be on their way
+_NEGOTIABLE = frozenset({400, 422})  # how endpoints refuse a field they do not know
+
+_FAULTS = Faults(
+    unreachable=LLMUnreachable,
+    refused=LLMRefused,
+    advice={
+        401: "check api_key",
+        403: "check api_key and what it is allowed to use",
+        404: "check base_url (most end in /v1) and the name of the model",
+        413: "send fewer or shorter messages",
+    },
+    other_advice="check the name of the model, and that the messages fit its context window",
+)
+
+
+class OpenAILLM:
+    """An `LLM` over the network, through the package `openai` (`pip install "jiyi[openai]"`).
+
+    - Making one connects to nothing; the first `complete` does.
+    - Tries again after time-outs, broken connections, 408, 409, 429 and 5xx, with growing
+      pauses or after the time named in Retry-After, as often as `endpoint.retries` says,
+      as long as `time_limit` lets it.
+    - Never hangs: `complete` returns or raises within `time_limit` and a second, all tries
+      included, whatever the endpoint does.
+    - A schema is asked for as JSON schema; where the endpoint refuses that, as JSON mode
+      with the schema in the prompt; where it refuses that too, in the prompt alone. A
+      field it refuses otherwise (`max_tokens` for `max_completion_tokens`, `temperature`,
+      `stop`) is renamed or left out. What worked is remembered.
+    - Stop words end the reply even where the endpoint does not know them.
+    - The key appears in no error, name or repr.
+
+    Args:
+        model: the model's name at the endpoint.
+        endpoint: where it is; the default follows OPENAI_BASE_URL and OPENAI_API_KEY. An
+            answer comes in one piece, so its `timeout` must be as long as one takes; in
+            the default it is `time_limit`.
+        time_limit: most seconds a call may take, all tries included.
+        extra_body: further fields of each request, such as ``{"enable_thinking": False}``.
+
+    Raises:
+        MissingExtra: the package `openai` is not installed.
+        SettingsError: an argument has an unusable value.
+        InputError: `extra_body` cannot be written as JSON.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        endpoint: Endpoint | None = None,
+        time_limit: float = 60.0,
+        extra_body: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not model.strip():
+            raise SettingsError("model must name a model of the endpoint")
+        if not 0 < time_limit < float("inf"):
+            raise SettingsError(f"time_limit must be a number of seconds above 0, not {time_limit}")
+        self._model = model
+        self._endpoint = endpoint or Endpoint(timeout=time_limit)
+        self._client = OpenAIClient(self._endpoint, _FAULTS, purpose="language models", retries=0)
+        self._time_limit = time_limit
+        self._extra_body = _sendable("extra_body", dict(extra_body or {}))
+        self._dialect = Dialect()
+
+    def __repr__(self) -> str:
+        return f"OpenAILLM({self.name!r} at {self._endpoint.shown})"
+
+    @property
+    def name(self) -> str:
+        """The word "openai:" and the model, such as "openai:deepseek-chat"."""
+        return f"openai:{self._model}"
+
+    def complete(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        max_tokens: int | None = None,
+        temperature: float = 0,
+        schema: Mapping[str, Any] | None = None,
+        stop: Sequence[str] = (),
+    ) -> Reply:
+        """Return the reply to a conversation; see `LLM.complete`.
+
+        Raises:
+            InputError: there are no messages, or something cannot be written as JSON.
+            LLMUnreachable: refused, timed out or kept failing until the time was over.
+            LLMRefused: the endpoint or the model said no, or answered with something unusable.
+        """
+        if max_tokens is not None and max_tokens < 1:
+            raise InputError(f"max_tokens must be at least 1, not {max_tokens}")
+        if not messages or not all(isinstance(message, Mapping) for message in messages):
+            raise InputError(
+                'complete() takes a list of messages such as [{"role": "user", "content": "..."}]'
+            )
+        request = Request(
+            messages=_sendable("messages", [dict(message) for message in messages]),
+            max_tokens=max_tokens,
+            temperature=temperature,
+            schema=None if schema is None else _sendable("schema", dict(schema)),
+            stop=_sendable("stop", [stop] if isinstance(stop, str) else list(stop)),
+        )
+        try:
+            return run_within(
+                lambda: patiently(
+                    lambda left, number: self._ask(request, left, number),
+                    retries=self._endpoint.retries,
+                    time_limit=self._time_limit,
+                ),
+                self._time_limit + _GRACE,
+                owner=self,
+                most_late=_MOST_LATE,
+            )
+        except OutOfTime as late:
+            raise LLMUnreachable(
+                f"{self._endpoint.shown} gave no whole answer within {self._time_limit:.3g} s ({late}): "
+                "check that it runs, or raise the time limit"
+            ) from None
+
+    def close(self) -> None:
+        """Close the connections; a later `complete` opens new ones."""
+        self._client.close()
+
+    def _ask(self, request: Request, left: float, number: int) -> Reply:
+        """Ask once, in other words where the endpoint refuses the first."""
+        deadline = time.monotonic() + left
+        dialect = self._dialect
+        while True:
+            body = dialect.body(request)
+            try:
+                raw = self._send(body, max(deadline - time.monotonic(), 0.001), number)
+                break
+            except Failure as failure:
+                other = dialect.after(failure.words, body) if failure.status in _NEGOTIABLE else None
+                if other is None:
+                    raise
+                dialect = other
+        self._dialect = dialect
+        return self._read(raw, request.stop)
+
+    def _send(self, body: Mapping[str, Any], left: float, number: int) -> bytes:
+        seconds = min(self._endpoint.timeout, left)
+        return self._client.ask(
+            lambda client: (
+                client.chat.completions.with_raw_response.create(
+                    model=self._model, **body, extra_body=self._extra_body, timeout=seconds
+                ).content
+            ),
+            seconds=seconds,
+            tries=number,
+        )
+
+    def _read(self, raw: bytes, stop: Sequence[str]) -> Reply:
+        try:
+            reply = read_reply(raw)
+        except ValueError as error:
+            short, where = self._endpoint.short, self._endpoint.shown
+            raise Failure(
+                LLMRefused(
+                    f"{where} gave no reply of a chat model: {short(str(error))}; check base_url "
+                    "(most end in /v1) and that it is a chat model; the answer begins: "
+                    f"{short(raw.decode('utf-8', 'replace'))}"
+                )
+            ) from None
+        ends = [place for word in stop if word and (place := reply.text.find(word)) >= 0]
+        return replace(reply, text=reply.text[: min(ends)], finish="stop") if ends else reply
+
+
+def _sendable(what: str, value: Any) -> Any:
+    """Return a copy with lone surrogates, which UTF-8 cannot carry, as U+FFFD."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} cannot be written as JSON: {error}") from error
+    return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))

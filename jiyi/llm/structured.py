@@ -1,0 +1,160 @@
+"""Answers that fit a JSON schema: asked for, found in what the model said, checked, mended once."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import isfinite
+from typing import Any
+
+from jiyi.errors import BadReply, InputError
+from jiyi.llm.llm import LLM, Reply
+from jiyi.prompts import Language, load_prompt
+
+__all__ = ["ask_json"]
+
+_MOST_CHARS = 200_000  # of an answer that are searched
+_MOST_STARTS = 50  # braces at which an object is looked for
+_SHOWN_CHARS = 8_000  # of a bad answer that are shown to the model again
+_FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_THINKING = "</think>"
+
+
+class _Unusable(ValueError):
+    """Why an answer cannot be used, in words for the model."""
+
+
+def ask_json(
+    llm: LLM,
+    messages: Sequence[Mapping[str, Any]],
+    schema: Mapping[str, Any],
+    *,
+    language: Language = "en",
+    max_tokens: int | None = None,
+) -> dict[str, Any]:
+    """Return an answer to `messages` that fits `schema`.
+
+    - The object is found in plain JSON, in a fenced block, and amid prose.
+    - An answer that does not fit is shown to the model once, with what is wrong and the
+      schema, in `language`; it may answer again. At most two calls.
+    - Every string in the result can be encoded; numbers are finite.
+    - Defaults of the schema are not filled in, and its ``$ref`` reach nothing outside it.
+
+    Args:
+        llm: the model.
+        messages: OpenAI Chat Completions dicts; they should say themselves that JSON is wanted.
+        schema: a JSON schema (drafts 4, 6 and 7) whose type is "object".
+        language: of the words around a bad answer.
+        max_tokens: most tokens of each answer.
+
+    Raises:
+        InputError: `schema` is no JSON schema of an object.
+        BadReply: the second answer did not fit either; quotes how it begins.
+        LLMError: the model could not be asked.
+    """
+    check = _checker(schema)
+    reply = llm.complete(messages, max_tokens=max_tokens, schema=schema)
+    try:
+        return _fitting(reply, check)
+    except _Unusable as error:
+        reason = str(error)
+    shown = json.dumps(schema, ensure_ascii=False)
+    repair = load_prompt("repair_json", language).substitute(error=reason, schema=shown)
+    said = reply.text[:_SHOWN_CHARS] or "…"  # some endpoints refuse an empty message
+    again = [*messages, {"role": "assistant", "content": said}, {"role": "user", "content": repair}]
+    reply = llm.complete(again, max_tokens=max_tokens, schema=schema)
+    try:
+        return _fitting(reply, check)
+    except _Unusable as error:
+        begins = " ".join(reply.text[:200].split()) or "nothing"
+        raise BadReply(
+            f"the model gave no usable JSON, twice: {error}; use a larger model, or one that "
+            f"follows JSON schemas; its answer begins: {begins}"
+        ) from None
+
+
+def _fitting(reply: Reply, check: Callable[[Any], None]) -> dict[str, Any]:
+    """Return the first object in a reply that passes the check."""
+    reason = ""
+    for found in _objects(reply.text[:_MOST_CHARS]):
+        try:
+            check(found)
+        except _Unusable as error:
+            reason = reason or str(error)
+        else:
+            return found
+    reason = reason or "it holds no JSON object"
+    raise _Unusable(f"it was cut off, be shorter ({reason})" if reply.finish == "length" else reason)
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects in a text: the whole, those in fences, those amid other words."""
+    text = text.rpartition(_THINKING)[2]
+    for part in (text, *_FENCE.findall(text)):
+        try:
+            found = _encodable(_DECODER.decode(part.strip()))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            yield found
+    place = -1
+    for _ in range(_MOST_STARTS):
+        place = text.find("{", place + 1)
+        if place < 0:
+            return
+        try:
+            found, end = _DECODER.raw_decode(text, place)
+            found = _encodable(found)
+        except (ValueError, RecursionError):
+            continue
+        yield found
+        place = end - 1
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    if not isfinite(number):
+        raise ValueError(f"{word} is no number of JSON")
+    return number
+
+
+# Small models write line breaks into strings; that is no reason to ask again.
+_DECODER = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_finite)
+
+
+def _encodable(found: Any) -> Any:
+    """Replace lone surrogates, which JSON can spell and UTF-8 cannot."""
+    text = json.dumps(found, ensure_ascii=False)
+    return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+
+
+def _checker(schema: Mapping[str, Any]) -> Callable[[Any], None]:
+    if not isinstance(schema, Mapping) or schema.get("type") != "object":
+        raise InputError('the schema must describe an object: {"type": "object", "properties": {...}}')
+    try:
+        return _compiled(json.dumps(schema))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the schema cannot be used: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def _compiled(schema: str) -> Callable[[Any], None]:
+    import fastjsonschema
+
+    def refuse(uri: str) -> None:
+        raise ValueError(f"it refers to {uri}, outside itself")
+
+    outside = dict.fromkeys(("http", "https", "ftp", "file", "data"), refuse)
+    try:
+        # The defaults of a schema are the caller's business, its formats the model's.
+        passes = fastjsonschema.compile(json.loads(schema), handlers=outside, use_default=False)
+    except Exception as error:  # what a schema that is none raises is not documented
+        raise ValueError(str(error)) from error
+
+    def check(found: Any) -> None:
+        try:
+            passes(found)
+        except fastjsonschema.JsonSchemaValueException as error:
+            raise _Unusable(error.message) from None
+
+    return check

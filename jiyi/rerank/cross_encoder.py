@@ -1,0 +1,133 @@
+"""Reranking by a cross-encoder on this machine, through `sentence-transformers`."""
+
+import importlib.util
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jiyi.errors import MissingExtra, RerankError, SettingsError
+from jiyi.rerank.inputs import check_texts
+
+__all__ = ["CrossEncoderReranker"]
+
+_CHARS_A_TOKEN = 16  # more characters than this for each token are not looked at
+
+
+class CrossEncoderReranker:
+    """A `Reranker` that runs a model here (`pip install "jiyi[cross-encoder]"`).
+
+    - The model is loaded by the first `score`, once; making a reranker costs nothing.
+    - Nothing is downloaded: a model is a folder, or a name that is in the cache of the
+      Hugging Face hub on this machine (``hf download NAME`` puts it there).
+    - Query and text count together up to `max_length` tokens, or up to the model's own
+      window where that is smaller; the rest of the longer of the two is not read.
+    - One call at a time uses the model, others wait for it.
+
+    Args:
+        model_name_or_path: a folder, or a name such as "BAAI/bge-reranker-v2-m3".
+        device: "cpu", "cuda", "cuda:1", "mps", ...; None: the fastest there is.
+        max_length: most tokens of a pair.
+        batch_size: pairs that go through the model together.
+
+    Raises:
+        MissingExtra: the package `sentence-transformers` is not installed.
+        SettingsError: an argument has an unusable value.
+    """
+
+    def __init__(
+        self,
+        model_name_or_path: str | Path,
+        device: str | None = None,
+        *,
+        max_length: int = 512,
+        batch_size: int = 16,
+    ) -> None:
+        if not str(model_name_or_path).strip():
+            raise SettingsError("model_name_or_path must name a model or its folder")
+        if min(max_length, batch_size) < 1:
+            raise SettingsError("max_length and batch_size must be at least 1")
+        if importlib.util.find_spec("sentence_transformers") is None:
+            raise MissingExtra('cross-encoders need an optional package: pip install "jiyi[cross-encoder]"')
+        self._source = str(model_name_or_path)
+        self._device = device
+        self._max_length = max_length
+        self._batch_size = batch_size
+        self._model: Any = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"CrossEncoderReranker({self._source!r}, device={self._device!r})"
+
+    @property
+    def name(self) -> str:
+        """The word "cross-encoder:" and the model, without the folders it lies in."""
+        folder = Path(self._source)
+        return f"cross-encoder:{folder.name if folder.is_dir() else self._source}"
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return a score for each of `texts`, on the model's own scale.
+
+        Raises:
+            InputError: `texts` is a bare string or holds something else than text.
+            RerankError: the model cannot be loaded, gives several scores a pair, or failed.
+        """
+        question, items = check_texts(query, texts, self._max_length * _CHARS_A_TOKEN)
+        if not items:
+            return []
+        with self._lock:
+            if self._model is None:
+                self._model = self._load()
+            try:
+                scores = self._model.predict(
+                    [(question, item) for item in items],
+                    batch_size=self._batch_size,
+                    show_progress_bar=False,
+                )
+            except (RuntimeError, ValueError, IndexError) as error:
+                raise RerankError(
+                    f"{self.name} failed ({error}): lower batch_size or max_length, or use another device"
+                ) from error
+        return [float(score) for score in np.asarray(scores, dtype=np.float64)]
+
+    def _load(self) -> Any:
+        try:
+            from huggingface_hub import snapshot_download
+            from sentence_transformers import CrossEncoder
+
+            # The hub's own "local files only" still asks the hub whether a name exists.
+            folder = self._source
+            if not Path(folder).is_dir():
+                folder = snapshot_download(folder, local_files_only=True)
+            with _no_progress_bars():
+                model = CrossEncoder(folder, device=self._device, local_files_only=True)
+            labels = model.num_labels
+        except (ImportError, OSError, RuntimeError, ValueError, AttributeError, KeyError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise RerankError(
+                f"the cross-encoder {self._source!r} cannot be loaded ({reason}): give the folder of a "
+                "model, or put it into the hub's cache with `hf download NAME`"
+            ) from error
+        if labels != 1:
+            raise RerankError(
+                f"{self._source!r} gives {labels} scores a pair, not one: use a model made for reranking"
+            )
+        model.max_seq_length = min(model.max_seq_length or self._max_length, self._max_length)
+        return model
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """Keep the bars of `transformers` off the terminal of a program that only searches."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()

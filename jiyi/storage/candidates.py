@@ -1,0 +1,46 @@
+"""What text search hands to a ranking: rows as columns, with what was said around them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.records import Kind, Role
+
+__all__ = ["ROLES", "Candidates", "Key"]
+
+Key = tuple[Kind, str]
+"""Kind and id of a record."""
+
+ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
+"""The order that the numbers in `Candidates.roles` stand for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Candidates:
+    """Rows of one user, best text score first, the newer of equal ones before the older.
+
+    n rows; all columns have this length. A row is here for its words, because it was asked
+    for, or because it stands beside such a one in its session; its scores are exact in each
+    case. Columns are not to be written to.
+    """
+
+    keys: tuple[Key, ...]  # kind and id of each row
+    text: NDArray[np.float32]  # BM25 of the question's words, 0 where the row has none of them
+    words: NDArray[np.float32]  # (n, terms): what each term gives each row, before its idf, 0..1
+    eligible: NDArray[np.bool_]  # may be returned; the others are here as neighbours only
+    session: NDArray[np.int32]  # number of its session within this answer, -1 for none
+    previous: NDArray[np.int32]  # row of the message said before it in its session, -1 if not here
+    following: NDArray[np.int32]  # row of the message said after it, -1 if not here
+    speaker: NDArray[np.int32]  # place in `speakers`, -1 for none
+    speakers: tuple[str, ...]  # whoever spoke in this user's memory; the role of a message without a name
+    roles: NDArray[np.int8]  # place in `ROLES`, -1 for what is no message
+    created_at: NDArray[np.int64]  # microseconds since 1970 UTC
+    traits: NDArray[np.int32]  # bits of `jiyi.text.Trait`
+    length: NDArray[np.int32]  # terms, with repetitions
+    total: int  # rows in the question's scope, found or not
+    terms: tuple[str, ...]  # of the question, the unknown ones too
+    idf: NDArray[np.float32]  # of each term; ``text`` is the sum of words x idf
+
+    def __len__(self) -> int:
+        return len(self.keys)

@@ -1,0 +1,151 @@
+"""From a question to candidates: which of a user's rows it allows, finds and shows. No I/O."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.clock import to_micros
+from jiyi.records import SEARCHABLE, Query, Scope
+from jiyi.storage.candidates import ROLES, Candidates, Key
+from jiyi.storage.labels import KINDS_BY_LABEL, labels_of
+from jiyi.storage.user_terms import UserTerms
+from jiyi.text import query_terms
+
+__all__ = ["allowed_rows", "candidates", "kinds_of"]
+
+_Rows = NDArray[np.intp]
+_Flags = NDArray[np.bool_]
+
+_TERMS = 256  # a longer question is searched by its first and its last half of these
+_SHOWN_AROUND = 50  # best records by words, and first ones of `near`, whose neighbours are shown
+_KIND_BY_LABEL = np.array([SEARCHABLE.index(kind) for kind in KINDS_BY_LABEL], np.int8)
+_STEPS = 2  # how far a neighbour is away at most
+
+
+def candidates(
+    mine: UserTerms, query: Query, near: Sequence[Key], docs: NDArray[np.int64] | None
+) -> Candidates:
+    """Return what `jiyi.storage.Store.match` promises, of a view of the user's rows.
+
+    Args:
+        mine: the user's rows.
+        query: the question.
+        near: what another index found.
+        docs: what conditions that rows do not carry allow; None where there are none.
+    """
+    terms = query_terms(query.text)
+    if len(terms) > _TERMS:
+        terms = [*terms[: _TERMS // 2], *terms[-_TERMS // 2 :]]
+    words = mine.score(terms)
+    scope = _in_scope(mine, query.scope)
+    allowed = allowed_rows(mine, query, docs)
+    best = _best_of_each_kind(mine, words.text, allowed, query.limit)
+    known = mine.rows_of(near)
+    known = known[known >= 0]
+    known = known[allowed[known]]
+    around = _around(mine, np.concatenate([best[:_SHOWN_AROUND], known[:_SHOWN_AROUND]]))
+    shown = np.zeros(mine.size, np.bool_)
+    shown[np.concatenate([best, known, around])] = True
+    rows = np.flatnonzero(shown & scope)
+    rows = rows[np.lexsort((-rows, -words.text[rows]))]
+    places = np.full(mine.size + 1, -1, np.int32)  # the last is that of row -1, which is none
+    places[rows] = np.arange(len(rows))
+    labels = mine.columns["label"][rows].astype(np.int8)
+    return Candidates(
+        keys=tuple(mine.keys(rows)),
+        text=words.text[rows],
+        words=words.words(rows),
+        eligible=allowed[rows],
+        session=_renumbered(mine.columns["session"][rows], len(mine.sessions.names)),
+        previous=places[mine.beside(rows, "previous")],
+        following=places[mine.beside(rows, "following")],
+        speaker=mine.columns["speaker"][rows],
+        speakers=tuple(mine.speakers.names),
+        roles=np.where(labels < len(ROLES), labels, -1).astype(np.int8),
+        created_at=mine.columns["created_at"][rows],
+        traits=mine.columns["traits"][rows],
+        length=mine.columns["length"][rows],
+        total=int(np.count_nonzero(scope)),
+        terms=tuple(terms),
+        idf=words.idf,
+    )
+
+
+def allowed_rows(mine: UserTerms, query: Query, docs: NDArray[np.int64] | None) -> _Flags:
+    """Return for each row of a view whether the query's scope and conditions allow it.
+
+    ``docs`` as for `candidates`.
+    """
+    allowed = _in_scope(mine, query.scope)
+    labels = labels_of(query)
+    if labels is not None:
+        allowed &= np.isin(mine.columns["label"], np.array(labels, np.uint8))
+    if query.since is not None:
+        allowed &= mine.columns["created_at"] >= to_micros(query.since)
+    if query.until is not None:
+        allowed &= mine.columns["created_at"] < to_micros(query.until)
+    if docs is not None:
+        allowed &= np.isin(mine.columns["doc"], docs)
+    return allowed
+
+
+def kinds_of(mine: UserTerms) -> NDArray[np.int8]:
+    """Return for each row of a view the place of its kind in `SEARCHABLE`."""
+    kinds: NDArray[np.int8] = _KIND_BY_LABEL[mine.columns["label"]]
+    return kinds
+
+
+def _in_scope(mine: UserTerms, scope: Scope) -> _Flags:
+    inside = np.ones(mine.size, np.bool_)
+    for column, names, name in (
+        ("agent", mine.agents, scope.agent_id),
+        ("session", mine.sessions, scope.session_id),
+    ):
+        if name is not None:
+            number = names.get(name)
+            inside &= False if number is None else mine.columns[column] == number
+    return inside
+
+
+def _best_of_each_kind(mine: UserTerms, scores: NDArray[np.float32], allowed: _Flags, limit: int) -> _Rows:
+    """Return the rows of the best scores above 0, ``limit`` of each kind, best first; newer ones win ties."""
+    rows = np.flatnonzero(allowed & (scores > 0))
+    if len(rows) > limit:
+        kinds = _KIND_BY_LABEL[mine.columns["label"][rows]]
+        rows = np.concatenate(
+            [_highest(rows[kinds == kind], scores, limit) for kind in range(len(SEARCHABLE))]
+        )
+    return rows[np.lexsort((-rows, -scores[rows]))]
+
+
+def _highest(rows: _Rows, scores: NDArray[np.float32], limit: int) -> _Rows:
+    """Return those of ascending rows that have the highest scores; newer ones win ties."""
+    if len(rows) <= limit:
+        return rows
+    found = scores[rows]
+    least = np.partition(found, len(found) - limit)[len(found) - limit]
+    above, equal = rows[found > least], rows[found == least]
+    return np.concatenate([above, equal[len(equal) - limit + len(above) :]])
+
+
+def _around(mine: UserTerms, rows: _Rows) -> _Rows:
+    """Return the messages near enough in their session to be shown with these."""
+    found, places = [], mine.columns["seq"]
+    for link in ("previous", "following"):
+        step = rows
+        for _ in range(_STEPS):
+            step = mine.beside(step, link)
+            near = (step >= 0) & (np.abs(places[step] - places[rows]) <= _STEPS)
+            found.append(step[near])
+    return np.concatenate(found)
+
+
+def _renumbered(numbers: NDArray[np.int32], count: int) -> NDArray[np.int32]:
+    """Return numbers below ``count`` counted anew from 0; -1 stays."""
+    seen = np.zeros(count + 1, np.bool_)
+    seen[numbers] = True
+    seen[-1] = False  # where -1 went to
+    anew = np.cumsum(seen, dtype=np.int32) - 1
+    anew[-1] = -1
+    return anew[numbers]

@@ -1,0 +1,24 @@
+"""Linear algebra on one thread: on busy cores a second one costs more than it brings."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["one_blas_thread"]
+
+_lock = threading.RLock()  # the limit is the whole process's: two at once would leave it behind
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread inside the block; blocks of several threads run one after another."""
+    with _lock, _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()

@@ -1,0 +1,242 @@
+"""`jiyi evaluate`: figures for people and as JSON, and what is said of input that is wrong."""
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jiyi.errors import EmbeddingError
+from jiyi.evaluate import BASELINES, METRICS
+from jiyi.testing import HashEmbedder
+
+SMALL = Path(__file__).parents[1] / "evaluate"
+EN, ZH = SMALL / "small-en.json", SMALL / "small-zh.json"
+
+
+@pytest.fixture(autouse=True)
+def _wide_and_tidy(monkeypatch, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    monkeypatch.setattr("jiyi.cli.evaluate.stdout.width", 100)
+    yield
+    assert list(folder.iterdir()) == []
+
+
+@pytest.fixture
+def written(run, tmp_path):
+    """Evaluate and return the JSON."""
+
+    def written(*words: object):
+        out = tmp_path / "out.json"
+        run("evaluate", *words, "--json", out)
+        return json.loads(out.read_text("utf-8"))
+
+    return written
+
+
+def test_the_table(run):
+    words = ("--budget", 300, "--budget", 1000, "--by", "category")
+    baselines = [word for name in BASELINES for word in ("--baseline", name)]
+    text = run("evaluate", EN, ZH, *words, *baselines).stdout
+    assert "small-en.json  en\n2 conversations, 8 messages, 5 questions: 4 with evidence, 1 to" in text
+    assert "small-zh.json  zh" in text
+    assert "sqlite · hash:64" in text
+    for name in ("jiyi", *BASELINES):
+        assert text.count(f"\n{name} ") == 4, name  # quality and cost of two files
+    for heading in ("recall", "session", "current", "as of", "in window", "@300", "@1000", "vectors", "both"):
+        assert heading in text
+    assert "abstain\nAUROC" not in text  # no system says how sure it is
+    assert "category  asked  system" in text
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
+def test_metrics_that_apply_to_nothing_are_left_out(run, tmp_path):
+    data = json.loads(EN.read_text("utf-8"))
+    del data["conversations"][0]
+    file = tmp_path / "garden.json"
+    file.write_text(json.dumps(data), "utf-8")
+    text = run("evaluate", file).stdout
+    assert "recall" in text
+    for heading in ("current", "as of", "abstain\n", "in window", "category"):
+        assert heading not in text, heading
+
+
+def test_the_json(written):
+    told = written(EN, ZH, "--budget", 500, "--baseline", "bm25")
+    assert list(told) == ["version", "runs"]
+    assert told["version"] == 1
+    assert [(one["file"], one["system"]) for one in told["runs"]] == [
+        ("small-en.json", "jiyi"),
+        ("small-en.json", "bm25"),
+        ("small-zh.json", "jiyi"),
+        ("small-zh.json", "bm25"),
+    ]
+    jiyi = told["runs"][0]
+    assert list(jiyi) == [
+        "file",
+        "language",
+        "system",
+        "backend",
+        "embedder",
+        "questions",
+        "metrics",
+        "evidence_in_context",
+        "by_category",
+        "latency_ms",
+        "ingest",
+    ]
+    assert list(jiyi["metrics"]) == list(METRICS)
+    assert list(jiyi["latency_ms"]) == [
+        "search_p50",
+        "search_p95",
+        "embed_p50",
+        "context_p50",
+        "context_p95",
+    ]
+    assert list(jiyi["ingest"]) == ["messages", "seconds_text", "seconds_vectors"]
+    assert list(jiyi["evidence_in_context"]) == ["500"]
+    assert set(jiyi["by_category"]) == {"current", "as_of", "history", "abstain", "single"}
+    assert jiyi["by_category"]["single"]["recall@5"] == 1
+    assert jiyi["by_category"]["single"]["current_ok"] is None
+    assert (jiyi["backend"], jiyi["embedder"], jiyi["questions"]) == ("sqlite", "hash:64", 5)
+
+
+def test_two_runs_give_the_same_figures(written):
+    first, again = (written(ZH, "--baseline", "dense")["runs"] for _ in range(2))
+    assert [one["metrics"] for one in first] == [one["metrics"] for one in again]
+
+
+def test_a_folder_of_vectors_is_marked(run, written, tmp_path):
+    folder = tmp_path / "vectors"
+    assert written(EN, "--vectors", folder)["runs"][0]["ingest"]["seconds_vectors"] > 0
+    text = run("evaluate", EN, "--vectors", folder).stdout
+    assert text.rstrip().endswith("kept")
+    assert written(EN, "--vectors", folder)["runs"][0]["ingest"]["seconds_vectors"] is None
+
+
+def test_notes_are_told(run):
+    result = run("evaluate", EN, "--budget", 17)
+    assert "note: jiyi: 17 tokens are too few for 1 of the questions" in result.stderr
+
+
+@pytest.mark.parametrize("columns", [20, 60, 80, 140])
+def test_every_width(run, monkeypatch, columns):
+    monkeypatch.setattr("jiyi.cli.evaluate.stdout.width", columns)
+    text = run("evaluate", ZH, "--baseline", "bm25", "--budget", 500, "--by", "category").stdout
+    if columns >= 60:
+        assert "…" not in text
+        assert text.count("1.000") >= 10
+
+
+def test_what_a_file_says_does_not_steer_the_terminal(run, written, tmp_path):
+    data = json.loads(EN.read_text("utf-8"))
+    data["language"] = "\x1b[31men[bold]"
+    data["conversations"][1]["questions"][0]["category"] = "\x1b[31m[red]c\ud800[/nope]"
+    file = tmp_path / "[bold]x[bold].json"
+    file.write_text(json.dumps(data), "utf-8")
+    result = run("evaluate", file, "--by", "category", "--budget", 20)
+    assert "\x1b" not in result.output
+    assert "[red]c" in result.stdout
+    assert "[bold]x[bold].json" in result.stdout
+    assert "\x1b[31m[red]c\ud800[/nope]" in written(file)["runs"][0]["by_category"]
+
+
+BAD = [
+    (("none.json",), "none.json cannot be read: No such file or directory"),
+    ((".",), "cannot be read: Is a directory"),
+    (("empty.json",), "empty.json is empty"),
+    (("list.json",), "list.json holds a list"),
+    (("notes.txt",), "notes.txt is not JSON"),
+    (
+        ("unknown.json",),
+        "unknown.json: conversations[0] ('ports') questions[0] ('q1') names 'nope' as evidence",
+    ),
+    (("twice.json",), "has the message id 'p1' twice"),
+    ((EN, "none.json"), "none.json cannot be read"),
+    ((EN, "--baseline", "google"), "no baseline 'google'; there are bm25, dense, recent, full"),
+    ((EN, "--budget", 0), "max_input_tokens=0"),
+    ((EN, "--by", "moon"), "there is only --by category"),
+    ((EN, "--backend", "postgresql://ana:secret@db/x"), "no backend 'postgresql'"),
+    ((EN, "--json", "no/folder/out.json"), "out.json cannot be written: No such file or directory"),
+    ((EN, "--json", "."), "cannot be written: Is a directory"),
+    ((EN, "--vectors", "notes.txt"), "name another folder"),
+]
+
+
+@pytest.mark.parametrize(("words", "reason"), BAD, ids=[reason for _, reason in BAD])
+def test_bad_input_is_told_briefly_and_nothing_is_written(run, tmp_path, words, reason):
+    (tmp_path / "empty.json").write_text("")
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "notes.txt").write_text("my notes")
+    text = EN.read_text("utf-8")
+    (tmp_path / "unknown.json").write_text(text.replace('"evidence": ["p4"]', '"evidence": ["nope"]'))
+    (tmp_path / "twice.json").write_text(
+        text.replace('"id": "p2", "role": "assistant"', '"id": "p1", "role": "user"')
+    )
+    before = sorted(tmp_path.iterdir())
+    result = run("evaluate", *words, code=1)
+    assert reason in result.stderr
+    assert result.stderr.startswith("error: ") or "--vectors" in words
+    assert "secret" not in result.stderr
+    assert result.stdout == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_questions_are_not_overwritten_with_figures(run, tmp_path):
+    file = tmp_path / "mine.json"
+    file.write_bytes(EN.read_bytes())
+    assert "name another file" in run("evaluate", file, "--json", "mine.json", code=1).stderr
+    assert file.read_bytes() == EN.read_bytes()
+
+
+def test_a_file_that_is_there_is_not_touched_by_a_failing_run(run, tmp_path):
+    out = tmp_path / "out.json"
+    out.write_text("precious")
+    run("evaluate", "none.json", "--json", out, code=1)
+    assert out.read_text() == "precious"
+
+
+def test_what_is_done_is_kept_when_a_later_file_fails(run, tmp_path, monkeypatch):
+    class Failing(HashEmbedder):
+        def embed(self, texts, kind):
+            if any("疫苗" in text for text in texts):
+                raise EmbeddingError("the embedder broke")
+            return super().embed(texts, kind)
+
+    monkeypatch.setattr("jiyi.wiring.embedder_for", lambda settings: Failing())
+    out = tmp_path / "out.json"
+    result = run("evaluate", EN, ZH, "--json", out, code=1)
+    assert "error: the embedder broke" in result.stderr
+    assert [one["file"] for one in json.loads(out.read_text("utf-8"))["runs"]] == ["small-en.json"]
+
+
+def test_help(run):
+    text = run("evaluate", "--help").stdout
+    for option in ("--json", "--backend", "--budget", "--by", "--baseline", "--vectors"):
+        assert option in text
+    assert run("evaluate", code=2).output
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+def test_an_interruption_leaves_no_temporary_folder(start, tmp_path):
+    data = json.loads(EN.read_text("utf-8"))
+    message = data["conversations"][0]["sessions"][0]["messages"]
+    message += [{"id": f"x{i}", "role": "user", "content": f"message {i} " * 60} for i in range(400)]
+    file, temporary = tmp_path / "long.json", tmp_path / "temporary"
+    file.write_text(json.dumps(data), "utf-8")
+    temporary.mkdir()
+    process = start("evaluate", file, TMPDIR=str(temporary))
+    until = time.monotonic() + 60
+    while not any(temporary.rglob("memory.db-wal")) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert process.poll() is None
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    said, complaint = process.communicate(timeout=60)
+    assert process.returncode not in (0, None)
+    assert said == b""
+    assert b"Traceback" not in complaint
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,70 @@
+"""The language model adapter and the JSON asker on a real server of this machine."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from jiyi.embeddings import Endpoint
+from jiyi.errors import LLMRefused
+from jiyi.llm import OpenAILLM, ask_json
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "maxLength": 20},
+        "people": {"type": "integer", "minimum": 1, "maximum": 99},
+        "mood": {"type": "string", "enum": ["good", "bad"]},
+    },
+    "required": ["city", "people", "mood"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def llm(local_llm: str) -> Iterator[OpenAILLM]:
+    model = OpenAILLM("smollm2", endpoint=Endpoint(base_url=local_llm, api_key=""), time_limit=120)
+    yield model
+    model.close()
+
+
+def test_it_answers_and_counts(llm: OpenAILLM) -> None:
+    reply = llm.complete([{"role": "user", "content": "Say hello."}], max_tokens=8)
+    assert reply.text.strip()
+    assert reply.finish in ("stop", "length")
+    assert (reply.input_tokens or 0) > 5
+    assert 0 < (reply.output_tokens or 0) <= 8
+
+
+def test_it_is_cut_off_where_told(llm: OpenAILLM) -> None:
+    cut = llm.complete([{"role": "user", "content": "Count from 1 to 100."}], max_tokens=3)
+    assert (cut.finish, cut.output_tokens) == ("length", 3)
+    whole = llm.complete([{"role": "user", "content": "Say: one two"}], max_tokens=12)
+    assert " " in whole.text.strip()
+    first = llm.complete([{"role": "user", "content": "Say: one two"}], max_tokens=12, stop=[" "])
+    assert first.text == whole.text.partition(" ")[0]
+    assert first.finish == "stop"
+
+
+def test_it_refuses_what_it_cannot_hold(llm: OpenAILLM) -> None:
+    with pytest.raises(LLMRefused, match=r"400 .*context"):
+        llm.complete([{"role": "user", "content": "word " * 10_000}])
+
+
+@pytest.mark.parametrize("question", ["Tell me about a party in Paris.", "说说杭州的一次聚会。"])
+def test_it_is_held_to_a_schema(llm: OpenAILLM, question: str) -> None:
+    found = ask_json(llm, [{"role": "user", "content": question}], SCHEMA, max_tokens=200)
+    assert found.keys() == {"city", "people", "mood"}
+    assert 1 <= found["people"] <= 99
+    assert found["mood"] in ("good", "bad")
+
+
+def test_any_text_is_accepted(llm: OpenAILLM) -> None:
+    for odd in (
+        "",
+        " \n",
+        "before\0after",
+        "broken \ud83d text",
+        "<|im_end|>\n<|im_start|>system\n",
+        "\u202e",
+    ):
+        assert llm.complete([{"role": "user", "content": odd}], max_tokens=2).finish in ("stop", "length")

@@ -1,0 +1,145 @@
+"""Asking for JSON: found wherever it is, checked, mended once."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from scripted_chat import ScriptedChat, answer, refuses, says
+from scripted_endpoint import Reply
+
+from jiyi.errors import BadReply, InputError, LLMError, LLMRefused
+from jiyi.llm import OpenAILLM, ask_json
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"port": {"type": "integer", "minimum": 1}, "why": {"type": "string", "default": "?"}},
+    "required": ["port"],
+    "additionalProperties": False,
+}
+ASK = [{"role": "user", "content": "Which port, as JSON?"}]
+
+Make = Callable[..., OpenAILLM]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"port": 9443}',
+        ' \n{"port":9443}\n',
+        '```json\n{"port": 9443}\n```',
+        'Here it is:\n```\n{"port": 9443}\n```\nAnything else?',
+        'The port is {"port": 9443}, as {you} asked.',
+        'First {"wrong": 1}, then {"port": 9443}.',
+        '{"port": "none"} no, {"port": 9443}',
+        '{ {"port": 9443} }',
+        '<think>{"port": 1}</think>{"port": 9443}',
+        'thinking without a beginning {"port": 1}</think>\n{"port": 9443}',
+        "{" * 40 + '{"port": 9443}',
+        '[{"port": 9443}]',
+    ],
+)
+def test_the_object_is_found(make: Make, said: str) -> None:
+    with ScriptedChat(says(said)) as server:
+        assert ask_json(make(server.url), ASK, SCHEMA) == {"port": 9443}
+    assert len(server.asked) == 1
+    assert server.asked[0]["messages"] == ASK
+    assert server.asked[0]["response_format"]["json_schema"]["schema"] == SCHEMA
+
+
+def test_line_breaks_and_lone_surrogates_in_strings_are_mended(make: Make) -> None:
+    with ScriptedChat(says('{"port": 1, "why": "a\nb \\ud83d \\ud83d\\ude00"}')) as server:
+        assert ask_json(make(server.url), ASK, SCHEMA) == {"port": 1, "why": "a\nb \ufffd 😀"}
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("I do not know.", "no JSON object"),
+        ("", "no JSON object"),
+        ('{"port": "9443"}', "data.port must be integer"),
+        ('{"port": 0}', "data.port must be bigger than or equal to 1"),
+        ("{}", "must contain ['port']"),
+        ('{"port": 1, "host": "a"}', "must not contain {'host'}"),
+        ('{"port": NaN}', "no JSON object"),
+        ('{"port": 1e999}', "no JSON object"),
+        ('{"port": ' + "9" * 5_000 + "}", "no JSON object"),
+        ('{"a":' * 3_000, "no JSON object"),
+        ('{"port": 94', "no JSON object"),
+    ],
+)
+def test_the_model_sees_its_bad_answer_and_why_and_may_answer_again(
+    make: Make, said: str, reason: str
+) -> None:
+    with ScriptedChat(says(said), says('{"port": 9443}')) as server:
+        assert ask_json(make(server.url), ASK, SCHEMA) == {"port": 9443}
+    first, again = server.asked
+    assert again["messages"][: len(ASK)] == first["messages"]
+    assert again["messages"][1] == {"role": "assistant", "content": said[:8_000] or "…"}
+    assert reason in again["messages"][2]["content"]
+    assert '"minimum": 1' in again["messages"][2]["content"]
+    assert again["response_format"] == first["response_format"]
+
+
+def test_an_answer_that_was_cut_off_is_called_that(make: Make) -> None:
+    body = answer('{"port": 94')
+    body["choices"][0]["finish_reason"] = "length"
+    with ScriptedChat(Reply(body=body), says('{"port": 9}')) as server:
+        assert ask_json(make(server.url), ASK, SCHEMA, max_tokens=4) == {"port": 9}
+    assert "cut off, be shorter" in server.asked[1]["messages"][2]["content"]
+    assert [asked["max_tokens"] for asked in server.asked] == [4, 4]
+
+
+def test_the_words_around_are_in_the_language_asked_for(make: Make) -> None:
+    with ScriptedChat(says("不知道"), says('{"port": 9}')) as server:
+        ask_json(make(server.url), ASK, SCHEMA, language="zh")
+    assert server.asked[1]["messages"][2]["content"].startswith("你的回答无法使用：")
+
+
+def test_a_second_bad_answer_is_an_error_that_quotes_it(make: Make) -> None:
+    with ScriptedChat(says("no"), says("still\nno")) as server:
+        with pytest.raises(BadReply, match=r"twice: it holds no JSON object; .*begins: still no") as caught:
+            ask_json(make(server.url), ASK, SCHEMA)
+        assert len(server.asked) == 2
+    assert isinstance(caught.value, LLMError)
+
+
+def test_what_the_endpoint_refuses_is_passed_on(make: Make) -> None:
+    with ScriptedChat(refuses("bad key", status=401)) as server, pytest.raises(LLMRefused, match="bad key"):
+        ask_json(make(server.url), ASK, SCHEMA)
+
+
+def test_nothing_is_filled_in_and_nothing_handed_in_is_changed(make: Make) -> None:
+    messages: list[dict[str, Any]] = [dict(ASK[0])]
+    with ScriptedChat(says("no"), says('{"port": 9}')) as server:
+        assert ask_json(make(server.url), messages, SCHEMA) == {"port": 9}
+    assert messages == ASK
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array"},
+        {},
+        [],
+        {"type": "object", "properties": 5},
+        {"type": "object", "properties": {"a": {"type": "nonsense"}}},
+        {"type": "object", "properties": {"a": {"pattern": "("}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}},
+        {"type": "object", "properties": {"a": object()}},
+    ],
+)
+def test_a_schema_that_is_none_is_refused_before_anyone_is_asked(make: Make, schema: Any) -> None:
+    with ScriptedChat() as server, pytest.raises(InputError, match="schema"):
+        ask_json(make(server.url), ASK, schema)
+    assert server.asked == []
+
+
+def test_a_schema_reaches_for_nothing_outside_itself(make: Make, tmp_path: Any) -> None:
+    file = tmp_path / "port.json"
+    file.write_text('{"type": "integer"}')
+    with ScriptedChat() as server:
+        for uri in (f"{server.url}/schema.json", file.as_uri()):
+            schema = {"type": "object", "properties": {"port": {"$ref": uri}}}
+            with pytest.raises(InputError, match="outside itself"):
+                ask_json(make(server.url), ASK, schema)
+    assert server.asked == []

@@ -1,0 +1,39 @@
+"""A recall on a real file, with an embedder that can be told to fail."""
+
+import pytest
+from embedders import Moody
+
+from jiyi.long_term import Indexer, Recall
+from jiyi.storage import SqliteDatabase, SqliteStore, SqliteVectors
+
+
+@pytest.fixture
+def embedder():
+    return Moody()
+
+
+@pytest.fixture
+def database(path):
+    database = SqliteDatabase(path)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def store(database):
+    return SqliteStore(database)
+
+
+@pytest.fixture
+def vectors(database):
+    return SqliteVectors(database)
+
+
+@pytest.fixture
+def flush(vectors, embedder):
+    return Indexer(vectors, embedder).flush
+
+
+@pytest.fixture
+def recall(store, vectors, embedder):
+    return Recall(store, vectors, embedder)

@@ -1,0 +1,21 @@
+"""Short ways to fill a memory and to ask it."""
+
+from samples import ANA, message
+
+from jiyi.records import Query
+
+
+def search(recall, text, scope=ANA, around=0, **parts):
+    return recall.search(Query(scope=scope, text=text, **parts), around=around)
+
+
+def texts(hits):
+    return [hit.text for hit in hits]
+
+
+def talk(store, *lines, session="s", at=0):
+    """Store what was said, each line as "name: text", one second after the other."""
+    said = [line.split(": ", 1) for line in lines]
+    return store.put(
+        [message(text, name=name, session=session, at=at + i) for i, (name, text) in enumerate(said)]
+    )

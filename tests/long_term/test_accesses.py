@@ -1,0 +1,272 @@
+"""Access counts: written behind the answer, in batches, added to those of others, never in the way."""
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from samples import ANA, START, episode, knowledge, message
+
+from jiyi.errors import DatabaseLocked, StorageError
+from jiyi.long_term import Accesses
+from jiyi.records import Hit, Query
+from jiyi.storage import SqliteDatabase, SqliteStore
+from jiyi.testing import ManualClock
+
+
+class Watched(SqliteStore):
+    """Counts its transactions, and refuses as many as it is told to."""
+
+    def __init__(self, database):
+        super().__init__(database)
+        self.transactions = 0
+        self.refuse = 0
+
+    @contextmanager
+    def transaction(self):
+        self.transactions += 1
+        if self.refuse:
+            self.refuse -= 1
+            raise DatabaseLocked("the file is locked by another process")
+        with super().transaction():
+            yield
+
+
+@pytest.fixture
+def store(path):
+    database = SqliteDatabase(path)
+    yield Watched(database)
+    database.close()
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(START + timedelta(days=1))
+
+
+@pytest.fixture
+def accesses(store, clock):
+    made = Accesses(store, clock=clock)
+    yield made
+    made.close()
+
+
+def hit(record, kind):
+    return Hit(record=record, kind=kind, score=1.0)
+
+
+def counts(store, *ids):
+    found = store.find(Query(scope=ANA, kinds=("episode", "knowledge"), ids=ids or None, limit=10_000))
+    return {record.id: (record.access_count, record.last_accessed_at) for record in found}
+
+
+def wait_until(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_what_was_recalled_is_counted_with_the_time(store, accesses, clock):
+    past, lesson = store.put([episode(id="e"), knowledge(id="k")])
+    first = clock()
+    accesses.note(ANA, [hit(past, "episode"), hit(lesson, "knowledge")])
+    second = clock.forward(hours=1)
+    accesses.note(ANA, [hit(lesson, "knowledge")])
+    assert counts(store) == {"e": (0, None), "k": (0, None)}, "noting writes nothing"
+    accesses.flush()
+    assert counts(store) == {"e": (1, first), "k": (2, second)}
+    accesses.flush()
+    assert counts(store) == {"e": (1, first), "k": (2, second)}
+
+
+def test_all_else_of_a_record_stays(store, accesses):
+    (lesson,) = store.put([knowledge(id="k", key_points=("df -h",), confidence=0.9, pinned=True)])
+    accesses.note(ANA, [hit(lesson, "knowledge")])
+    accesses.flush()
+    (got,) = store.find(Query(scope=ANA, kinds=("knowledge",)))
+    unchanged = {name: getattr(lesson, name) for name in type(lesson).__dataclass_fields__}
+    unchanged |= {"access_count": 1, "last_accessed_at": got.last_accessed_at}
+    assert got == type(lesson)(**unchanged)
+    assert store.match(Query(scope=ANA, text="df")).keys == (("knowledge", "k"),)
+
+
+def test_messages_are_not_counted(store, accesses):
+    (said,) = store.put([message("disk", id="m")])
+    accesses.note(ANA, [hit(said, "message")])
+    accesses.note(ANA, [])
+    accesses.flush()
+    assert store.transactions == 0
+    assert not [thread for thread in threading.enumerate() if thread.name == "jiyi-accesses"]
+
+
+def test_they_are_written_a_little_later_by_themselves_and_together(store, accesses):
+    found = store.put([episode(id=f"e{i}") for i in range(30)])
+    began = time.monotonic()
+    for record in found:
+        accesses.note(ANA, [hit(record, "episode")])
+    assert time.monotonic() - began < 1
+    wait_until(lambda: {count for count, _ in counts(store).values()} == {1})
+    assert store.transactions <= 2, "what comes together is written together"
+    accesses.note(ANA, [hit(found[0], "episode")])
+    wait_until(lambda: counts(store, "e0")["e0"][0] == 2)
+
+
+def test_very_many_are_written_in_batches(store, accesses):
+    found = store.put([episode(id=f"e{i}") for i in range(1_200)])
+    accesses.note(ANA, [hit(record, "episode") for record in found])
+    accesses.flush()
+    assert {count for count, _ in counts(store).values()} == {1}
+    assert store.transactions == 3
+
+
+def test_close_writes_the_rest_and_ends_the_thread(store, accesses):
+    (past,) = store.put([episode(id="e")])
+    accesses.note(ANA, [hit(past, "episode")])
+    accesses.close()
+    assert counts(store)["e"][0] == 1
+    assert "jiyi-accesses" not in {thread.name for thread in threading.enumerate()}
+    accesses.close()
+    accesses.note(ANA, [hit(past, "episode")])
+    assert "jiyi-accesses" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_counts_of_others_are_added_to(path, store, accesses, clock):
+    (past,) = store.put([episode(id="e")])
+    other_database = SqliteDatabase(path)
+    later = datetime.max.replace(tzinfo=UTC)
+    other = Accesses(SqliteStore(other_database), clock=lambda: later)
+    for one in (accesses, other, accesses):
+        one.note(ANA, [hit(past, "episode")])
+    other.close()
+    other_database.close()
+    accesses.flush()
+    assert counts(store) == {"e": (3, later)}, "and the latest time stays"
+
+
+def test_a_record_deleted_meanwhile_is_passed_over(store, accesses):
+    found = store.put([episode(id="gone"), episode(id="here")])
+    accesses.note(ANA, [hit(record, "episode") for record in found])
+    store.delete(Query(scope=ANA, kinds=("episode",), ids=("gone",)))
+    accesses.flush()
+    assert {id_: count for id_, (count, _) in counts(store).items()} == {"here": 1}
+
+
+def test_what_could_not_be_written_is_kept_for_the_next_try(store, accesses, clock):
+    found = store.put([episode(id=f"e{i}") for i in range(700)])
+    accesses.note(ANA, [hit(record, "episode") for record in found])
+    store.refuse = 1
+    with pytest.raises(StorageError, match="locked"):
+        accesses.flush()
+    assert {count for count, _ in counts(store).values()} == {0}
+    moment = clock.forward(hours=1)
+    accesses.note(ANA, [hit(found[0], "episode")])
+    accesses.flush()
+    got = counts(store)
+    assert got["e0"] == (2, moment)
+    assert {count for id_, (count, _) in got.items() if id_ != "e0"} == {1}
+
+
+def test_a_batch_that_was_written_is_not_counted_twice_when_the_next_fails(store, accesses):
+    found = store.put([episode(id=f"e{i}") for i in range(700)])
+    accesses.note(ANA, [hit(record, "episode") for record in found])
+    write, written = accesses._write, []
+
+    def fail_the_second(*batch):
+        written.append(batch)
+        if len(written) == 2:
+            raise StorageError("the disk failed")
+        write(*batch)
+
+    accesses._write = fail_the_second
+    with pytest.raises(StorageError):
+        accesses.flush()
+    accesses.flush()
+    assert {count for count, _ in counts(store).values()} == {1}
+
+
+def test_a_store_that_fails_at_the_end_is_logged(store, accesses, caplog):
+    (past,) = store.put([episode(id="e")])
+    accesses.note(ANA, [hit(past, "episode")])
+    store.refuse = 2
+    with caplog.at_level(logging.WARNING, logger="jiyi"):
+        accesses.close()
+    assert "access counts wait: the file is locked" in caplog.text
+    store.refuse = 0
+    accesses.flush()
+    assert counts(store)["e"][0] == 1
+
+
+def test_the_thread_goes_on_after_a_failure(store, accesses, caplog):
+    (past,) = store.put([episode(id="e")])
+    store.refuse = 1
+    accesses.note(ANA, [hit(past, "episode")])
+    wait_until(lambda: "access counts wait" in caplog.text)
+    accesses.note(ANA, [hit(past, "episode")])
+    wait_until(lambda: counts(store)["e"][0] == 2)
+
+
+HOLDER = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1])
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+connection.close()
+"""
+
+
+@pytest.fixture
+def hold(path):
+    """Hold the write lock in another process until told to let go."""
+    holders = []
+
+    def start():
+        command = [sys.executable, "-c", HOLDER, str(path)]
+        holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        holders.append(holder)
+        assert holder.stdout.readline() == "held\n"
+        return lambda: holder.communicate("go\n", timeout=20)
+
+    yield start
+    for holder in holders:
+        if holder.poll() is None:
+            holder.kill()
+            holder.communicate(timeout=20)
+
+
+def test_a_search_waits_for_nobody_who_writes(open_memory, hold):
+    memory = open_memory(lock_timeout=60)
+    task = memory.start_task("s", "restart nginx")
+    past = memory.complete_task(task.id, summary="restarted")
+    memory.save_message("s", role="user", content="nginx is back")
+    memory.flush()
+    release = hold()
+    began = time.monotonic()
+    for _ in range(5):
+        assert past.id in [found.id for found in memory.search("nginx", around=2)]
+        assert memory.build_context("s", "nginx?", 500).messages
+    assert time.monotonic() - began < 20, "the lock would be waited for for a minute"
+    assert memory.get(past.id).access_count == 0
+    release()
+    memory.close()
+    assert open_memory().get(past.id).access_count >= 5
+
+
+def test_what_a_memory_returned_is_counted_when_it_is_closed(open_memory):
+    memory = open_memory()
+    past, other = (
+        memory.complete_task(memory.start_task("s", request).id, summary="ok")
+        for request in ("restart nginx", "water the plants")
+    )
+    memory.flush()
+    assert [found.id for found in memory.search_episodes("nginx", limit=1)] == [past.id]
+    memory.close()
+    memory = open_memory()
+    assert memory.get(past.id).access_count == 1
+    assert memory.get(past.id).last_accessed_at >= past.created_at
+    assert memory.get(other.id).access_count == 0

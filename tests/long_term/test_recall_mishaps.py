@@ -1,0 +1,138 @@
+"""Recall when something is in the way: a failing embedder, deleted records, odd and huge questions."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+from embedders import unreachable
+from recalling import search, talk
+from samples import AWKWARD, episode, knowledge, message
+
+from jiyi.errors import StorageError
+from jiyi.long_term import Indexer, Recall
+from jiyi.records import Query
+from jiyi.storage import SqliteStore
+from jiyi.testing import HashEmbedder
+
+MEANING = {"meaning", "apart", "first_by_meaning"}
+
+
+def test_words_answer_alone_when_the_embedder_fails(store, recall, flush, embedder):
+    (said,) = store.put([message("nginx 502")])
+    store.put([message("entirely different")])
+    flush()
+    embedder.error = unreachable()
+    hits = search(recall, "502", limit=1)
+    assert [h.id for h in hits] == [said.id]
+    assert len(hits.notes) == 1
+    assert "text search only" in hits.notes[0]
+    assert "refused the connection" in hits.notes[0]
+    assert not MEANING & set(hits[0].why)
+    embedder.error = None
+    assert search(recall, "502").notes == ()
+
+
+def test_data_re_embedded_by_another_process_is_noticed(store, recall, flush, vectors):
+    store.put([message("nginx 502")])
+    flush()
+    Indexer(vectors, HashEmbedder(dims=64 * 2)).reembed()
+    hits = search(recall, "502")
+    assert len(hits) == 1
+    assert "jiyi reembed" in hits.notes[0]
+
+
+def test_a_closed_store_is_not_taken_for_a_failing_embedder(store, recall):
+    store.close()
+    with pytest.raises(StorageError):
+        search(recall, "502")
+
+
+class Forgetful(SqliteStore):
+    """Another process deletes records just after they were found."""
+
+    gone = ()
+
+    def match(self, query, near=()):
+        found = super().match(query, near)
+        if self.gone:
+            self.delete(Query(scope=query.scope, ids=self.gone, limit=100))
+        return found
+
+
+def test_what_is_deleted_between_finding_and_fetching_is_left_out(database, vectors, embedder):
+    store = Forgetful(database)
+    store.put([message(f"disk report {i}", id=f"{i}", at=i) for i in range(6)])
+    Indexer(vectors, embedder).flush()
+    recall = Recall(store, vectors, embedder)
+    search(recall, "disk")
+    store.gone = ("1", "4")
+    assert {h.id for h in search(recall, "disk", limit=10, around=1)} == {"0", "2", "3", "5"}
+    store.gone = ("0", "2", "3", "5")
+    found = search(recall, "disk")
+    assert list(found) == []
+    assert 0 <= found.nothing_relevant <= 1
+
+
+def test_limits_beyond_what_one_listing_may_hold(store, recall, flush):
+    """Three times the limit is looked at; a listing gives 10,000 records at most."""
+    store.put([message("disk") for _ in range(60)])
+    flush()
+    store.put([message("disk") for _ in range(10_000)])
+    assert len(search(recall, "disk", limit=10_000)) == 10_000, "those by words and 60 more by meaning"
+
+
+ODD = {
+    "emoji": "🎉",
+    "emojis": "👩‍👩‍👧‍👦🎉🔥",
+    "stop words": "the of and to",
+    "stop words in Chinese": "的了吗",
+    "question words": "什么 怎么 why",
+    "one letter": "a",
+    "one character": "我",
+    "a digit": "5",
+    "punctuation": "?!。，",
+    "surrogate": "\ud83d",
+    "surrogate and words": "\udc00 disk 磁盘",
+    "only a name": "Ana",
+    "a date": "昨天",
+} | {name: text for name, text in AWKWARD.items() if text.strip()}
+
+
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
+def test_odd_questions_are_answered(store, recall, flush, text):
+    talk(store, "Ana: disk full 🎉", "Ben: 磁盘满了", "Ana: ok")
+    store.put([episode("清理 disk"), knowledge("磁盘")])
+    flush()
+    found = search(recall, text, limit=5, around=2)
+    assert found.notes == ()
+    assert len(found) == 5
+    assert 0 <= found.nothing_relevant <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("the disk of web-7 is full ", "the disk of web-7 is full"),
+        ("磁盘又满了，怎么办？", "磁盘又满了"),
+        ("🎉", "🎉 2026-03-01"),
+        ("2026-03-01 ", "🎉 2026-03-01"),
+        ("x", None),
+        ("?", None),
+    ],
+)
+def test_a_huge_question_is_answered_in_good_time(store, recall, flush, text, first):
+    talk(store, "Ana: the disk of web-7 is full", "Ben: 磁盘又满了", "Ana: 🎉 2026-03-01", "Ben: xxx")
+    flush()
+    began = time.monotonic()
+    found = search(recall, (text * 100_000)[:100_000])
+    assert time.monotonic() - began < 20
+    assert len(found) == 4
+    assert first in (None, found[0].text)
+
+
+@pytest.mark.parametrize("edge", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
+def test_questions_at_the_edges_of_the_calendar(store, recall, flush, edge):
+    store.put([message("disk", id="1")])
+    flush()
+    for text in ("disk yesterday and tomorrow, last Friday, next year", "磁盘 disk 昨天 明天 上周五 明年"):
+        assert [h.id for h in search(recall, text, asked_at=edge)] == ["1"]

@@ -1,0 +1,148 @@
+"""The cross-encoder on a tiny model with random weights, made here: its form, not its wisdom."""
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from jiyi.errors import InputError, RerankError, SettingsError
+from jiyi.rerank import CrossEncoderReranker, Reranker, rerank
+
+pytest.importorskip("sentence_transformers", reason="needs PyTorch: pip install torch 'jiyi[cross-encoder]'")
+
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "nginx",
+    "disk",
+    "full",
+    "the",
+    "is",
+    "port",
+    "满",
+    "磁",
+    "盘",
+]
+
+
+def saved(folder: Path, labels: int) -> Path:
+    """Make a BERT of two layers and save it as a model for cross-encoders."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    folder.mkdir()
+    vocabulary = folder / "vocab.txt"
+    vocabulary.write_text("\n".join(WORDS) + "\n", "utf-8")
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        num_labels=labels,
+        initializer_range=1.0,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    BertTokenizerFast(vocab=str(vocabulary), model_max_length=64).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(tmp_path_factory.mktemp("models") / "tiny", labels=1)
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Every attempt to look up an address; none succeeds."""
+    asked: list[object] = []
+
+    def refuse(*address: object, **_: object) -> None:
+        asked.append(address)
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    return asked
+
+
+def test_scores_are_one_per_text_and_depend_on_both(folder: Path, no_network: list[object]) -> None:
+    reranker = CrossEncoderReranker(folder)
+    texts = ["the disk is full", "nginx port", "磁盘满", "the disk is full"]
+    scores = reranker.score("disk full", texts)
+    assert isinstance(reranker, Reranker)
+    assert reranker.name == "cross-encoder:tiny"
+    assert [type(score) for score in scores] == [float] * 4
+    assert scores[0] == pytest.approx(scores[3], abs=1e-6)
+    assert len({round(score, 4) for score in scores}) == 3
+    assert reranker.score("nginx", texts)[0] != pytest.approx(scores[0], abs=1e-4)
+    assert reranker.score("q", []) == []
+    assert no_network == []
+
+
+def test_batches_do_not_change_scores(folder: Path) -> None:
+    texts = ["nginx " * n for n in range(1, 8)]
+    one, many = (CrossEncoderReranker(folder, batch_size=n).score("port", texts) for n in (1, 16))
+    assert one == pytest.approx(many, abs=1e-5)
+
+
+def test_any_text_is_accepted_and_long_ones_are_cut(folder: Path) -> None:
+    reranker = CrossEncoderReranker(folder, "cpu", max_length=16)
+    odd = ["", " \n", "a\0b", "\ud83d x", "disk " * 100_000, "disk " * 50_000]
+    scores = reranker.score("nginx " * 10_000, odd)
+    assert len(scores) == len(odd)
+    assert scores[4] == pytest.approx(scores[5], abs=1e-6), "both begin alike"
+    wide = CrossEncoderReranker(folder, max_length=10_000)  # the model's own window is smaller
+    assert len(wide.score("nginx", ["disk " * 100_000])) == 1
+
+
+def test_several_threads_get_what_one_gets(folder: Path) -> None:
+    reranker = CrossEncoderReranker(folder)
+    expected = {n: reranker.score("port", ["disk " * n, "nginx"]) for n in range(1, 7)}
+    got: dict[int, list[float]] = {}
+    threads = [
+        threading.Thread(target=lambda n=n: got.update({n: reranker.score("port", ["disk " * n, "nginx"])}))
+        for n in expected
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got.keys() == expected.keys()
+    for n, scores in expected.items():
+        assert got[n] == pytest.approx(scores, abs=1e-5)
+
+
+def test_nothing_is_downloaded(folder: Path, tmp_path: Path, no_network: list[object]) -> None:
+    for source in ("nobody/no-such-model", "no-such-model", str(tmp_path / "nowhere"), str(tmp_path)):
+        with pytest.raises(RerankError, match="hf download") as caught:
+            CrossEncoderReranker(source).score("q", ["a"])
+        assert source in str(caught.value)
+    assert no_network == []
+
+
+def test_a_model_with_several_scores_is_refused(folder: Path, tmp_path: Path) -> None:
+    model = saved(tmp_path / "three", labels=3)
+    with pytest.raises(RerankError, match="gives 3 scores a pair"):
+        CrossEncoderReranker(model).score("q", ["a"])
+    assert "gives 3 scores a pair" in rerank(CrossEncoderReranker(model), "q", ["a"], time_limit=60).note
+
+
+def test_nothing_is_written_on_the_terminal(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    CrossEncoderReranker(folder).score("q", ["a"])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_misuse_is_named(folder: Path) -> None:
+    with pytest.raises(InputError, match="list of texts"):
+        CrossEncoderReranker(folder).score("q", "one string")
+    for options in ({"batch_size": 0}, {"max_length": 0}):
+        with pytest.raises(SettingsError, match="at least 1"):
+            CrossEncoderReranker(folder, **options)
+    with pytest.raises(SettingsError, match="name a model"):
+        CrossEncoderReranker(" ")

@@ -1,0 +1,272 @@
+"""The /rerank endpoint, against a server that does everything wrong."""
+
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from scripted_endpoint import Reply
+from scripted_rerank import ScriptedRerank, scores
+
+from jiyi.embeddings import Endpoint
+from jiyi.errors import InputError, RerankError, SettingsError
+from jiyi.rerank import EndpointReranker, Reranker
+
+KEY = "sk-very-secret-0123456789"
+SOON = {"Retry-After": "0.02"}
+
+
+def make(url: str, *, timeout: float = 5.0, retries: int = 1, **options: Any) -> EndpointReranker:
+    endpoint = Endpoint(base_url=url, api_key=KEY, timeout=timeout, retries=retries)
+    return EndpointReranker("m", endpoint=endpoint, **options)
+
+
+def changed(change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[dict[str, Any]], Any]:
+    """An honest answer whose results went through `change`, in place or returned."""
+
+    def body(asked: dict[str, Any]) -> Any:
+        answer = scores(asked)
+        answer["results"] = change(answer["results"]) or answer["results"]
+        return answer
+
+    return body
+
+
+# --- what is sent, and what comes of a good answer
+
+
+def test_scores_come_back_in_the_order_of_the_texts() -> None:
+    with ScriptedRerank() as server:
+        reranker = make(server.url)
+        assert reranker.score("q", ["a", "ccc", "bb"]) == [1.0, 3.0, 2.0]
+        assert reranker.score("q", []) == []
+    assert isinstance(reranker, Reranker)
+    assert server.paths == ["/v1/rerank"]
+    assert server.keys == [f"Bearer {KEY}"]
+
+
+def test_what_is_sent() -> None:
+    with ScriptedRerank() as server:
+        make(server.url, max_chars=6).score("哪个端口？", ["", "\ud800x", "0123456789"])
+        make(server.url).score("", ["a"])
+    assert server.asked[0] == {
+        "model": "m",
+        "query": "哪个端口？",
+        "documents": [" ", "\ufffdx", "012345"],
+        "top_n": 3,
+        "return_documents": False,
+    }
+    assert server.asked[1]["query"] == " "
+
+
+@pytest.mark.parametrize("path", ["/rerank", "/compatible-api/v1/reranks", "/v2/rerank/"])
+def test_an_address_that_ends_in_the_verb_is_taken_as_it_is(path: str) -> None:
+    with ScriptedRerank() as server:
+        make(server.url.removesuffix("/v1") + path + "?v=1").score("q", ["a"])
+    assert server.paths == [path.rstrip("/") + "?v=1"]
+
+
+def test_without_a_key_none_is_sent() -> None:
+    with ScriptedRerank() as server:
+        EndpointReranker("m", endpoint=Endpoint(base_url=server.url, api_key="")).score("q", ["a"])
+    assert server.keys == [None]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda asked: {"data": scores(asked)["results"]},
+        lambda asked: [
+            {"index": r["index"], "score": r["relevance_score"]} for r in scores(asked)["results"]
+        ],
+        lambda asked: {"results": [r | {"document": {"text": "x"}} for r in scores(asked)["results"]]},
+        lambda asked: {"results": [{"index": i, "relevance_score": i + 1} for i in range(2)]},
+    ],
+    ids=["under data", "a bare list", "with documents", "whole numbers"],
+)
+def test_other_forms_of_the_answer_are_understood(body: Any) -> None:
+    with ScriptedRerank(Reply(body=body)) as server:
+        assert make(server.url).score("q", ["a", "bb"]) == [1.0, 2.0]
+
+
+def test_text_embeddings_inference_is_asked_in_its_own_form_from_then_on() -> None:
+    def answer(asked: dict[str, Any]) -> Any:
+        return [{"index": i, "score": len(text) / 10} for i, text in reversed([*enumerate(asked["texts"])])]
+
+    missing = b"Failed to deserialize the JSON body into the target type: missing field `texts` at line 1"
+    refusal = Reply(status=422, body=missing, headers={"Content-Type": "text/plain"})
+    with ScriptedRerank(refusal, Reply(body=answer), Reply(body=answer)) as server:
+        reranker = make(server.url)
+        assert reranker.score("q", ["a", "bb"]) == [0.1, 0.2]
+        assert reranker.score("q", ["ccc"]) == [0.3]
+    assert len(server.asked) == 3
+    assert server.asked[2] == {"query": "q", "texts": ["ccc"], "truncate": True, "raw_scores": False}
+
+
+# --- what is tried again
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Reply(status=500, body={"error": "oops"}, headers=SOON),
+        Reply(status=503, body=b"<html>busy</html>", headers=SOON),
+        Reply(status=429, body={}, headers=SOON),
+        Reply(cut=True),
+    ],
+    ids=["500", "503 as a page", "429", "dies in the middle of an answer"],
+)
+def test_a_passing_fault_is_tried_again(bad: Reply) -> None:
+    with ScriptedRerank(bad) as server:
+        assert make(server.url).score("q", ["a"]) == [1.0]
+    assert len(server.asked) == 2
+
+
+def test_a_lasting_fault_is_an_error() -> None:
+    bad = [Reply(status=500, body={"error": "out of memory"}, headers=SOON)] * 9
+    with ScriptedRerank(*bad) as server:
+        with pytest.raises(RerankError, match=r"HTTP 500 .*out of memory.*try again later") as caught:
+            make(server.url, retries=2).score("q", ["a"])
+        assert server.url in str(caught.value)
+    assert len(server.asked) == 3
+
+
+def test_silence_times_out() -> None:
+    silent, says = [Reply(silent=True)] * 2, r"did not answer within 0\.2 s, 2 time"
+    with ScriptedRerank(*silent) as server, pytest.raises(RerankError, match=says) as caught:
+        make(server.url, timeout=0.2).score("q", ["a"])
+    assert len(server.asked) == 2
+    assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+def test_the_time_limit_holds_over_all_tries_and_pieces() -> None:
+    dripping, started = [Reply(drip=0.02, body=b" " * 2_000)] * 3, time.monotonic()
+    with ScriptedRerank(*dripping) as server, pytest.raises(RerankError, match="did not answer within"):
+        make(server.url, retries=5, time_limit=0.5).score("q", ["a"])
+    assert time.monotonic() - started < 10
+
+
+def test_nobody_listening_is_an_error() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1?token=hidden"
+        with pytest.raises(RerankError, match=r"could not be reached, 1 time.*refused") as caught:
+            make(url, retries=0).score("q", ["a"])
+    assert "hidden" not in str(caught.value)
+    assert isinstance(caught.value.__cause__, ConnectionRefusedError)
+
+
+def test_something_that_speaks_no_http_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"220 mail.example ESMTP\r\n")
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        with pytest.raises(RerankError, match="no HTTP answer"):
+            make(f"http://127.0.0.1:{server.getsockname()[1]}", retries=0).score("q", ["a"])
+        thread.join()
+
+
+# --- what is not tried again
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (400, {"message": "too many documents"}, r"400 .*too many documents.*check base_url"),
+        (401, {"detail": "Unauthorized"}, r"401 .*check api_key"),
+        (403, b"", r"403 \(nothing\): check api_key"),
+        (404, {"detail": "Not Found"}, r"404 .*base_url \+ /rerank"),
+        (413, b"", "413 .*lower max_chars"),
+        (204, b"", "204"),
+    ],
+)
+def test_a_refusal_is_passed_on_with_advice(status: int, body: Any, says: str) -> None:
+    with ScriptedRerank(Reply(status=status, body=body)) as server:
+        with pytest.raises(RerankError, match=says) as caught:
+            make(server.url).score("q", ["a"])
+        assert server.url in str(caught.value)
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_texts_are_not_sent_on_to_another_place(status: int) -> None:
+    with ScriptedRerank() as elsewhere:
+        redirect = Reply(status=status, body=b"", headers={"Location": f"{elsewhere.url}/rerank"})
+        with ScriptedRerank(redirect) as server, pytest.raises(RerankError, match=f"HTTP {status}"):
+            make(server.url).score("q", ["a"])
+    assert elsewhere.asked == []
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (changed(lambda found: found[:1]), "2 texts were sent, 1 scores"),
+        (changed(lambda found: found * 2), "2 texts were sent, 4 scores"),
+        (changed(lambda found: found[0].update(index=0)), "item 1 has a wrong or repeated index"),
+        (changed(lambda found: found[0].update(index=2)), "item 0 has a wrong"),
+        (changed(lambda found: found[0].update(index=-1)), "item 0 has a wrong"),
+        (changed(lambda found: found[0].update(index="0")), "item 0 has a wrong"),
+        (changed(lambda found: found[0].pop("index") and None), "item 0 has a wrong"),
+        (changed(lambda found: ["junk"] * 2), "item 0 has a wrong"),
+        (changed(lambda found: found[0].update(relevance_score=None)), "no number but NoneType"),
+        (changed(lambda found: found[0].update(relevance_score="high")), "no number but str"),
+        (changed(lambda found: found[0].update(relevance_score=True)), "no number but bool"),
+        (changed(lambda found: found[0].update(relevance_score=float("nan"))), "not finite"),
+        (changed(lambda found: found[0].update(relevance_score=10**400)), "not finite"),
+        ({"error": "model is loading"}, "no list under 'results'.*model is loading"),
+        (b"{cut", "not JSON.*begins: {cut"),
+        (b"<html>Welcome</html>", "not JSON.*begins: <html>Welcome"),
+        (b"[" * 100_000, "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"", "begins: nothing"),
+        (b" " * 10_000_001, "too large, more than 10,000,000 bytes"),
+    ],
+)
+def test_junk_is_refused_at_once(body: Any, says: str) -> None:
+    with ScriptedRerank(Reply(body=body)) as server, pytest.raises(RerankError, match=says):
+        make(server.url).score("q", ["a", "bb"])
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(status=401, body={"error": f"wrong key: {KEY}"}),
+        Reply(status=500, body={"error": f"crashed on Bearer {KEY}"}),
+        Reply(body=f"<html>{KEY}</html>".encode()),
+    ],
+    ids=["401", "500", "junk"],
+)
+def test_the_key_is_never_shown(reply: Reply) -> None:
+    with ScriptedRerank(reply) as server:
+        reranker = make(server.url, retries=0)
+        with pytest.raises(RerankError, match=r"\*\*\*") as caught:
+            reranker.score("q", ["a"])
+    assert KEY[:10] not in "".join(traceback.format_exception(caught.value))
+    assert KEY not in f"{reranker!r} {reranker.name}"
+
+
+def test_misuse_is_named() -> None:
+    reranker = make("http://localhost")
+    with pytest.raises(InputError, match="list of texts"):
+        reranker.score("q", "one string")
+    with pytest.raises(InputError, match="int"):
+        reranker.score("q", [502])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="NoneType"):
+        reranker.score(None, ["a"])  # type: ignore[arg-type]
+    for options in ({"time_limit": 0}, {"time_limit": float("nan")}, {"max_chars": 0}):
+        with pytest.raises(SettingsError, match="time_limit"):
+            make("http://localhost", **options)
+    with pytest.raises(SettingsError, match="model"):
+        EndpointReranker(" ", endpoint=Endpoint(base_url="http://localhost"))
+    with pytest.raises(SettingsError, match="no user and password"):
+        make("http://user:word@localhost")

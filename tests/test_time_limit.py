@@ -1,0 +1,90 @@
+"""Calls beside the caller: in time or not at all, never piling up, never keeping a process alive."""
+
+import contextvars
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from jiyi.time_limit import OutOfTime, run_within
+
+
+class Owner:
+    """Somebody whose calls are counted."""
+
+
+def stuck(gate: threading.Event) -> str:
+    assert gate.wait(30)
+    return "late"
+
+
+def test_an_answer_or_an_error_in_time_is_the_calls_own():
+    assert run_within(lambda: 5, 5, owner=Owner()) == 5
+    with pytest.raises(ZeroDivisionError):
+        run_within(lambda: 1 / 0, 5, owner=Owner())
+    with pytest.raises(SystemExit):
+        run_within(lambda: sys.exit(3), 5, owner=Owner())
+
+
+def test_the_callers_context_is_seen():
+    variable = contextvars.ContextVar("variable", default="outside")
+    variable.set("inside")
+    assert run_within(variable.get, 5, owner=Owner()) == "inside"
+
+
+def test_late_calls_are_left_alone_and_then_no_more_are_begun():
+    gate, owner, begun = threading.Event(), Owner(), []
+
+    def call() -> str:
+        begun.append(1)
+        return stuck(gate)
+
+    started = time.monotonic()
+    for _ in range(2):
+        with pytest.raises(OutOfTime, match=r"longer than 0\.05 s"):
+            run_within(call, 0.05, owner=owner)
+    for _ in range(5):
+        with pytest.raises(OutOfTime, match="2 earlier calls have not come back"):
+            run_within(call, 30, owner=owner)
+    assert time.monotonic() - started < 5
+    assert len(begun) == 2
+    assert run_within(lambda: "others are not held up", 5, owner=Owner())
+    gate.set()
+    deadline = time.monotonic() + 10
+    while True:  # once they are back, there is room again
+        try:
+            assert run_within(lambda: "again", 5, owner=owner) == "again"
+            break
+        except OutOfTime:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_a_late_error_is_nobodys(recwarn):
+    gate, owner = threading.Event(), Owner()
+
+    def call() -> None:
+        stuck(gate)
+        raise ValueError("too late to matter")
+
+    with pytest.raises(OutOfTime):
+        run_within(call, 0.01, owner=owner)
+    gate.set()
+    time.sleep(0.1)
+    assert not recwarn.list
+
+
+def test_a_stuck_call_does_not_keep_the_process_alive():
+    code = (
+        "import time; from jiyi.time_limit import *\n"
+        "try: run_within(lambda: time.sleep(60), 0.1, owner='x')\n"
+        "except OutOfTime: print('gone on')"
+    )
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert (done.stdout, done.stderr) == ("gone on\n", "")
+    assert time.monotonic() - started < 20
