@@ -1,5 +1,6 @@
 """From a URL and settings to a working memory: the only place that picks concrete parts."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,8 +35,8 @@ def open_memory(
     *,
     user_id: str | None = None,
     agent_id: str | None = None,
-    embedder: Embedder | None = None,
-    reranker: Reranker | None = None,
+    embedder: Embedder | str | None = None,
+    reranker: Reranker | str | None = None,
     llm: LLM | None = None,
     clock: Clock = utc_now,
     background: bool = True,
@@ -47,7 +48,7 @@ def open_memory(
     Args:
         url: a path, or ``sqlite:///path``.
         user_id, agent_id: whose memory, unless a call says otherwise.
-        embedder, reranker, llm: own ones instead of those the settings name.
+        embedder, reranker, llm: own ones, or names as in the settings: ``reranker="llm"``.
         clock: where "now" comes from.
         background: embed in a worker thread; without it only `flush` does.
         check_embedder: refuse data of another embedder; `MemoryManager.reembed` needs it off.
@@ -58,13 +59,13 @@ def open_memory(
         StorageError: the file is foreign, damaged, newer, or cannot be written.
         EmbedderMismatch: the data was embedded by another embedder.
     """
+    settings |= dict(_named(embedder=embedder, reranker=reranker))
     chosen = load_settings(user_id=user_id, agent_id=agent_id, **settings)
     counter = counter_for(chosen.model)
-    own = None if embedder else embedder_for(chosen)
+    own = embedder_for(chosen) if embedder is None or isinstance(embedder, str) else None
     own_llm = None if llm else llm_for(chosen)
-    again = reranker or reranker_for(chosen, llm or own_llm)
-    second = Second(reranker=again, seconds=chosen.reranker_seconds) if again else None
-    cached = CachedEmbedder(embedder or cast("Embedder", own))
+    second = _second(chosen, reranker, llm or own_llm)
+    cached = CachedEmbedder(own or cast("Embedder", embedder))
     database = SqliteDatabase(_path(url), lock_timeout=chosen.lock_timeout)
     try:
         store, vectors = SqliteStore(database), SqliteVectors(database)
@@ -89,6 +90,19 @@ def open_memory(
         clock=clock,
         on_close=lambda: _close(own, own_llm),
     )
+
+
+def _second(settings: Settings, reranker: Reranker | str | None, llm: LLM | None) -> Second | None:
+    if reranker is None or isinstance(reranker, str):
+        reranker = reranker_for(settings, llm)
+    return Second(reranker=reranker, seconds=settings.reranker_seconds) if reranker else None
+
+
+def _named(**parts: object) -> Iterator[tuple[str, str]]:
+    """Give the parts that are the names of settings."""
+    for name, part in parts.items():
+        if isinstance(part, str):
+            yield name, part
 
 
 def _close(*parts: object) -> None:

@@ -15,7 +15,7 @@ from jiyi.errors import MissingExtra, SettingsError
 from jiyi.llm import OpenAILLM
 from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker
 from jiyi.settings import load_settings
-from jiyi.wiring import llm_for, reranker_for
+from jiyi.wiring import llm_for, open_memory, reranker_for
 
 ASK = [{"role": "user", "content": "hello"}]
 
@@ -197,3 +197,17 @@ def test_a_reranker_without_what_it_needs_is_refused_before_a_file_is_made(open_
     with pytest.raises(SettingsError, match="llm_model"):
         open_memory()
     assert not path.exists()
+
+
+def test_a_part_can_be_named_as_its_setting_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("JIYI_RERANKER", "endpoint")
+    with open_memory(
+        tmp_path / "a.db", user_id="ana", embedder="e5", reranker="none", background=False
+    ) as memory:
+        memory.save_message("s", role="user", content="the disk of web-7 is full")
+        hits = memory.search("disk")
+    assert "reranker" not in hits[0].why
+    with pytest.raises(SettingsError, match="reranker=llm needs a language model"):
+        open_memory(tmp_path / "a.db", reranker="llm")
+    with pytest.raises(SettingsError, match="embedder"):
+        open_memory(tmp_path / "a.db", embedder="word2vec")

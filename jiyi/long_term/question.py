@@ -29,10 +29,10 @@ _SAYING = (
 )
 _SAYING_ZH = r"(?:推荐|建议|告诉|说|分享|提到|介绍|讲|教)"
 _YOU_SAID = re.compile(
-    rf"\byou\b (?:\w+ ){{0,2}}{_SAYING}"
+    rf"(?<!can )(?<!could )(?<!will )(?<!would )\byou\b (?:\w+ ){{0,2}}{_SAYING}"  # not what is asked for now
     r"|\byour (?:\w+ )?(?:recommendation|suggestion|advice|answer|reply|explanation|list)"
     r"|\b(?:recommended|suggested|given|told|mentioned|provided|advised) by you\b"
-    rf"|[你您][^，。？！,.?!我]{{0,6}}(?:{_SAYING_ZH}|给|回答|列)|[你您]的(?:建议|推荐|回答)",
+    rf"|[你您](?![能会可帮])[^，。？！,.?!我]{{0,6}}(?:{_SAYING_ZH}|给|回答|列)|[你您]的(?:建议|推荐|回答)",
     re.IGNORECASE,
 )
 _I_SAID = re.compile(

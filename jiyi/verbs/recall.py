@@ -51,7 +51,8 @@ class RecallVerbs(Verbs):
     ) -> Hits:
         """Return what the memory holds about ``query``, best first.
 
-        ``hit.why`` says what each feature added to a hit's score; ``hits.nothing_relevant``
+        ``hit.why`` says what each feature added to a hit's score (with a reranker its score is
+        ``why["reranker"]``, and the rest is why it was a candidate); ``hits.nothing_relevant``
         is the probability that the memory holds no answer at all.
 
         Args:
@@ -63,7 +64,7 @@ class RecallVerbs(Verbs):
             asked_at: when the question is asked, now by default: what "yesterday" in it means;
                 what was said more than a day later counts for little.
             around: how many messages before and behind a message come with it, as
-                ``hit.around``; one that another hit shows already is not repeated.
+                ``hit.around``, at most 1,000; one that another hit shows already is not repeated.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:

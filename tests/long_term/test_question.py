@@ -53,6 +53,8 @@ HAVE = {
         "您上次建议我看哪本书",
         "你的建议是什么",
         "你给的链接在哪",
+        "Can you tell me what you recommended?",
+        "你能告诉我你推荐过什么吗",
     ],
     "i_said": [
         "What did I say about the budget?",
@@ -72,6 +74,10 @@ HAVE_NOT = {
         "你住在哪",
         "他推荐的餐厅叫什么",
         "你喜欢我说的那家吗",
+        "Can you tell me the time?",
+        "Could you suggest a film?",
+        "你能推荐一本书吗",
+        "您可以告诉他吗",
     ],
     "i_said": ["What did Ana say?", "Where am I?", "我住在哪", "我喜欢你推荐的哪家"],
 }

@@ -225,13 +225,14 @@ def test_pinned_important_and_certain_records_win_ties(store, recall, flush):
         said = {"name": f"n{i}", "session": f"s{i}", "at": i}
         store.put([message("the disk of web-7 is full", id=f"m{i}", pinned=i == 0, **said)])
         store.put([message("backups run", id=f"b{i}", importance=share, **said)])
-    store.put([knowledge("certificates", id=f"k{i}", topic=f"t{i}", confidence=shares[i]) for i in range(5)])
+        store.put([knowledge("certificates", id=f"k{i}", confidence=share, at=i)])
     flush()
     first = search(recall, "disk full")[0]
     assert first.id == "m0"
     assert first.why["pinned"] > 0
     assert [h.id for h in search(recall, "backups run", limit=5)] == ["b0", "b1", "b2", "b3", "b4"]
-    assert search(recall, "certificates", kinds=("knowledge",))[0].id == "k0"
+    lessons = search(recall, "certificates", kinds=("knowledge",))
+    assert [h.id for h in lessons] == ["k0", "k1", "k2", "k3", "k4"]
 
 
 def test_they_are_no_more_than_tie_breakers(store, recall, flush):
