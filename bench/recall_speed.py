@@ -273,7 +273,8 @@ def _load() -> str:
 
 
 def _table(title: str, columns: Sequence[str]) -> Table:
-    out = Table(title=title, title_justify="left", title_style="bold", box=None)
+    narrow = {"box": None, "padding": (0, 1, 0, 0), "pad_edge": False}  # fits into 80 columns
+    out = Table(title=title, title_justify="left", title_style="bold", **narrow)
     out.add_column("", justify="right", no_wrap=True)
     out.add_column("", no_wrap=True)
     for column in columns:
