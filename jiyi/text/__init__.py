@@ -3,19 +3,25 @@
 from jiyi.text.analyse import analyse, language, query_terms
 from jiyi.text.dates import TimeSpan, find_dates, has_date
 from jiyi.text.excerpt import excerpt
+from jiyi.text.keys import entity_key, predicate_key
+from jiyi.text.modality import Mode, modes
 from jiyi.text.tokens import TokenCounter, counter_for
 from jiyi.text.traits import Trait, traits
 
 __all__ = [
+    "Mode",
     "TimeSpan",
     "TokenCounter",
     "Trait",
     "analyse",
     "counter_for",
+    "entity_key",
     "excerpt",
     "find_dates",
     "has_date",
     "language",
+    "modes",
+    "predicate_key",
     "query_terms",
     "traits",
 ]

@@ -85,6 +85,19 @@ HAVE = {
         'He asked: "are you coming?"',
         "我到了，你去过九寨沟吗",
     ],
+    Trait.MOSTLY_ASKS: ["Is it still 8443?", "他不是早上吃药吗？我都给他摆好了。", "那条地铁能直接到吗？"],
+    Trait.SUPPOSES: ["If we ever move, the desk would go too.", "如果将来上双向 TLS，说不定要挪端口。"],
+    Trait.REPORTS: ["The wiki still says it is 14.11.", "部署文档上写着端口是 8443。", "听说要涨价。"],
+    Trait.CHANGES: [
+        "Rehearsals moved to the sailing club.",
+        "提醒改成 8:10 吧。",
+        "从今天起 authn 由小冉接。",
+    ],
+    Trait.CORRECTS: ["I had the wrong letter yesterday, it is D14.", "我写错了，实际开的是 8444。"],
+    Trait.RETRACTS: ["Scratch that, please.", "算了，那条别记了。", "Delete the key you hold."],
+    Trait.REVERTS: ["Bus events return to JSON.", "退回最早那套。"],
+    Trait.TEMPORARY: ["Until 17 October Dmitri signs off.", "只有这周改到周三。", "这三天换我爸去。"],
+    Trait.PLANS: ["We plan to drop 3.9.", "打算下个月搬家。"],
 }
 LACK = {
     Trait.QUESTION: ["I left the car at home.", "吗啡是一种药", "他呢子大衣很好看"],
@@ -104,6 +117,21 @@ LACK = {
         "好的，端口改成 8443",
     ],
     Trait.ASKS_LAST: ["Where is it? I looked everywhere.", "你去哪了？我找了你半天。", "He left"],
+    Trait.MOSTLY_ASKS: [
+        "The fitting is rebooked to 6 May at 14:40, same dentist. Shall I confirm?",
+        "He left",
+    ],
+    Trait.SUPPOSES: [
+        "The night shift moved to Mia from the 16th, and if she is back we'd talk.",
+        "改成五点了。",
+    ],
+    Trait.REPORTS: ["I misread the sheet, it says 2026.", "端口是 8443。"],
+    Trait.CHANGES: ["The rack holding db-west is D14.", "端口是 8443。"],
+    Trait.CORRECTS: ["The rack is D14.", "端口是 8444。"],
+    Trait.RETRACTS: ["Don't forget the milk.", "门锁换了电池。"],
+    Trait.REVERTS: ["My back hurts.", "端口是 8443。"],
+    Trait.TEMPORARY: ["I run on Tuesdays.", "每周二跑步。"],
+    Trait.PLANS: ["It is 1.29.6.", "搬家改到下个月了。"],
 }
 
 
@@ -126,6 +154,7 @@ def test_a_text_can_carry_several_and_none():
         | Trait.NUMBER
         | Trait.DATE
         | Trait.NAME
+        | Trait.MOSTLY_ASKS
     )
     assert traits("rain in the north") == traits("") == Trait(0)
 
@@ -142,12 +171,21 @@ def test_the_numbers_stored_keep_their_meaning():
         "DECISION": 128,
         "GREETING": 256,
         "ASKS_LAST": 512,
+        "MOSTLY_ASKS": 1024,
+        "SUPPOSES": 2048,
+        "REPORTS": 4096,
+        "CHANGES": 8192,
+        "CORRECTS": 16384,
+        "RETRACTS": 32768,
+        "REVERTS": 65536,
+        "TEMPORARY": 131072,
+        "PLANS": 262144,
     }
 
 
 @given(st.text())
 def test_any_text_has_traits(text):
-    assert 0 <= traits(text).value < 1024
+    assert 0 <= traits(text).value < 2**19
     assert traits(text) == traits(text)
 
 

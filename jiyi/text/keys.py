@@ -1,0 +1,226 @@
+"""Names of things and of points brought to one form, so that different spellings meet.
+
+"nginx 容器", "nginx container", "the nginx container", "Nginx-Container" and "nginx的容器" have
+one key; "edge-02" and "edge-03" never do. How a name becomes its key:
+
+* NFKC, case folded; a determiner at its beginning (the, our, 这个, 我的), 's and 的 are left out.
+* White space, brackets and quotation marks part words. So does a hyphen, unless digits stand on
+  both sides. What holds other signs (paths, versions, hosts, snake_case) is one word and keeps
+  its signs: "v1.2", "10.0.0.3", "/etc/nginx-1", "web.prod:8080".
+* Common nouns of both languages become one word (`jiyi.text.keys_words`), English plurals with
+  them. In a stretch of Chinese the longest known word is taken at each place, a word of one
+  character only where it is all that is left between others ("订单表", but not "手表"). All
+  else stays as it is: no stemming, since "Redis" and "Kubernetes" are no plurals.
+
+A key of a key is that key. A key has at most `MAX_KEY` characters: for longer ones 32 hex digits
+stand that depend on the whole name. About 5 microseconds a name, next to nothing once known.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from jiyi.text.keys_words import NOUNS, POINTS
+
+__all__ = ["MAX_KEY", "entity_key", "predicate_key"]
+
+MAX_KEY = 128
+"""Characters a key has at most."""
+
+_MAX_NAME = 1_000  # characters of something that may still be a name
+_ROUNDS = 8  # what one round leaves together the next may know; two or three are enough for real names
+
+_HAN = r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+_DASHES = str.maketrans("‐‑‒–−’‘", "-----''", "\u200b\u200c\u200d\ufeff\u00ad")
+_UNREADABLE = re.compile("[\0-\x08\x0e-\x1b\x7f\ud800-\udfff]")
+_PARTING = r"""\s"`,;!?()\[\]{}<>|^*\u00a1-\u00bf\u2000-\u206f\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u30fb"""
+_STRETCH = re.compile(rf"[{_HAN}]+|[^{_PARTING}{_HAN}]+")
+_IS_HAN = re.compile(f"[{_HAN}]")
+_BETWEEN_HAN = re.compile(rf"(?<=[{_HAN}]) +(?=[{_HAN}])")
+_HEAD = re.compile(r"[':=&%]+")
+_TAIL = re.compile(r"(?:'s|[.:'=&@/\\-])+\Z")
+_SIGNS = "./:@+#=~%&$\\_'-"
+_CODE = re.compile(r"[./:@+#=~%&$\\_]|\d-\d|^-")
+_POSSESSIVE = re.compile(r"(?:'s?)+\Z")
+_OF_ZH = re.compile(r"(?<!目)的(?![士确])")
+_DETERMINER_ZH = re.compile(r"(?:[这那][个台只张条辆部家位款套]|该|(?:我们|咱们|我|咱)的|的(?![士确]))+")
+_A = re.compile(r"a (?=[a-z]{2,}(?:[ '-]|\Z))")
+_DETERMINERS = frozenset(["the", "an", "this", "that", "these", "those", "our", "my", "its"])
+_IRREGULAR = {"child": "children", "person": "people", "mouse": "mice"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A table of words that mean the same."""
+
+    single: Mapping[str, str]  # a word of any language -> its key
+    phrases: Mapping[tuple[str, ...], str]  # two or three keys in a row -> the key of all
+    ends: frozenset[str]  # the last words of phrases
+    longest: Mapping[str, int]  # first character of a Chinese word -> characters of the longest
+
+
+def entity_key(name: str) -> str:
+    """Return the key of a thing's or person's name; "" for nothing but white space."""
+    return _entity(name) if len(name) <= _MAX_NAME else _digest(name)
+
+
+def predicate_key(name: str) -> str:
+    """Return the key of a point ("port", "监听端口", "birthday"); "" for nothing but white space."""
+    return _predicate(name) if len(name) <= _MAX_NAME else _digest(name)
+
+
+@lru_cache(maxsize=1 << 13)
+def _entity(name: str) -> str:
+    return _key(name, _nouns())
+
+
+@lru_cache(maxsize=1 << 13)
+def _predicate(name: str) -> str:
+    return _key(name, _points())
+
+
+@lru_cache(maxsize=1)
+def _nouns() -> _Words:
+    return _read(NOUNS)
+
+
+@lru_cache(maxsize=1)
+def _points() -> _Words:
+    return _read(NOUNS + POINTS)
+
+
+def _digest(name: str) -> str:
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _key(name: str, words: _Words) -> str:
+    text = name
+    for _ in range(_ROUNDS):
+        key = _round(text, words)
+        if key == text or key.isascii():  # only what is left of Chinese can be read further
+            return key if len(key) <= MAX_KEY else _digest(key)
+        text = key
+    return _digest(text)
+
+
+def _round(name: str, words: _Words) -> str:
+    text = _normal(name)
+    found: list[str] = []
+    for stretch in _STRETCH.findall(_A.sub("", text, count=1) if text.startswith("a ") else text):
+        read = _han if stretch[0] > "\u3004" and _IS_HAN.match(stretch) else _latin
+        found.extend(read(stretch, words))
+    first = 0
+    while first < len(found) - 1 and found[first] in _DETERMINERS:
+        first += 1
+    found = _joined(found[first:], words)
+    if len(found) > 1 and found[0] == "a":  # "A 服务" is another one than "服务"
+        found[:2] = [f"a-{found[1]}"]
+    return " ".join(found) or text
+
+
+def _normal(name: str) -> str:
+    """Return one form of the characters, single spaces, none between Chinese characters."""
+    if name.isascii():
+        text = name.lower()
+    else:
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+        text = text.translate(_DASHES)
+    if not text.isprintable():
+        text = _UNREADABLE.sub("", text)
+    text = " ".join(text.split())
+    return text if text.isascii() else _BETWEEN_HAN.sub("", text)
+
+
+def _latin(stretch: str, words: _Words) -> Iterator[str]:
+    """Give the words of a stretch without Chinese; one that holds signs is one word."""
+    if stretch.isalnum():
+        yield words.single.get(stretch, stretch)
+        return
+    if head := _HEAD.match(stretch):
+        stretch = stretch[head.end() :]
+    stretch = _TAIL.sub("", stretch)
+    if _CODE.search(stretch):
+        if stretch.strip(_SIGNS):
+            yield words.single.get(stretch, stretch)
+        return
+    for part in stretch.split("-"):
+        if part := _POSSESSIVE.sub("", part).lstrip("'"):
+            yield words.single.get(part, part)
+
+
+def _han(stretch: str, words: _Words) -> Iterator[str]:
+    """Give the words of a stretch of Chinese: known ones by their keys, the rest as it is."""
+    if stretch in words.single:
+        yield words.single[stretch]
+        return
+    if found := _DETERMINER_ZH.match(stretch):
+        stretch = stretch[found.end() :]
+    if "的" in stretch:
+        stretch = _OF_ZH.sub("", stretch)
+    start = at = 0
+    while at < len(stretch):
+        for size in range(min(words.longest.get(stretch[at], 0), len(stretch) - at), 1, -1):
+            known = words.single.get(stretch[at : at + size])
+            if known is not None:
+                if start < at:
+                    rest = stretch[start:at]
+                    yield words.single.get(rest, rest)
+                yield known
+                start = at = at + size
+                break
+        else:
+            at += 1
+    if start < at:
+        rest = stretch[start:at]
+        yield words.single.get(rest, rest)
+
+
+def _joined(found: list[str], words: _Words) -> list[str]:
+    """Join words that are known together ("load balancer")."""
+    out: list[str] = []
+    for word in found:
+        out.append(word)
+        while len(out) > 1 and out[-1] in words.ends:
+            size = next((size for size in (3, 2) if tuple(out[-size:]) in words.phrases), 1)
+            if size == 1:
+                break
+            out[-size:] = [words.phrases[tuple(out[-size:])]]
+    return out
+
+
+def _read(table: str) -> _Words:
+    """Read groups of words; a word of several groups belongs to the last one."""
+    groups = [line.split() for line in table.split("\n") if line]
+    single: dict[str, str] = {}
+    for key, *others in groups:
+        for word in (key, *others):
+            if "_" not in word:
+                single[word] = key
+                if word.isascii() and len(word) > 1:
+                    single.setdefault(_plural(word), key)
+    for word in list(single):
+        while single[word] != single[single[word]]:  # its key belongs to a later group by now
+            single[word] = single[single[word]]
+    phrases: dict[tuple[str, ...], str] = {}
+    for key, *others in groups:
+        for phrase in others:
+            if "_" in phrase:
+                *first, last = (single.get(part, part) for part in phrase.split("_"))
+                phrases[*first, last] = phrases[*first, _plural(last)] = single[key]
+    longest: dict[str, int] = {}
+    for word in single:
+        if not word.isascii():
+            longest[word[0]] = max(len(word), longest.get(word[0], 0))
+    ends = frozenset(phrase[-1] for phrase in phrases)
+    return _Words(single=single, phrases=phrases, ends=ends, longest=longest)
+
+
+def _plural(word: str) -> str:
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return f"{word[:-1]}ies"
+    return f"{word}es" if word.endswith(("s", "x", "ch", "sh")) else f"{word}s"

@@ -1,0 +1,180 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.text import entity_key, predicate_key
+from jiyi.text.keys import MAX_KEY
+from jiyi.text.keys_words import NOUNS, POINTS
+
+ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()))
+WORDS = """
+nginx 容器 手 机 表 的 我的 这 个 the The a A an of load balancer license plate containers é Ａ 王 小明
+12 v1.2 date birth - -- . / _ ' 's ’s ( ) ， 🐱
+"""
+PIECES = st.sampled_from([*WORDS.split(), " ", "  ", "\u3000", "\0", "\u200b"])
+ODD_TEXT = st.lists(PIECES, max_size=12).map("".join)
+
+
+def meet(*names, key=entity_key):
+    return len({key(name) for name in names}) == 1
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["nginx 容器", "nginx container", "the nginx container", "Nginx-Container", "nginx的容器"],
+        [
+            "nginx容器",
+            "NGINX Containers",
+            "this nginx container",
+            "这个nginx容器",
+            "nginx　容器",
+            "“nginx” 容器",
+        ],
+        ["edge-02", "Edge-02", "edge 02", "edge‑02", "EDGE-02.", "the edge-02"],
+        ["edge-02 网关", "edge-02 gateway", "edge-02的网关", "Edge 02 Gateway"],
+        ["订单数据库", "order database", "orders DB", "the order data base", "订单的数据库", "訂單資料庫"],
+        ["orders table", "订单表", "order 表", "订单数据表"],
+        ["负载均衡", "负载均衡器", "load balancer", "Load-Balancers", "LB"],
+        ["王小明", "王 小明", "（王小明）"],
+        ["Ana's laptop", "Ana 的笔记本电脑", "Ana’s Laptop", "ana 的 笔记本"],
+        ["my phone", "我的手机", "the phone", "手機"],
+        ["me", "我", "I", "myself"],
+        ["A 服务", "A-service"],
+        ["a service", "the service", "服务"],
+        ["k8s 集群", "Kubernetes cluster", "the kubernetes clusters"],
+        ["postgres 备份", "PostgreSQL backup"],
+        ["café", "CAFÉ", "cafe\u0301"],
+    ],
+    ids=lambda names: names[0],
+)
+def test_spellings_of_one_thing_meet(names):
+    assert meet(*names), {name: entity_key(name) for name in names}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["edge-02", "edge-03", "edge-2", "edge-020"],
+        ["web-1 container", "web-10 container", "web 1-0 container", "web-1 service", "web-1"],
+        ["v1.2", "v1.20", "v12", "v1-2", "1.2"],
+        ["10.0.0.3", "10.0.0.30", "10.0.03", "10.0.0.3:80", "10.0.0.3:8080"],
+        ["/etc/nginx", "/etc/nginx-1", "etc/nginx", "/etc-nginx", "etc nginx"],
+        ["user_table", "user table", "user.table", "user/table"],
+        ["web.prod", "web.prod.eu", "web prod.eu", "webprod"],
+        ["C", "C++", "C#", "Objective-C"],
+        ["2024-01-02", "2024-01-03", "2024-1-2", "2024/01/02"],
+        ["A 服务", "B 服务", "服务"],
+        ["手表", "用户表", "表"],
+        ["team 🐱", "team 🐶", "team"],
+        ["Redis", "Redi", "nginx", "ngin"],
+        ["Ana", "Anna", "Ana's sister", "Ana Silva"],
+        ["服务", "服务器", "代理"],
+        ["@ana", "ana", "#ana"],
+        ["目的地", "目地"],
+    ],
+    ids=lambda names: names[0],
+)
+def test_different_things_do_not_meet(names):
+    keys = {name: entity_key(name) for name in names}
+    assert len(set(keys.values())) == len(names), keys
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["port", "端口", "监听端口", "the listening port", "Port number", "端口号"],
+        ["timeout", "超时", "超时时间", "time-out", "time limit"],
+        ["birthday", "生日", "date of birth", "出生日期", "DOB", "birth date"],
+        ["version", "版本", "版本号", "version number"],
+        ["容器端口", "container port", "容器的监听端口"],
+        ["lives in", "住址", "住在"],
+        ["likes", "喜欢", "like", "loves"],
+        ["job", "工作", "职业", "job title", "occupation"],
+        ["cost", "费用", "expenses"],
+    ],
+    ids=lambda names: names[0],
+)
+def test_points_meet(names):
+    assert meet(*names, key=predicate_key), {name: predicate_key(name) for name in names}
+
+
+def test_points_that_differ_do_not_meet():
+    names = [
+        "port",
+        "version",
+        "timeout",
+        "likes",
+        "dislikes",
+        "喜欢",
+        "不喜欢",
+        "price",
+        "budget",
+        "container port",
+    ]
+    keys = {name: predicate_key(name) for name in names}
+    assert keys["喜欢"] == keys["likes"]
+    assert keys["不喜欢"] == keys["dislikes"]
+    assert len(set(keys.values())) == len(names) - 2
+
+
+def test_keys_are_readable_where_the_words_are_known():
+    assert entity_key("订单数据库的备份") == "order database backup"
+    assert entity_key("/etc/nginx/nginx.conf 文件") == "/etc/nginx/nginx.conf file"
+    assert predicate_key("最大连接数") == "最大连接数"
+
+
+@pytest.mark.parametrize("key", [entity_key, predicate_key])
+def test_nothing_gives_nothing_and_signs_alone_give_themselves(key):
+    assert [key(name) for name in ("", "  ", "\n\t\u3000")] == ["", "", ""]
+    assert [key(name) for name in ("!!!", "的", "the", "--", "🐱")] == ["!!!", "的", "the", "--", "🐱"]
+
+
+@pytest.mark.parametrize("key", [entity_key, predicate_key])
+def test_long_names_have_short_keys_that_depend_on_all_of_them(key):
+    for size in (100, 300, 5_000, 3_000_000):
+        name = "edge " * size
+        assert len(key(name + "02")) <= MAX_KEY
+        assert key(name + "02") == key(key(name + "02"))
+        assert key(name + "02") != key(name + "03")
+
+
+@given(ANY_TEXT | ODD_TEXT)
+def test_a_key_of_a_key_is_that_key_and_fits(name):
+    for key in (entity_key, predicate_key):
+        found = key(name)
+        assert key(found) == found
+        assert len(found) <= MAX_KEY
+        assert found == found.strip()
+        found.encode()
+        assert "\0" not in found
+
+
+@given(ODD_TEXT)
+def test_case_and_width_of_spaces_do_not_matter(name):
+    assert entity_key(name.upper()) == entity_key(name)
+    assert entity_key(f" {name}\u3000") == entity_key(name)
+
+
+@pytest.mark.parametrize(("table", "key"), [(NOUNS, entity_key), (NOUNS + POINTS, predicate_key)])
+def test_every_word_of_a_group_leads_to_one_key(table, key):
+    last = {}
+    groups = [line.split() for line in table.split("\n") if line]
+    for number, group in enumerate(groups):
+        last |= dict.fromkeys(group, number)
+    for number, group in enumerate(groups):
+        own = [word.replace("_", " ") for word in group if last[word] == number]
+        assert len({key(word) for word in own}) <= 1, {word: key(word) for word in own}
+    assert len(groups) >= 150
+
+
+def test_a_name_takes_microseconds():
+    names = [
+        f"{name}-{n} {noun}" for n in range(2_000) for name, noun in [("edge", "网关"), ("订单", "container")]
+    ]
+    began = time.process_time()
+    for name in names:
+        entity_key(name)
+    assert time.process_time() - began < 4_000 * 100e-6
