@@ -12,11 +12,13 @@
 from jiyi import errors
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import JiyiError
+from jiyi.long_term import ForgetRule
 from jiyi.manager import MemoryManager
 from jiyi.records import (
     Block,
     Budget,
     Episode,
+    Fact,
     Hit,
     Hits,
     Knowledge,
@@ -42,6 +44,8 @@ __all__ = [
     "Block",
     "Budget",
     "Episode",
+    "Fact",
+    "ForgetRule",
     "Hit",
     "Hits",
     "JiyiError",

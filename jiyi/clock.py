@@ -1,7 +1,7 @@
 """Time: where "now" comes from, and the rule that every datetime has a zone."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from jiyi.errors import NaiveDatetime
 
@@ -38,8 +38,7 @@ def to_micros(moment: datetime) -> int:
 
 def utc_from_micros(micros: int) -> datetime:
     """Undo `to_micros`."""
-    seconds, rest = divmod(micros, 1_000_000)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+    return _EPOCH + timedelta(microseconds=micros)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

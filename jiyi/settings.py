@@ -33,6 +33,8 @@ class Settings(BaseSettings):
     session_ttl_minutes: float = Field(
         30, ge=0.001, le=1e9
     )  # an idle session leaves the process's memory then
+    learn_facts: bool = True  # read facts from messages as they are saved
+    forget_messages_days: float | None = Field(None, gt=0)  # older ones leave by the forget gate
     language: Literal["auto", "zh", "en"] = "auto"  # of headings; auto: as the question
     timezone: str = "UTC"  # for dates shown, and for imported dates without a zone
     lock_timeout: float = Field(5, ge=0, le=1e6)  # seconds to wait for another process's write

@@ -1,6 +1,8 @@
 """From a URL and settings to a working memory: the only place that picks concrete parts."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,12 +13,24 @@ from jiyi.clock import Clock, utc_now
 from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, Endpoint, OpenAIEmbedder
 from jiyi.errors import SettingsError
 from jiyi.llm import LLM, OpenAILLM
-from jiyi.long_term import Accesses, Indexer, Recall, Second
+from jiyi.long_term import (
+    Accesses,
+    Consolidation,
+    FactMemory,
+    ForgetGate,
+    Forgetting,
+    Indexer,
+    LongTermMemory,
+    Recall,
+    Rule,
+    Second,
+)
+from jiyi.long_term.forget_gate.rules import FactRule, KindRule, KnowledgeRule, MessageRule
 from jiyi.manager import MemoryManager
 from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Reranker
 from jiyi.settings import Settings, load_settings
 from jiyi.short_term import ShortTermMemory
-from jiyi.storage import SqliteDatabase, SqliteStore, SqliteVectors
+from jiyi.storage import SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep, SqliteVectors
 from jiyi.text import counter_for
 
 __all__ = [
@@ -38,6 +52,7 @@ def open_memory(
     embedder: Embedder | str | None = None,
     reranker: Reranker | str | None = None,
     llm: LLM | None = None,
+    forget_rule: Rule | None = None,
     clock: Clock = utc_now,
     background: bool = True,
     check_embedder: bool = True,
@@ -49,6 +64,7 @@ def open_memory(
         url: a path, or ``sqlite:///path``.
         user_id, agent_id: whose memory, unless a call says otherwise.
         embedder, reranker, llm: own ones, or names as in the settings: ``reranker="llm"``.
+        forget_rule: what episodes are worth to the forget gate; `ForgetRule` by default.
         clock: where "now" comes from.
         background: embed in a worker thread; without it only `flush` does.
         check_embedder: refuse data of another embedder; `MemoryManager.reembed` needs it off.
@@ -62,34 +78,95 @@ def open_memory(
     settings |= dict(_named(embedder=embedder, reranker=reranker))
     chosen = load_settings(user_id=user_id, agent_id=agent_id, **settings)
     counter = counter_for(chosen.model)
-    own = embedder_for(chosen) if embedder is None or isinstance(embedder, str) else None
-    own_llm = None if llm else llm_for(chosen)
-    second = _second(chosen, reranker, llm or own_llm)
-    cached = CachedEmbedder(own or cast("Embedder", embedder))
+    models = _models(chosen, embedder, reranker, llm)
     database = SqliteDatabase(_path(url), lock_timeout=chosen.lock_timeout)
     try:
-        store, vectors = SqliteStore(database), SqliteVectors(database)
+        store = SqliteStore(database)
         if check_embedder:
-            vectors.claim(cached.name)
-        short_term = ShortTermMemory(store, max_turns=chosen.max_turns, ttl=chosen.session_ttl, clock=clock)
+            SqliteVectors(database).claim(models.embedder.name)
+        short_term = _short_term(database, chosen, clock)
     except BaseException:
         database.close()
         raise
-    indexer, accesses = Indexer(vectors, cached), Accesses(store, clock=clock)
+    long_term = _long_term(database, models, forget_rule, chosen, clock)
     if background and check_embedder:
-        indexer.start()
+        long_term.indexer.start()
     return MemoryManager(
         store=store,
-        indexer=indexer,
-        recall=Recall(
-            store, vectors, cached, second=second, accesses=accesses, zone=chosen.zone, clock=clock
-        ),
+        upkeep=SqliteUpkeep(database),
+        long_term=long_term,
         short_term=short_term,
         counter=counter,
         settings=chosen,
         clock=clock,
-        on_close=lambda: _close(own, own_llm),
+        on_close=lambda: _close(*models.own),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Models:
+    """What a memory asks for vectors, second looks and words."""
+
+    embedder: CachedEmbedder
+    second: Second | None
+    llm: LLM | None
+    own: tuple[object, ...]  # made here, and to be closed here
+
+
+def _models(
+    settings: Settings, embedder: Embedder | str | None, reranker: Reranker | str | None, llm: LLM | None
+) -> _Models:
+    own = embedder_for(settings) if embedder is None or isinstance(embedder, str) else None
+    own_llm = None if llm else llm_for(settings)
+    return _Models(
+        embedder=CachedEmbedder(own or cast("Embedder", embedder)),
+        second=_second(settings, reranker, llm or own_llm),
+        llm=llm or own_llm,
+        own=(own, own_llm),
+    )
+
+
+def _short_term(database: SqliteDatabase, settings: Settings, clock: Clock) -> ShortTermMemory:
+    return ShortTermMemory(
+        SqliteStore(database),
+        changes=SqliteUpkeep(database).changes,
+        max_turns=settings.max_turns,
+        ttl=settings.session_ttl,
+        clock=clock,
+    )
+
+
+def _long_term(
+    database: SqliteDatabase, models: _Models, rule: Rule | None, settings: Settings, clock: Clock
+) -> LongTermMemory:
+    store, vectors = SqliteStore(database), SqliteVectors(database)
+    upkeep, trash = SqliteUpkeep(database), SqliteTrash(database)
+    facts = FactMemory(store, llm=models.llm, clock=clock, zone=settings.zone)
+    consolidation = Consolidation(
+        store, upkeep, vectors, llm=models.llm, clock=clock, language=settings.language
+    )
+    recall = Recall(
+        store,
+        vectors,
+        models.embedder,
+        second=models.second,
+        accesses=Accesses(store, clock=clock),
+        zone=settings.zone,
+        clock=clock,
+    )
+    return LongTermMemory(
+        recall=recall,
+        indexer=Indexer(vectors, models.embedder),
+        facts=facts,
+        consolidation=consolidation,
+        gate=ForgetGate(store, upkeep, trash, rule=rule, others=_other_rules(settings), clock=clock),
+        forgetting=Forgetting(store, upkeep, trash, rewrite=consolidation.rewritten, learn=facts.learn),
+    )
+
+
+def _other_rules(settings: Settings) -> tuple[KindRule, ...]:
+    days = settings.forget_messages_days
+    return KnowledgeRule(), FactRule(), MessageRule(max_age=timedelta(days=days) if days else None)
 
 
 def _second(settings: Settings, reranker: Reranker | str | None, llm: LLM | None) -> Second | None:

@@ -40,6 +40,47 @@ def test_every_verb_runs_concurrently(path):
     asyncio.run(main())
 
 
+def test_the_verbs_of_life_run_too(path, tmp_path):
+    async def main():
+        async with opened(path) as memory:
+            await memory.save_message("s", role="user", content="edge-02 的端口是 8443", id="m")
+            await memory.remember(subject="edge-02", predicate="runs on", object="web-7")
+            tasks = [await memory.start_task("s", "restart", target="nginx") for _ in range(3)]
+            episodes = await asyncio.gather(*(memory.complete_task(task.id) for task in tasks))
+            assert [one.name for one in await memory.neighbours("web-7")] == ["edge-02"]
+            assert len(await memory.history("edge-02")) == len(await memory.facts("edge-02")) == 2
+            assert (await memory.pin([one.id for one in episodes])) == 3
+            done = await memory.maintain()
+            assert done.consolidation.episodes == 3
+            receipt = await memory.forget("8443")
+            assert (await memory.restore(forgotten_at=receipt.at)).total == receipt.total == 2
+            exported = await memory.export(tmp_path / "ana.jsonl")
+            assert (await memory.import_(tmp_path / "ana.jsonl")).known == exported.total
+            with pytest.raises(BadQuery):
+                await memory.forget()
+
+    asyncio.run(main())
+
+
+def test_forgetting_while_others_save_and_ask_loses_nothing(path):
+    async def main():
+        async with opened(path) as memory:
+            await memory.save_messages("s", [{"role": "user", "content": f"old {i}"} for i in range(40)])
+
+            async def one(number):
+                await memory.save_message("s", role="user", content=f"new {number}, the port is {number}")
+                await memory.forget(f"old {number}", kinds="message")
+                await memory.search("new", limit=3)
+                await memory.recent_messages("s")
+
+            await asyncio.gather(*(one(number) for number in range(40)), memory.maintain())
+            left = await memory.session_messages("s")
+            assert {m.content.split()[0] for m in left} == {"new"}
+            assert len(left) == 40
+
+    asyncio.run(main())
+
+
 def test_one_session_from_many_tasks_has_no_gap(path):
     async def main():
         async with opened(path) as memory:

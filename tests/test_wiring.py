@@ -1,12 +1,20 @@
 """Opening: URLs, embedders that do not fit, and nothing left behind by a failure."""
 
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 import jiyi
-from jiyi.errors import EmbedderMismatch, ForeignDatabase, NewerDatabase, SettingsError, StorageError
+from jiyi.errors import (
+    EmbedderMismatch,
+    ForeignDatabase,
+    NewerDatabase,
+    SettingsError,
+    StorageError,
+)
+from jiyi.long_term import ForgetRule
 from jiyi.storage import SqliteDatabase
 from jiyi.testing import HashEmbedder, ManualClock
 
@@ -110,7 +118,7 @@ def test_settings_and_scope_reach_the_parts(open_memory):
     assert "当前问题" in window.markdown
 
 
-def test_a_closed_memory_says_so(open_memory):
+def test_a_closed_memory_says_so(open_memory, path):
     memory = open_memory(background=True)
     memory.close()
     memory.close()
@@ -120,9 +128,41 @@ def test_a_closed_memory_says_so(open_memory):
         lambda: memory.search("x"),
         memory.stats,
         memory.flush,
+        lambda: memory.remember("x"),
+        lambda: memory.learn_facts("s"),
+        memory.facts,
+        lambda: memory.history("x"),
+        lambda: memory.neighbours("x"),
+        memory.run_forget_gate,
+        memory.run_consolidation,
+        memory.maintain,
+        lambda: memory.forget(everything=True),
+        lambda: memory.forget("x", purge=True),
+        lambda: memory.restore("x"),
+        lambda: memory.pin("x"),
+        lambda: memory.export(path.with_name("never.jsonl")),
+        memory.episodes,
     ):
         with pytest.raises(StorageError, match="closed"):
             use()
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_parts_of_its_life_share_a_clock_a_zone_and_a_rule(open_memory):
+    class Strict(ForgetRule):
+        def importance(self, record, now):
+            return 0.0 if now == clock() else 1.0
+
+    clock = ManualClock(datetime(2026, 1, 31, 20, tzinfo=UTC))  # in Shanghai it is February
+    memory = open_memory(clock=clock, timezone="Asia/Shanghai", forget_rule=Strict(min_age=timedelta(0)))
+    memory.complete_task(memory.start_task("s", "restart").id)
+    memory.save_message("s", role="user", content="从明天起 edge-02 的端口改成 8444")
+    (fact,) = memory.facts()
+    assert fact.created_at == clock()
+    assert fact.valid_from == datetime(2026, 2, 1, 16, tzinfo=UTC), "midnight there"
+    clock.forward(days=1)
+    receipt = memory.run_forget_gate()
+    assert (receipt.at, receipt.total) == (clock(), 2)
 
 
 def test_the_bundled_model_brings_back_what_shares_no_word_with_the_question(path):

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
@@ -15,6 +16,8 @@ from rich.progress import Progress, TaskID
 from jiyi.cli.demo import run_demo
 from jiyi.cli.doctor import run_doctor
 from jiyi.cli.evaluate import evaluate_files
+from jiyi.cli.life import export, forget, maintain, pin, restore
+from jiyi.cli.listing import list_episodes, list_facts, list_knowledge, list_tasks
 from jiyi.cli.options import (
     Db,
     Json,
@@ -31,8 +34,9 @@ from jiyi.cli.options import (
     stdout,
     told_briefly,
 )
+from jiyi.cli.receipts import counted
 from jiyi.cli.show import run_show
-from jiyi.cli.views import hits_json, hits_view, window_view
+from jiyi.cli.views import hits_json, hits_view, safe, window_view
 from jiyi.errors import ImportFailed
 from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Kind
@@ -83,7 +87,9 @@ def import_(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="JSONL or JSON of OpenAI messages, or the neutral format.", exists=True, dir_okay=False
+            help="What `jiyi export` wrote, JSONL or JSON of OpenAI messages, or the neutral format.",
+            exists=True,
+            dir_okay=False,
         ),
     ],
     db: Db = _AGENT_DB,
@@ -97,14 +103,14 @@ def import_(
     ] = True,
     as_json: Json = False,
 ) -> None:
-    """Import conversations; bad lines are reported, the rest goes in, nothing goes in twice."""
+    """Import conversations or an export; bad lines are reported, the rest goes in, nothing goes in twice."""
     with (
         opened(db, user, create=True, embedding_threads=embedding_threads()) as memory,
         progress_bar(quiet=as_json) as bar,
     ):
         receipts = []
         for file in files:
-            row = bar.add_task(f"{file.name}: messages", total=None)
+            row = bar.add_task(f"{escape(safe(file.name))}: records", total=None)
             receipts.append(_import_one(memory, file, session, partial(_advance, bar, row)))
             bar.update(row, total=bar.tasks[row].completed)
         pending = memory.stats()["vectors_pending"]
@@ -118,7 +124,9 @@ def import_(
     else:
         for bad in rejected:
             stderr.print(f"[yellow]rejected[/] {escape(bad['where'] + ': ' + bad['reason'])}", soft_wrap=True)
-        stdout.print(f"{added} messages added, {known} were there already, {len(rejected)} rejected")
+        counts = sum((Counter(r.counts) for r in receipts), Counter[Kind]())
+        what = counted(counts) if set(counts) - {"message"} else f"{added} messages"
+        stdout.print(f"{what} added, {known} were there already, {len(rejected)} rejected", soft_wrap=True)
     if any(r.rejected and not r.added + r.known for r in receipts):
         raise typer.Exit(1)
 
@@ -139,7 +147,9 @@ def search(
     db: Db = _AGENT_DB,
     user: User = None,
     limit: Annotated[int, typer.Option(help="How many hits at most.")] = 10,
-    kind: Annotated[list[str] | None, typer.Option(help="message, episode or knowledge; repeatable.")] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="message, episode, knowledge or fact; repeatable.")
+    ] = None,
     session: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
     role: Annotated[str | None, typer.Option(help="Only messages of this role.")] = None,
     since: Annotated[str | None, typer.Option(help="Only from this ISO 8601 date on.")] = None,
@@ -151,7 +161,7 @@ def search(
     why: Annotated[bool, typer.Option("--why", help="Also show what speaks for each hit.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Search messages, episodes and knowledge, best first."""
+    """Search messages, episodes, knowledge and facts, best first."""
     filters = {"role": role, "since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
     kinds: tuple[Kind, ...] = tuple(kind) if kind else SEARCHABLE  # type: ignore[arg-type]
     with opened(db, user) as memory:
@@ -199,12 +209,12 @@ def context(
 
 @app.command()
 def show(
-    name: Annotated[str | None, typer.Argument(help="A session, message, task or episode id.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The id of a session, or of any record.")] = None,
     db: Db = _AGENT_DB,
     user: User = None,
     as_json: Json = False,
 ) -> None:
-    """List the sessions, or show one session, message, task or episode whole."""
+    """List the sessions and tasks, or show one session or record whole."""
     with opened(db, user) as memory:
         run_show(memory, name, as_json=as_json)
 
@@ -251,6 +261,15 @@ def reembed(db: Db = _AGENT_DB, as_json: Json = False) -> None:
         stdout.print(f"{done} records embedded")
 
 
+app.command(name="tasks")(list_tasks)
+app.command(name="episodes")(list_episodes)
+app.command(name="knowledge")(list_knowledge)
+app.command(name="facts")(list_facts)
+app.command()(forget)
+app.command()(restore)
+app.command()(pin)
+app.command()(maintain)
+app.command()(export)
 app.command(name="evaluate")(evaluate_files)
 
 

@@ -11,7 +11,7 @@ from jiyi.cli.views import message_panel, sessions_table
 from jiyi.manager import MemoryManager
 from jiyi.records import Message, Record
 
-__all__ = ["run_show"]
+__all__ = ["record_json", "run_show"]
 
 
 def run_show(memory: MemoryManager, name: str | None, *, as_json: bool) -> None:
@@ -21,19 +21,19 @@ def run_show(memory: MemoryManager, name: str | None, *, as_json: bool) -> None:
         return
     found: Sequence[Record] = memory.session_messages(name) or [memory.get(name)]
     if as_json:
-        print_json([_json(record) for record in found])
+        print_json([record_json(record) for record in found])
         return
     for record in found:
         if isinstance(record, Message):
             stdout.print(message_panel(record, memory.zone))
         else:
-            stdout.print_json(data=_json(record), default=str)
+            stdout.print_json(data=record_json(record), default=str)
 
 
 def _overview(memory: MemoryManager, *, as_json: bool) -> None:
     sessions, tasks = memory.sessions(limit=1_000), memory.tasks(limit=1_000)
     if as_json:
-        print_json({"sessions": [_json(s) for s in sessions], "tasks": [_json(t) for t in tasks]})
+        print_json({"sessions": [record_json(s) for s in sessions], "tasks": [record_json(t) for t in tasks]})
         return
     stdout.print(sessions_table(sessions, memory.zone))
     for task in tasks:
@@ -41,7 +41,7 @@ def _overview(memory: MemoryManager, *, as_json: bool) -> None:
         stdout.print(f"\ntask {escape(task.id)} [dim]{state}[/]: {escape(task.request)}", soft_wrap=True)
 
 
-def _json(record: Record) -> dict[str, Any]:
+def record_json(record: Record) -> dict[str, Any]:
     """Return a record as plain values; a message as the OpenAI dict it is, with its date and id."""
     if isinstance(record, Message):
         return {"id": record.id, "seq": record.seq, "created_at": record.created_at, **record.to_openai()}

@@ -15,7 +15,17 @@ from rich.text import Text
 
 from jiyi.records import Hit, Hits, Message, Report, ReportItem, Session, Window
 
-__all__ = ["hits_json", "hits_view", "message_panel", "report_view", "sessions_table", "window_view"]
+__all__ = [
+    "hits_json",
+    "hits_view",
+    "message_panel",
+    "report_view",
+    "safe",
+    "sessions_table",
+    "short",
+    "when",
+    "window_view",
+]
 
 _ROLE_STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -48,10 +58,11 @@ def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:
         scope = hit.record.scope
         kind = hit.record.role if isinstance(hit.record, Message) else hit.kind
         who = _speaker(hit.record) if isinstance(hit.record, Message) else hit.kind
-        places = [_when(hit.created_at, zone, "%Z"), scope.session_id if scope else None]
+        places = [when(hit.created_at, zone, "%Z"), scope.session_id if scope else None]
         facts = Text.assemble(
-            (_safe(who), _ROLE_STYLES.get(kind, "blue")),
-            *((_safe(f" · {place}"), "dim") for place in places if place),
+            (safe(who), _ROLE_STYLES.get(kind, "blue")),
+            *((safe(f" · {place}"), "dim") for place in places if place),
+            *([(safe(f" · outdated by {hit.outdated_by}"), "yellow")] if hit.outdated_by else []),
         )
         table.add_row(f"{hit.score:.2f}", Group(facts, *_passage(hit)))
         if why:
@@ -92,11 +103,11 @@ def report_view(report: Report, zone: tzinfo) -> RenderableType:
 
 def message_panel(message: Message, zone: tzinfo) -> RenderableType:
     """Return one message whole, with its id, date and tokens."""
-    head = f"{_speaker(message)} · {_when(message.created_at, zone, '%Z')} · {message.id}"
+    head = f"{_speaker(message)} · {when(message.created_at, zone, '%Z')} · {message.id}"
     if message.tokens is not None:
         head += f" · {message.tokens} tokens"
     return Panel(
-        Text(_safe(message.search_text)),
+        Text(safe(message.search_text)),
         title=escape(head),
         title_align="left",
         border_style=_ROLE_STYLES[message.role],
@@ -107,7 +118,7 @@ def sessions_table(sessions: Sequence[Session], zone: tzinfo) -> Table:
     """Return sessions as a table, newest first."""
     table = Table("session", "messages", "from", f"to ({zone})", box=None, pad_edge=False, header_style="dim")
     for session in sessions:
-        ends = (_when(session.started_at, zone), _when(session.last_active_at, zone))
+        ends = (when(session.started_at, zone), when(session.last_active_at, zone))
         table.add_row(escape(session.id), str(session.messages), *ends)
     return table
 
@@ -121,6 +132,7 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
         "created_at": hit.created_at,
         "score": round(hit.score, 4),
         "why": {name: round(share, 4) for name, share in hit.why.items()},
+        "outdated_by": hit.outdated_by,
         "text": hit.text,
         "around": [
             {"id": m.id, "created_at": m.created_at, "role": m.role, "name": m.name, "text": m.search_text}
@@ -131,7 +143,7 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
 
 def _passage(hit: Hit) -> Iterator[RenderableType]:
     """Yield a hit's words between what was said before and behind it, which is indented."""
-    words = Text.assemble(_short(hit.text, _WORDS), (f"  {_safe(hit.id)}", "dim"))
+    words = Text.assemble(short(hit.text, _WORDS), (f"  {safe(hit.id)}", "dim"))
     place = hit.record.seq or 0 if isinstance(hit.record, Message) else 0
     before = [m for m in hit.around if (m.seq or 0) < place]
     yield from map(_turn, before)
@@ -140,7 +152,7 @@ def _passage(hit: Hit) -> Iterator[RenderableType]:
 
 
 def _turn(message: Message) -> RenderableType:
-    words = f"{_safe(_speaker(message))}: {_short(message.search_text, _WORDS)}"
+    words = f"{safe(_speaker(message))}: {short(message.search_text, _WORDS)}"
     return Padding(Text(words, "dim"), (0, 0, 0, 2))
 
 
@@ -199,7 +211,7 @@ def _rows() -> Table:
 
 
 def _facts(item: ReportItem, zone: tzinfo) -> tuple[str, str, Text]:
-    return f"{item.tokens:,}", _when(item.created_at, zone), Text(_safe(item.title))
+    return f"{item.tokens:,}", when(item.created_at, zone), Text(safe(item.title))
 
 
 def _shared(reasons: Sequence[str]) -> str:
@@ -211,7 +223,7 @@ def _shared(reasons: Sequence[str]) -> str:
 
 
 def _panel(message: Mapping[str, Any], lines: int | None) -> Panel:
-    text = _safe(Message.from_openai(message).search_text)
+    text = safe(Message.from_openai(message).search_text)
     rows = text.splitlines()
     if lines is not None and len(rows) > lines:
         text = "\n".join([*rows[:lines], f"… {len(rows) - lines} more lines"])
@@ -221,15 +233,17 @@ def _panel(message: Mapping[str, Any], lines: int | None) -> Panel:
     )
 
 
-def _short(text: str, length: int) -> str:
-    flat = " ".join(_safe(text[: 4 * length]).split())
+def short(text: str, length: int) -> str:
+    """Return a text on one line, cut to a length, safe to print."""
+    flat = " ".join(safe(text[: 4 * length]).split())
     return flat if len(flat) <= length else flat[: length - 1] + "…"
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """Make control characters visible: what was stored must not steer the terminal."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _when(moment: datetime | None, zone: tzinfo, more: str = "") -> str:
+def when(moment: datetime | None, zone: tzinfo, more: str = "") -> str:
+    """Return a moment as a date and a time of day in a zone, "" for none."""
     return moment.astimezone(zone).strftime(f"%Y-%m-%d %H:%M {more}").rstrip() if moment else ""

@@ -1,9 +1,45 @@
-"""Long-term memory: what outlives the session, and how it is found again."""
+"""Long-term memory: what outlives the session, how it changes, and how it is found again."""
 
-from jiyi.long_term.accesses import Accesses
 from jiyi.long_term.blocks import recall_blocks
+from jiyi.long_term.consolidation.consolidation import Consolidation
+from jiyi.long_term.consolidation.receipt import ConsolidatedGroup, ConsolidationReceipt
+from jiyi.long_term.facts.graph import Neighbour
+from jiyi.long_term.facts.memory import FactMemory
+from jiyi.long_term.facts.receipt import Learned
+from jiyi.long_term.forget_gate.gate import ForgetGate
+from jiyi.long_term.forget_gate.receipt import GateReceipt
+from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
+from jiyi.long_term.forgetting.forgetting import Forgetting
+from jiyi.long_term.forgetting.receipt import ForgetReceipt, RestoreReceipt
 from jiyi.long_term.indexing import Indexer
-from jiyi.long_term.recall import Recall, Second
-from jiyi.long_term.weights import WEIGHTS
+from jiyi.long_term.maintenance import Maintained, maintain
+from jiyi.long_term.memory import LongTermMemory
+from jiyi.long_term.recall.accesses import Accesses
+from jiyi.long_term.recall.recall import Recall, Second
+from jiyi.long_term.recall.weights import WEIGHTS
 
-__all__ = ["WEIGHTS", "Accesses", "Indexer", "Recall", "Second", "recall_blocks"]
+__all__ = [
+    "WEIGHTS",
+    "Accesses",
+    "ConsolidatedGroup",
+    "Consolidation",
+    "ConsolidationReceipt",
+    "FactMemory",
+    "ForgetGate",
+    "ForgetReceipt",
+    "ForgetRule",
+    "Forgetting",
+    "GateReceipt",
+    "Indexer",
+    "KindRule",
+    "Learned",
+    "LongTermMemory",
+    "Maintained",
+    "Neighbour",
+    "Recall",
+    "RestoreReceipt",
+    "Rule",
+    "Second",
+    "maintain",
+    "recall_blocks",
+]

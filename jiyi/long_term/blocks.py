@@ -5,18 +5,36 @@ from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from typing import cast
 
-from jiyi.long_term.recall import Recall
-from jiyi.records import Block, Episode, Hit, Kind, Knowledge, Message, Query, Scope, Section
+from jiyi.long_term.recall.recall import Recall
+from jiyi.records import (
+    Block,
+    Episode,
+    Fact,
+    Hit,
+    Kind,
+    Knowledge,
+    Message,
+    Query,
+    Scope,
+    Searchable,
+    Section,
+)
 from jiyi.text import TokenCounter, Trait, excerpt, query_terms, traits
 
 __all__ = ["RECALLED", "recall_blocks"]
 
-RECALLED: Mapping[Kind, int] = {"message": 60, "episode": 5, "knowledge": 3}
+RECALLED: Mapping[Kind, int] = {"message": 60, "episode": 5, "knowledge": 3, "fact": 5}
 """How many records of each kind a window asks for; the budget decides how many of them it shows."""
 
 _WITH_PARTNER = 5  # best hits that bring the question they answer, or the answer to it
 _PARTNER = 0.01  # by how much such a partner is worth less
-_SECTIONS: Mapping[str, Section] = {"message": "recalled", "episode": "episodes", "knowledge": "knowledge"}
+_SECTIONS: Mapping[str, Section] = {
+    "message": "recalled",
+    "episode": "episodes",
+    "knowledge": "knowledge",
+    "fact": "knowledge",
+}
+_OUTDATED = {"zh": "已过时", "en": "outdated"}
 _OUTCOMES = {
     "zh": {"success": "成功", "partial": "部分成功", "failed": "失败"},
     "en": {"success": "success", "partial": "partial", "failed": "failed"},
@@ -48,12 +66,12 @@ def recall_blocks(
     if not query.text.strip():
         return [], []
     found = recall.search_each(query, {kind: most + 1 for kind, most in RECALLED.items()})
-    hits = [hit for hit in found if hit.id != without and not _is_prompt(hit.record)]
+    hits = [hit for hit in found if hit.id != without and _belongs(hit.record)]
     hits += _answered(recall, query.scope, hits, without)
     terms = query_terms(query.text)
     blocks: list[Block] = []
     for hit in hits:
-        head, body = _words(hit.record, language, zone)
+        head, body = _words(hit, language, zone)
         body, note = _shortened(body, terms, longest, counter)
         text = f"{head}\n{body}" if head else body
         blocks.append(_block(hit, text=text, title=body, tokens=counter.count_text(text), note=note))
@@ -82,7 +100,12 @@ def _speaker(message: Message) -> str:
     return message.name or message.role
 
 
-def _is_prompt(record: Message | Episode | Knowledge) -> bool:
+def _belongs(record: Searchable) -> bool:
+    """Say whether a record may stand in a window: no old prompt, and no fact that holds no more."""
+    return not _is_prompt(record) and not (isinstance(record, Fact) and record.status != "active")
+
+
+def _is_prompt(record: Searchable) -> bool:
     return isinstance(record, Message) and record.role == "system"  # an old prompt is no memory
 
 
@@ -111,19 +134,22 @@ def _block(hit: Hit, *, text: str, title: str, tokens: int, note: str) -> Block:
     )
 
 
-def _words(record: Message | Episode | Knowledge, language: str, zone: tzinfo) -> tuple[str, str]:
+def _words(hit: Hit, language: str, zone: tzinfo) -> tuple[str, str]:
     """Return the line that says where a record is from, and its words."""
-    when = _date(record.created_at, zone)
-    match record:
-        case Message():
-            return f"[{' · '.join(filter(None, [when, _speaker(record)]))}]", record.search_text
-        case Episode():
+    when = _date(hit.created_at, zone)
+    match hit.record:
+        case Message() as record:
+            old = _OUTDATED[language] if hit.outdated_by else ""
+            return f"[{' · '.join(filter(None, [when, _speaker(record), old]))}]", record.search_text
+        case Episode() as record:
             outcome = _OUTCOMES[language][record.outcome]
             done = record.outcome_summary or "; ".join(step.description for step in record.steps)
             return "", f"[{outcome}] {record.trigger_summary} -> {done} ({when})"
-        case Knowledge():
+        case Knowledge() as record:
             points = "".join(f"\n- {point}" for point in record.key_points)
             return f"**{record.topic}** ({when})", record.content + points
+        case Fact() as record:
+            return "", f"{record.subject} · {record.predicate}: {record.object} ({when})"
 
 
 def _date(moment: datetime | None, zone: tzinfo) -> str:

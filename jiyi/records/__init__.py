@@ -3,10 +3,11 @@
 from jiyi.records.block import SECTIONS, Block, Section
 from jiyi.records.budget import SHARED_SECTIONS, SHARES, Budget
 from jiyi.records.episode import Episode
+from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus
 from jiyi.records.ids import new_id, stable_id
 from jiyi.records.knowledge import Knowledge
 from jiyi.records.message import ContentPart, Message, Role, ToolCall
-from jiyi.records.query import SEARCHABLE, Hit, Hits, Kind, Match, Query, Record
+from jiyi.records.query import SEARCHABLE, Hit, Hits, Kind, Match, Query, Record, Searchable
 from jiyi.records.scope import Scope
 from jiyi.records.session import Session
 from jiyi.records.task import Outcome, Step, StepStatus, Task, TaskStatus, TriggerType
@@ -21,6 +22,10 @@ __all__ = [
     "Budget",
     "ContentPart",
     "Episode",
+    "Fact",
+    "FactCategory",
+    "FactMethod",
+    "FactStatus",
     "Hit",
     "Hits",
     "Kind",
@@ -34,6 +39,7 @@ __all__ = [
     "ReportItem",
     "Role",
     "Scope",
+    "Searchable",
     "Section",
     "Session",
     "Step",

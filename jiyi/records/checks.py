@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from jiyi.clock import aware
@@ -64,6 +64,8 @@ def set_utc(record: object, *names: str) -> None:
             continue
         if not isinstance(moment, datetime):
             raise InputError(f"{name} must be an aware datetime, not {type(moment).__name__}")
+        if moment.tzinfo is UTC:
+            continue
         try:
             object.__setattr__(record, name, aware(moment, name))
         except OverflowError as error:

@@ -8,19 +8,21 @@ from typing import Any, Literal, cast, get_args, overload
 from jiyi.errors import BadQuery, UnknownFilter
 from jiyi.records.checks import set_utc
 from jiyi.records.episode import Episode
+from jiyi.records.fact import Fact, FactStatus
 from jiyi.records.knowledge import Knowledge
 from jiyi.records.message import Message, Role
 from jiyi.records.scope import Scope
 from jiyi.records.session import Session
 from jiyi.records.task import Step, Task, TaskStatus
 
-__all__ = ["SEARCHABLE", "Hit", "Hits", "Kind", "Match", "Query", "Record"]
+__all__ = ["SEARCHABLE", "Hit", "Hits", "Kind", "Match", "Query", "Record", "Searchable"]
 
-Kind = Literal["message", "episode", "knowledge", "task", "step", "session"]
+Kind = Literal["message", "episode", "knowledge", "fact", "task", "step", "session"]
 """What a record is; `SEARCHABLE` names the kinds that text and vectors find."""
 
-Record = Message | Episode | Knowledge | Task | Step | Session
-SEARCHABLE: tuple[Kind, ...] = ("message", "episode", "knowledge")
+Searchable = Message | Episode | Knowledge | Fact
+Record = Searchable | Task | Step | Session
+SEARCHABLE: tuple[Kind, ...] = ("message", "episode", "knowledge", "fact")
 
 _MOST = 10_000
 
@@ -35,7 +37,7 @@ class Query:
     Raises:
         BadQuery: an unknown kind, a limit outside 1..10,000, or since after until.
         UnknownFilter: see `with_filters`.
-        NaiveDatetime: since, until or asked_at has no time zone.
+        NaiveDatetime: since, until, asked_at or as_of has no time zone.
     """
 
     scope: Scope  # whose memory, never optional
@@ -48,6 +50,14 @@ class Query:
     pinned: bool | None = None  # only pinned, or only unpinned
     task_id: str | None = None  # steps of this task, the episode of this task
     status: TaskStatus | None = None  # tasks in this state
+    target: str | None = None  # episodes about this, whatever form its name has; "" for those about nothing
+    consolidated: bool | None = None  # only episodes that are part of a Knowledge, or only others
+    entity: str | None = None  # facts whose subject or object is this, whatever form its name has
+    subject: str | None = None  # facts about this
+    predicate: str | None = None  # facts about this point
+    as_of: datetime | None = None  # facts that held at this moment
+    fact_status: tuple[FactStatus, ...] | None = None  # facts in one of these states
+    sources: tuple[str, ...] | None = None  # facts or knowledge that rest on any of these records
     after_seq: int | None = None  # messages of a session behind this place
     before_seq: int | None = None  # messages of a session before this place
     limit: int = 10  # how many at most
@@ -61,17 +71,20 @@ class Query:
             raise BadQuery(f"limit={self.limit!r} must be a whole number from 1 to {_MOST:,}")
         if not isinstance(self.text, str):
             raise BadQuery(f"the query must be text, not {type(self.text).__name__}")
-        for name in ("since", "until", "asked_at"):
+        for name in ("since", "until", "asked_at", "as_of"):
             if not isinstance(getattr(self, name), datetime | None):
                 raise BadQuery(f"{name} must be a datetime, not {type(getattr(self, name)).__name__}")
-        set_utc(self, "since", "until", "asked_at")
-        if not isinstance(self.pinned, bool | None):
-            raise BadQuery(f"pinned must be True or False, not {self.pinned!r}")
+        set_utc(self, "since", "until", "asked_at", "as_of")
+        for name in ("pinned", "consolidated"):
+            if not isinstance(getattr(self, name), bool | None):
+                raise BadQuery(f"{name} must be True or False, not {getattr(self, name)!r}")
+        for name in ("entity", "subject", "predicate", "target"):
+            if not isinstance(getattr(self, name), str | None):
+                raise BadQuery(f"{name} must be text, not {type(getattr(self, name)).__name__}")
         if self.since and self.until and self.since > self.until:
             raise BadQuery(f"since={self.since} lies after until={self.until}; swap them")
-        for role in self.roles or ():
-            if role not in get_args(Role):
-                raise BadQuery(f"role {role!r} is not one of {', '.join(get_args(Role))}")
+        _check_names("role", self.roles, get_args(Role))
+        _check_names("fact_status", self.fact_status, get_args(FactStatus))
 
     def with_filters(self, filters: Mapping[str, Any] | None) -> "Query":
         """Return this query narrowed by named filters: role, since, until, pinned.
@@ -91,6 +104,12 @@ class Query:
                 raise BadQuery(f"role must be a role or a list of roles, not {type(role).__name__}")
             parts["roles"] = (role,) if isinstance(role, str) else tuple(role)
         return replace(self, **parts)
+
+
+def _check_names(what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
+    for name in names or ():
+        if name not in known:
+            raise BadQuery(f"{what} {name!r} is not one of {', '.join(known)}")
 
 
 def _read_kinds(kinds: object) -> tuple[Kind, ...]:
@@ -118,11 +137,12 @@ class Match:
 class Hit:
     """One record that search found."""
 
-    record: Message | Episode | Knowledge  # the record itself
+    record: Searchable  # the record itself
     kind: Kind
     score: float  # higher is better; comparable within one result only
     why: Mapping[str, float] = field(default_factory=dict)  # share by feature
     around: tuple[Message, ...] = ()  # what was said just before and behind it, where asked for
+    outdated_by: str | None = None  # id of the newer record that seems to have taken its place
 
     @property
     def id(self) -> str:

@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,6 +23,7 @@ _Key = tuple[str, str]  # user_id, session_id
 @dataclass(slots=True, eq=False)
 class _Session:
     last_active: datetime
+    changes: int  # of the user, when the session was taken up
     windows: dict[str | None, SessionWindow] = field(default_factory=dict)  # by agent_id
 
 
@@ -34,12 +35,21 @@ class ShortTermMemory:
 
     - The store is the truth: a window is read from it on first use and brought up to date
       on every read, so other threads and processes are seen. Nothing is kept here alone.
+    - Where ``changes`` is given, what anybody removed, brought back, pinned or unpinned is
+      seen too: a window older than the last such change is read anew.
     - A read costs the same however long the session is.
     - A session nobody touched for ``ttl`` is let go; its messages stay in the store, and
       the next read takes it up from there.
     - Safe to use from several threads. The store is never called with a lock held.
 
-    Deletes and pin changes are not seen by themselves: call `drop` after them.
+    Args:
+        store: where the messages are.
+        changes: `Upkeep.changes` of the same database. Without it removals and pin changes
+            are not seen by themselves: call `drop` after them.
+        max_turns: turns a window keeps.
+        ttl: how long a session nobody touches stays in memory.
+        clock: where "now" comes from.
+        sweep_every: how often such sessions are looked for.
 
     Raises:
         SettingsError: ``max_turns`` is under 1, or ``ttl`` or ``sweep_every`` not above zero.
@@ -49,6 +59,7 @@ class ShortTermMemory:
         self,
         store: Store,
         *,
+        changes: Callable[[Scope], int] = lambda _: 0,
         max_turns: int = 20,
         ttl: timedelta = timedelta(minutes=30),
         clock: Clock = utc_now,
@@ -60,6 +71,7 @@ class ShortTermMemory:
             if not isinstance(span, timedelta) or span <= timedelta(0):
                 raise SettingsError(f"{name}={span!r} must be a timedelta above zero")
         self._store = store
+        self._changes = changes
         self._policy = SlidingWindow(max_turns, max_messages=2 * max_turns)
         self._ttl = ttl
         self._clock = clock
@@ -89,7 +101,9 @@ class ShortTermMemory:
 
         Messages older than the window are not listed. Raises as `messages` does.
         """
-        session, old = self._touch(scope)
+        _key(scope)
+        # Asked for first: what changes after this is seen by the next read.
+        session, old = self._touch(scope, self._changes(scope))
         if old is None:
             new = load(self._store, scope, self._policy)
         else:
@@ -149,15 +163,15 @@ class ShortTermMemory:
         if sweeper is not None and sweeper is not threading.current_thread():
             sweeper.join()
 
-    def _touch(self, scope: Scope) -> tuple[_Session, SessionWindow | None]:
+    def _touch(self, scope: Scope, changes: int) -> tuple[_Session, SessionWindow | None]:
         key, now = _key(scope), self._clock()
         with self._lock:
             if self._stop.is_set():
                 raise Closed("this memory was closed; open it again to read")
             self._sweep_if_due(now)
             session = self._sessions.get(key)
-            if session is None:
-                session = self._sessions[key] = _Session(now)
+            if session is None or session.changes < changes:
+                session = self._sessions[key] = _Session(now, changes)
                 self._start_sweeper()
             session.last_active = now
             return session, session.windows.get(scope.agent_id)

@@ -11,6 +11,7 @@ LABELS: tuple[tuple[Kind, Role | None], ...] = (
     *(("message", role) for role in ROLES),
     ("episode", None),
     ("knowledge", None),
+    ("fact", None),
 )
 """What each number stands for; those of messages are the places in `ROLES`."""
 

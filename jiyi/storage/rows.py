@@ -10,30 +10,63 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import InputError
-from jiyi.records import Episode, Kind, Knowledge, Message, Record, Scope, Session, Step, Task
+from jiyi.records import (
+    Episode,
+    Fact,
+    Kind,
+    Knowledge,
+    Message,
+    Record,
+    Scope,
+    Searchable,
+    Session,
+    Step,
+    Task,
+)
 from jiyi.records.checks import check_id
 from jiyi.storage.postings import pack
 from jiyi.text import analyse
+from jiyi.text.keys import entity_key, predicate_key
 from jiyi.text.traits import traits
 
-__all__ = ["Row", "decode", "encode", "encode_terms", "kind_of"]
+__all__ = [
+    "Row",
+    "decode",
+    "decode_whole",
+    "encode",
+    "encode_terms",
+    "encode_whole",
+    "is_storable",
+    "kind_of",
+]
 
 Row = dict[str, Any]
 
 _EPISODE_BODY = ("trigger_type", "trigger_summary", "outcome_summary", "target", "tags")
 _KNOWLEDGE_BODY = ("topic", "content", "key_points", "source_episodes")
+_FACT_BODY = ("category", "subject", "predicate", "object", "text", "speaker", "sources", "method")
 _TASK_BODY = ("request", "outcome", "summary", "target", "trigger_type", "tags", "context")
 _STEP_BODY = ("description", "tool_name", "args", "result")
-_TUPLES = {"tags", "key_points", "source_episodes"}
+_TUPLES = {"tags", "key_points", "source_episodes", "sources"}
 
 
 def kind_of(record: Record) -> Kind:
     """Return what a record is."""
     return _KINDS[type(record)]
+
+
+def is_storable(id_: object) -> bool:
+    """Say whether a stored record can have this id."""
+    try:
+        check_id("id", id_)
+    except InputError:
+        return False
+    return True
 
 
 def encode(record: Record) -> Row:
@@ -42,13 +75,13 @@ def encode(record: Record) -> Row:
     assert scope is not None, "only records with a scope are stored"
     row = {"user_id": scope.user_id, "agent_id": scope.agent_id, "session_id": scope.session_id}
     row |= _ENCODERS[kind_of(record)](record)
-    for name in ("id", "task_id"):
+    for name in ("id", "task_id", "supersedes", "superseded_by"):
         if row.get(name) is not None:
             check_id(name, row[name])
     return row
 
 
-def encode_terms(record: Message | Episode | Knowledge) -> Row:
+def encode_terms(record: Searchable) -> Row:
     """Return the columns of the text index for a record."""
     terms = analyse(record.search_text)
     return {
@@ -61,9 +94,33 @@ def encode_terms(record: Message | Episode | Knowledge) -> Row:
 
 def decode(kind: Kind, row: Mapping[str, Any], steps: tuple[Step, ...] = ()) -> Record:
     """Return the record of a row; ``steps`` are a task's."""
-    scope = Scope(user_id=row["user_id"], agent_id=row.get("agent_id"), session_id=row.get("session_id"))
+    scope = _scope(row["user_id"], row.get("agent_id"), row.get("session_id"))
     record = _DECODERS[kind](row, scope)
     return replace(record, steps=steps) if isinstance(record, Task) and steps else record
+
+
+@lru_cache(maxsize=4_096)
+def _scope(user_id: str, agent_id: str | None, session_id: str | None) -> Scope:
+    """Return a scope; many rows share one."""
+    return Scope(user_id=user_id, agent_id=agent_id, session_id=session_id)
+
+
+def encode_whole(record: Record) -> str:
+    """Return a record as one JSON text, with everything that belongs to it; a session has none."""
+    whole = encode(record)
+    if isinstance(record, Message | Step):
+        whole["seq"] = record.seq
+    if isinstance(record, Task):
+        whole["steps"] = [_step_row(step) | {"seq": step.seq} for step in record.steps]
+    return _dump(whole)
+
+
+def decode_whole(kind: Kind, text: str) -> Record:
+    """Return the record that `encode_whole` wrote."""
+    whole = json.loads(text)
+    scope = Scope(user_id=whole["user_id"], agent_id=whole["agent_id"], session_id=whole["session_id"])
+    steps = tuple(_step(row, scope) for row in whole.pop("steps", ()))
+    return decode(kind, whole, steps)
 
 
 def _message_row(m: Message) -> Row:
@@ -106,15 +163,15 @@ def _episode_row(e: Episode) -> Row:
         "access_count": e.access_count,
         "last_accessed_at": _micros(e.last_accessed_at),
         "consolidated": int(e.consolidated),
+        "target_key": entity_key(e.target or ""),
         "body": _body(e, _EPISODE_BODY, steps=[_step_dict(s) for s in e.steps]),
     }
 
 
 def _episode(row: Mapping[str, Any], scope: Scope) -> Episode:
     body = _load(row["body"])
-    steps = tuple(
-        Step(scope=scope, task_id=row["task_id"] or "", **_step_fields(s)) for s in body.pop("steps")
-    )
+    task_id = row["task_id"] or ""
+    steps = tuple(_step_of(step, scope, task_id) for step in body.pop("steps"))
     return Episode(
         id=row["id"],
         scope=scope,
@@ -142,6 +199,7 @@ def _knowledge_row(k: Knowledge) -> Row:
         "access_count": k.access_count,
         "last_accessed_at": _micros(k.last_accessed_at),
         "body": _body(k, _KNOWLEDGE_BODY),
+        "sources": [id_ for id_ in k.source_episodes if is_storable(id_)],
     }
 
 
@@ -153,6 +211,46 @@ def _knowledge(row: Mapping[str, Any], scope: Scope) -> Knowledge:
         updated_at=utc_from_micros(row["updated_at"]),
         pinned=bool(row["pinned"]),
         confidence=row["confidence"],
+        access_count=row["access_count"],
+        last_accessed_at=_moment(row["last_accessed_at"]),
+        **_load(row["body"]),
+    )
+
+
+def _fact_row(f: Fact) -> Row:
+    return {
+        "id": f.id,
+        "role": None,
+        "created_at": to_micros(f.created_at),
+        "pinned": int(f.pinned),
+        "subject_key": entity_key(f.subject),
+        "predicate_key": predicate_key(f.predicate),
+        "object_key": entity_key(f.object),
+        "status": f.status,
+        "valid_from": _micros(f.valid_from),
+        "valid_to": _micros(f.valid_to),
+        "confidence": f.confidence,
+        "supersedes": f.supersedes,
+        "superseded_by": f.superseded_by,
+        "access_count": f.access_count,
+        "last_accessed_at": _micros(f.last_accessed_at),
+        "body": _body(f, _FACT_BODY),
+        "sources": [id_ for id_ in f.sources if is_storable(id_)],
+    }
+
+
+def _fact(row: Mapping[str, Any], scope: Scope) -> Fact:
+    return Fact(
+        id=row["id"],
+        scope=scope,
+        created_at=utc_from_micros(row["created_at"]),
+        pinned=bool(row["pinned"]),
+        status=row["status"],
+        valid_from=_moment(row["valid_from"]),
+        valid_to=_moment(row["valid_to"]),
+        confidence=row["confidence"],
+        supersedes=row["supersedes"],
+        superseded_by=row["superseded_by"],
         access_count=row["access_count"],
         last_accessed_at=_moment(row["last_accessed_at"]),
         **_load(row["body"]),
@@ -189,7 +287,7 @@ def _step_row(s: Step) -> Row:
 
 def _step(row: Mapping[str, Any], scope: Scope) -> Step:
     body = {**json.loads(row["body"]), "id": row["id"], "status": row["status"], "seq": row["seq"]}
-    return Step(scope=scope, task_id=row["task_id"], **_step_fields(body))
+    return _step_of(body, scope, row["task_id"])
 
 
 def _step_dict(s: Step) -> Row:
@@ -197,12 +295,10 @@ def _step_dict(s: Step) -> Row:
     return {**out, "started_at": _micros(s.started_at), "completed_at": _micros(s.completed_at)}
 
 
-def _step_fields(body: Row) -> Row:
-    return {
-        **body,
-        "started_at": _moment(body["started_at"]),
-        "completed_at": _moment(body["completed_at"]),
-    }
+def _step_of(body: Row, scope: Scope, task_id: str) -> Step:
+    started, completed = body["started_at"], body["completed_at"]
+    body["started_at"], body["completed_at"] = _moment(started), _moment(completed)
+    return Step(scope=scope, task_id=task_id, **body)
 
 
 def _session(row: Mapping[str, Any], scope: Scope) -> Session:
@@ -218,6 +314,7 @@ _KINDS: Mapping[type, Kind] = {
     Message: "message",
     Episode: "episode",
     Knowledge: "knowledge",
+    Fact: "fact",
     Task: "task",
     Step: "step",
     Session: "session",
@@ -226,6 +323,7 @@ _ENCODERS: Mapping[Kind, Callable[[Any], Row]] = {
     "message": _message_row,
     "episode": _episode_row,
     "knowledge": _knowledge_row,
+    "fact": _fact_row,
     "task": _task_row,
     "step": _step_row,
 }
@@ -233,6 +331,7 @@ _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
     "message": _message,
     "episode": _episode,
     "knowledge": _knowledge,
+    "fact": _fact,
     "task": _task,
     "step": _step,
     "session": _session,

@@ -1,24 +1,43 @@
 """Queries to SQL conditions: every condition begins with the user."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from jiyi.clock import to_micros
 from jiyi.records import SEARCHABLE, Kind, Query
+from jiyi.text.keys import entity_key, predicate_key
 
 __all__ = ["Conditions", "on_documents", "on_kind"]
 
 Conditions = tuple[str, dict[str, Any]]
 """A WHERE clause and the values of its named parameters."""
 
+_Add = Callable[..., None]
+_OWNER = "(SELECT o.owner FROM owners AS o WHERE o.user_id = :user_id)"
+_OF_DOCUMENTS = (
+    "roles",
+    "after_seq",
+    "before_seq",
+    "target",
+    "consolidated",
+    "entity",
+    "subject",
+    "predicate",
+    "as_of",
+    "fact_status",
+    "sources",
+)  # conditions that only documents have
+_LEADING = ("sources", "target", "entity", "subject")  # conditions that an index of their own answers
 _NOTHING = "0"  # the condition of a part that this kind does not have: every part narrows
 
 
 def on_documents(query: Query) -> Conditions:
     """Return the conditions of a query on ``documents AS d``."""
-    parts = ["d.user_id = :user_id"]
+    # The plus keeps SQLite from walking all records of a user and a kind where few are named.
+    plus = "+" if _leads(query) else ""
+    parts = [f"{plus}d.user_id = :user_id"]
     values: dict[str, Any] = {"user_id": query.scope.user_id}
 
     def add(condition: str, **value: object) -> None:
@@ -27,7 +46,7 @@ def on_documents(query: Query) -> Conditions:
 
     kinds = [kind for kind in query.kinds if kind in SEARCHABLE]
     if set(kinds) != set(SEARCHABLE):
-        add(_one_of("d.kind", kinds))
+        add(_one_of(f"{plus}d.kind", kinds))
     if query.scope.agent_id is not None:
         add("d.agent_id = :agent_id", agent_id=query.scope.agent_id)
     if query.scope.session_id is not None:
@@ -53,7 +72,68 @@ def on_documents(query: Query) -> Conditions:
         )
     if query.status is not None:
         add(_NOTHING)
+    _on_sources(query, add)
+    _on_episodes(query, add)
+    _on_facts(query, add)
     return " AND ".join(parts), values
+
+
+def _leads(query: Query) -> bool:
+    return any(getattr(query, name) for name in _LEADING)
+
+
+def _on_sources(query: Query, add: _Add) -> None:
+    if query.sources is not None:
+        add(
+            f"d.doc IN (SELECT s.doc FROM sources AS s WHERE s.owner = {_OWNER} "
+            "AND s.source IN (SELECT value FROM json_each(:sources)))",
+            sources=json.dumps(query.sources),
+        )
+
+
+def _on_episodes(query: Query, add: _Add) -> None:
+    if query.target:
+        add(
+            f"d.doc IN (SELECT e.doc FROM episodes AS e WHERE e.owner = {_OWNER} "
+            "AND e.consolidated IN (0, 1) AND e.target_key = :target_key)",
+            target_key=entity_key(query.target),
+        )
+    elif query.target is not None:  # many may be about nothing
+        add("EXISTS (SELECT 1 FROM episodes AS e WHERE e.doc = d.doc AND e.target_key = '')")
+    if query.consolidated is not None:
+        add(
+            f"EXISTS (SELECT 1 FROM episodes AS e WHERE e.doc = d.doc "
+            f"AND e.consolidated = {int(query.consolidated)})"
+        )
+
+
+def _on_facts(query: Query, add: _Add) -> None:
+    owned = f"SELECT f.doc FROM facts AS f WHERE f.owner = {_OWNER}"
+    if query.entity is not None:  # two questions: for an OR SQLite would read all facts of the user
+        halves = (f"{owned} AND f.{column} = :entity" for column in ("subject_key", "object_key"))
+        add(f"d.doc IN ({' UNION ALL '.join(halves)})", entity=entity_key(query.entity))
+    if query.subject is not None:
+        add(f"d.doc IN ({owned} AND f.subject_key = :subject)", subject=entity_key(query.subject))
+    if query.predicate is not None:
+        point = "f.predicate_key = :predicate"
+        add(
+            _of_facts(point) if _leads(query) else f"d.doc IN ({owned} AND {point})",
+            predicate=predicate_key(query.predicate),
+        )
+    if query.fact_status is not None:
+        add(_of_facts(_one_of("f.status", query.fact_status)))
+    if query.as_of is not None:
+        add(
+            _of_facts(
+                "f.status != 'retracted' AND coalesce(f.valid_from, d.created_at) <= :as_of "
+                "AND (f.valid_to IS NULL OR f.valid_to > :as_of)"
+            ),
+            as_of=to_micros(query.as_of),
+        )
+
+
+def _of_facts(condition: str) -> str:
+    return f"EXISTS (SELECT 1 FROM facts AS f WHERE f.doc = d.doc AND {condition})"
 
 
 def _one_of(column: str, names: Sequence[str]) -> str:
@@ -102,7 +182,7 @@ def _add_times(query: Query, parts: list[str], values: dict[str, Any], column: s
     if query.until is not None:
         parts.append(f"{column} < :until")
         values["until"] = to_micros(query.until)
-    if query.roles is not None or query.pinned or query.after_seq is not None or query.before_seq is not None:
+    if query.pinned or any(getattr(query, name) is not None for name in _OF_DOCUMENTS):
         parts.append(_NOTHING)
 
 

@@ -134,6 +134,13 @@ class SqliteDatabase:
                     if self._closed:
                         self._close_readers()
 
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[apsw.Connection | None]:
+        """Give the writing connection outside any transaction; None where this thread is in one."""
+        with self._write_lock, self._translated():
+            connection = self._open_writer()
+            yield None if self._depth else connection
+
     def users(self) -> list[str]:
         """Return the names of all users, in alphabetical order."""
         with self.read() as db:

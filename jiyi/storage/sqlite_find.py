@@ -1,6 +1,7 @@
 """Rows to records: reading one kind of record from a SQLite connection."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import apsw
@@ -8,9 +9,10 @@ import apsw
 from jiyi.records import Kind, Query, Record, Scope, Step
 from jiyi.storage.rows import Row, decode
 from jiyi.storage.sql import load_queries
-from jiyi.storage.sqlite_conditions import on_kind
+from jiyi.storage.sqlite_conditions import on_documents, on_kind
+from jiyi.storage.upkeep import Cursor
 
-__all__ = ["find_records", "read_documents"]
+__all__ = ["find_records", "read_documents", "scan_records"]
 
 _SQL = load_queries("sqlite")
 
@@ -26,6 +28,20 @@ def find_records(db: apsw.Connection, kind: Kind, query: Query) -> list[Record]:
     statement = _SQL[f"find_{kind}"].format(where=where, order=order, by=by)
     rows = _rows(db, statement, values | {"limit": query.limit})
     return [decode(kind, row, _steps_of(db, kind, row)) for row in rows]
+
+
+def scan_records(
+    db: apsw.Connection, kind: Kind, query: Query, after: Cursor | None
+) -> tuple[list[Record], Cursor | None]:
+    """Return the records of one kind behind a place in time, oldest first, and the place of the last."""
+    where, values = on_documents(replace(query, kinds=(kind,)))
+    if after is not None:
+        where += " AND (d.created_at, d.doc) > (:after_time, :after_doc)"
+        values |= {"after_time": after[0], "after_doc": after[1]}
+    statement = _SQL[f"find_{kind}"].format(where=where, order="ASC", by="d.created_at, d.doc")
+    rows = _rows(db, statement, values | {"limit": query.limit})
+    last = (rows[-1]["created_at"], rows[-1]["doc"]) if rows else None
+    return [decode(kind, row) for row in rows], last
 
 
 def read_documents(db: apsw.Connection, kind: Kind, after: int, limit: int) -> list[tuple[int, Record]]:

@@ -1,17 +1,19 @@
 """Bringing a SQLite file to the newest schema: numbered scripts, then steps that derive data anew."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import apsw
 
 from jiyi.errors import NewerDatabase
-from jiyi.records import SEARCHABLE, Episode, Knowledge, Message
+from jiyi.records import SEARCHABLE, Episode, Kind, Searchable
 from jiyi.storage.rows import encode_terms
 from jiyi.storage.sql import load_migrations, load_queries
 from jiyi.storage.sqlite_find import read_documents
+from jiyi.text.keys import entity_key
+from jiyi.text.traits import traits
 
 __all__ = ["check_version", "migrate", "pragma"]
 
@@ -65,19 +67,37 @@ def pragma(connection: apsw.Connection, name: str) -> Any:
 
 def _analyse_everything(connection: apsw.Connection) -> None:
     """Write the terms of every record."""
-    add_terms, done = load_queries("sqlite")["add_terms"], 0
-    for kind in SEARCHABLE:
+    add_terms = load_queries("sqlite")["add_terms"]
+    for doc, record in _every_record(connection, SEARCHABLE):
+        assert record.scope is not None
+        connection.execute(add_terms, encode_terms(record) | {"doc": doc, "user_id": record.scope.user_id})
+
+
+def _prepare_life(connection: apsw.Connection) -> None:
+    """Fill what the rows of older schemas lack: owners and targets of episodes, sources, new traits."""
+    queries = load_queries("sqlite")
+    connection.execute(queries["fill_owner_of_episodes"])
+    connection.execute(queries["fill_sources"])
+    for doc, record in _every_record(connection, ("message", "episode", "knowledge")):
+        connection.execute(queries["fill_traits"], {"doc": doc, "traits": int(traits(record.search_text))})
+        if isinstance(record, Episode):
+            key = entity_key(record.target or "")
+            connection.execute(queries["fill_target"], {"doc": doc, "target_key": key})
+    connection.execute(queries["bump_every_generation"])
+
+
+def _every_record(connection: apsw.Connection, kinds: Sequence[Kind]) -> Iterator[tuple[int, Searchable]]:
+    """Give the records of all users with their numbers, in batches; tell of work on a large file."""
+    done = 0
+    for kind in kinds:
         after = 0
         while batch := read_documents(connection, kind, after, _BATCH):
-            for doc, stored in batch:
-                record = cast("Message | Episode | Knowledge", stored)
-                assert record.scope is not None
-                row = encode_terms(record) | {"doc": doc, "user_id": record.scope.user_id}
-                connection.execute(add_terms, row)
+            for doc, record in batch:
+                yield doc, cast("Searchable", record)
                 done += 1
                 if done % _TOLD == 0:
-                    _log.info("bringing the text index to its new form: %d records so far", done)
+                    _log.info("bringing the file to its new form: %d records so far", done)
             after = batch[-1][0]
 
 
-_STEPS: Mapping[int, Callable[[apsw.Connection], None]] = {2: _analyse_everything}
+_STEPS: Mapping[int, Callable[[apsw.Connection], None]] = {2: _analyse_everything, 3: _prepare_life}

@@ -18,7 +18,22 @@ __all__ = ["hold", "hold_terms", "read_allowed"]
 
 _SQL = load_queries("sqlite")
 _PIECE = 20_000  # rows read at once: a million must not be in memory at once
-_NOT_IN_MEMORY = ("ids", "pinned", "task_id", "status", "after_seq", "before_seq")  # of a query
+_NOT_IN_MEMORY = (
+    "ids",
+    "pinned",
+    "task_id",
+    "status",
+    "after_seq",
+    "before_seq",
+    "target",
+    "consolidated",
+    "entity",
+    "subject",
+    "predicate",
+    "as_of",
+    "fact_status",
+    "sources",
+)  # conditions of a query
 
 _H = TypeVar("_H", bound=Held)
 

@@ -33,8 +33,9 @@ class Store(Protocol):
         """Write records, all or none, and return them as stored (``seq`` filled in).
 
         A message whose id is taken by an equal message is left alone and returned as
-        stored, so that a retry is safe. Tasks, steps, episodes and knowledge of a known
-        id are replaced. Sessions are kept by the store itself and cannot be put.
+        stored, so that a retry is safe. Tasks, steps, episodes, knowledge and facts of a known
+        id are replaced; where the words stay the same, so do the vectors. Sessions are kept by
+        the store itself and cannot be put.
 
         Raises:
             DuplicateId: a message's id is taken by a different message.

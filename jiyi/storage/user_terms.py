@@ -107,7 +107,7 @@ class UserTerms:
     sessions: Numbers = field(default_factory=Numbers)
     agents: Numbers = field(default_factory=Numbers)
     speakers: Numbers = field(default_factory=Numbers)
-    _last_said: dict[int, int] = field(default_factory=dict)  # newest message of each session, as a row
+    _last_said: dict[int, tuple[int, int]] = field(default_factory=dict)  # by session: last place, its row
 
     @property
     def nbytes(self) -> int:
@@ -148,17 +148,36 @@ class UserTerms:
         self.size, self.last_doc = size, docs[-1]
 
     def _link(self, start: int, size: int) -> None:
-        """Tie messages to their neighbours: within a session rows come in the order of ``seq``."""
+        """Tie messages to their neighbours; nearly always they come in the order of ``seq``."""
         last, columns = self._last_said, self.columns
         before = np.full(size - start, -1, np.int32)
         said = zip(columns["session"][start:size].tolist(), columns["seq"][start:size].tolist(), strict=True)
+        returned = set()
         for place, (session, seq) in enumerate(said):
             if seq >= 0:
-                before[place] = last.get(session, -1)
-                last[session] = start + place
+                last_seq, row = last.get(session, (-1, -1))
+                if seq < last_seq:
+                    returned.add(session)
+                else:
+                    before[place] = row
+                    last[session] = seq, start + place
         columns["previous"][start:size], columns["following"][start:size] = before, -1
         after = np.flatnonzero(before >= 0)
         columns["following"][before[after]] = start + after
+        if returned:
+            self._link_anew(list(returned), size)
+
+    def _link_anew(self, sessions: Sequence[int], size: int) -> None:
+        """Tie all messages of sessions; views keep the links they have."""
+        columns = self.columns = self.columns | {
+            name: self.columns[name].copy() for name in ("previous", "following")
+        }
+        rows = np.flatnonzero(np.isin(columns["session"][:size], sessions) & (columns["seq"][:size] >= 0))
+        rows = rows[np.lexsort((columns["seq"][rows], columns["session"][rows]))]
+        columns["previous"][rows], columns["following"][rows] = -1, -1
+        joined = np.flatnonzero(np.diff(columns["session"][rows]) == 0)
+        columns["previous"][rows[joined + 1]] = rows[joined]
+        columns["following"][rows[joined]] = rows[joined + 1]
 
     def beside(self, rows: NDArray[np.intp], link: str) -> NDArray[np.intp]:
         """Return the neighbours of rows by a link, "previous" or "following", -1 for none."""

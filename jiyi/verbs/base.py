@@ -5,11 +5,11 @@ from datetime import tzinfo
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import ScopeMissing
-from jiyi.long_term import Indexer, Recall
+from jiyi.long_term import LongTermMemory
 from jiyi.records import Scope
 from jiyi.settings import Settings
 from jiyi.short_term import ShortTermMemory
-from jiyi.storage import Store
+from jiyi.storage import Store, Upkeep
 from jiyi.text import TokenCounter
 from jiyi.working import WorkingMemory
 
@@ -23,8 +23,8 @@ class Verbs:
         self,
         *,
         store: Store,
-        indexer: Indexer,
-        recall: Recall,
+        upkeep: Upkeep,
+        long_term: LongTermMemory,
         short_term: ShortTermMemory,
         counter: TokenCounter,
         settings: Settings,
@@ -32,8 +32,8 @@ class Verbs:
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
-        self._indexer = indexer
-        self._recall = recall
+        self._upkeep = upkeep
+        self._long_term = long_term
         self._short_term = short_term
         self._working = WorkingMemory(store, clock=clock)
         self._counter = counter

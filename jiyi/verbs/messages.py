@@ -8,8 +8,9 @@ from typing import Any, cast
 
 from jiyi.errors import BadMessage, BadQuery
 from jiyi.records import ContentPart, Message, Query, Role, Scope, Session
-from jiyi.storage import ImportReceipt, import_messages, read_conversations
+from jiyi.storage import ImportReceipt, import_file
 from jiyi.verbs.base import Verbs
+from jiyi.verbs.checks import path_of
 
 __all__ = ["MessageVerbs"]
 
@@ -120,7 +121,7 @@ class MessageVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> ImportReceipt:
-        """Import a file of conversations; see `read_conversations` for what it may hold.
+        """Import what `export` wrote, or a file of conversations; see `import_file` for what it may hold.
 
         Bad lines are in the receipt and the rest goes in; importing twice adds nothing
         twice. ``progress`` is called with the number of entries seen so far.
@@ -128,10 +129,18 @@ class MessageVerbs(Verbs):
         Raises:
             ImportFailed: the file cannot be read at all.
         """
-        scope = self._scope(user_id, agent_id)
-        entries = read_conversations(Path(path), scope, zone=self._settings.zone, session_id=session_id)
-        receipt = import_messages(self._store, entries, prepare=self._prepared, progress=progress)
-        self._indexer.notify()
+        receipt = import_file(
+            self._store,
+            self._upkeep,
+            path_of(path),
+            self._scope(user_id, agent_id),
+            zone=self._settings.zone,
+            session_id=session_id,
+            prepare=self._prepared,
+            learn=self._learn,
+            progress=progress,
+        )
+        self._long_term.indexer.notify()
         return receipt
 
     def _stored_form(
@@ -149,8 +158,14 @@ class MessageVerbs(Verbs):
         dated = message if message.created_at else replace(message, created_at=self._clock())
         return self._counter.counted(dated)
 
+    def _learn(self, stored: Sequence[Message]) -> None:
+        if self._settings.learn_facts:
+            self._long_term.facts.learn(stored)
+
     def _save(self, scope: Scope, messages: Sequence[Message]) -> list[Message]:
-        stored = cast("list[Message]", self._store.put(messages))
+        with self._store.transaction():
+            stored = cast("list[Message]", self._store.put(messages))
+            self._learn(stored)
         self._short_term.append(scope, stored)
-        self._indexer.notify()
+        self._long_term.indexer.notify()
         return stored

@@ -19,6 +19,7 @@ from jiyi.records import (
     Message,
     Query,
     Scope,
+    Searchable,
     Session,
     Task,
     Window,
@@ -58,7 +59,7 @@ class RecallVerbs(Verbs):
         Args:
             query: words or a question, Chinese or English.
             limit: how many hits at most.
-            kinds: "message", "episode", "knowledge"; all by default.
+            kinds: "message", "episode", "knowledge", "fact"; all by default.
             session_id: only this conversation.
             filters: ``role``, ``since``, ``until`` (aware datetimes), ``pinned``.
             asked_at: when the question is asked, now by default: what "yesterday" in it means;
@@ -77,7 +78,7 @@ class RecallVerbs(Verbs):
             odd = ", ".join(repr(name) for name in names if name not in SEARCHABLE)
             raise BadQuery(f"no kind named {odd} to search; there are {', '.join(SEARCHABLE)}")
         asked = Query(scope=scope, text=query, kinds=names, limit=limit, asked_at=asked_at or self._clock())
-        return self._recall.search(asked.with_filters(filters), around=around)
+        return self._long_term.recall.search(asked.with_filters(filters), around=around)
 
     def search_episodes(
         self,
@@ -121,10 +122,26 @@ class RecallVerbs(Verbs):
             agent_id=agent_id,
         )
 
+    def episodes(
+        self, limit: int = 100, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> list[Episode]:
+        """Return the user's finished tasks, newest first."""
+        scope = self._scope(user_id, agent_id)
+        query = Query(scope=scope, kinds=("episode",), newest_first=True, limit=limit)
+        return cast("list[Episode]", self._store.find(query))
+
+    def knowledge(
+        self, limit: int = 100, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> list[Knowledge]:
+        """Return what the user's episodes taught, newest first."""
+        scope = self._scope(user_id, agent_id)
+        query = Query(scope=scope, kinds=("knowledge",), newest_first=True, limit=limit)
+        return cast("list[Knowledge]", self._store.find(query))
+
     def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> Message | Episode | Knowledge | Task:
-        """Return the message, episode, knowledge or task of this id.
+    ) -> Searchable | Task:
+        """Return the message, episode, knowledge, fact or task of this id.
 
         Raises:
             NotFound: the user has no such record.
@@ -134,7 +151,7 @@ class RecallVerbs(Verbs):
         found = self._store.find(query)
         if not found:
             raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
-        return cast("Message | Episode | Knowledge | Task", found[0])
+        return cast("Searchable | Task", found[0])
 
     def build_context(
         self,
@@ -227,7 +244,7 @@ class RecallVerbs(Verbs):
         task = self._working.current(scope)
         blocks = [task_block(task, self._counter, tongue)] if task else []
         recalled, notes = recall_blocks(
-            self._recall,
+            self._long_term.recall,
             asked,
             without=arranged.current.id if arranged.current else "",
             counter=self._counter,

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, cast, get_args
 
+from jiyi.errors import BadQuery
 from jiyi.records import Episode, Outcome, Query, Step, StepStatus, Task, TaskStatus, TriggerType
 from jiyi.verbs.base import Verbs
 
@@ -89,7 +90,7 @@ class TaskVerbs(Verbs):
         """End a task and return the episode it became; see `WorkingMemory.complete`."""
         scope = self._scope(user_id, agent_id)
         episode = self._working.complete(scope, task_id, outcome=outcome, summary=summary, at=at)
-        self._indexer.notify()
+        self._long_term.indexer.notify()
         return episode
 
     def fail_task(
@@ -103,7 +104,7 @@ class TaskVerbs(Verbs):
     ) -> Episode:
         """End a task that failed and return the episode it became; see `WorkingMemory.fail`."""
         episode = self._working.fail(self._scope(user_id, agent_id), task_id, reason=reason, at=at)
-        self._indexer.notify()
+        self._long_term.indexer.notify()
         return episode
 
     def current_task(
@@ -120,7 +121,13 @@ class TaskVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Task]:
-        """Return the user's tasks with their steps, newest first; ``status`` narrows."""
+        """Return the user's tasks with their steps, newest first; ``status`` narrows.
+
+        Raises:
+            BadQuery: an unknown status, a limit outside 1..10,000.
+        """
+        if status is not None and status not in get_args(TaskStatus):
+            raise BadQuery(f"status {status!r} is not one of {', '.join(get_args(TaskStatus))}")
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=("task",), status=status, newest_first=True, limit=limit)
         return cast("list[Task]", self._store.find(query))

@@ -15,25 +15,25 @@ class UpkeepVerbs(Verbs):
 
     def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> Mapping[str, int]:
         """Return how many records of each kind there are, and ``vectors_pending``."""
-        kinds: tuple[Kind, ...] = ("message", "session", "task", "episode", "knowledge")
+        kinds: tuple[Kind, ...] = ("message", "session", "task", "episode", "knowledge", "fact")
         return self._store.count(Query(scope=self._scope(user_id, agent_id), kinds=kinds))
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
         """Finish all pending vectors now, of every user; return how many records it were."""
-        return self._indexer.flush(progress)
+        return self._long_term.indexer.flush(progress)
 
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Bind the data to the embedder in use and embed everything anew; return how many records.
 
         Text search works meanwhile; a break is taken up by the next open.
         """
-        return self._indexer.reembed(progress)
+        return self._long_term.indexer.reembed(progress)
 
     def close(self) -> None:
         """Stop the background work and release the database; pending vectors wait for the next open."""
         self._short_term.close()
-        self._indexer.close()
-        self._recall.close()
+        self._long_term.indexer.close()
+        self._long_term.recall.close()
         self._store.close()
         self._on_close()
 

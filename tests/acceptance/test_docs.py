@@ -12,7 +12,7 @@ import typer.main
 
 from jiyi import errors, wiring
 from jiyi.cli.app import app
-from jiyi.long_term.weights import PRIORS, WEIGHTS
+from jiyi.long_term.recall.weights import PRIORS, WEIGHTS
 from jiyi.manager import MemoryManager
 from jiyi.settings import Settings
 from jiyi.testing import HashEmbedder

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
-from jiyi.records import Episode, Knowledge, Message, Scope, Step, Task, ToolCall
+from jiyi.records import Episode, Fact, Knowledge, Message, Scope, Step, Task, ToolCall
 
 ANA, BEN = Scope(user_id="ana"), Scope(user_id="ben")
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -51,6 +51,17 @@ def knowledge(text="clean the logs first", user="ana", at=0, **fields):
     )
 
 
+def fact(subject="edge-02 网关", predicate="监听端口", object="8444", user="ana", at=0, **fields):
+    return Fact(
+        scope=fields.pop("scope", Scope(user_id=user)),
+        subject=subject,
+        predicate=predicate,
+        object=object,
+        created_at=START + timedelta(seconds=at),
+        **fields,
+    )
+
+
 def task(request="restart nginx", user="ana", at=0, **fields):
     moment = START + timedelta(seconds=at)
     scope = fields.pop("scope", Scope(user_id=user, session_id="s"))
@@ -91,6 +102,26 @@ def _outliving(text, scope, step, odd_zone):
             confidence=0.9,
             access_count=2,
             last_accessed_at=START,
+            pinned=True,
+        ),
+        fact(
+            text,
+            text,
+            text,
+            scope=scope,
+            category="plan",
+            text=text,
+            speaker=text,
+            sources=("m1", text, "m1"),
+            valid_from=odd_zone,
+            valid_to=START + timedelta(days=9),
+            status="superseded",
+            confidence=0.35,
+            supersedes="f1",
+            superseded_by="f2",
+            method="llm",
+            access_count=4,
+            last_accessed_at=odd_zone,
             pinned=True,
         ),
     ]

@@ -132,6 +132,7 @@ def test_four_processes_write_one_session(path):
             "task": 0,
             "episode": 0,
             "knowledge": 0,
+            "fact": 0,
             "vectors_pending": 0,
         }
 

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from jiyi.clock import to_micros
-from jiyi.long_term.features import evidence_of
-from jiyi.long_term.question import read_question
+from jiyi.long_term.recall.features import evidence_of
+from jiyi.long_term.recall.question import read_question
 from jiyi.storage import ROLES, Candidates
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -115,7 +115,7 @@ def rows(draw, terms):
         role=draw(st.sampled_from(ROLES)) if said else None,
         at=draw(st.floats(-400, 400)),
         eligible=draw(st.booleans()),
-        traits=draw(st.integers(0, 1023)),
+        traits=draw(st.integers(0, 2**19 - 1)),
         length=draw(st.integers(0, 5_000)),
     )
 

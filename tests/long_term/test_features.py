@@ -16,7 +16,7 @@ from candidate_tables import (
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from jiyi.long_term.features import NAMES, evidence_of, measure, standardised
+from jiyi.long_term.recall.features import NAMES, evidence_of, measure, standardised
 from jiyi.text import Trait
 
 BY_VECTORS = ["meaning", "apart", "first_by_meaning", "before", "after", "before_last"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from samples import AWKWARD
 
 from jiyi.clock import to_micros
-from jiyi.long_term.question import named_speakers, read_question, without_names
+from jiyi.long_term.recall.question import named_speakers, read_question, without_names
 from jiyi.text import analyse, query_terms
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday

@@ -5,16 +5,16 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from candidate_tables import Row, at_random, questions, table, tables
+from candidate_tables import Row, at_random, question, questions, table, tables
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import START
 
 import jiyi
 from jiyi.embeddings import E5Embedder
-from jiyi.long_term.features import NAMES, Features, measure
-from jiyi.long_term.ranking import SIGNALS, nothing_relevant, rank, signals
-from jiyi.long_term.weights import CONFIDENCE, WEIGHTS
+from jiyi.long_term.recall.features import NAMES, Features, measure
+from jiyi.long_term.recall.ranking import SIGNALS, nothing_relevant, rank, signals
+from jiyi.long_term.recall.weights import CONFIDENCE, WEIGHTS
 
 
 def features(matrix, cover=None, named=False):
@@ -23,7 +23,7 @@ def features(matrix, cover=None, named=False):
         for name, value in given_values.items():
             wide[row, NAMES.index(name)] = value
     share = np.zeros(len(matrix), np.float32) if cover is None else np.array(cover, np.float32)
-    return Features(matrix=wide, cover=share, named=named)
+    return Features(matrix=wide, cover=share, named=named, question=question())
 
 
 def only(**weights):
@@ -48,7 +48,10 @@ any_features = (
         lambda drawn: (
             drawn[0],
             Features(
-                matrix=np.array(drawn[1], np.float32), cover=np.array(drawn[2], np.float32), named=drawn[3]
+                matrix=np.array(drawn[1], np.float32),
+                cover=np.array(drawn[2], np.float32),
+                named=drawn[3],
+                question=question(),
             ),
         )
     )

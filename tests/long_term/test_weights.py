@@ -5,9 +5,11 @@ from math import isfinite
 import pytest
 
 from jiyi.long_term import WEIGHTS
-from jiyi.long_term.features import NAMES
-from jiyi.long_term.ranking import SIGNALS
-from jiyi.long_term.weights import CONFIDENCE, PRIORS
+from jiyi.long_term.recall.answerable import ANSWER_SIGNS
+from jiyi.long_term.recall.features import NAMES
+from jiyi.long_term.recall.outdated import PAIR_SIGNS
+from jiyi.long_term.recall.ranking import SIGNALS
+from jiyi.long_term.recall.weights import CONFIDENCE, PRIORS, REPLACES, UNANSWERED
 
 
 def test_every_feature_has_a_weight_and_every_weight_is_of_a_feature():
@@ -19,7 +21,16 @@ def test_every_signal_of_the_confidence_has_a_weight_beside_the_constant():
     assert sorted(CONFIDENCE) == sorted([*SIGNALS, "constant"])
 
 
-@pytest.mark.parametrize("weights", [WEIGHTS, CONFIDENCE, PRIORS], ids=["features", "confidence", "priors"])
+def test_every_sign_of_a_pair_and_of_an_answer_has_a_weight():
+    assert sorted(REPLACES) == sorted(PAIR_SIGNS)
+    assert sorted(UNANSWERED) == sorted([*ANSWER_SIGNS, "constant"])
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [WEIGHTS, CONFIDENCE, PRIORS, REPLACES, UNANSWERED],
+    ids=["features", "confidence", "priors", "pairs", "answers"],
+)
 def test_weights_are_finite(weights):
     assert all(isfinite(weight) for weight in weights.values())
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jiyi.records import Budget, Episode, Hit, Message, Query, Scope, Step, Task
+from jiyi.records import Budget, Episode, Fact, Hit, Knowledge, Message, Query, Scope, Step, Task
 
 SCOPE = Scope(user_id="ana", session_id="s")
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
@@ -19,8 +19,10 @@ RECORDS = [
     STEP,
     Task(scope=SCOPE, request="mend", started_at=NOW, updated_at=NOW, steps=(STEP,)),
     Episode(scope=SCOPE, trigger_summary="alert", outcome="success", created_at=NOW),
+    Knowledge(scope=SCOPE, topic="disks", content="clean", created_at=NOW, updated_at=NOW),
+    Fact(scope=SCOPE, subject="edge-02", predicate="port", object="8444", created_at=NOW, sources=("m",)),
     Budget(max_input_tokens=100),
-    Query(scope=SCOPE, text="x"),
+    Query(scope=SCOPE, text="x", as_of=NOW, fact_status=("active",), sources=("m",)),
     Hit(record=Message(role="user", content="hi"), kind="message", score=1.0),
 ]
 

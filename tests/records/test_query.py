@@ -48,6 +48,9 @@ def test_a_scope_needs_a_user():
         {"roles": ("robot",)},
         {"since": "yesterday"},
         {"until": 5},
+        {"as_of": 5},
+        {"fact_status": ("active", "forgotten")},
+        {"fact_status": "active"},
         {"pinned": "yes"},
         {"since": NOW, "until": NOW - timedelta(seconds=1)},
     ],
@@ -59,7 +62,7 @@ def test_impossible_queries_are_refused(parts):
 
 
 def test_dates_need_a_zone():
-    for name in ("since", "until"):
+    for name in ("since", "until", "asked_at", "as_of"):
         with pytest.raises(NaiveDatetime, match=name):
             Query(scope=ANA, **{name: NOW.replace(tzinfo=None)})
 

@@ -1,17 +1,21 @@
 """Older files: opened by this jiyi they hold what they held, at the newest schema."""
 
 import apsw
+import numpy as np
 import pytest
 from first_schema import make_first_schema
-from samples import by_words
+from samples import by_words, fact
+from second_schema import TARGETS, make_second_schema
 
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import Query, Scope
-from jiyi.storage import SqliteDatabase, SqliteStore, sqlite_migrate
+from jiyi.storage import SqliteDatabase, SqliteStore, SqliteUpkeep, SqliteVectors, sqlite_migrate
 from jiyi.storage.sql import load_migrations
 from jiyi.testing import HashEmbedder
+from jiyi.text.traits import traits
 
-NEWEST = 2
+NEWEST = 3
+OLDER = pytest.mark.parametrize("make", [make_first_schema, make_second_schema])
 
 
 def rows(path, sql):
@@ -50,11 +54,77 @@ def test_a_file_of_the_first_schema_is_found_whole(path, opened):
         assert sorted(found.speakers) == ["Bob", "user"]
     assert "7 records" not in store._db.check()
     assert "14 records" in store._db.check()
-    assert rows(path, "SELECT generation FROM owners") == [(7,), (7,)]
+    assert rows(path, "SELECT generation FROM owners") == [(8,), (8,)]
 
 
-def test_a_migrated_file_is_as_one_made_and_written_today(path, tmp_path, opened):
-    make_first_schema(path, ["ana", "ben"])
+def test_a_file_of_the_second_schema_is_found_whole(path, opened):
+    ids = make_second_schema(path, ["ana", "ben"])
+    store = opened()
+    upkeep, vectors = SqliteUpkeep(store._db), SqliteVectors(store._db)
+    for user in ("ana", "ben"):
+        scope = Scope(user_id=user)
+        assert {r.id for r in store.find(Query(scope=scope, limit=100))} == {*ids[user]}
+        for id_ in ids[user][:5]:
+            assert by_words(store, Query(scope=scope, text=f"w{id_}")) == [id_]
+        episodes = {e.id: e for e in store.find(Query(scope=scope, kinds=("episode",)))}
+        assert {e.id: e.target for e in episodes.values()} == TARGETS
+        assert [e.access_count for e in episodes.values()] == [2] * 4
+        meeting = store.find(Query(scope=scope, target="Nginx-Container"))
+        assert {e.id for e in meeting} == {"e0", "e1"}
+        assert [e.id for e in store.find(Query(scope=scope, consolidated=True))] == ["e0"]
+        assert sorted(upkeep.targets(Query(scope=scope)).values()) == [1, 1, 2]
+        for source, lesson in (("e0", "k0"), ("e1", "k0"), ("e2", "k1")):
+            assert [k.id for k in store.find(Query(scope=scope, sources=(source,)))] == [lesson]
+        assert store.find(Query(scope=scope, sources=("5", "e3"))) == []
+        found = store.match(Query(scope=scope, text="502 disk certificates"))
+        said = dict(zip((id_ for _, id_ in found.keys), found.traits.tolist(), strict=True))
+        every = store.find(Query(scope=scope, limit=100))
+        assert said == {r.id: int(traits(r.search_text)) for r in every}
+        assert any(said.values())
+        near = vectors.nearest(Query(scope=scope), np.array([1, 0], np.float32))
+        assert {m.id for m in near} == {*TARGETS, "k0", "k1"}
+    assert "22 records, 10 without" in store._db.check()
+    assert rows(path, "SELECT generation FROM owners") == [(8,), (8,)]
+
+
+@OLDER
+def test_a_migrated_file_takes_facts_and_nothing_unknown(path, opened, make):
+    """The list of kinds is changed in the stored schema: it must hold at once, and ever after."""
+    make(path, ["ana"])
+    for count in (1, 2):  # in the connection that migrated, and in later ones
+        store = opened()
+        (kept,) = store.put([fact(id=f"f{count}")])
+        assert store.find(Query(scope=kept.scope, kinds=("fact",), ids=(kept.id,))) == [kept]
+        assert store.count(Query(scope=kept.scope, kinds=("fact",)))["fact"] == count
+        odd = "UPDATE documents SET kind = 'dream' WHERE kind = 'fact'"
+        with pytest.raises(apsw.ConstraintError, match="CHECK"):
+            store._db._writer.execute(odd)
+        with pytest.raises(apsw.ConstraintError, match="CHECK"):
+            rows(path, odd)
+        assert rows(path, "PRAGMA integrity_check") == [("ok",)]
+        assert rows(path, "PRAGMA foreign_key_check") == []
+        store._db.check()
+        store.close()
+
+
+@OLDER
+def test_a_connection_that_was_open_before_sees_the_new_schema(path, opened, make):
+    make(path, ["ana"])
+    early = apsw.Connection(str(path))
+    (before,) = early.execute("SELECT count(*) FROM documents").fetchone()
+    opened()
+    early.execute(
+        "INSERT INTO documents (user_id, kind, id, created_at, vector_state) "
+        "VALUES ('x', 'fact', 'x', 0, 'none')"
+    )
+    assert early.execute("SELECT count(*) FROM documents").fetchone() == (before + 1,)
+    assert early.execute("SELECT count(*) FROM facts").fetchone() == (0,)
+    early.close()
+
+
+@OLDER
+def test_a_migrated_file_is_as_one_made_and_written_today(path, tmp_path, opened, make):
+    make(path, ["ana", "ben"])
     store = opened()
     records = [r for user in ("ana", "ben") for r in store.find(Query(scope=Scope(user_id=user), limit=100))]
     other = SqliteDatabase(tmp_path / "today.db")
@@ -66,15 +136,28 @@ def test_a_migrated_file_is_as_one_made_and_written_today(path, tmp_path, opened
         "SELECT d.user_id, d.kind, d.id, o.user_id, t.length, t.traits, t.speaker, t.entry "
         "FROM terms AS t JOIN documents AS d USING (doc) JOIN owners AS o USING (owner) ORDER BY 1, 2, 3"
     )
-    for sql in (schema, terms, "PRAGMA user_version", "PRAGMA application_id"):
+    episodes = (
+        "SELECT d.user_id, d.id, o.user_id, e.target_key, e.consolidated FROM episodes AS e "
+        "JOIN documents AS d USING (doc) JOIN owners AS o USING (owner) ORDER BY 1, 2"
+    )
+    sources = (
+        "SELECT d.user_id, d.kind, d.id, o.user_id, s.source FROM sources AS s "
+        "JOIN documents AS d USING (doc) JOIN owners AS o USING (owner) ORDER BY 1, 2, 3, 5"
+    )
+    assert len(rows(path, episodes)) == (2 if make is make_first_schema else 8)
+    assert len(rows(path, sources)) == (0 if make is make_first_schema else 6)
+    for sql in (schema, terms, episodes, sources, "PRAGMA user_version", "PRAGMA application_id"):
         assert rows(path, sql) == rows(tmp_path / "today.db", sql)
     assert rows(path, "PRAGMA user_version") == [(NEWEST,)]
     assert len(load_migrations("sqlite")) == NEWEST
     other.close()
 
 
-def test_texts_are_read_in_batches(path, opened, monkeypatch):
-    make_first_schema(path, ["ana"], more=10)
+@pytest.mark.parametrize(
+    ("make", "records", "times"), [(make_first_schema, 17, 2), (make_second_schema, 21, 1)]
+)
+def test_texts_are_read_in_batches(path, opened, monkeypatch, make, records, times):
+    make(path, ["ana"], more=10)
     read, sizes = sqlite_migrate.read_documents, []
 
     def counted(*args):
@@ -84,8 +167,8 @@ def test_texts_are_read_in_batches(path, opened, monkeypatch):
 
     monkeypatch.setattr(sqlite_migrate, "_BATCH", 4)
     monkeypatch.setattr(sqlite_migrate, "read_documents", counted)
-    assert "17 records" in opened()._db.check()
-    assert sum(sizes) == 17
+    assert f"{records} records" in opened()._db.check()
+    assert sum(sizes) == records * times
     assert max(sizes) == 4
 
 
@@ -102,6 +185,23 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(path, opened, monkeypa
     assert rows(path, "PRAGMA user_version") == [(1,)]
     assert rows(path, "SELECT count(*) FROM search WHERE search MATCH 'disk'") == [(1,)]
     assert by_words(opened(), Query(scope=Scope(user_id="ana"), text="disk")) == ["e"]
+
+
+def test_a_last_step_that_fails_leaves_the_second_schema_as_it_was(path, opened, monkeypatch):
+    make_second_schema(path, ["ana"])
+    before = rows(path, "SELECT name, sql FROM sqlite_schema ORDER BY 1")
+
+    def failing(_):
+        raise LookupError("on the way")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite_migrate, "entity_key", failing)
+        with pytest.raises(LookupError, match="on the way"):
+            opened()
+    assert rows(path, "PRAGMA user_version") == [(2,)]
+    assert rows(path, "SELECT name, sql FROM sqlite_schema ORDER BY 1") == before
+    assert rows(path, "SELECT max(traits) FROM terms") == [(0,)]
+    assert len(opened().find(Query(scope=Scope(user_id="ana"), target="web-7"))) == 1
 
 
 def test_vectors_of_an_older_file_follow(path, open_memory):

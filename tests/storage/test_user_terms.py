@@ -91,6 +91,39 @@ def test_a_view_stands_still_while_rows_are_added():
     assert mine.view().size == 200
 
 
+@settings(max_examples=60)
+@given(
+    seqs=st.permutations(range(24)),
+    pieces=st.lists(st.integers(0, 9), max_size=8),
+    sessions=st.lists(st.sampled_from("abc"), min_size=24, max_size=24),
+)
+def test_neighbours_go_by_place_in_whatever_order_rows_come(seqs, pieces, sessions):
+    """A message that was taken out and brought back comes behind those said after it."""
+    rows = [
+        (*row(doc, [TERMS[seq]], session)[:6], seq, *row(doc, [TERMS[seq]], session)[7:])
+        for doc, (seq, session) in enumerate(zip(seqs, sessions, strict=True), 1)
+    ]
+    mine, start, views = UserTerms(), 0, []
+    for piece in [*pieces, len(rows)]:
+        mine.append(rows[start : start + piece])
+        start += piece
+        view = mine.view()
+        views.append((view, links(view)))
+    for view, before in views:
+        assert links(view) == before, "a view stands still"
+        known = list(enumerate(zip(seqs, sessions, strict=True)))[: view.size]
+        for session in "abc":
+            order = [at for _, at in sorted((seq, at) for at, (seq, s) in known if s == session)]
+            for at, previous, following in zip(order, [-1, *order], [*order[1:], -1], strict=False):
+                assert before[at] == (previous, following)
+
+
+def links(view):
+    """The neighbours of each row."""
+    every = np.arange(view.size)
+    return list(zip(*(view.beside(every, link).tolist() for link in ("previous", "following")), strict=True))
+
+
 def test_rows_added_one_by_one_leave_few_segments():
     rows = random_rows(3, 700)
     mine = UserTerms()

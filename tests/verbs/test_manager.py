@@ -130,6 +130,7 @@ def test_stats_count_and_flush_finishes(memory):
         "task": 0,
         "episode": 0,
         "knowledge": 0,
+        "fact": 0,
         "vectors_pending": 3,
     }
     assert memory.flush() == 3
@@ -164,6 +165,7 @@ def test_threads_may_share_a_memory(open_memory):
         "task": 0,
         "episode": 0,
         "knowledge": 0,
+        "fact": 0,
         "vectors_pending": 0,
     }
 

@@ -20,6 +20,12 @@ SELECT user_id FROM owners ORDER BY user_id;
 -- name: bump_generation
 UPDATE owners SET generation = generation + 1 WHERE user_id = :user_id;
 
+-- name: bump_pin_changes
+UPDATE owners SET pin_changes = pin_changes + 1 WHERE user_id = :user_id;
+
+-- name: count_changes
+SELECT generation + pin_changes FROM owners WHERE user_id = :user_id;
+
 -- name: bump_every_generation
 UPDATE owners SET generation = generation + 1;
 
@@ -48,8 +54,8 @@ SELECT user_id, session_id, started_at, last_active_at, messages FROM sessions A
 WHERE {where} ORDER BY last_active_at {order}, session_id {order} LIMIT :limit;
 
 -- name: add_document
-INSERT INTO documents (user_id, agent_id, session_id, kind, id, role, seq, created_at, pinned, vector_state)
-VALUES (:user_id, :agent_id, :session_id, :kind, :id, :role, :seq, :created_at, :pinned, :vector_state)
+INSERT INTO documents (doc, user_id, agent_id, session_id, kind, id, role, seq, created_at, pinned, vector_state)
+VALUES (:doc, :user_id, :agent_id, :session_id, :kind, :id, :role, :seq, :created_at, :pinned, :vector_state)
 RETURNING doc;
 
 -- name: change_document
@@ -66,12 +72,17 @@ INSERT INTO messages (doc, body, importance, tokens, tokens_by)
 VALUES (:doc, :body, :importance, :tokens, :tokens_by);
 
 -- name: put_episode
-INSERT INTO episodes (doc, task_id, outcome, importance, access_count, last_accessed_at, consolidated, body)
-VALUES (:doc, :task_id, :outcome, :importance, :access_count, :last_accessed_at, :consolidated, :body)
+INSERT INTO episodes (
+  doc, owner, task_id, outcome, importance, access_count, last_accessed_at, consolidated, target_key, body
+)
+VALUES (
+  :doc, (SELECT owner FROM owners WHERE user_id = :user_id), :task_id, :outcome, :importance, :access_count,
+  :last_accessed_at, :consolidated, :target_key, :body
+)
 ON CONFLICT (doc) DO UPDATE SET
   task_id = excluded.task_id, outcome = excluded.outcome, importance = excluded.importance,
   access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at,
-  consolidated = excluded.consolidated, body = excluded.body;
+  consolidated = excluded.consolidated, target_key = excluded.target_key, body = excluded.body;
 
 -- name: put_knowledge
 INSERT INTO knowledge (doc, confidence, access_count, last_accessed_at, updated_at, body)
@@ -79,6 +90,29 @@ VALUES (:doc, :confidence, :access_count, :last_accessed_at, :updated_at, :body)
 ON CONFLICT (doc) DO UPDATE SET
   confidence = excluded.confidence, access_count = excluded.access_count,
   last_accessed_at = excluded.last_accessed_at, updated_at = excluded.updated_at, body = excluded.body;
+
+-- name: put_fact
+INSERT INTO facts (
+  doc, owner, subject_key, predicate_key, object_key, status, valid_from, valid_to, confidence,
+  supersedes, superseded_by, access_count, last_accessed_at, body
+)
+VALUES (
+  :doc, (SELECT owner FROM owners WHERE user_id = :user_id), :subject_key, :predicate_key, :object_key, :status,
+  :valid_from, :valid_to, :confidence, :supersedes, :superseded_by, :access_count, :last_accessed_at, :body
+)
+ON CONFLICT (doc) DO UPDATE SET
+  subject_key = excluded.subject_key, predicate_key = excluded.predicate_key, object_key = excluded.object_key,
+  status = excluded.status, valid_from = excluded.valid_from, valid_to = excluded.valid_to,
+  confidence = excluded.confidence, supersedes = excluded.supersedes, superseded_by = excluded.superseded_by,
+  access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at, body = excluded.body;
+
+-- name: drop_sources
+DELETE FROM sources WHERE doc = :doc;
+
+-- name: add_source
+INSERT INTO sources (owner, source, doc)
+VALUES ((SELECT owner FROM owners WHERE user_id = :user_id), :source, :doc)
+ON CONFLICT DO NOTHING;
 
 -- name: put_task
 INSERT INTO tasks (user_id, id, agent_id, session_id, status, started_at, updated_at, completed_at, body)
@@ -117,6 +151,13 @@ SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
 FROM documents AS d JOIN knowledge AS k USING (doc)
 WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 
+-- name: find_fact
+SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
+       f.status, f.valid_from, f.valid_to, f.confidence, f.supersedes, f.superseded_by,
+       f.access_count, f.last_accessed_at, f.body
+FROM documents AS d JOIN facts AS f USING (doc)
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
 -- name: find_task
 SELECT user_id, agent_id, session_id, id, status, started_at, updated_at, completed_at, body
 FROM tasks AS t WHERE {where} ORDER BY started_at {order}, id {order} LIMIT :limit;
@@ -140,6 +181,13 @@ DELETE FROM documents WHERE user_id = :user_id AND kind = :kind AND id = :id RET
 
 -- name: delete_task
 DELETE FROM tasks WHERE user_id = :user_id AND id = :id;
+
+-- name: delete_documents
+DELETE FROM documents
+WHERE user_id = :user_id AND kind = :kind AND id IN (SELECT value FROM json_each(:ids));
+
+-- name: delete_tasks
+DELETE FROM tasks WHERE user_id = :user_id AND id IN (SELECT value FROM json_each(:ids));
 
 -- name: count_documents
 SELECT d.kind, count(*), sum(d.vector_state = 'pending') FROM documents AS d WHERE {where} GROUP BY d.kind;
@@ -190,6 +238,84 @@ SELECT d.doc, d.kind, d.id, d.role, d.session_id, d.agent_id, d.seq, d.created_a
        t.length, t.traits, t.speaker, t.entry
 FROM terms AS t CROSS JOIN documents AS d USING (doc)
 WHERE t.owner = :owner AND t.doc > :after AND +d.user_id = :user_id ORDER BY t.doc LIMIT :limit;
+
+-- name: count_targets
+SELECT e.target_key, count(*) FROM documents AS d JOIN episodes AS e USING (doc)
+WHERE {where} GROUP BY e.target_key HAVING count(*) >= :at_least ORDER BY e.target_key;
+
+-- name: docs_of
+SELECT id, doc FROM documents
+WHERE user_id = :user_id AND kind = :kind AND id IN (SELECT value FROM json_each(:ids));
+
+-- name: amend_pin
+UPDATE documents SET pinned = :pinned WHERE doc = :doc;
+
+-- name: amend_message
+UPDATE messages SET importance = coalesce(:importance, importance) WHERE doc = :doc;
+
+-- name: amend_episode
+UPDATE episodes SET importance = coalesce(:importance, importance), consolidated = coalesce(:consolidated, consolidated)
+WHERE doc = :doc;
+
+-- name: amend_knowledge
+UPDATE knowledge SET confidence = coalesce(:confidence, confidence) WHERE doc = :doc;
+
+-- name: amend_fact
+UPDATE facts SET confidence = coalesce(:confidence, confidence) WHERE doc = :doc;
+
+-- name: put_trash
+INSERT INTO trash (user_id, kind, id, doc, agent_id, session_id, discarded_at, reason, body)
+VALUES (
+  :user_id, :kind, :id, (SELECT doc FROM documents WHERE user_id = :user_id AND kind = :kind AND id = :id),
+  :agent_id, :session_id, :discarded_at, :reason, :body
+)
+ON CONFLICT (user_id, kind, id) DO UPDATE SET
+  doc = excluded.doc, agent_id = excluded.agent_id, session_id = excluded.session_id,
+  discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body;
+
+-- name: find_trash
+SELECT kind, discarded_at, reason, body FROM trash AS t
+WHERE {where} ORDER BY discarded_at DESC, kind, id LIMIT :limit;
+
+-- name: walk_trash
+SELECT t.entry, kind, discarded_at, reason, body FROM trash AS t
+WHERE {where} AND t.entry > :after ORDER BY t.entry LIMIT :limit;
+
+-- name: take_trash
+DELETE FROM trash WHERE user_id = :user_id AND kind = :kind AND id = :id RETURNING body, doc;
+
+-- name: erase_trash
+DELETE FROM trash WHERE entry IN (SELECT t.entry FROM trash AS t WHERE {where} LIMIT :limit) RETURNING 1;
+
+-- name: return_to_session
+INSERT INTO sessions (user_id, session_id, started_at, last_active_at, next_seq, messages)
+VALUES (:user_id, :session_id, :created_at, :created_at, :seq + 1, 1)
+ON CONFLICT (user_id, session_id) DO UPDATE SET
+  started_at = min(started_at, excluded.started_at),
+  last_active_at = max(last_active_at, excluded.last_active_at),
+  next_seq = max(next_seq, excluded.next_seq),
+  messages = messages + 1;
+
+-- name: place_taken
+SELECT 1 FROM documents WHERE kind = 'message' AND user_id = :user_id AND session_id = :session_id AND seq = :seq;
+
+-- name: fill_owner_of_episodes
+UPDATE episodes SET owner = (
+  SELECT o.owner FROM documents AS d JOIN owners AS o USING (user_id) WHERE d.doc = episodes.doc
+);
+
+-- name: fill_target
+UPDATE episodes SET target_key = :target_key WHERE doc = :doc;
+
+-- name: fill_traits
+UPDATE terms SET traits = :traits WHERE doc = :doc;
+
+-- name: fill_sources
+INSERT INTO sources (owner, source, doc)
+SELECT o.owner, j.value, k.doc
+FROM knowledge AS k JOIN documents AS d USING (doc) JOIN owners AS o USING (user_id),
+     json_each(k.body, '$.source_episodes') AS j
+WHERE j.type = 'text' ON CONFLICT DO NOTHING;
 
 -- name: rows_without_terms
 SELECT count(*) FROM documents WHERE doc NOT IN (SELECT doc FROM terms);

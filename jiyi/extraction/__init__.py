@@ -1,0 +1,9 @@
+"""Reading messages: what is stated in them, by patterns or by a language model."""
+
+from jiyi.extraction.by_llm import Reading, extract_with
+from jiyi.extraction.points import kind_of_value
+from jiyi.extraction.reading import extract
+from jiyi.extraction.retractions import is_bare
+from jiyi.extraction.statement import Action, Statement
+
+__all__ = ["Action", "Reading", "Statement", "extract", "extract_with", "is_bare", "kind_of_value"]

@@ -1,0 +1,138 @@
+"""What a group of episodes teaches, in the words of a language model."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jiyi.llm import LLM, ask_json
+from jiyi.long_term.consolidation.brief import Brief, one_line
+from jiyi.long_term.consolidation.lesson import Lesson
+from jiyi.prompts import Language, load_prompt, quote
+from jiyi.records import Knowledge
+from jiyi.text import counter_for
+
+__all__ = ["ask_lesson", "prompt_for"]
+
+_RECORD_TOKENS = 300  # of one record, at most
+_KNOWN_TOKENS = 600  # of what is known so far, and of the counts
+_ANSWER_TOKENS = 1_500
+_TOPIC = 120  # characters
+_COUNTER = counter_for("o200k_base")
+
+_LABELS = {
+    "en": {
+        "trigger": "trigger",
+        "step": "step",
+        "result": "result",
+        "failed": "failed",
+        "more": "{n} more steps",
+    },
+    "zh": {"trigger": "起因", "step": "步骤", "result": "结果", "failed": "失败", "more": "还有 {n} 个步骤"},
+}
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "topic": {"type": "string", "minLength": 1, "maxLength": _TOPIC},
+        "content": {"type": "string", "minLength": 1, "maxLength": 1500},
+        "key_points": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1, "maxLength": 300},
+            "maxItems": 10,
+        },
+        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+    },
+    "required": ["topic", "content", "key_points", "confidence"],
+    "additionalProperties": False,
+}
+
+
+def ask_lesson(
+    llm: LLM, briefs: Sequence[Brief], counted: Lesson, total: int, language: Language, **about: Any
+) -> tuple[Lesson, int]:
+    """Return the lesson a model reads from episodes, and how many of them it was shown.
+
+    Its confidence is the mean of the model's own, brought to 0.5..1, and the counted one.
+
+    Args:
+        llm: the model; asked once, and once more where its answer does not fit.
+        briefs: the newest episodes of the group, oldest first.
+        counted: what was counted over them.
+        total: how many the lesson rests on.
+        language: of prompt and answer.
+        about: see `prompt_for`.
+
+    Raises:
+        LLMError: there is no usable answer.
+    """
+    prompt, shown = prompt_for(briefs, counted, total, language, **about)
+    messages = [{"role": "user", "content": prompt}]
+    found = ask_json(llm, messages, _SCHEMA, language=language, max_tokens=_ANSWER_TOKENS)
+    points = (" ".join(point.split()) for point in found["key_points"])
+    confidence = (min(1.0, max(0.5, float(found["confidence"]))) + counted.confidence) / 2
+    lesson = Lesson(
+        topic=one_line(found["topic"], _TOPIC) or counted.topic,
+        content=found["content"].strip() or counted.content,
+        key_points=tuple(dict.fromkeys(point for point in points if point)),
+        confidence=round(confidence, 4),
+    )
+    return lesson, shown
+
+
+def prompt_for(
+    briefs: Sequence[Brief],
+    counted: Lesson,
+    total: int,
+    language: Language,
+    *,
+    known: Knowledge | None = None,
+    tokens: int = 3_000,
+) -> tuple[str, int]:
+    """Return the prompt, and how many records it shows: the newest whose texts take ``tokens``.
+
+    Nothing is left out unsaid: the prompt says how many records there are and what was counted
+    over them. Of a record the first 300 tokens are shown, with "…" behind
+    them where there are more; at least one record always.
+    """
+    texts: list[str] = []
+    left = tokens
+    for brief in reversed(briefs):
+        text = quote(_cut(_told(brief, language), _RECORD_TOKENS))
+        left -= _COUNTER.count_text(text)
+        if left < 0 and texts:
+            break
+        texts.append(text)
+    texts.reverse()
+    before = _known(known) if known else ""
+    prompt = load_prompt("consolidate", language).substitute(
+        topic=quote(counted.topic),
+        known=quote(_cut(before, _KNOWN_TOKENS)),
+        counted=len(briefs),
+        total=total,
+        counts=quote(_cut("\n".join([counted.content, *counted.key_points]), _KNOWN_TOKENS)),
+        shown=len(texts),
+        records="\n\n".join(f"[{n}]\n{text}" for n, text in enumerate(texts, 1)),
+    )
+    return prompt, len(texts)
+
+
+def _cut(text: str, tokens: int) -> str:
+    kept = _COUNTER.truncate(text, tokens)
+    return kept if kept == text else f"{kept}…"
+
+
+def _known(knowledge: Knowledge) -> str:
+    return "\n".join([knowledge.content, *(f"- {point}" for point in knowledge.key_points)])
+
+
+def _told(brief: Brief, language: Language) -> str:
+    words = _LABELS[language]
+    lines = [f"{brief.created_at:%Y-%m-%d} {brief.outcome}", f"{words['trigger']}: {brief.trigger}"]
+    if brief.summary:
+        lines.append(f"{words['result']}: {brief.summary}")
+    for step in brief.steps:
+        tool = f" [{step.tool}]" if step.tool else ""
+        result = f" → {step.result}" if step.result else ""
+        failed = f" ({words['failed']})" if step.failed else ""
+        lines.append(f"{words['step']}: {step.text}{tool}{failed}{result}")
+    if brief.more_steps:
+        lines.append(words["more"].format(n=brief.more_steps))
+    return "\n".join(lines)

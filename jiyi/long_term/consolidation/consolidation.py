@@ -1,0 +1,260 @@
+"""Experience becomes knowledge: episodes about the same thing, and what they teach together."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
+
+from jiyi.clock import Clock, utc_now
+from jiyi.errors import SettingsError
+from jiyi.llm import LLM
+from jiyi.long_term.consolidation.alike import WINDOW, find_alike
+from jiyi.long_term.consolidation.brief import Brief
+from jiyi.long_term.consolidation.receipt import ConsolidatedGroup, ConsolidationReceipt
+from jiyi.long_term.consolidation.write import MOST_READ, Group, GroupWriter, briefs_of
+from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
+from jiyi.storage import Cursor, Store, Upkeep, VectorIndex
+
+__all__ = ["Consolidation", "Progress"]
+
+_PAGE = 500  # records read at once
+_TRIES = 3  # at a group that another process changed
+
+Progress = Callable[[int, int], None]
+"""Is told how many groups are done, and how many there are."""
+
+
+class Consolidation:
+    """Turns episodes that are in no knowledge yet into knowledge.
+
+    - Episodes of one target belong together, however its name is spelled (`jiyi.text.entity_key`);
+      of the newest 2,000 without a target, those that are alike (`consolidation_likeness`).
+      Episodes of different agents never meet.
+    - A group of ``min_episodes`` becomes one `Knowledge`, whose id depends on user, agent and
+      group alone. A group that has its knowledge already grows with every single new episode.
+      So there is never a twin, and a run on unchanged data changes nothing.
+    - A knowledge and the marks on its sources are written in one transaction, which first looks
+      whether all of them are still there and unmarked: two processes do each other no harm.
+      Up to 50 counted groups share a transaction; one that a model wrote has its own.
+    - The language model is asked outside of it. Where it fails, the lesson is counted instead,
+      and the receipt says why. Without one, it is always counted.
+    - Memory is bounded: episodes are read 500 at a time, and of a group only the newest 1,000,
+      shortened, are held.
+
+    Args:
+        store: holds the episodes and gets the knowledge.
+        upkeep: of the same database.
+        vectors: for episodes without a target; None: these are compared by their words alone.
+        llm: writes the lessons.
+        clock: gives the present.
+        min_episodes: so many make a knowledge, at least 2.
+        language: of what is written; "auto": as most of the episodes.
+
+    Raises:
+        SettingsError: min_episodes is below 2.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        upkeep: Upkeep,
+        vectors: VectorIndex | None,
+        *,
+        llm: LLM | None = None,
+        clock: Clock = utc_now,
+        min_episodes: int = 3,
+        language: Literal["auto", "zh", "en"] = "auto",
+    ) -> None:
+        if min_episodes < 2:
+            raise SettingsError(f"min_episodes={min_episodes} must be at least 2: one episode is no pattern")
+        self._store = store
+        self._upkeep = upkeep
+        self._vectors = vectors
+        self._llm = llm
+        self._clock = clock
+        self._min_episodes = min_episodes
+        self._language: Literal["auto", "zh", "en"] = language
+
+    def run(self, scope: Scope, *, progress: Progress | None = None) -> ConsolidationReceipt:
+        """Consolidate what is new in the memory of a user, or of one of their agents.
+
+        ``progress`` is called with the groups done and the groups in all. After an error of the
+        database, what was written before stays, and the next run goes on from there.
+
+        Raises:
+            StorageError: the database cannot do what is asked.
+        """
+        whose = Scope(user_id=scope.user_id, agent_id=scope.agent_id)
+        began = time.perf_counter()
+        run = _Run(scope=whose, writer=self._writer(self._llm), progress=progress)
+        counts = dict(self._upkeep.targets(_episodes(whose, consolidated=False)))
+        without_target = counts.pop("", 0)
+        keys = self._worth_reading(whose, counts)
+        run.skipped += len(counts) - len(keys)
+        run.waiting += sum(counts[key] for key in counts.keys() - keys)
+        run.total = len(keys) + bool(without_target)
+        self._write_targets(run, sorted(keys))
+        if without_target:
+            self._write_alike(run, without_target)
+        return ConsolidationReceipt(
+            groups=tuple(run.groups),
+            waiting=run.waiting,
+            skipped=run.skipped,
+            notes=tuple(run.notes),
+            seconds=time.perf_counter() - began,
+        )
+
+    def rewritten(self, knowledge: Knowledge) -> Knowledge | None:
+        """Return a knowledge written anew from those of its sources that are still there; None without any.
+
+        For when some of its sources were taken out: nothing that only they said is left in it.
+        Counted, never by a language model, and without writing anything: it may be called inside
+        a transaction.
+        """
+        briefs = briefs_of(self._store, knowledge.scope, knowledge.source_episodes)
+        if not briefs:
+            return None
+        about = all(brief.target for brief in briefs)
+        lesson, _ = self._writer(None).counted(briefs, len(knowledge.source_episodes), about)
+        return replace(
+            knowledge,
+            topic=lesson.topic,
+            content=lesson.content,
+            key_points=lesson.key_points,
+            confidence=lesson.confidence,
+            updated_at=self._clock(),
+        )
+
+    def _writer(self, llm: LLM | None) -> GroupWriter:
+        return GroupWriter(
+            self._store,
+            self._upkeep,
+            llm=llm,
+            clock=self._clock,
+            min_episodes=self._min_episodes,
+            language=self._language,
+        )
+
+    # --- by target
+
+    def _worth_reading(self, scope: Scope, counts: Mapping[str, int]) -> set[str]:
+        """Return the targets with enough new episodes, or with a knowledge that could grow."""
+        keys = {key for key, count in counts.items() if count >= self._min_episodes}
+        few = counts.keys() - keys
+        if few:
+            keys |= few & self._upkeep.targets(_episodes(scope, consolidated=True)).keys()
+        # Where the episodes of a knowledge are gone, its id still tells that it is there.
+        rest = {_target_id(scope, key): key for key in sorted(few - keys)}
+        ids = list(rest)
+        for start in range(0, len(ids), _PAGE):
+            piece = tuple(ids[start : start + _PAGE])
+            query = Query(scope=scope, kinds=("knowledge",), ids=piece, limit=_PAGE)
+            keys |= {rest[found.id] for found in cast("list[Knowledge]", self._store.find(query))}
+        return keys
+
+    def _write_targets(self, run: "_Run", keys: Sequence[str]) -> None:
+        left = run.write(self._read_targets(run, keys))
+        for _ in range(_TRIES):
+            again = {group.knowledge_id for group in left}
+            read = (self._read_target(run.scope, key) for key in sorted({group.target for group in left}))
+            left = run.write(group for groups in read for group in groups if group.knowledge_id in again)
+        run.give_up(left)
+
+    def _read_targets(self, run: "_Run", keys: Sequence[str]) -> Iterator[Group]:
+        for key in keys:
+            yield from self._read_target(run.scope, key)
+            run.step()
+
+    def _read_target(self, scope: Scope, key: str) -> list[Group]:
+        """Return the new episodes of a target, one group for each agent."""
+        groups: dict[str | None, Group] = {}
+        query = _episodes(scope, consolidated=False, target=key)
+        after: Cursor | None = None
+        while True:
+            page = self._upkeep.scan(query, after)
+            for episode in cast("tuple[Episode, ...]", page.records):
+                agent = episode.scope.agent_id
+                if agent not in groups:
+                    whose = Scope(user_id=scope.user_id, agent_id=agent)
+                    groups[agent] = Group(scope=whose, knowledge_id=_target_id(whose, key), target=key)
+                groups[agent].add(Brief.of(episode))
+            after = page.next
+            if after is None:
+                return list(groups.values())
+
+    # --- by likeness
+
+    def _write_alike(self, run: "_Run", waiting: int) -> None:
+        found = find_alike(self._store, self._upkeep, self._vectors, run.scope, self._min_episodes)
+        older = max(0, waiting - found.alone - sum(len(group.ids) for group in found.groups))
+        run.waiting += found.alone + older
+        run.skipped += bool(found.alone)
+        if older:
+            run.notes.append(
+                f"{older} episodes without a target lie behind the newest {WINDOW:,} of them: not compared"
+            )
+        if found.lacking:
+            run.notes.append(
+                f"{found.lacking} episodes without a target have no vector yet: compared by their words"
+            )
+        run.give_up(run.write(found.groups))
+        run.step()
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one run has done so far."""
+
+    scope: Scope
+    writer: GroupWriter
+    progress: Progress | None
+    groups: list[ConsolidatedGroup] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    waiting: int = 0
+    skipped: int = 0
+    done: int = 0
+    total: int = 0
+
+    def write(self, groups: Iterable[Group]) -> list[Group]:
+        """Write groups; return those that somebody changed since they were read."""
+        left: list[Group] = []
+        batch: list[Group] = []
+        held = 0
+        for group in groups:
+            batch.append(group)
+            held += len(group.briefs)
+            if len(batch) >= self.writer.batch or held >= MOST_READ:
+                left += self._write(batch)
+                batch, held = [], 0
+        return left + self._write(batch)
+
+    def _write(self, batch: Sequence[Group]) -> list[Group]:
+        if not batch:
+            return []
+        written = self.writer.write(batch)
+        self.groups += written.done
+        self.skipped += len(written.small)
+        self.waiting += sum(len(group.ids) for group in written.small)
+        return list(written.left)
+
+    def give_up(self, groups: Sequence[Group]) -> None:
+        """Leave groups to the next run."""
+        self.skipped += len(groups)
+        if groups:
+            self.notes.append(
+                f"{len(groups)} groups were changed by another process meanwhile; the next run takes them up"
+            )
+
+    def step(self) -> None:
+        """Count a group that was looked at."""
+        self.done += 1
+        if self.progress:
+            self.progress(self.done, self.total)
+
+
+def _episodes(scope: Scope, **narrow: Any) -> Query:
+    return Query(scope=scope, kinds=("episode",), limit=_PAGE, **narrow)
+
+
+def _target_id(scope: Scope, key: str) -> str:
+    return stable_id("knowledge", scope.user_id, scope.agent_id or "", "target", key)

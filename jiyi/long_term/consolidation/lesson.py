@@ -1,0 +1,305 @@
+"""What a group of episodes teaches, counted without a language model; and how sure that is."""
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+
+from jiyi.long_term.consolidation.brief import Brief, one_line
+from jiyi.prompts import Language
+from jiyi.records import Knowledge
+from jiyi.text import language
+
+__all__ = [
+    "Lesson",
+    "confidence_of",
+    "count_lesson",
+    "language_of_group",
+    "topic_of",
+    "with_earlier",
+    "without_sources",
+]
+
+_HALFWAY = 5  # so many episodes of one outcome are worth half of what certainty can be gained
+_KINDS_OF_OUTCOME = 3
+_MOST_STEPS, _MOST_CAUSES, _MOST_TRIGGERS, _MOST_WORKED = 8, 5, 3, 8
+_MOST_EARLIER = 8
+_TOPIC = 80  # characters
+_SAMPLE = 50  # episodes that decide about the language
+
+_CHANGING = re.compile(  # what differs each time the same thing is done: ids, moments, long numbers
+    r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d)?[\d.]*z?)?"
+    r"|\b\d\d:\d\d:\d\d\b|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}\b|\d{5,}"
+)
+
+_EARLIER = re.compile("^(?:Earlier: |以前：)")
+_COUNTED = re.compile(r" \([^()]*\)$|（[^（）]*）$")
+
+_WORDS: Mapping[Language, Mapping[str, str]] = {
+    "en": {
+        "head": "{count} about {topic}, {when}: {outcomes}.",
+        "head_alike": "{count} of one kind, {when}: {outcomes}.",
+        "episodes": "{n} episodes",
+        "span": "{first} to {last}",
+        "success": "{n} succeeded",
+        "partial": "{n} succeeded in part",
+        "failed": "{n} failed",
+        "triggers": "Set off by: {list}.",
+        "worked": "Worked last, on {day}: {trigger}.",
+        "steps": "Steps: {list}.",
+        "counted": "Counted over the newest {n}.",
+        "share": "{text} ({n} of {of})",
+        "share_failed": "{text} ({n} of {of}, failed in {failed})",
+        "times": "{text} ({n})",
+        "cause": "Did not succeed: {text} ({n} of {of})",
+        "more_steps": "{n} other steps more than once",
+        "more_causes": "Did not succeed: other reasons ({n} of {of})",
+        "unknown": "Did not succeed: no reason given ({n} of {of})",
+        "comma": ", ",
+        "semicolon": "; ",
+        "then": " → ",
+        "more": "and {n} more",
+        "stop": ".",
+        "gap": " ",
+        "earlier": "Earlier: {text}",
+    },
+    "zh": {
+        "head": "关于 {topic} 的 {count}，{when}：{outcomes}。",
+        "head_alike": "同类的 {count}，{when}：{outcomes}。",
+        "episodes": "{n} 次经历",
+        "span": "{first} 至 {last}",
+        "success": "{n} 次成功",
+        "partial": "{n} 次部分成功",
+        "failed": "{n} 次失败",
+        "triggers": "起因：{list}。",
+        "worked": "最近一次有效（{day}）：{trigger}。",
+        "steps": "步骤：{list}。",
+        "counted": "只统计了最新的 {n} 次。",
+        "share": "{text}（{of} 次中有 {n} 次）",
+        "share_failed": "{text}（{of} 次中有 {n} 次，其中 {failed} 次失败）",
+        "times": "{text}（{n} 次）",
+        "cause": "未成功：{text}（{of} 次中有 {n} 次）",
+        "more_steps": "另有 {n} 个步骤出现过不止一次",
+        "more_causes": "未成功：其他原因（{of} 次中有 {n} 次）",
+        "unknown": "未成功：没有说明原因（{of} 次中有 {n} 次）",
+        "comma": "，",
+        "semicolon": "；",
+        "then": " → ",
+        "more": "另有 {n} 个",
+        "stop": "。",
+        "gap": "",
+        "earlier": "以前：{text}",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What goes into a `Knowledge`."""
+
+    topic: str
+    content: str
+    key_points: tuple[str, ...]
+    confidence: float  # 0.5..1
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Texts that mean the same, counted once an episode, shown as they were said last."""
+
+    counts: dict[str, int]
+    shown: dict[str, tuple[datetime, str, str]]
+
+    @classmethod
+    def of(cls, said: Iterable[tuple[Brief, Iterable[str]]]) -> "_Tally":
+        tally = cls(defaultdict(int), {})
+        for brief, texts in said:
+            for key, text in {_same(text): text for text in texts if text}.items():
+                tally.counts[key] += 1
+                mark = (brief.created_at, brief.id, text)
+                if key not in tally.shown or tally.shown[key] < mark:
+                    tally.shown[key] = mark
+        return tally
+
+    def most_common(self, at_least: int = 1) -> list[tuple[str, str, int]]:
+        """Return key, text and count, the commonest first, of equal ones those said last first."""
+        found = [key for key, count in self.counts.items() if count >= at_least]
+        found.sort(key=lambda key: (self.counts[key], self.shown[key]), reverse=True)
+        return [(key, self.shown[key][2], self.counts[key]) for key in found]
+
+
+def count_lesson(briefs: Sequence[Brief], total: int, words_in: Language, *, about: bool = True) -> Lesson:
+    """Return what episodes have in common: outcomes, triggers, frequent steps, causes, what worked last.
+
+    The same for the same episodes in any order. Steps and reasons are the same where they differ
+    in case, white space, final punctuation, ids, dates or long numbers only; each is counted once
+    an episode and shown as it was said last.
+
+    Args:
+        briefs: the episodes that are counted, at least one.
+        total: how many the lesson rests on; more than ``briefs`` where these are the newest only.
+        words_in: the language of the words around what is quoted.
+        about: whether they are about one target; else they are merely alike.
+    """
+    words = _WORDS[words_in]
+    topic = topic_of(briefs)
+    sentences = [_head(briefs, total, topic if about else "", words)]
+    triggers = _Tally.of((brief, [brief.trigger]) for brief in briefs).most_common()
+    shown = [
+        words["times"].format(text=one_line(text, _TOPIC), n=n) if n > 1 else one_line(text, _TOPIC)
+        for _, text, n in triggers[:_MOST_TRIGGERS]
+    ]
+    if len(triggers) > _MOST_TRIGGERS:
+        shown.append(words["more"].format(n=len(triggers) - _MOST_TRIGGERS))
+    if shown:
+        sentences.append(words["triggers"].format(list=words["semicolon"].join(shown)))
+    sentences += _worked_last(briefs, words)
+    if total > len(briefs):
+        sentences.append(words["counted"].format(n=len(briefs)))
+    return Lesson(
+        topic=topic,
+        content=words["gap"].join(sentences),
+        key_points=(*_frequent_steps(briefs, words), *_causes(briefs, words)),
+        confidence=confidence_of(briefs, total),
+    )
+
+
+def with_earlier(lesson: Lesson, points: Iterable[str], words_in: Language) -> Lesson:
+    """Return a lesson that keeps key points from before whose episodes cannot be counted any more.
+
+    Those it has itself, whatever their count, are not kept twice; at most eight are kept.
+    """
+    seen = {_same(_COUNTED.sub("", point)) for point in lesson.key_points}
+    bare = [_EARLIER.sub("", point) for point in points]
+    kept = [point for point in bare if _same(_COUNTED.sub("", point)) not in seen][:_MOST_EARLIER]
+    earlier = (_WORDS[words_in]["earlier"].format(text=point) for point in kept)
+    return replace(lesson, key_points=(*lesson.key_points, *earlier))
+
+
+def confidence_of(briefs: Sequence[Brief], total: int) -> float:
+    """Return how sure a lesson is, 0.5 to 1.
+
+    0.5 + 0.5 x support x agreement, with support = total / (total + 5) and agreement = how far
+    the share of the commonest outcome lies above a third, where all three outcomes are equally
+    common, in parts of what it can (0 to 1). Ten successes give 0.83, five and five failures 0.58.
+    """
+    share = max(Counter(brief.outcome for brief in briefs).values()) / len(briefs)
+    floor = 1 / _KINDS_OF_OUTCOME
+    return round(0.5 + 0.5 * _support(total) * max(0.0, share - floor) / (1 - floor), 4)
+
+
+def without_sources(knowledge: Knowledge, gone: Iterable[str]) -> Knowledge | None:
+    """Return a knowledge without some of the episodes it rests on; None where none is left.
+
+    What rests on none of them comes back as it is. Otherwise the confidence falls: what it has
+    above 0.5 shrinks as support does, n / (n + 5) for n episodes. The words stay as they are:
+    where they may quote what is gone, `Consolidation.rewritten` makes new ones.
+    """
+    lost = frozenset(gone)
+    left = tuple(source for source in knowledge.source_episodes if source not in lost)
+    if len(left) == len(knowledge.source_episodes):
+        return knowledge
+    if not left:
+        return None
+    share = _support(len(left)) / _support(len(knowledge.source_episodes))
+    above = max(0.0, knowledge.confidence - 0.5)
+    return replace(knowledge, source_episodes=left, confidence=round(0.5 + above * share, 4))
+
+
+def topic_of(briefs: Sequence[Brief]) -> str:
+    """Return a heading: the commonest spelling of the target, else of what set the episodes off."""
+    for texts in ([(b, [b.target]) for b in briefs], [(b, [b.trigger]) for b in briefs]):
+        if found := _Tally.of(texts).most_common():
+            return one_line(found[0][1], _TOPIC)
+    return "?"
+
+
+def language_of_group(briefs: Sequence[Brief]) -> Language:
+    """Return the language of most of the newest 50; of as many of both, Chinese."""
+    newest = sorted(briefs, key=lambda brief: (brief.created_at, brief.id))[-_SAMPLE:]
+    chinese = sum(language(f"{brief.trigger} {brief.summary}") == "zh" for brief in newest)
+    return "zh" if 2 * chinese >= len(newest) else "en"
+
+
+def _support(total: int) -> float:
+    return total / (total + _HALFWAY)
+
+
+@lru_cache(maxsize=1 << 12)
+def _same(text: str) -> str:
+    """Return what texts that mean the same have in common."""
+    text = text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    return _CHANGING.sub("#", text).strip(" .。,，;；:：!！?？…`'\"") or text
+
+
+def _head(briefs: Sequence[Brief], total: int, topic: str, words: Mapping[str, str]) -> str:
+    days = [f"{moment:%Y-%m-%d}" for moment in (_first(briefs), _last(briefs))]
+    outcomes = Counter(brief.outcome for brief in briefs)
+    return words["head" if topic else "head_alike"].format(
+        count=words["episodes"].format(n=total),
+        topic=topic,
+        when=days[0] if days[0] == days[1] else words["span"].format(first=days[0], last=days[1]),
+        outcomes=words["comma"].join(
+            words[outcome].format(n=outcomes[outcome])
+            for outcome in ("success", "partial", "failed")
+            if outcomes[outcome]
+        ),
+    )
+
+
+def _first(briefs: Sequence[Brief]) -> datetime:
+    return min(brief.created_at for brief in briefs)
+
+
+def _last(briefs: Sequence[Brief]) -> datetime:
+    return max(brief.created_at for brief in briefs)
+
+
+def _worked_last(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]:
+    """Tell the newest success: what set it off, its steps, what came of it."""
+    worked = [brief for brief in briefs if brief.outcome == "success"]
+    if not worked:
+        return []
+    last = max(worked, key=lambda brief: (brief.created_at, brief.id))
+    told = [words["worked"].format(day=f"{last.created_at:%Y-%m-%d}", trigger=one_line(last.trigger, _TOPIC))]
+    steps = [step.text for step in last.steps if step.text][:_MOST_WORKED]
+    if steps:
+        left = len(last.steps) + last.more_steps - len(steps)
+        steps += [words["more"].format(n=left)] if left else []
+        told.append(words["steps"].format(list=words["then"].join(steps)))
+    if last.summary:
+        told.append(last.summary if last.summary[-1] in ".。!！?？…" else f"{last.summary}{words['stop']}")
+    return told
+
+
+def _frequent_steps(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]:
+    """Give the steps that were taken more than once, the commonest first."""
+    found = _Tally.of((b, [step.text for step in b.steps]) for b in briefs).most_common(at_least=2)
+    failed = _Tally.of((b, [step.text for step in b.steps if step.failed]) for b in briefs).counts
+    points = [
+        words["share_failed" if failed[key] else "share"].format(
+            text=text, n=n, of=len(briefs), failed=failed[key]
+        )
+        for key, text, n in found[:_MOST_STEPS]
+    ]
+    if len(found) > _MOST_STEPS:
+        points.append(words["more_steps"].format(n=len(found) - _MOST_STEPS))
+    return points
+
+
+def _causes(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]:
+    """Give the reasons of what did not succeed, the commonest first."""
+    missed = [brief for brief in briefs if brief.outcome != "success"]
+    found = _Tally.of((brief, [brief.cause]) for brief in missed).most_common()
+    points = [
+        words["cause"].format(text=one_line(text, 2 * _TOPIC), n=n, of=len(missed))
+        for _, text, n in found[:_MOST_CAUSES]
+    ]
+    if rest := sum(n for _, _, n in found[_MOST_CAUSES:]):
+        points.append(words["more_causes"].format(n=rest, of=len(missed)))
+    if unknown := sum(not brief.cause for brief in missed):
+        points.append(words["unknown"].format(n=unknown, of=len(missed)))
+    return points

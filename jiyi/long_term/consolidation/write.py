@@ -1,0 +1,238 @@
+"""One group of episodes to one knowledge: read, written down, and stored in one transaction."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, cast
+
+from jiyi.clock import Clock
+from jiyi.errors import LLMUnreachable
+from jiyi.llm import LLM
+from jiyi.long_term.consolidation.brief import Brief, one_line
+from jiyi.long_term.consolidation.by_llm import ask_lesson
+from jiyi.long_term.consolidation.lesson import Lesson, count_lesson, language_of_group, with_earlier
+from jiyi.long_term.consolidation.receipt import ConsolidatedGroup, ConsolidationMethod
+from jiyi.prompts import Language
+from jiyi.records import Episode, Knowledge, Query, Scope
+from jiyi.storage import Amendment, Store, Upkeep
+
+__all__ = ["MOST_READ", "Group", "GroupWriter", "Written", "briefs_of"]
+
+MOST_READ = 1_000
+"""So many of the newest episodes of a group are read for its lesson; all of them are its sources."""
+
+_PIECE = 200  # episodes read at once
+_MOST_FAILURES = 3  # in a row, before a model that cannot be reached is left alone for this run
+_BATCH = 50  # groups written in one transaction: a commit waits some milliseconds for the disk
+_NOTE = 300  # characters of an error
+
+
+@dataclass(slots=True)
+class Group:
+    """Episodes that belong together and are in no knowledge yet."""
+
+    scope: Scope  # of the knowledge: the user, and the agent whose episodes they are
+    knowledge_id: str
+    target: str  # the key of what they are about; "" where they are merely alike
+    ids: list[str] = field(default_factory=list)  # oldest first
+    briefs: deque[Brief] = field(default_factory=lambda: deque(maxlen=MOST_READ))  # the newest, oldest first
+
+    def add(self, brief: Brief) -> None:
+        """Take in the next episode."""
+        self.ids.append(brief.id)
+        self.briefs.append(brief)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    """A group with its lesson, not written yet."""
+
+    group: Group
+    knowledge: Knowledge  # as it is to be
+    known: Knowledge | None  # as it was when the group was read
+    method: ConsolidationMethod
+    note: str
+
+    @property
+    def done(self) -> ConsolidatedGroup:
+        """What the receipt says of it."""
+        return ConsolidatedGroup(
+            knowledge_id=self.knowledge.id,
+            topic=self.knowledge.topic,
+            created=self.known is None,
+            episodes=len(self.group.ids),
+            sources=len(self.knowledge.source_episodes),
+            method=self.method,
+            note=self.note,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What came of some groups."""
+
+    done: tuple[ConsolidatedGroup, ...]
+    left: tuple[Group, ...]  # another process took, changed or removed some of it since it was read
+    small: tuple[Group, ...]  # too few episodes, and no knowledge they could go into
+
+
+class GroupWriter:
+    """Writes groups into a store, in one run.
+
+    Args:
+        store: holds the episodes and gets the knowledge.
+        upkeep: of the same database; marks the episodes.
+        llm: writes the lessons; None: they are counted.
+        clock: gives the present.
+        min_episodes: a group without a knowledge needs so many.
+        language: of what is written; "auto": as most of the episodes.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        upkeep: Upkeep,
+        *,
+        llm: LLM | None,
+        clock: Clock,
+        min_episodes: int,
+        language: Literal["auto", "zh", "en"],
+    ) -> None:
+        self._store = store
+        self._upkeep = upkeep
+        self._llm = llm
+        self._clock = clock
+        self._min_episodes = min_episodes
+        self._language = language
+        self._failures = 0
+
+    @property
+    def batch(self) -> int:
+        """How many groups share a transaction: what a model was asked for is stored at once."""
+        return 1 if self._llm else _BATCH
+
+    def write(self, groups: Sequence[Group]) -> Written:
+        """Write groups of one user: every knowledge with the marks on its sources, in one transaction."""
+        known = self._knowledge(groups)
+        enough = [g for g in groups if g.knowledge_id in known or len(g.ids) >= self._min_episodes]
+        prepared = [self._prepare(group, known.get(group.knowledge_id)) for group in enough]
+        left: list[_Prepared] = []
+        if prepared:
+            with self._store.transaction():
+                left = self._store_all(prepared)
+        ids = {item.knowledge.id for item in left}
+        return Written(
+            done=tuple(item.done for item in prepared if item.knowledge.id not in ids),
+            left=tuple(item.group for item in left),
+            small=tuple(g for g in groups if g.knowledge_id not in known and len(g.ids) < self._min_episodes),
+        )
+
+    def _prepare(self, group: Group, known: Knowledge | None) -> _Prepared:
+        before = known.source_episodes if known else ()
+        held = set(before)
+        sources = (*before, *(new for new in group.ids if new not in held))
+        older = briefs_of(self._store, group.scope, before)
+        briefs = sorted([*older, *group.briefs], key=lambda brief: (brief.created_at, brief.id))
+        briefs = briefs[-MOST_READ:]
+        counted, language = self.counted(briefs, len(sources), bool(group.target))
+        if known and len(older) < min(len(before), MOST_READ):
+            counted = with_earlier(counted, known.key_points, language)
+        lesson, method, note = self._lesson(briefs, counted, language, len(sources), known)
+        now = self._clock()
+        knowledge = Knowledge(
+            scope=group.scope,
+            id=group.knowledge_id,
+            topic=lesson.topic,
+            content=lesson.content,
+            key_points=lesson.key_points,
+            source_episodes=sources,
+            confidence=lesson.confidence,
+            created_at=known.created_at if known else now,
+            updated_at=now,
+        )
+        return _Prepared(group=group, knowledge=knowledge, known=known, method=method, note=note)
+
+    def _store_all(self, batch: Sequence[_Prepared]) -> list[_Prepared]:
+        """Write what nobody touched since it was read; return the rest."""
+        groups = [item.group for item in batch]
+        fresh = self._knowledge(groups)
+        whole = self._all_there(groups)  # asked at once: nearly always they all are
+        fit = [
+            item
+            for item in batch
+            if _equal(item.known, fresh.get(item.knowledge.id)) and (whole or self._all_there([item.group]))
+        ]
+        if fit:
+            self._store.put([_with_uses(item.knowledge, fresh.get(item.knowledge.id)) for item in fit])
+            marks = [Amendment(id=id_, consolidated=True) for item in fit for id_ in item.group.ids]
+            self._upkeep.amend(Scope(user_id=fit[0].group.scope.user_id), "episode", marks)
+        written = {item.knowledge.id for item in fit}
+        return [item for item in batch if item.knowledge.id not in written]
+
+    def counted(self, briefs: Sequence[Brief], total: int, about: bool) -> tuple[Lesson, Language]:
+        """Return the lesson counted over episodes, and the language it is in."""
+        language = language_of_group(briefs) if self._language == "auto" else self._language
+        return count_lesson(briefs, total, language, about=about), language
+
+    def _lesson(
+        self,
+        briefs: Sequence[Brief],
+        counted: Lesson,
+        language: Language,
+        total: int,
+        known: Knowledge | None,
+    ) -> tuple[Lesson, ConsolidationMethod, str]:
+        if self._llm is None:
+            return counted, "extractive", ""
+        if self._failures >= _MOST_FAILURES:
+            return counted, "extractive", f"not asked: unreachable {self._failures} times in a row"
+        try:
+            lesson, shown = ask_lesson(self._llm, briefs, counted, total, language, known=known)
+        except Exception as error:  # a model from outside may raise anything
+            self._failures = self._failures + 1 if isinstance(error, LLMUnreachable) else 0
+            return counted, "extractive", f"the language model failed: {one_line(str(error), _NOTE)}"
+        self._failures = 0
+        note = f"shown the newest {shown} of {total} episodes" if shown < total else ""
+        return lesson, "llm", note
+
+    def _knowledge(self, groups: Sequence[Group]) -> dict[str, Knowledge]:
+        ids = tuple(group.knowledge_id for group in groups)
+        scope = Scope(user_id=groups[0].scope.user_id)
+        found = self._store.find(Query(scope=scope, kinds=("knowledge",), ids=ids, limit=len(ids)))
+        return {one.id: one for one in cast("list[Knowledge]", found)}
+
+    def _all_there(self, groups: Sequence[Group]) -> bool:
+        """Say whether all episodes of groups are still there and in no knowledge."""
+        ids = tuple(id_ for group in groups for id_ in group.ids)
+        scope = Scope(user_id=groups[0].scope.user_id)
+        query = Query(scope=scope, kinds=("episode",), ids=ids, consolidated=False)
+        return self._store.count(query)["episode"] == len(ids)
+
+
+def briefs_of(store: Store, scope: Scope, ids: Sequence[str]) -> list[Brief]:
+    """Return the briefs of the last `MOST_READ` of some episodes, as far as they are still there."""
+    newest, found = ids[-MOST_READ:], []
+    for start in range(0, len(newest), _PIECE):
+        piece = tuple(newest[start : start + _PIECE])
+        query = Query(scope=Scope(user_id=scope.user_id), kinds=("episode",), ids=piece, limit=_PIECE)
+        found += [Brief.of(cast("Episode", episode)) for episode in store.find(query)]
+    return found
+
+
+def _with_uses(knowledge: Knowledge, fresh: Knowledge | None) -> Knowledge:
+    """Return a knowledge with how often the one it replaces was recalled, and whether it is pinned."""
+    if fresh is None:
+        return knowledge
+    return replace(
+        knowledge,
+        access_count=fresh.access_count,
+        last_accessed_at=fresh.last_accessed_at,
+        pinned=fresh.pinned,
+    )
+
+
+def _equal(one: Knowledge | None, other: Knowledge | None) -> bool:
+    """Say whether two states of a knowledge say the same; being recalled or pinned changes nothing."""
+    if one is None or other is None:
+        return one is other
+    return (one.search_text, one.source_episodes) == (other.search_text, other.source_episodes)

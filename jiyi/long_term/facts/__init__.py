@@ -1,0 +1,7 @@
+"""Facts: statements about somebody or something, and how they change with time."""
+
+from jiyi.long_term.facts.graph import Neighbour
+from jiyi.long_term.facts.memory import FactMemory
+from jiyi.long_term.facts.receipt import Learned
+
+__all__ = ["FactMemory", "Learned", "Neighbour"]

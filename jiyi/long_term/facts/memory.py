@@ -1,0 +1,302 @@
+"""Facts: what is known, since when, from whom, and what it took the place of."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
+from typing import Any, cast
+
+from jiyi.clock import Clock, aware, utc_now
+from jiyi.errors import BadQuery
+from jiyi.extraction import Statement, extract, extract_with
+from jiyi.llm import LLM
+from jiyi.long_term.facts.graph import Neighbour, neighbours
+from jiyi.long_term.facts.known import about, known_for, names_in, said_of
+from jiyi.long_term.facts.merge import merge
+from jiyi.long_term.facts.receipt import Learned
+from jiyi.long_term.facts.slots import Names
+from jiyi.long_term.facts.timeline import holding, start_of
+from jiyi.records import Fact, FactCategory, FactMethod, FactStatus, Kind, Message, Query, Scope
+from jiyi.storage import Store
+from jiyi.text.keys import predicate_key
+
+__all__ = ["FactMemory"]
+
+_KINDS: tuple[Kind, ...] = ("fact",)
+_MOST = 10_000
+_IDENTIFIER = re.compile(r"[A-Za-z0-9]+(?:[-_.:/][A-Za-z0-9]+)+|[A-Za-z]+\d+")  # edge-02, db.main, web1
+_SAID = 0.9  # confidence in what the caller says
+
+
+class FactMemory:
+    """Learns facts from messages and answers what is known, and what was known to hold when.
+
+    Facts of one user (and agent) meet whatever the session; a fact keeps the session it was
+    first said in. Every change is made in one transaction of the store, reading included, so
+    that two processes that learn at once leave what one after the other would leave.
+
+    Args:
+        store: where facts and messages are.
+        llm: reads messages better than the patterns do, when `learn_with_llm` is called.
+        clock: the present.
+        zone: the days of the calendar are days there.
+    """
+
+    def __init__(
+        self, store: Store, *, llm: LLM | None = None, clock: Clock = utc_now, zone: tzinfo = UTC
+    ) -> None:
+        self._store = store
+        self._llm = llm
+        self._clock = clock
+        self._zone = zone
+
+    def learn(self, messages: Sequence[Message]) -> Learned:
+        """Read stored messages by patterns and keep what they state.
+
+        Joins the transaction it is called in. Costs well under a millisecond where nothing is
+        stated. Reading a message again changes nothing; the order of messages does not matter.
+
+        Raises:
+            StorageError: the database cannot take it; nothing was changed.
+        """
+        read: dict[Scope, list[Statement]] = {}
+        for message in messages:
+            if message.scope is None or message.created_at is None:
+                continue
+            found = self._patterns(message)
+            if found:
+                read.setdefault(message.scope, []).extend(found)
+        return _together([self._keep(scope, found, "patterns") for scope, found in read.items()])
+
+    def learn_with_llm(self, scope: Scope, messages: Sequence[Message]) -> Learned:
+        """Read messages of a conversation by the language model and keep what they state.
+
+        Without a model, or where it fails, the patterns read them; the receipt says which way
+        was used and why. The model is asked outside of any transaction.
+
+        Raises:
+            StorageError: the database cannot take it; nothing was changed.
+        """
+        dated = [message for message in messages if message.created_at is not None]
+        read = extract_with(self._llm, dated, zone=self._zone)
+        learned = self._keep(scope, read.statements, read.method)
+        return replace(learned, method=read.method, notes=read.notes)
+
+    def remember(
+        self,
+        scope: Scope,
+        text: str | None = None,
+        *,
+        subject: str | None = None,
+        predicate: str | None = None,
+        object: str | None = None,
+        category: FactCategory | None = None,
+        speaker: str | None = None,
+        valid_from: datetime | None = None,
+        valid_to: datetime | None = None,
+    ) -> Learned:
+        """Keep a fact that the caller states: as a text, or as subject, predicate and object.
+
+        A text is read by the patterns; one that they make nothing of is kept whole, as a note
+        about the speaker.
+
+        Raises:
+            BadQuery: neither a text nor all of subject, predicate and object; a range that
+                ends before it begins.
+            NaiveDatetime: a time has no zone.
+        """
+        now = self._clock()
+        begins = aware(valid_from, "valid_from") if valid_from else None
+        ends = aware(valid_to, "valid_to") if valid_to else None
+        if begins and ends and begins >= ends:
+            raise BadQuery(f"valid_from={begins} must lie before valid_to={ends}")
+        who = speaker or "user"
+        parts = (subject, predicate, object)
+        if text is not None and text.strip() and not any(parts):
+            found = self._read(text, who, now)
+        elif text is None and all(part and part.strip() for part in parts):
+            found = [
+                Statement(subject=str(subject), predicate=str(predicate), object=str(object), said_at=now)
+            ]
+        else:
+            raise BadQuery("remember a text, or subject=, predicate= and object= together")
+        given = {
+            name: value
+            for name, value in (("category", category), ("valid_from", begins), ("valid_to", ends))
+            if value is not None
+        }
+        changed = cast("Mapping[str, Any]", {**given, "speaker": who, "confidence": _SAID})
+        return self._keep(scope, [replace(statement, **changed) for statement in found], "said")
+
+    def facts(
+        self,
+        scope: Scope,
+        subject: str | None = None,
+        *,
+        as_of: datetime | None = None,
+        status: FactStatus | Sequence[FactStatus] | None = None,
+        limit: int = 100,
+    ) -> list[Fact]:
+        """Return what is known, oldest first, the newest ``limit`` of it.
+
+        Without ``as_of`` and ``status``: what is active, plans and what begins later among it.
+        With ``as_of``: what held at that moment, one fact for each point (see `holding`).
+
+        Args:
+            scope: whose; with a session only what was first said there.
+            subject: only what is about this, by any of its names; where nothing is known by
+                these, by the identifiers in it ("the edge-02 gateway": edge-02).
+            as_of: an aware datetime.
+            status: only facts in this state, or one of these.
+            limit: how many at most.
+        """
+        names, _ = names_in(self._store, scope)
+        wanted = _statuses(status) if status is not None or as_of is not None else ("active",)
+        found = self._about(scope, names, subject, wanted, as_of)
+        if as_of is not None:
+            found = holding(found, aware(as_of, "as_of"), names)
+        return sorted(found, key=lambda fact: (fact.created_at, fact.id))[-limit:]
+
+    def history(self, scope: Scope, subject: str, predicate: str | None = None) -> list[Fact]:
+        """Return all that was ever known about something, oldest first, whatever became of it.
+
+        Statuses and links (``supersedes``, ``superseded_by``) tell what took whose place.
+        """
+        names, _ = names_in(self._store, scope)
+        found = self._about(scope, names, subject, None, None)
+        if predicate is not None:
+            key = predicate_key(predicate)
+            found = [fact for fact in found if predicate_key(fact.predicate) == key]
+        return sorted(found, key=lambda fact: (start_of(fact), fact.created_at, fact.id))
+
+    def neighbours(self, scope: Scope, entity: str, depth: int = 1) -> list[Neighbour]:
+        """Return what is connected with something by active facts, nearest first; see `neighbours`.
+
+        Raises:
+            BadQuery: a depth outside 1..5.
+        """
+        names, _ = names_in(self._store, scope)
+
+        def edges(things: Iterable[str]) -> list[Fact]:
+            facts = about(self._store, scope, names, things).values()
+            return [fact for fact in facts if fact.status == "active"]
+
+        return neighbours(entity, depth, edges, names)
+
+    def expire(self, scope: Scope, now: datetime | None = None) -> int:
+        """End what is over by ``now``: expired, or superseded by what has begun; return how many."""
+        at = aware(now, "now") if now else self._clock()
+        ended = 0
+        since: datetime | None = None
+        seen: set[str] = set()
+        with self._store.transaction():
+            while True:
+                query = Query(scope=scope, kinds=_KINDS, fact_status=("active",), since=since, limit=_MOST)
+                page = cast("list[Fact]", self._store.find(query))
+                fresh = [fact for fact in page if fact.id not in seen]
+                over = [fact for fact in fresh if fact.valid_to is not None and fact.valid_to <= at]
+                self._store.put([_ended(fact) for fact in over])
+                ended += len(over)
+                if len(page) < _MOST or not fresh:
+                    return ended
+                seen, since = {fact.id for fact in page}, page[-1].created_at
+
+    def _patterns(self, message: Message) -> list[Statement]:
+        if message.created_at is None:
+            return []
+        read = extract(
+            message.text,
+            speaker=message.name,
+            role=message.role,
+            said_at=message.created_at,
+            zone=self._zone,
+        )
+        return [replace(statement, source=message.id) for statement in read]
+
+    def _read(self, text: str, who: str, now: datetime) -> list[Statement]:
+        found = extract(text, speaker=who, role="user", said_at=now, zone=self._zone)
+        whole = [statement for statement in found if statement.subject and statement.predicate]
+        note = Statement(
+            category="note", subject=who, predicate="note", object=text.strip(), quote=text, said_at=now
+        )
+        return whole or [note]
+
+    def _keep(self, scope: Scope, statements: Sequence[Statement], method: FactMethod) -> Learned:
+        if not statements:
+            return Learned(method=method)
+        ordered = sorted(statements, key=lambda statement: statement.said_at)
+        with self._store.transaction():
+            known = known_for(self._store, scope, ordered)
+            changes = merge(
+                ordered,
+                known,
+                self._clock(),
+                scope=scope,
+                method=method,
+                said=said_of(self._store, scope, known),
+                part=True,
+            )
+            if changes.put:
+                self._store.put(changes.put)
+        return Learned.of(changes, method=method)
+
+    def _about(
+        self,
+        scope: Scope,
+        names: Names,
+        subject: str | None,
+        status: tuple[FactStatus, ...] | None,
+        as_of: datetime | None,
+    ) -> list[Fact]:
+        """Return the facts about something, or about what an identifier in its name stands for."""
+        if subject is None:
+            return self._find(scope, [None], status, as_of)
+        found = self._find(scope, names.of(subject), status, as_of)
+        if found:
+            return found
+        parts = _IDENTIFIER.findall(subject)
+        others = list(dict.fromkeys(name for part in parts for name in names.of(part)))
+        return self._find(scope, others, status, as_of) if others else []
+
+    def _find(
+        self,
+        scope: Scope,
+        subjects: Sequence[str | None],
+        status: tuple[FactStatus, ...] | None,
+        as_of: datetime | None,
+    ) -> list[Fact]:
+        found: dict[str, Fact] = {}
+        for subject in subjects:
+            query = Query(
+                scope=scope,
+                kinds=_KINDS,
+                subject=subject,
+                as_of=as_of,
+                fact_status=status,
+                limit=_MOST,
+                newest_first=True,
+            )
+            found.update((fact.id, fact) for fact in cast("list[Fact]", self._store.find(query)))
+        return list(found.values())
+
+
+def _ended(fact: Fact) -> Fact:
+    return replace(fact, status="superseded" if fact.superseded_by else "expired")
+
+
+def _statuses(status: FactStatus | Sequence[FactStatus] | None) -> tuple[FactStatus, ...] | None:
+    if status is None:
+        return None
+    return (status,) if isinstance(status, str) else tuple(status)
+
+
+def _together(parts: Sequence[Learned]) -> Learned:
+    return Learned(
+        facts=tuple(fact for part in parts for fact in part.facts),
+        new=tuple(id_ for part in parts for id_ in part.new),
+        reinforced=tuple(id_ for part in parts for id_ in part.reinforced),
+        superseded=tuple(id_ for part in parts for id_ in part.superseded),
+        retracted=tuple(id_ for part in parts for id_ in part.retracted),
+        revived=tuple(id_ for part in parts for id_ in part.revived),
+        passed=sum(part.passed for part in parts),
+    )

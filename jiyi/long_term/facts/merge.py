@@ -1,0 +1,179 @@
+"""New statements meet what is known: reinforced, superseded, taken back, never deleted."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from jiyi.extraction import Statement
+from jiyi.long_term.facts.slots import ALIAS, Names, Slot, slot_of
+from jiyi.long_term.facts.timeline import inserted, relinked
+from jiyi.long_term.facts.which import meant_by, reverted_to, slot_meant
+from jiyi.records import Fact, FactMethod, Scope
+
+__all__ = ["Changes", "merge"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What statements change."""
+
+    put: tuple[Fact, ...] = ()  # new and changed facts, to be stored
+    new: tuple[str, ...] = ()  # ids of facts that were not known
+    reinforced: tuple[str, ...] = ()  # ids of known facts that were said again
+    superseded: tuple[str, ...] = ()  # ids of facts whose place another has taken now
+    retracted: tuple[str, ...] = ()  # ids of facts that were taken back
+    revived: tuple[str, ...] = ()  # ids of facts that hold again
+    passed: int = 0  # statements that changed nothing: known already, or about nothing known
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """The known facts while statements are written into them."""
+
+    at: datetime
+    said: Mapping[str, datetime]
+    facts: dict[str, Fact]
+    names: Names
+    part: bool = False  # of some slots only the facts nearest in time are here
+    slots: dict[Slot, dict[str, Fact]] = field(default_factory=dict)  # the same facts, by slot and id
+    reinforced: list[str] = field(default_factory=list)
+    retracted: list[str] = field(default_factory=list)
+    passed: int = 0
+
+    def __post_init__(self) -> None:
+        self.sort()
+
+    def sort(self) -> None:
+        """Put every fact into its slot: at first, and where two names have become one."""
+        self.slots.clear()
+        for fact in self.facts.values():
+            self.slots.setdefault(slot_of(fact, self.names), {})[fact.id] = fact
+
+    def slot(self, slot: Slot) -> list[Fact]:
+        return list(self.slots.get(slot, {}).values())
+
+    def write(self, facts: Iterable[Fact]) -> None:
+        for fact in relinked(list(facts), self.at, part=self.part):
+            self.note(fact)
+
+    def note(self, fact: Fact) -> None:
+        self.facts[fact.id] = fact
+        self.slots.setdefault(slot_of(fact, self.names), {})[fact.id] = fact
+
+    def add(self, fact: Fact, *, corrects: bool = False) -> None:
+        slot = self.slot(slot_of(fact, self.names))
+        facts, id_ = inserted(slot, fact, self.said, corrects=corrects)
+        if id_ is None:
+            self.passed += 1
+            return
+        if id_ != fact.id:
+            self.reinforced.append(id_)
+        self.write(facts)
+        if self.names.join(fact):
+            self.rejoin(fact)
+
+    def rejoin(self, fact: Fact) -> None:
+        """Bring the slots of two names that have become one together."""
+        self.sort()
+        key = self.names.key(fact.subject)
+        for slot in [slot for slot in self.slots if slot[0] == key]:
+            self.write(self.slot(slot))
+
+    def retract(self, facts: Sequence[Fact], when: datetime) -> None:
+        for fact in facts:
+            slot = slot_of(fact, self.names)
+            gone = replace(fact, status="retracted", valid_to=max(when, fact.created_at))
+            self.note(gone)
+            self.retracted.append(fact.id)
+            self.write(self.slot(slot))
+
+
+def merge(
+    new: Iterable[Statement],
+    known: Iterable[Fact],
+    at: datetime,
+    *,
+    scope: Scope,
+    method: FactMethod = "patterns",
+    said: Mapping[str, datetime] | None = None,
+    part: bool = False,
+) -> Changes:
+    """Return what statements change in what is known; pure.
+
+    - The same value again: more confidence and one more source; the same source twice changes nothing.
+    - Another value: the older one is superseded, with links both ways, and ends where the newer
+      begins. What counts is when it was said to hold, not when it arrived here.
+    - For a while only: beside the lasting one, which holds again afterwards.
+    - Taken back: the fact is retracted, and what it had superseded is active again.
+    - Back to what was: a new fact with the old value.
+
+    Nothing is deleted. Statements that leave out what they are about, and fit nothing known or
+    more than one thing, are passed over.
+
+    Args:
+        new: statements, in the order they were said.
+        known: all facts about what they are about, with every name it has, and facts that a
+            retraction may mean; of one user.
+        at: now: what begins later does not supersede yet.
+        scope: of new facts.
+        method: how the statements were read.
+        said: when the messages were said that known facts rest on, as far as it is known.
+        part: of slots with many facts ``known`` has only those nearest in time.
+    """
+    before = {fact.id: fact for fact in known}
+    ledger = _Ledger(
+        at=at, said=dict(said or {}), facts=dict(before), names=Names(before.values()), part=part
+    )
+    for statement in new:
+        if statement.source:
+            ledger.said = {**ledger.said, statement.source: statement.said_at}
+        _apply(ledger, statement, scope, method)
+    changed = [fact for id_, fact in ledger.facts.items() if before.get(id_) != fact]
+    became = [(before[fact.id].status, fact) for fact in changed if fact.id in before]
+    return Changes(
+        put=tuple(changed),
+        new=tuple(fact.id for fact in changed if fact.id not in before),
+        reinforced=tuple(dict.fromkeys(id_ for id_ in ledger.reinforced if id_ in before)),
+        superseded=tuple(fact.id for was, fact in became if was != fact.status == "superseded"),
+        retracted=tuple(dict.fromkeys(ledger.retracted)),
+        revived=tuple(fact.id for was, fact in became if was == "superseded" and fact.status == "active"),
+        passed=ledger.passed,
+    )
+
+
+def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMethod) -> None:
+    facts = list(ledger.facts.values())
+    if statement.action == "retract":
+        gone = meant_by(statement, facts, ledger.names, scope.session_id)
+        ledger.passed += not gone
+        ledger.retract(gone, statement.said_at)
+        return
+    whole: Statement | None = statement
+    if statement.action == "revert":
+        whole = reverted_to(statement, facts, ledger.names)
+    elif statement.action == "rename":
+        whole = replace(statement, predicate=ALIAS, category="relation")
+    elif not (statement.subject and statement.predicate):
+        whole = slot_meant(statement, facts, ledger.names)
+    if whole is None or not (whole.subject and whole.predicate and whole.object):
+        ledger.passed += 1
+        return
+    ledger.add(_fact(whole, scope, method), corrects=whole.corrects)
+
+
+def _fact(statement: Statement, scope: Scope, method: FactMethod) -> Fact:
+    return Fact(
+        scope=scope,
+        subject=statement.subject,
+        predicate=statement.predicate,
+        object=statement.object,
+        created_at=statement.said_at,
+        category=statement.category,
+        text=statement.quote,
+        speaker=statement.speaker or None,
+        sources=(statement.source,) if statement.source else (),
+        valid_from=statement.valid_from,
+        valid_to=statement.valid_to,
+        confidence=statement.confidence,
+        method=method,
+    )

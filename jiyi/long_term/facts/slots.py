@@ -1,0 +1,149 @@
+"""Which facts speak about the same point, and which of them say the same.
+
+A slot holds one value at a time: a person has one birthday, a service one port. Facts that can
+be true side by side (what somebody likes, owns, plans, has to do, is allergic to, is called)
+have a slot each; liking and disliking the same thing share one.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from jiyi.records import Fact, FactCategory
+from jiyi.text.keys import entity_key, predicate_key
+
+__all__ = ["ALIAS", "Names", "Slot", "is_alias", "is_taste", "slot_of", "tokens_of", "value_key", "value_of"]
+
+Slot = tuple[str, str, str]
+"""Keys of subject and point, and of the value where several can hold at once."""
+
+ALIAS = "alias"
+"""The predicate of facts that give something another name."""
+
+_MANY_CATEGORIES: frozenset[FactCategory] = frozenset({"plan", "todo", "note", "preference"})
+_MANY = frozenset(
+    predicate_key(name)
+    for name in (
+        "alias likes dislikes prefers allergic_to 过敏 owns has knows visited speaks plans decided"
+        " 计划 待办 to-do "
+        "daughter son child kid brother sister friend colleague coworker cousin niece nephew roommate"
+        " flatmate neighbour "
+        "neighbor dog cat pet puppy kitten aunt uncle teacher doctor coach 女儿 儿子 孩子 哥哥 弟弟"
+        " 姐姐 妹妹 同事 朋友 闺蜜 室友 邻居 "
+        "猫 狗 老师 徒弟 表哥 表姐 表弟 表妹 侄子 侄女 外甥 外甥女 同桌 decision 决定 topic conclusion"
+    )
+    .replace("_", " ")
+    .split(" ")
+) | {predicate_key("allergic to")}
+_TASTES = {
+    predicate_key(name): polarity
+    for polarity, names in (
+        ("likes", ("likes", "loves", "enjoys", "喜欢", "爱")),
+        ("dislikes", ("dislikes", "hates", "不喜欢", "讨厌")),
+    )
+    for name in names
+}
+_FAVOURITE = re.compile(r"favou?rite|最(?:喜欢|爱|\s)")
+_SPACE = re.compile(r"[\s,，。.!！?？;；:：\"“”「」'‘’`()（）]+")
+_LATIN = re.compile(r"[a-z]{2,}")
+_SAME_UNITS = {
+    word: units[0]
+    for units in (
+        ("s", "sec", "secs", "second", "seconds", "秒", "秒钟"),
+        ("ms", "millisecond", "milliseconds", "毫秒"),
+        ("min", "mins", "minute", "minutes", "分钟"),
+        ("h", "hr", "hrs", "hour", "hours", "小时", "个小时"),
+        ("d", "day", "days", "天"),
+        ("w", "week", "weeks", "周", "星期", "个星期"),
+        ("month", "months", "个月"),
+        ("y", "year", "years", "年"),
+        ("%", "percent", "％"),
+        ("kg", "kilo", "kilos", "公斤", "千克"),
+        ("km", "kilometre", "kilometres", "kilometer", "kilometers", "公里"),
+    )
+    for word in units
+}
+_AMOUNT = re.compile(r"([$€£¥]?\d[\d,]*(?:\.\d+)?)\s*([a-z%％\u4e00-\u9fff]{1,11})")
+
+
+def value_key(value: str) -> str:
+    """Return the key of a value: "30 days", "30 d" and "30 天" have one."""
+    plain = unicodedata.normalize("NFKC", value).casefold().strip()
+    amount = _AMOUNT.fullmatch(plain)
+    if amount and amount[2] in _SAME_UNITS:
+        return amount[1].replace(",", "") + " " + _SAME_UNITS[amount[2]]
+    plain = re.sub(r"^(?:the|a|an)\s+", "", plain)
+    inner = re.sub(r"(?<=\d)[.:,](?=\d)", lambda match: {".": "\1", ":": "\2", ",": ""}[match[0]], plain)
+    words = _SPACE.sub(" ", inner).replace("\1", ".").replace("\2", ":").strip()
+    if not _LATIN.search(words):  # Chinese is written with and without spaces
+        words = words.replace(" ", "")
+    return words or plain
+
+
+class Names:
+    """Which names mean the same thing, by the facts that say so; cycles do no harm."""
+
+    def __init__(self, facts: Iterable[Fact] = ()) -> None:
+        self._up: dict[str, str] = {}
+        self._said: dict[str, str] = {}
+        for fact in facts:
+            self.join(fact)
+
+    def join(self, fact: Fact) -> bool:
+        """Take in a fact; return whether it is one that gives another name."""
+        if not is_alias(fact) or fact.status in ("retracted", "expired"):
+            return False
+        one, other = entity_key(fact.subject), entity_key(fact.object)
+        self._said.setdefault(one, fact.subject)
+        self._said.setdefault(other, fact.object)
+        tops = sorted((self._top(one), self._top(other)))
+        self._up[tops[1]] = tops[0]
+        return True
+
+    def key(self, name: str) -> str:
+        """Return one key for all names of a thing."""
+        return self._top(entity_key(name))
+
+    def of(self, name: str) -> list[str]:
+        """Return all known names of a thing as they were said, ``name`` first."""
+        own = entity_key(name)
+        top = self._top(own)
+        return [name, *(said for key, said in self._said.items() if key != own and self._top(key) == top)]
+
+    def _top(self, key: str) -> str:
+        while (up := self._up.get(key, key)) != key:
+            self._up[key] = self._up.get(up, up)  # halve the way for the next time
+            key = up
+        return key
+
+
+def is_alias(fact: Fact) -> bool:
+    """Return whether a fact gives its subject another name."""
+    return predicate_key(fact.predicate) == predicate_key(ALIAS)
+
+
+def is_taste(predicate: str) -> bool:
+    """Return whether a predicate says that somebody likes or dislikes something."""
+    return predicate_key(predicate) in _TASTES
+
+
+def slot_of(fact: Fact, names: Names) -> Slot:
+    """Return the slot of a fact."""
+    subject, point = names.key(fact.subject), predicate_key(fact.predicate)
+    if point in _TASTES:
+        return subject, "taste", value_key(fact.object)
+    if _FAVOURITE.search(point):
+        return subject, point, ""
+    if point in _MANY or fact.category in _MANY_CATEGORIES:
+        return subject, point, value_key(fact.object)
+    return subject, point, ""
+
+
+def value_of(fact: Fact) -> str:
+    """Return what a fact says about its slot; equal for facts that say the same."""
+    return _TASTES.get(predicate_key(fact.predicate)) or value_key(fact.object)
+
+
+def tokens_of(name: str) -> frozenset[str]:
+    """Return the words of a name's key, without those that tell nothing."""
+    return frozenset(entity_key(name).replace("-", " ").split())

@@ -1,0 +1,185 @@
+"""One slot through time: what held when, which fact took the place of which.
+
+Facts that hold until further notice stand in a row by the time they hold from; each is
+superseded by the next, and ends where that begins. What holds for a while only stands beside
+the row: it takes nobody's place and covers the row while it lasts, unless something was said
+later. Facts that were taken back are in neither. Every step keeps the row in order, so that
+the order in which statements arrive does not matter.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from jiyi.long_term.facts.slots import Names, Slot, slot_of, value_of
+from jiyi.records import Fact, new_id
+
+__all__ = ["holding", "inserted", "is_temporary", "relinked", "start_of"]
+
+_SHARE = 0.3  # of the doubt that one more source takes away
+_SUREST = 0.99
+
+
+def start_of(fact: Fact) -> datetime:
+    """Return since when a fact holds."""
+    return fact.valid_from or fact.created_at
+
+
+def is_temporary(fact: Fact) -> bool:
+    """Return whether a fact was said to hold for a while only."""
+    return fact.valid_to is not None and fact.superseded_by is None and fact.status != "retracted"
+
+
+def holding(facts: Iterable[Fact], at: datetime, names: Names) -> list[Fact]:
+    """Return the facts that held at a moment, in their order, one for each slot.
+
+    Where one that holds for a while and one that holds until further notice meet, the one
+    that was said later counts.
+    """
+    winners: dict[Slot, Fact] = {}
+    for fact in facts:
+        if fact.status == "retracted" or start_of(fact) > at or (fact.valid_to and fact.valid_to <= at):
+            continue
+        slot = slot_of(fact, names)
+        other = winners.get(slot)
+        if other is None or _counts_more(fact, other):
+            winners.pop(slot, None)
+            winners[slot] = fact
+    return list(winners.values())
+
+
+def _counts_more(fact: Fact, other: Fact) -> bool:
+    if is_temporary(fact) == is_temporary(other):
+        return _place(fact) > _place(other)
+    return (fact.created_at, is_temporary(fact)) > (other.created_at, is_temporary(other))
+
+
+def inserted(
+    slot: Sequence[Fact], fact: Fact, said: Mapping[str, datetime], *, corrects: bool = False
+) -> tuple[list[Fact], str | None]:
+    """Return the facts of a slot with one more, and the id of the one that says it now.
+
+    The id is None where the fact's source was known to say so. Links are not set: see `relinked`.
+
+    Args:
+        slot: all facts of the slot, whatever their status.
+        fact: what is said now, with at most one source.
+        said: when the messages were said that known facts rest on, where that is known; a
+            source that is not in it counts as said when its fact was.
+        corrects: what it takes the place of was never true.
+    """
+    value = value_of(fact)
+    same = [known for known in slot if value_of(known) == value]
+    if fact.sources and any(set(fact.sources) <= set(known.sources) for known in same):
+        return list(slot), None
+    for known in same:
+        if (
+            known.status == "retracted"
+            and known.valid_to
+            and known.created_at <= fact.created_at < known.valid_to
+        ):
+            return _swapped(slot, _reinforced(known, fact, said)), known.id
+    if is_temporary(fact):
+        for known in same:
+            if is_temporary(known) and known.valid_to == fact.valid_to:
+                return _swapped(slot, _reinforced(known, fact, said)), known.id
+        return [*slot, fact], fact.id
+    row = sorted((known for known in slot if _in_row(known)), key=_place)
+    before = [known for known in row if _place(known)[:2] <= (start_of(fact), fact.created_at)]
+    previous = before[-1] if before else None
+    following = row[len(before)] if len(before) < len(row) else None
+    if previous is not None and value_of(previous) == value:
+        return _swapped(slot, _reinforced(previous, fact, said)), previous.id
+    if corrects and previous is not None:
+        fact = replace(fact, valid_from=start_of(previous))
+    rest = None
+    if previous is not None and not corrects:
+        rest = _parted(previous, start_of(fact), said)
+    if rest is None and following is not None and value_of(following) == value and not corrects:
+        return _swapped(slot, _reinforced(following, fact, said)), following.id
+    if rest is None or previous is None:
+        return [*slot, fact], fact.id
+    return [*_swapped(slot, rest[0]), rest[1], fact], fact.id
+
+
+def relinked(slot: Sequence[Fact], at: datetime, *, part: bool = False) -> list[Fact]:
+    """Return the facts of a slot with their links, ends and statuses as of ``at``.
+
+    With ``part`` the slot has more facts than these, older or newer ones: links of the first
+    and the last to such others stay as they are.
+    """
+    row = sorted((fact for fact in slot if _in_row(fact)), key=_place)
+    here = {fact.id for fact in slot} if part else set()
+    linked: dict[str, Fact] = {}
+    for place, fact in enumerate(row):
+        before = row[place - 1].id if place else None
+        if part and not place and fact.supersedes not in here:
+            before = fact.supersedes
+        if place + 1 < len(row):
+            after = row[place + 1]
+            linked[fact.id] = replace(
+                fact,
+                supersedes=before,
+                superseded_by=after.id,
+                valid_to=start_of(after),
+                status="superseded" if start_of(after) <= at else "active",
+            )
+        elif part and fact.superseded_by and fact.superseded_by not in here:
+            linked[fact.id] = replace(fact, supersedes=before)
+        else:
+            linked[fact.id] = replace(
+                fact, supersedes=before, superseded_by=None, valid_to=None, status="active"
+            )
+    return [linked.get(fact.id) or _beside(fact, at) for fact in slot]
+
+
+def _beside(fact: Fact, at: datetime) -> Fact:
+    if fact.status == "retracted":
+        return replace(fact, superseded_by=None) if fact.superseded_by else fact
+    over = fact.valid_to is not None and fact.valid_to <= at
+    return replace(fact, status="expired" if over else "active")
+
+
+def _in_row(fact: Fact) -> bool:
+    return fact.status != "retracted" and not is_temporary(fact)
+
+
+def _place(fact: Fact) -> tuple[datetime, datetime, str]:
+    return start_of(fact), fact.created_at, fact.id
+
+
+def _swapped(slot: Sequence[Fact], fact: Fact) -> list[Fact]:
+    return [fact if known.id == fact.id else known for known in slot]
+
+
+def _said_at(fact: Fact, source: str, said: Mapping[str, datetime]) -> datetime:
+    return max(start_of(fact), said.get(source, fact.created_at))
+
+
+def _reinforced(known: Fact, fact: Fact, said: Mapping[str, datetime]) -> Fact:
+    """Return a known fact with one more source, reaching back to where the new one begins."""
+    when = {source: said.get(source, known.created_at) for source in known.sources}
+    when.update((source, fact.created_at) for source in fact.sources)
+    created_at = min(known.created_at, fact.created_at)
+    begins = min(start_of(known), start_of(fact))
+    return replace(
+        known,
+        created_at=created_at,
+        valid_from=None if begins == created_at and known.valid_from is None else begins,
+        sources=tuple(sorted(when, key=lambda source: when[source])),
+        confidence=min(_SUREST, max(known.confidence, fact.confidence) * (1 - _SHARE) + _SHARE),
+    )
+
+
+def _parted(fact: Fact, at: datetime, said: Mapping[str, datetime]) -> tuple[Fact, Fact] | None:
+    """Return a fact as it was said before ``at`` and as it was said again afterwards.
+
+    None where it was not said again: then whatever begins at ``at`` simply follows it.
+    """
+    later = [source for source in fact.sources if _said_at(fact, source, said) > at]
+    if not later:
+        return None
+    again = min(_said_at(fact, source, said) for source in later)
+    earlier = tuple(source for source in fact.sources if source not in later)
+    second = replace(fact, id=new_id(), created_at=again, valid_from=None, sources=tuple(later))
+    return replace(fact, sources=earlier), second

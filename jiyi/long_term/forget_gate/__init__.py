@@ -1,0 +1,16 @@
+"""The forget gate: what no longer matters goes, by rules."""
+
+from jiyi.long_term.forget_gate.gate import ForgetGate
+from jiyi.long_term.forget_gate.receipt import GateReceipt
+from jiyi.long_term.forget_gate.rules import FactRule, ForgetRule, KindRule, KnowledgeRule, MessageRule, Rule
+
+__all__ = [
+    "FactRule",
+    "ForgetGate",
+    "ForgetRule",
+    "GateReceipt",
+    "KindRule",
+    "KnowledgeRule",
+    "MessageRule",
+    "Rule",
+]

@@ -1,0 +1,104 @@
+"""The gate through which memories leave: what they are worth decides, the trash keeps them for a while."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from jiyi.clock import Clock, utc_now
+from jiyi.errors import InputError
+from jiyi.long_term.forget_gate.receipt import GateReceipt
+from jiyi.long_term.forget_gate.rules import OTHER_RULES, ForgetRule, KindRule, Rule
+from jiyi.long_term.forget_gate.run import GateRun, Parts
+from jiyi.records import Scope
+from jiyi.storage import Store, Trash, Upkeep
+
+__all__ = ["ForgetGate"]
+
+_MOST = 10_000
+
+
+class ForgetGate:
+    """Forgets what no longer matters, and can bring it back for a grace time.
+
+    Guarantees:
+
+    - What is pinned never goes.
+    - What goes lies in the trash with its reason until the grace time is over; the task of an
+      episode goes with it. Only then it is dropped.
+    - A lesson outlives its experiences: an episode that goes this way takes no `Knowledge`
+      with it, and a message no fact.
+    - Work is done in batches, each a transaction of its own: a memory of any size is never in
+      memory at once, a run that is killed leaves a whole state, and the next one finishes.
+    - Several processes may run it at once: what goes is judged anew in the transaction that
+      takes it out, and never more goes than one run alone would have taken.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        upkeep: Upkeep,
+        trash: Trash,
+        *,
+        rule: Rule | None = None,
+        others: Sequence[KindRule] = OTHER_RULES,
+        clock: Clock = utc_now,
+        grace: timedelta = timedelta(days=30),
+        batch: int = 500,
+    ) -> None:
+        """Make a gate.
+
+        Args:
+            store, upkeep, trash: parts on one database.
+            rule: decides about episodes; `ForgetRule` by default.
+            others: decide about other kinds; a kind without a rule is left alone.
+            clock: where "now" comes from; a run asks once.
+            grace: how long what went can be brought back.
+            batch: how many records are held and changed at once, 1 to 10,000.
+
+        Raises:
+            InputError: grace is negative or batch out of its bounds.
+        """
+        if grace < timedelta(0):
+            raise InputError(f"grace={grace} lies in the past; give a timedelta of zero or more")
+        if not 1 <= batch <= _MOST:
+            raise InputError(f"batch={batch} must be a whole number from 1 to {_MOST:,}")
+        self._parts = Parts(store=store, upkeep=upkeep, trash=trash)
+        self._rule: Rule = rule or ForgetRule()
+        self._others = tuple(others)
+        self._clock = clock
+        self._grace = grace
+        self._batch = batch
+
+    def run(
+        self, scope: Scope, *, dry_run: bool = False, progress: Callable[[int], None] | None = None
+    ) -> GateReceipt:
+        """Go through a memory once and return what went and why.
+
+        Args:
+            scope: whose memory; ``max_episodes`` counts within it.
+            dry_run: change nothing, say what would go.
+            progress: called after each batch with the number of records looked at so far.
+
+        Raises:
+            InputError: the rule gives no number for an episode.
+            StorageError: the database cannot be read or written; batches done until then stay.
+        """
+        began, now = time.monotonic(), self._clock()
+        run = GateRun(
+            parts=self._parts, scope=scope, now=now, batch=self._batch, dry_run=dry_run, progress=progress
+        )
+        run.episodes(self._rule)
+        for rule in self._others:
+            run.others(rule)
+        run.erase(now - self._grace)
+        return GateReceipt(
+            scope=scope,
+            at=now,
+            dry_run=dry_run,
+            recomputed=run.tally.recomputed,
+            discarded={kind: dict(reasons) for kind, reasons in run.tally.counts.items()},
+            kept=run.kept(),
+            erased=run.tally.erased,
+            seconds=time.monotonic() - began,
+            items=tuple(run.tally.items),
+        )

@@ -1,0 +1,174 @@
+"""What may be forgotten: a rule for episodes, and one for each other kind. Pure: now is handed in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Protocol
+
+from jiyi.records import Episode, Fact, Kind, Knowledge, Message
+
+__all__ = ["OTHER_RULES", "FactRule", "ForgetRule", "KindRule", "KnowledgeRule", "MessageRule", "Rule"]
+
+_HOURS_OF_DECAY = 720.0  # a month: what it costs is _DECAY
+_DECAY, _MOST_DECAY = 0.1, 0.3
+_ACCESS, _MOST_ACCESSES = 0.05, 0.2
+_OUTCOMES = {"success": 0.1, "failed": -0.05}
+_ALERT = 0.15
+_LONG, _MANY_STEPS = 0.1, 3
+
+
+class Rule(Protocol):
+    """Decides about episodes; any object with these four parts will do."""
+
+    @property
+    def threshold(self) -> float:
+        """Episodes worth less may go."""
+        ...
+
+    @property
+    def min_age(self) -> timedelta:
+        """Those younger stay, unless there are more than ``max_episodes``."""
+        ...
+
+    @property
+    def max_episodes(self) -> int:
+        """How many stay at most, pinned ones included."""
+        ...
+
+    def importance(self, record: Episode, now: datetime) -> float:
+        """Return what an episode is worth now, 0 to 1; the same for the same record and moment."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetRule:
+    """The published rule; a subclass may change `importance` alone.
+
+    ::
+
+        importance = 0.5 - min(0.3, 0.1 * age_hours / 720) + min(0.2, 0.05 * access_count)
+                     + (0.1 if success, -0.05 if failed) + (0.15 if an alert set it off)
+                     + (0.1 if it has more than 3 steps), at least 0, at most 1
+
+    Never recalled, an episode that failed sinks below 0.25 after 60 days, one that succeeded
+    in part after 75, one that succeeded never: it goes only where there are too many.
+    """
+
+    threshold: float = 0.25  # episodes worth less may go
+    min_age: timedelta = timedelta(days=7)  # those younger stay, unless there are too many
+    max_episodes: int = 10_000  # how many stay at most, pinned ones included
+
+    def importance(self, record: Episode, now: datetime) -> float:
+        """Return what an episode is worth now, 0 to 1; one from the future counts as new."""
+        age_hours = _age(record.created_at, now) / timedelta(hours=1)
+        worth = 0.5 - min(_MOST_DECAY, _DECAY * age_hours / _HOURS_OF_DECAY)
+        worth += min(_MOST_ACCESSES, _ACCESS * record.access_count)
+        worth += _OUTCOMES.get(record.outcome, 0.0)
+        worth += _ALERT if record.trigger_type == "alert" else 0.0
+        worth += _LONG if len(record.steps) > _MANY_STEPS else 0.0
+        return min(1.0, max(0.0, worth))
+
+
+class KindRule(Protocol):
+    """Decides about records of one other kind; pinned ones are never asked about."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind it decides about."""
+        ...
+
+    def until(self, now: datetime) -> datetime | None:
+        """Return the moment before which a record must be made to be asked about; None asks about none."""
+        ...
+
+    def reason(self, record: Any, now: datetime) -> str | None:
+        """Return why the record may go, in words of a fixed small set, or None where it stays."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnowledgeRule:
+    """Knowledge that is uncertain goes when it was neither recalled nor updated for long."""
+
+    confidence: float = 0.6  # knowledge at least so certain stays
+    unused: timedelta = timedelta(days=180)  # since it was last recalled or updated
+    kind: ClassVar[Kind] = "knowledge"
+
+    def until(self, now: datetime) -> datetime | None:
+        """See `KindRule.until`."""
+        return _before(now, self.unused)
+
+    def reason(self, record: Knowledge, now: datetime) -> str | None:
+        """See `KindRule.reason`."""
+        used = max(filter(None, [record.created_at, record.updated_at, record.last_accessed_at]))
+        if record.confidence >= self.confidence or _age(used, now) < self.unused:
+            return None
+        return f"confidence below {self.confidence:g} and unused for {_days(self.unused)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactRule:
+    """Facts that do not hold any more go long after their end; facts that hold stay.
+
+    A fact ends at ``valid_to``; where that is not known, it counts from when it was said.
+    What was recalled since is kept as long again, unless it was retracted.
+    """
+
+    ended: timedelta = timedelta(days=365)  # since it was superseded or expired
+    retracted: timedelta = timedelta(days=30)  # since it was taken back
+    kind: ClassVar[Kind] = "fact"
+
+    def until(self, now: datetime) -> datetime | None:
+        """See `KindRule.until`."""
+        return _before(now, min(self.ended, self.retracted))
+
+    def reason(self, record: Fact, now: datetime) -> str | None:
+        """See `KindRule.reason`."""
+        end = max(record.created_at, record.valid_to or record.created_at)
+        if record.status == "retracted":
+            return self._reason("retracted", end, self.retracted, now)
+        if record.status == "active" and record.valid_to is None:
+            return None
+        status = "expired" if record.status == "active" else record.status
+        return self._reason(status, max(end, record.last_accessed_at or end), self.ended, now)
+
+    def _reason(self, status: str, end: datetime, limit: timedelta, now: datetime) -> str | None:
+        return None if _age(end, now) < limit else f"{status} for {_days(limit)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageRule:
+    """Messages go by age alone; off unless an age is given."""
+
+    max_age: timedelta | None = None  # None: messages are not forgotten
+    kind: ClassVar[Kind] = "message"
+
+    def until(self, now: datetime) -> datetime | None:
+        """See `KindRule.until`."""
+        return None if self.max_age is None else _before(now, self.max_age)
+
+    def reason(self, record: Message, now: datetime) -> str | None:
+        """See `KindRule.reason`."""
+        if self.max_age is None or record.created_at is None or _age(record.created_at, now) < self.max_age:
+            return None
+        return f"older than {_days(self.max_age)}"
+
+
+OTHER_RULES: Sequence[KindRule] = (KnowledgeRule(), FactRule(), MessageRule())
+"""The rules beside that of episodes, as they are by default."""
+
+
+def _age(since: datetime, now: datetime) -> timedelta:
+    """Return how long ago it was; clocks differ, and what lies in the future has no age."""
+    return max(timedelta(0), now - since)
+
+
+def _before(now: datetime, span: timedelta) -> datetime | None:
+    try:
+        return now - span
+    except OverflowError:  # longer than there are dates: never
+        return None
+
+
+def _days(span: timedelta) -> str:
+    return f"{span / timedelta(days=1):g} days"

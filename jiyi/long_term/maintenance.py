@@ -1,0 +1,52 @@
+"""What a memory needs once a day: what is over ends, experience teaches, what no longer matters goes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jiyi.long_term.consolidation.receipt import ConsolidationReceipt
+from jiyi.long_term.forget_gate.receipt import GateReceipt
+from jiyi.long_term.memory import LongTermMemory
+from jiyi.records import Scope
+
+__all__ = ["Maintained", "MaintenanceProgress", "maintain"]
+
+MaintenanceProgress = Callable[[str, int, int | None], None]
+"""Is told the part, how far it is, and of how much where that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintained:
+    """What maintenance did; of a dry run, what the gate would have done."""
+
+    expired: int  # facts whose time is over
+    consolidation: ConsolidationReceipt | None  # None in a dry run
+    gate: GateReceipt
+
+
+def maintain(
+    memory: LongTermMemory,
+    scope: Scope,
+    *,
+    dry_run: bool = False,
+    progress: MaintenanceProgress | None = None,
+) -> Maintained:
+    """End facts that are over, consolidate, then run the forget gate, so that nothing goes unlearned.
+
+    Every part may be stopped in the middle and run again, and by several processes at once.
+    A consolidation cannot be tried: a dry run leaves it out.
+    """
+    tell = progress or _tell_nobody
+    consolidation = None
+    expired = 0
+    if not dry_run:
+        memory.recall.settle()
+        expired = memory.facts.expire(scope)
+        consolidation = memory.consolidation.run(
+            scope, progress=lambda done, total: tell("consolidation", done, total)
+        )
+    gate = memory.gate.run(scope, dry_run=dry_run, progress=lambda done: tell("forget gate", done, None))
+    return Maintained(expired=expired, consolidation=consolidation, gate=gate)
+
+
+def _tell_nobody(*_: object) -> None:
+    pass

@@ -1,0 +1,262 @@
+"""What speaks for each candidate: the columns between the indexes' scores and the ranking's weights.
+
+Scores of the indexes are brought to mean 0 and deviation 1 over the candidates, so that they
+do not depend on the embedder or on the size of the memory. A feature of something that a
+memory does not have (sessions, several speakers, dates) is 0 in all rows and decides nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.long_term.recall.around import Column, borrowed_words, session_prior, shifted, turn_taking
+from jiyi.long_term.recall.question import Question, named_speakers
+from jiyi.storage import ROLES, Candidates
+from jiyi.text import Trait, analyse
+
+__all__ = ["NAMES", "Evidence", "Feature", "Features", "evidence_of", "measure", "standardised"]
+
+Feature = Literal[
+    "words",
+    "window",
+    "cover",
+    "first_by_words",
+    "meaning",
+    "apart",
+    "first_by_meaning",
+    "before",
+    "after",
+    "before_last",
+    "session",
+    "like_the_best",
+    "like_its_peers",
+    "speaker",
+    "you_said",
+    "i_did",
+    "length",
+    "small_talk",
+    "asks",
+    "tells_number",
+    "tells_time",
+    "entities",
+    "in_time",
+    "later",
+    "recent",
+    "said_again",
+]
+"""Names of the features; what each means stands beside its weight in `jiyi.long_term.recall.weights`."""
+
+NAMES: tuple[Feature, ...] = get_args(Feature)
+"""The features in the order of the columns."""
+
+_BEST = 5  # rows that stand for the answer
+_PEERS = 64  # best rows among which a row looks for its like
+_NEAREST = 6  # of them that count
+_LONG = 10  # terms; of a longer question any single word says less
+_ENOUGH = 60  # terms; a longer message says no more for being longer
+_DAY = 86_400 * 1_000_000  # microseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evidence:
+    """What vectors say about the candidates; None in place of it where there are none."""
+
+    question: NDArray[np.float32]  # (dims,): the question's vector, length 1
+    vectors: NDArray[np.float32]  # (n, dims): each row's vector, length 1; zeros where it has none yet
+    similarity: Column  # cosine of each row's best part with the question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Features:
+    """The features of one question's candidates, and what the ranking's confidence needs beside."""
+
+    matrix: NDArray[np.float32]  # (n, `NAMES`)
+    cover: Column  # share of the idf of the question's words that a row has, 0..1
+    named: bool  # the question names exactly one speaker
+    question: Question  # what is asked
+
+    def column(self, name: Feature) -> Column:
+        """Return one feature."""
+        column: Column = self.matrix[:, NAMES.index(name)]
+        return column
+
+
+def measure(question: Question, table: Candidates, evidence: Evidence | None) -> Features:
+    """Return the features of all rows of a table that has at least one."""
+    named = named_speakers(question.text, table.speakers)
+    words, terms, idf = _own_words(table, named)
+    nothing = np.zeros(len(table), np.float32)
+    dialogue = turn_taking(table)
+    has: NDArray[np.bool_] = words > 0
+    text = words @ idf
+    cover = has @ idf / max(float(idf.sum()), 1e-9)
+    window = standardised(borrowed_words(words, table, dialogue) @ idf)
+    wordy = standardised(text)
+    meaning = standardised(evidence.similarity) if evidence else nothing
+    best = wordy + meaning
+    top = np.argsort(-best, kind="stable")[:_PEERS]
+    like = _likeness(best, top, evidence) if evidence else dict.fromkeys(_LIKE, nothing)
+    before = shifted(meaning, table.previous)
+    columns: dict[Feature, Column] = {
+        "words": wordy,
+        "window": window,
+        "cover": cover / max(float(cover.max()), 1e-9),
+        "first_by_words": _early(text, text > 0) * min(1.0, _LONG / max(len(terms), 1)),
+        "meaning": meaning,
+        "apart": like["apart"],
+        "first_by_meaning": _early(meaning, np.full(len(table), evidence is not None)),
+        "before": dialogue * before,
+        "after": dialogue * shifted(meaning, table.following),
+        "before_last": dialogue * shifted(before, table.previous),
+        "session": (dialogue > 0) * standardised(session_prior(best, table)),
+        "like_the_best": like["the_best"],
+        "like_its_peers": like["its_peers"],
+        "entities": _entities(question, terms, has, idf),
+        "said_again": _said_again(table, has * idf, top),
+        **_who(question, table, named),
+        **_what(question, table, dialogue),
+        **_time(question, table),
+    }
+    matrix = np.stack([columns[name] for name in NAMES], axis=1).astype(np.float32)
+    return Features(matrix=matrix, cover=cover, named=len(named) == 1, question=question)
+
+
+def evidence_of(
+    rows: NDArray[np.intp], parts: NDArray[np.float32], size: int, question: NDArray[np.float32]
+) -> Evidence:
+    """Return what the vectors of parts say about ``size`` rows; ``rows`` names the row of each part.
+
+    A row counts with its best part, and stands where its parts' mean points. A row without
+    parts is as similar as the least similar one.
+    """
+    cosines = parts @ question
+    order = np.lexsort((cosines, rows))  # the best part of a row comes last
+    owners, cosines = rows[order], cosines[order]
+    last = np.flatnonzero(np.r_[owners[1:] != owners[:-1], True])
+    similarity = np.full(size, cosines.min(), np.float32)
+    similarity[owners[last]] = cosines[last]
+    vectors = np.zeros((size, parts.shape[1]), np.float32)
+    if len(last) == len(owners):
+        vectors[rows] = parts
+    else:
+        sums = np.add.reduceat(parts[order], np.r_[0, last[:-1] + 1])
+        vectors[owners[last]] = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
+    return Evidence(question=question, vectors=vectors, similarity=similarity)
+
+
+def standardised(values: Column) -> Column:
+    """Return the values with mean 0 and deviation 1; zeros where all are equal."""
+    # In single precision the mean of equal values would differ from them, and so deviate.
+    mean, deviation = float(values.mean(dtype=np.float64)), float(values.std(dtype=np.float64))
+    alike = deviation <= 1e-6 * max(1.0, abs(mean))
+    return np.zeros_like(values) if alike else (values - mean) / deviation
+
+
+def _early(values: Column, counts: NDArray[np.bool_]) -> Column:
+    """Return 1 / (5 + rank) by falling value, the same for equal ones, 0 for rows that do not count."""
+    falling = -values
+    ranks = np.searchsorted(np.sort(falling), falling).astype(np.float32)
+    return np.where(counts, 1 / (5 + ranks), np.float32(0))
+
+
+def _own_words(table: Candidates, named: list[int]) -> tuple[NDArray[np.float32], tuple[str, ...], Column]:
+    """Return what each term gives each row, the terms, and their rarity, without names of speakers.
+
+    In a dialogue a name in a message is mostly the other one's; who speaks is a feature of its own.
+    """
+    drop = {term for place in named for term in analyse(table.speakers[place])}
+    keep = [place for place, term in enumerate(table.terms) if term not in drop]
+    keep = keep or list(range(len(table.terms)))
+    return table.words[:, keep], tuple(table.terms[place] for place in keep), table.idf[keep]
+
+
+_LIKE = ("apart", "the_best", "its_peers")
+
+
+def _likeness(best: Column, top: NDArray[np.intp], evidence: Evidence) -> dict[str, Column]:
+    """Compare rows with the question and with the best rows, the mean of all taken off first.
+
+    Embedders put all texts of one memory into a narrow cone; what is left without its
+    middle tells them apart (Mu & Viswanath 2018, "All-but-the-Top"). That a row is like the
+    best ones speaks for it: Rocchio's feedback (in Salton, "The SMART Retrieval System", 1971).
+    """
+    there = evidence.vectors.any(axis=1)
+    middle = evidence.vectors.sum(0) / max(int(there.sum()), 1)
+    centred = evidence.vectors - middle
+    lengths = np.sqrt(np.einsum("ij,ij->i", centred, centred))
+    centred *= (there / np.maximum(lengths, 1e-9))[:, None]
+    like = np.maximum(centred @ centred[top].T, 0)
+    like[top, np.arange(len(top))] = 0
+    if len(top) > _NEAREST:
+        least = np.partition(like, -_NEAREST, axis=1)[:, -_NEAREST, None]
+        like = np.where(like >= least, like, 0)
+    return {
+        "apart": standardised(centred @ (evidence.question - middle)),
+        "the_best": centred @ centred[top[:_BEST]].mean(0),
+        "its_peers": standardised(like @ best[top] / (like.sum(1) + 0.5)),
+    }
+
+
+def _entities(question: Question, terms: tuple[str, ...], has: NDArray[np.bool_], idf: Column) -> Column:
+    """Return the share of the question's names, titles and numbers that each row has."""
+    marked = idf * np.array([term in question.entities for term in terms], np.float32)
+    share: Column = has @ marked / max(float(marked.sum()), 1e-9)
+    return share
+
+
+def _said_again(table: Candidates, mass: NDArray[np.float32], top: NDArray[np.intp]) -> Column:
+    """Return how much of what a row says of the question a later one says as well, 0 to 1."""
+    out = np.zeros(len(table), np.float32)
+    whole = mass[top].sum(1)
+    shared = (mass[top] > 0).astype(np.float32) @ mass[top].T  # (later, earlier)
+    moments = table.created_at[top]
+    later = moments[:, None] > moments[None, :]
+    out[top] = np.where(later, shared / np.maximum(whole, 1e-9), 0).max(axis=0)
+    return out
+
+
+def _who(question: Question, table: Candidates, named: list[int]) -> dict[Feature, Column]:
+    """Return 1 for rows of the one the question is about, -1 for rows of others."""
+    nothing = np.zeros(len(table), np.float32)
+    spoke = np.where(np.isin(table.speaker, named), 1, np.where(table.speaker >= 0, -1, 0))
+    assistant, user = (table.roles == ROLES.index(role) for role in ("assistant", "user"))
+    sides: Column = assistant.astype(np.float32) - user
+    if named or not (assistant.any() and user.any()):
+        sides = nothing
+    you_said = question.you_said and not question.i_said
+    return {
+        "speaker": spoke.astype(np.float32) if len(named) == 1 else nothing,
+        "you_said": sides if you_said else nothing,
+        "i_did": -sides if question.own and not you_said else nothing,
+    }
+
+
+def _what(question: Question, table: Candidates, dialogue: Column) -> dict[Feature, Column]:
+    def has(trait: Trait) -> Column:
+        marked: Column = ((table.traits & trait.value) != 0).astype(np.float32)
+        return marked
+
+    spoken = table.roles != ROLES.index("tool")  # an output is as long as its command made it
+    return {
+        "length": dialogue
+        * np.log1p(np.where(spoken, np.minimum(table.length, _ENOUGH), 0), dtype=np.float32),
+        "small_talk": np.maximum(has(Trait.GREETING), table.length <= 3),
+        "asks": dialogue * has(Trait.ASKS_LAST),
+        "tells_number": has(Trait.NUMBER) * question.how_many,
+        "tells_time": has(Trait.DATE) * question.when,
+    }
+
+
+def _time(question: Question, table: Candidates) -> dict[Feature, Column]:
+    inside = np.zeros(len(table), np.bool_)
+    for start, end in question.ranges:
+        inside |= (table.created_at >= start) & (table.created_at < end + _DAY)  # often told a day later
+    age = np.empty(len(table), np.float32)
+    age[np.argsort(table.created_at, kind="stable")] = np.arange(len(table), dtype=np.float32)
+    return {
+        "in_time": inside.astype(np.float32),
+        "later": (table.created_at > question.asked_at + _DAY).astype(np.float32),
+        "recent": age / np.float32(len(table)),
+    }

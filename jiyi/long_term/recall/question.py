@@ -1,0 +1,176 @@
+"""A question, taken apart: what the ranking's features need to know of it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+
+from jiyi.clock import to_micros
+from jiyi.long_term.recall.timeliness import AskedTime, asked_time
+from jiyi.text import analyse, find_dates, query_terms
+from jiyi.text.stopwords import ENGLISH, ENGLISH_QUESTION
+
+__all__ = ["Question", "is_role", "named_speakers", "read_question", "without_names"]
+
+_STOP = ENGLISH | ENGLISH_QUESTION
+_NO_SPACES = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # kana, Han, Hangul: words stand side by side
+_WHEN = re.compile(
+    r"\bwhen\b|\b(?:what|which) (?:date|day|month|year|time)\b"
+    r"|\bhow long\b|\bhow many (?:days|weeks|months|years)\b"
+    r"|什么时候|何时|什么时间|哪[一]?[天年月日周]|[几多少]号|几月|多久|多长时间|[几多少]天",
+    re.IGNORECASE,
+)
+_HOW_MANY = re.compile(
+    r"\bhow (?:many|much|often|old|far|tall|big)\b|多少|几(?![乎率何])|多[大高远长重]", re.IGNORECASE
+)
+_OWN = re.compile(r"\b(?:I|my|me|mine|myself|we|our|(?-i:us))\b|我|咱|俺", re.IGNORECASE)
+_SAYING = (
+    r"(?:recommend|suggest|advi[sc]|t[eo]ld|tell|sa(?:y|id)|mention|shar|g[ai]ve|provid|explain|list"
+    r"|describ|teach|taught|propos|introduc)"
+)
+_SAYING_ZH = r"(?:推荐|建议|告诉|说|分享|提到|介绍|讲|教)"
+_YOU_SAID = re.compile(
+    rf"(?<!can )(?<!could )(?<!will )(?<!would )\byou\b (?:\w+ ){{0,2}}{_SAYING}"  # not what is asked for now
+    r"|\byour (?:\w+ )?(?:recommendation|suggestion|advice|answer|reply|explanation|list)"
+    r"|\b(?:recommended|suggested|given|told|mentioned|provided|advised) by you\b"
+    rf"|[你您](?![能会可帮])[^，。？！,.?!我]{{0,6}}(?:{_SAYING_ZH}|给|回答|列)|[你您]的(?:建议|推荐|回答)",
+    re.IGNORECASE,
+)
+_I_SAID = re.compile(
+    rf"\bI\b (?:\w+ ){{0,2}}{_SAYING}|我[^，。？！,.?!你您]{{0,6}}{_SAYING_ZH}", re.IGNORECASE
+)
+_LETTER = rf"[^\W{_NO_SPACES}]"
+_NAME = rf"(?:[A-Z](?:{_LETTER}|[&.'’\-])*|{_LETTER}*\d(?:{_LETTER}|[.\-:])*)"
+_ENTITY = re.compile(
+    r"《[^》]{1,60}》|“[^”]{1,60}”|\"[^\"]{1,60}\"|「[^」]{1,60}」"
+    rf"|(?<!{_LETTER})(?<!['’]){_NAME}(?:\s+(?:of |the |and )?{_NAME})*"
+)
+_WORD = re.compile(rf"[^\W_{_NO_SPACES}]+")
+_CJK = re.compile(rf"[{_NO_SPACES}]")
+_ANY_LETTER = re.compile(r"[^\W_]")
+_SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
+_SHORT = 3  # letters of a short form of a name, at least
+_ROLES = frozenset(
+    [
+        "user",
+        "assistant",
+        "system",
+        "tool",
+        "ai",
+        "bot",
+        "human",
+        "developer",
+        "用户",
+        "助手",
+        "系统",
+        "机器人",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a question asks, as far as cheap signs tell."""
+
+    text: str  # as it was asked
+    terms: tuple[str, ...]  # to search with, distinct
+    entities: frozenset[str]  # terms of the names, titles and numbers in it
+    ranges: tuple[tuple[int, int], ...]  # times it names, begin and end in microseconds since 1970
+    asked_at: int  # when it is asked, in microseconds since 1970
+    when: bool  # it asks for a time
+    how_many: bool  # it asks for a number
+    own: bool  # the one who asks speaks of himself
+    you_said: bool  # it asks what the assistant said
+    i_said: bool  # it asks what the one who asks said
+    time: AskedTime | None  # the time at which the answer shall hold; None: of no matter
+
+
+def read_question(text: str, asked_at: datetime, zone: tzinfo = UTC) -> Question:
+    """Take a question apart; Chinese and English, any text is fine."""
+    ranges = tuple((to_micros(span.start), to_micros(span.end)) for span in find_dates(text, asked_at, zone))
+    return Question(
+        text=text,
+        terms=tuple(query_terms(text)),
+        entities=frozenset(_entities(text)),
+        ranges=ranges,
+        asked_at=to_micros(asked_at),
+        when=bool(_WHEN.search(text)),
+        how_many=bool(_HOW_MANY.search(text)),
+        own=bool(_OWN.search(text)),
+        you_said=bool(_YOU_SAID.search(text)),
+        i_said=bool(_I_SAID.search(text)),
+        time=asked_time(text, ranges, to_micros(asked_at)),
+    )
+
+
+def named_speakers(text: str, speakers: Sequence[str]) -> list[int]:
+    """Return the places of the speakers that a text names, by any of their names or a short form.
+
+    "Mel" names Melanie: three letters or more, capitalised, that a name begins with. A Chinese,
+    Japanese or Korean name is named as a whole. Roles such as "user" or "AI" are not names, and
+    "will" in lower case or first in a sentence is not somebody of that name.
+    """
+    words = _names_perhaps(text)
+    return [place for place, name in enumerate(speakers) if not is_role(name) and _called(name, text, words)]
+
+
+def is_role(name: str) -> bool:
+    """Say whether a speaker's name is only a role, such as "assistant" or 助手."""
+    return name.lower() in _ROLES
+
+
+def without_names(text: str, names: Sequence[str]) -> str:
+    """Return a question without these names and their short forms; as it was if nothing else is left."""
+    rest, words = text, _names_perhaps(text)
+    for name in names:
+        whole = _CJK.search(name) is not None
+        for word in _called(name, text, words):
+            edges = ("", "") if whole else (rf"(?<!{_LETTER})", rf"(?:['’]s)?(?!{_LETTER})")
+            rest = re.sub(edges[0] + re.escape(word) + edges[1], " ", rest)
+    rest = " ".join(rest.split())
+    return rest if _ANY_LETTER.search(rest) else text
+
+
+def _names_perhaps(text: str) -> set[str]:
+    """Return the words of a text but for function words in lower case or first in a sentence."""
+    return {
+        match[0]
+        for match in _WORD.finditer(text)
+        if match[0].lower() not in _STOP or not (match[0].islower() or _begins(text, match.start()))
+    }
+
+
+def _begins(text: str, place: int) -> bool:
+    """Say whether a sentence begins at a place."""
+    before = text[max(0, place - 20) : place].rstrip()
+    return not before or before.endswith(_SENTENCE_ENDS)
+
+
+def _called(name: str, text: str, words: set[str]) -> set[str]:
+    """Return what of a text, which has these words, calls somebody of this name."""
+    if _CJK.search(name):
+        return {name.strip()} if name.strip() in text else set()
+    parts = [part for part in _WORD.findall(name.lower()) if len(part) > 1]
+    return {
+        word
+        for word in words
+        if word.lower() in parts
+        or (
+            len(word) >= _SHORT
+            and word[0].isupper()
+            and word.lower() not in _STOP
+            and any(part.startswith(word.lower()) for part in parts)
+        )
+    }
+
+
+def _entities(text: str) -> Iterator[str]:
+    """Give the terms of names, titles and numbers; a capital at a sentence's begin makes no name."""
+    for match in _ENTITY.finditer(text):
+        words = match[0]
+        if _begins(text, match.start()):
+            first, _, rest = words.partition(" ")
+            alone = not rest and first.isalpha() and first.istitle()
+            if alone or first.lower().split("'")[0] in _STOP:
+                words = rest
+        yield from analyse(words) if words else ()

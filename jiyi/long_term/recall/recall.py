@@ -1,0 +1,314 @@
+"""Recall: from a question to the records that answer it."""
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.clock import Clock, utc_now
+from jiyi.embeddings import Embedder
+from jiyi.errors import BadQuery, EmbeddingError
+from jiyi.long_term.recall.accesses import Accesses
+from jiyi.long_term.recall.diversity import repeats_last
+from jiyi.long_term.recall.features import Evidence, Features, evidence_of, measure
+from jiyi.long_term.recall.judging import judge
+from jiyi.long_term.recall.outdated import judged_rows
+from jiyi.long_term.recall.passages import with_surroundings
+from jiyi.long_term.recall.question import named_speakers, read_question, without_names
+from jiyi.long_term.recall.ranking import Ranked, nothing_relevant, rank
+from jiyi.long_term.recall.weights import PRIORS
+from jiyi.records import (
+    SEARCHABLE,
+    Fact,
+    Hit,
+    Hits,
+    Kind,
+    Knowledge,
+    Query,
+    Scope,
+    Searchable,
+)
+from jiyi.rerank import Reranker, rerank
+from jiyi.storage import Candidates, Key, Store, VectorIndex, one_blas_thread
+
+__all__ = ["Recall", "Second"]
+
+_Found = Searchable
+
+_CANDIDATES = 3  # times the limit, of each kind, from each index and for the reranker
+_FEWEST = 200  # candidates of each kind from each index: neighbours and sessions need company
+_MOST = 10_000
+_READ_AGAIN = 100  # candidates a reranker is shown at most: it may take 10 ms and more for each
+_FURTHEST = 1_000  # messages on either side of a hit
+_USERS = 1_000  # users whose speakers are remembered between questions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Second:
+    """A second look at the first candidates."""
+
+    reranker: Reranker
+    seconds: float = 3.0  # how long it is waited for
+
+
+class Recall:
+    """Searches by words and by meaning, and ranks what both find by the structure of conversation.
+
+    Guarantees: the scope is part of every statement, nothing of another user can be
+    found; a record is found by its words as soon as it is stored, by meaning once its
+    vector is there; when the embedder or the reranker fails the answer comes without it
+    and its notes say so; reading writes nothing.
+
+    Args:
+        store: rows and words.
+        vectors: the vector index beside it.
+        embedder: makes the question's vector.
+        second: a reranker to look at the best candidates, and its time limit.
+        accesses: counts which records were returned; closed with this.
+        zone: what "yesterday" in a question means.
+        clock: when a question is asked that does not say so.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        vectors: VectorIndex,
+        embedder: Embedder,
+        *,
+        second: Second | None = None,
+        accesses: Accesses | None = None,
+        zone: tzinfo = UTC,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._store = store
+        self._vectors = vectors
+        self._embedder = embedder
+        self._second = second
+        self._accesses = accesses
+        self._zone = zone
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._speakers: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+
+    def search(self, query: Query, *, around: int = 0) -> Hits:
+        """Return the records that answer ``query.text``, best first, all kinds in one order.
+
+        Args:
+            query: what is asked; ``limit`` says how many.
+            around: how many messages before and behind a message come with it as
+                ``Hit.around``; what another hit shows already is not shown twice.
+
+        Raises:
+            BadQuery: the text is empty, a kind cannot be searched, or ``around`` is no number of messages.
+        """
+        limits = dict.fromkeys(query.kinds, query.limit)
+        return self._search(query, limits, query.limit, around)
+
+    def search_each(self, query: Query, limits: Mapping[Kind, int], *, around: int = 0) -> Hits:
+        """Return the best records of each kind from one ranking, at most ``limits[kind]`` of a kind."""
+        kinds = tuple(limits)
+        return self._search(replace(query, kinds=kinds), limits, sum(limits.values()), around)
+
+    def settle(self) -> None:
+        """Write the access counts that wait now, before something is decided by them."""
+        if self._accesses:
+            self._accesses.flush()
+
+    def close(self) -> None:
+        """Write the access counts that still wait."""
+        if self._accesses:
+            self._accesses.close()
+
+    def with_surroundings(self, scope: Scope, hits: Sequence[Hit], steps: int) -> list[Hit]:
+        """Return hits with what was said around them; see `jiyi.long_term.recall.passages`."""
+        return with_surroundings(self._store, scope, hits, steps)
+
+    def _search(self, query: Query, limits: Mapping[Kind, int], most: int, around: int) -> Hits:
+        if not query.text.strip():
+            raise BadQuery("the query is empty; say what to look for")
+        if not set(query.kinds) <= set(SEARCHABLE):
+            raise BadQuery(f"only {', '.join(SEARCHABLE)} can be searched, not {', '.join(query.kinds)}")
+        if not isinstance(around, int) or isinstance(around, bool) or not 0 <= around <= _FURTHEST:
+            raise BadQuery(f"around={around!r} must be a number of messages from 0 to {_FURTHEST:,}")
+        table, features, notes = self.examine(replace(query, limit=max(limits.values())))
+        if features is None:
+            return Hits((), notes, nothing_relevant=1.0)
+        ranked = rank(features, table)
+        hits, more, unanswered = self._hits(query, table, features, ranked, limits)
+        chosen = _explained(_within(hits, limits, most), table, ranked)
+        if around:
+            chosen = with_surroundings(self._store, query.scope, chosen, around)
+        if self._accesses:
+            self._accesses.note(query.scope, chosen)
+        return Hits(
+            tuple(chosen), (*notes, *more), nothing_relevant=nothing_relevant(features, ranked, unanswered)
+        )
+
+    def examine(self, query: Query) -> tuple[Candidates, Features | None, tuple[str, ...]]:
+        """Return the candidates of a question with their features, before any weight, and notes.
+
+        The features are None where no candidate may be returned. What weights are learned from.
+        """
+        wide = replace(query, limit=min(max(_CANDIDATES * query.limit, _FEWEST), _MOST))
+        table, evidence, notes = self._candidates(wide)
+        if not table.eligible.any():
+            return table, None, notes
+        asked = read_question(query.text, query.asked_at or self._clock(), self._zone)
+        # Some BLAS libraries raise the flag for invalid values where none is: in lanes they only pad.
+        with one_blas_thread(), np.errstate(invalid="ignore"):
+            return table, measure(asked, table, evidence), notes
+
+    def _candidates(self, wide: Query) -> tuple[Candidates, Evidence | None, tuple[str, ...]]:
+        """Ask both indexes; without an embedder the words answer alone and a note says so."""
+        user = wide.scope.user_id
+        speakers = self._speakers.get(user)
+        if speakers is None:
+            speakers = self._remember(user, self._store.match(replace(wide, limit=1)))
+        # Who speaks is a feature of its own. In the question's vector a name would only find
+        # the messages that call someone by it: in a dialogue, the other one's.
+        asked = without_names(wide.text, [speakers[i] for i in named_speakers(wide.text, speakers)])
+        try:
+            vector = self._embedder.embed([asked], "query")[0]
+            self._vectors.claim(self._embedder.name)  # another process may have re-embedded the data
+            near = self._vectors.nearest(wide, vector)
+        except EmbeddingError as error:
+            note = f"vector search unavailable, text search only: {error}"
+            return self._store.match(wide), None, (note,)
+        table = self._store.match(wide, [(match.kind, match.id) for match in near])
+        self._remember(user, table)
+        return table, self._evidence(wide.scope, table, vector), ()
+
+    def _remember(self, user: str, table: Candidates) -> tuple[str, ...]:
+        with self._lock:
+            self._speakers[user] = table.speakers
+            self._speakers.move_to_end(user)
+            if len(self._speakers) > _USERS:
+                self._speakers.popitem(last=False)
+        return table.speakers
+
+    def _evidence(self, scope: Scope, table: Candidates, question: NDArray[np.float32]) -> Evidence | None:
+        parts = self._vectors.read(Scope(user_id=scope.user_id), table.keys)
+        return evidence_of(parts.rows, parts.vectors, len(table), question) if len(parts.rows) else None
+
+    def _hits(
+        self,
+        query: Query,
+        table: Candidates,
+        features: Features,
+        ranked: Ranked,
+        limits: Mapping[Kind, int],
+    ) -> tuple[list[Hit], list[str], float]:
+        """Fetch the first candidates of each kind, judge them, and put them in their last order."""
+        more = _CANDIDATES - 1 if self._second else 1  # priors and repeats may change places
+        most = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
+        judged = judged_rows(table, ranked) if features.question.time else []
+        rows = dict.fromkeys([*_first(ranked, table, most), *judged])
+        records = self._records(query.scope, [table.keys[row] for row in rows])
+        texts = {row: records[table.keys[row]].search_text for row in judged if table.keys[row] in records}
+        verdict = judge(table, features, ranked, texts)
+        hits = []
+        for row in rows:
+            record = records.get(table.keys[row])
+            if record is not None:  # else deleted since
+                prior = _prior(record) | _lift(verdict.lifts.get(row, 0.0))
+                hit = Hit(
+                    record=record,
+                    kind=table.keys[row][0],
+                    score=float(ranked.scores[row]) + sum(prior.values()),
+                    why=prior,
+                    outdated_by=_successor(record, table, verdict.outdated.get(row)),
+                )
+                hits.append(hit)
+        hits.sort(key=lambda hit: -hit.score)
+        notes: list[str] = []
+        if self._second is not None:
+            hits, notes = _reranked(self._second, query.text, hits)
+        order = repeats_last([hit.record for hit in hits])
+        return [hits[place] for place in order], notes, verdict.unanswered
+
+    def _records(self, scope: Scope, keys: Sequence[Key]) -> dict[Key, _Found]:
+        user = Scope(user_id=scope.user_id)
+        records: dict[Key, _Found] = {}
+        for kind in SEARCHABLE:
+            ids = tuple(id_ for k, id_ in keys if k == kind)
+            if ids:
+                found = self._store.find(Query(scope=user, kinds=(kind,), ids=ids, limit=len(ids)))
+                for record in cast("list[_Found]", found):
+                    records[kind, record.id] = record
+        return records
+
+
+def _first(ranked: Ranked, table: Candidates, most: Mapping[Kind, int]) -> Iterable[int]:
+    """Yield the first rows of each kind, best first."""
+    there = Counter(kind for kind, _ in table.keys)
+    left = {kind: min(count, there[kind]) for kind, count in most.items()}
+    waiting = sum(left.values())
+    for row in ranked.rows.tolist():
+        if not waiting:
+            return
+        kind = table.keys[row][0]
+        if left.get(kind, 0) > 0:
+            left[kind] -= 1
+            waiting -= 1
+            yield row
+
+
+def _prior(record: _Found) -> dict[str, float]:
+    """Return what a record is worth whatever is asked: kept by hand, rated as important, certain."""
+    prior = {"pinned": PRIORS["pinned"] * record.pinned}
+    if isinstance(record, Knowledge | Fact):
+        prior["confidence"] = PRIORS["confidence"] * (record.confidence - 0.5)
+    elif record.importance is not None:
+        prior["importance"] = PRIORS["importance"] * (record.importance - 0.5)
+    return {name: round(share, 4) for name, share in prior.items() if share}
+
+
+def _lift(points: float) -> dict[str, float]:
+    return {"in_force": round(points, 6)} if points else {}
+
+
+def _successor(record: _Found, table: Candidates, row: int | None) -> str | None:
+    """Return the id of what took a record's place: known of a fact, likely of a message."""
+    if isinstance(record, Fact):
+        return record.superseded_by if record.status == "superseded" else None
+    return None if row is None else table.keys[row][1]
+
+
+def _reranked(second: Second, question: str, hits: list[Hit]) -> tuple[list[Hit], list[str]]:
+    """Let the reranker order the first hits by its own scores; the fused order where it cannot.
+
+    Hits behind those it is shown stay behind them, with scores below the lowest of its own.
+    """
+    read, rest = hits[:_READ_AGAIN], hits[_READ_AGAIN:]
+    answer = rerank(second.reranker, question, [hit.text for hit in read], time_limit=second.seconds)
+    if answer.scores is None:
+        return hits, [answer.note]
+    scored = [
+        replace(hit, score=score, why={"reranker": score, **hit.why})
+        for hit, score in zip(read, answer.scores, strict=True)
+    ]
+    scored.sort(key=lambda hit: -hit.score)
+    behind = [replace(hit, score=scored[-1].score - place) for place, hit in enumerate(rest, 1)]
+    return scored + behind, []
+
+
+def _explained(hits: Sequence[Hit], table: Candidates, ranked: Ranked) -> list[Hit]:
+    """Add to each hit what its features gave it."""
+    wanted = {(hit.kind, hit.id) for hit in hits}
+    rows = {key: row for row, key in enumerate(table.keys) if key in wanted}
+    return [replace(hit, why={**hit.why, **ranked.why(rows[hit.kind, hit.id])}) for hit in hits]
+
+
+def _within(hits: Sequence[Hit], limits: Mapping[Kind, int], most: int) -> list[Hit]:
+    left = dict(limits)
+    chosen: list[Hit] = []
+    for hit in hits:
+        if left[hit.kind] > 0 and len(chosen) < most:
+            left[hit.kind] -= 1
+            chosen.append(hit)
+    return chosen

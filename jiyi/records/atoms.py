@@ -1,0 +1,69 @@
+"""Atoms: which messages of a conversation cannot be parted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jiyi.records.message import Message
+
+__all__ = ["Atom", "atoms"]
+
+_ORPHAN = -1  # in place of the number of missing results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Atom:
+    """Messages that stay together or leave together."""
+
+    indices: tuple[int, ...]  # places in the sequence, ascending; never empty
+    broken: str | None = None  # why no model would accept it; None where it is sound
+
+    @property
+    def first(self) -> int:
+        """The place of its first message; of a tool call that is the call."""
+        return self.indices[0]
+
+
+def atoms(messages: Sequence[Message]) -> list[Atom]:
+    """Return the atoms of a conversation, ordered by their first message.
+
+    An assistant message with tool calls forms one atom with all its results, wherever
+    behind it they stand and in whatever order; every other message is an atom alone.
+    Call ids may be used again: a result belongs to the most recent call with its id that
+    is not yet answered. A further result is one too many and has no call.
+
+    Broken atoms are a result without its call, and a call that lacks at least one of its
+    results, together with the results it did get. Taking whole atoms out of a sequence
+    never changes the other atoms.
+    """
+    groups: list[list[int]] = []
+    missing: list[int] = []  # by group: how many results it waits for
+    waiting: dict[str | None, list[int]] = {}  # call id -> groups with such a call open, newest last
+    for place, message in enumerate(messages):
+        if message.role == "tool":
+            if open_calls := waiting.get(message.tool_call_id):
+                group = open_calls.pop()
+                groups[group].append(place)
+                missing[group] -= 1
+                continue
+            missing.append(_ORPHAN)
+        else:
+            for call in message.tool_calls:
+                waiting.setdefault(call.id, []).append(len(groups))
+            missing.append(len(message.tool_calls))
+        groups.append([place])
+    return [
+        Atom(indices=tuple(group), broken=_fault(lacks, len(messages[group[0]].tool_calls)))
+        for group, lacks in zip(groups, missing, strict=True)
+    ]
+
+
+def _fault(lacks: int, calls: int) -> str | None:
+    if lacks == _ORPHAN:
+        return "tool result without its call"
+    if lacks == 0:
+        return None
+    return (
+        "tool call without its result"
+        if lacks == calls
+        else f"tool call with {calls - lacks} of {calls} results"
+    )

@@ -1,0 +1,70 @@
+"""A statement about somebody or something, and when it held."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, get_args
+
+from jiyi.errors import InputError
+from jiyi.records.checks import set_utc
+from jiyi.records.ids import new_id
+from jiyi.records.scope import Scope
+
+__all__ = ["Fact", "FactCategory", "FactMethod", "FactStatus"]
+
+FactCategory = Literal["profile", "preference", "attribute", "decision", "relation", "plan", "todo", "note"]
+"""What kind of thing it says."""
+
+FactMethod = Literal["patterns", "llm", "said"]
+"""How it was learned: read by patterns, by a language model, or told by the caller."""
+
+FactStatus = Literal["active", "superseded", "retracted", "expired"]
+"""Whether it holds: yes, a newer one took its place, it was taken back, its time is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One point of one subject, with its value, its sources and its time.
+
+    Raises:
+        InputError: a category, method, status or confidence that there is not.
+    """
+
+    scope: Scope  # whose memory it belongs to
+    subject: str  # whom or what it is about, as it was said
+    predicate: str  # which point of it
+    object: str  # the value, with its unit
+    created_at: datetime  # when it was said
+    id: str = field(default_factory=new_id)  # unique within the user
+    category: FactCategory = "attribute"
+    text: str = ""  # the clause it was read from
+    speaker: str | None = None  # who said it
+    sources: tuple[str, ...] = ()  # ids of the messages it rests on, oldest first
+    valid_from: datetime | None = None  # holds from then on; None: from when it was said
+    valid_to: datetime | None = None  # holds until then; None: open
+    status: FactStatus = "active"
+    confidence: float = 0.6  # 0..1, higher the more often it was said
+    supersedes: str | None = None  # id of the fact it took the place of
+    superseded_by: str | None = None  # id of the fact that took its place
+    method: FactMethod = "patterns"
+    access_count: int = 0  # how often it was recalled
+    last_accessed_at: datetime | None = None
+    pinned: bool = False  # never forgotten
+
+    def __post_init__(self) -> None:
+        """Bring the times to UTC and refuse what no fact can be."""
+        for name, known in (("category", FactCategory), ("method", FactMethod), ("status", FactStatus)):
+            if getattr(self, name) not in get_args(known):
+                raise InputError(f"{name} {getattr(self, name)!r} is not one of {', '.join(get_args(known))}")
+        if not 0 <= self.confidence <= 1:
+            raise InputError(f"confidence={self.confidence!r} must be a number from 0 to 1")
+        set_utc(self, "created_at", "valid_from", "valid_to", "last_accessed_at")
+
+    @property
+    def recorded_at(self) -> datetime:
+        """When it was said."""
+        return self.created_at
+
+    @property
+    def search_text(self) -> str:
+        """What search reads: subject, predicate, object."""
+        return " ".join(filter(None, [self.subject, self.predicate, self.object]))

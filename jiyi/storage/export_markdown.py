@@ -1,0 +1,255 @@
+"""A memory to a text that a person reads: Markdown, by session, then by kind."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Query, Scope, Step, Task
+from jiyi.storage.export import ExportReceipt, whole_file
+from jiyi.storage.pages import all_messages, all_records, all_sessions
+from jiyi.storage.store import Store
+from jiyi.storage.upkeep import Upkeep
+from jiyi.text import language as language_of
+
+__all__ = ["export_markdown"]
+
+_PIECE = 1_000  # records read at once
+_TOLD = 1_000  # records between two calls of progress
+_SAMPLE = 50  # messages that decide about the language
+_HEADING = 120  # characters of a heading
+
+_Words = Mapping[str, str]
+
+_EN = {
+    "title": "Memory of {}",
+    "message": "Conversations",
+    "task": "Tasks",
+    "episode": "Episodes",
+    "knowledge": "Knowledge",
+    "fact": "Facts",
+    "pinned": "pinned",
+    "calls": "calls",
+    "answers": "answers",
+    "steps": "Steps",
+    "target": "Target",
+    "outcome": "Outcome",
+    "tags": "Tags",
+    "sources": "Rests on {} episodes, confidence {:.2f}",
+    "from": "from {}",
+    "until": "until {}",
+    "said": "said by {}",
+    "more": "not text: {}",
+}
+_ZH = {
+    "title": "{} 的记忆",
+    "message": "对话",
+    "task": "任务",
+    "episode": "经历",
+    "knowledge": "知识",
+    "fact": "事实",
+    "pinned": "置顶",
+    "calls": "调用",
+    "answers": "回答",
+    "steps": "步骤",
+    "target": "对象",
+    "outcome": "结果",
+    "tags": "标签",
+    "sources": "来自 {} 段经历，可信度 {:.2f}",
+    "from": "自 {}",
+    "until": "至 {}",
+    "said": "由 {} 说出",
+    "more": "非文字内容：{}",
+}
+_STATES_ZH = {
+    "in_progress": "进行中",
+    "completed": "已完成",
+    "failed": "失败",
+    "pending": "待办",
+    "success": "成功",
+    "partial": "部分成功",
+    "active": "有效",
+    "superseded": "已被取代",
+    "retracted": "已收回",
+    "expired": "已过期",
+}
+
+
+def export_markdown(
+    store: Store,
+    upkeep: Upkeep,
+    scope: Scope,
+    path: Path,
+    *,
+    language: Literal["auto", "zh", "en"] = "auto",
+    zone: tzinfo = UTC,
+    progress: Callable[[int], None] | None = None,
+) -> ExportReceipt:
+    """Write what a scope holds as Markdown to read; it cannot be imported again.
+
+    Conversations come by their beginning, then tasks, episodes, knowledge and facts. What was
+    said stands in quotes, so that nothing in it is taken for a heading or a list of the file.
+    The file appears when it is whole; memory holds 1,000 records at a time.
+
+    Args:
+        store, upkeep: of one database.
+        scope: a user, or one agent or session of theirs.
+        path: the file; its folder must exist.
+        language: of the headings; "auto": as the oldest messages.
+        zone: dates are shown in.
+        progress: called with the number of records written so far.
+
+    Raises:
+        StorageError: see `export_lines`.
+    """
+    counts: dict[Kind, int] = dict.fromkeys(("message", "task", "episode", "knowledge", "fact"), 0)
+    writer = _Writer(store, upkeep, scope, zone)
+    writer.choose(language)
+    with whole_file(path) as file:
+        for kind, text in writer.parts():
+            file.write(text.encode("utf-8", "backslashreplace"))
+            if kind is not None:
+                counts[kind] += 1
+                if progress and sum(counts.values()) % _TOLD == 0:
+                    progress(sum(counts.values()))
+        size = file.tell()
+    if progress:
+        progress(sum(counts.values()))
+    return ExportReceipt(path=path, counts=counts, bytes=size)
+
+
+@dataclass(slots=True)
+class _Writer:
+    store: Store
+    upkeep: Upkeep
+    scope: Scope
+    zone: tzinfo
+    words: _Words = field(default_factory=lambda: _EN)
+
+    def choose(self, language: str) -> None:
+        """Choose the language of the headings."""
+        if language == "auto":
+            query = Query(scope=self.scope, kinds=("message",), limit=_SAMPLE)
+            first = islice(all_records(self.store, self.upkeep, query), _SAMPLE)
+            language = language_of("\n".join(cast("Message", message).text for message in first))
+        self.words = _ZH if language == "zh" else _EN
+
+    def parts(self) -> Iterator[tuple[Kind | None, str]]:
+        """Give the text piece by piece, each with the kind of the record it shows."""
+        yield None, f"# {_line(self.words['title'].format(self.scope.user_id))}\n"
+        yield from self._conversations()
+        shows: Mapping[Kind, Callable[[Any], str]] = {
+            "task": self._task,
+            "episode": self._episode,
+            "knowledge": self._knowledge,
+            "fact": self._fact,
+        }
+        for kind, show in shows.items():
+            query = Query(scope=self.scope, kinds=(kind,), limit=_PIECE)
+            for place, record in enumerate(all_records(self.store, self.upkeep, query)):
+                if place == 0:
+                    yield None, f"\n## {self.words[kind]}\n" + ("\n" if kind == "fact" else "")
+                yield kind, show(record)
+
+    def _conversations(self) -> Iterator[tuple[Kind | None, str]]:
+        sessions = all_sessions(self.store, self.upkeep, self.scope)
+        if sessions:
+            yield None, f"\n## {self.words['message']}\n"
+        for session_id, started in sorted(sessions.items(), key=lambda item: (item[1], item[0])):
+            yield None, f"\n### {_line(session_id)} ({self._date(started)})\n"
+            for message in all_messages(self.store, self.scope.in_session(session_id), _PIECE):
+                yield "message", self._message(message)
+
+    def _message(self, message: Message) -> str:
+        who = f"{message.role} ({_line(message.name)})" if message.name else message.role
+        notes = [self._date(message.created_at)] if message.created_at else []
+        notes += [self.words["pinned"]] if message.pinned else []
+        notes += [f"{self.words['answers']} {_code(message.tool_call_id)}"] if message.tool_call_id else []
+        said = [message.text] if message.text else []
+        calls = self.words["calls"]
+        said += [f"{calls} {_code(c.name)} {_code(c.arguments)} ({_code(c.id)})" for c in message.tool_calls]
+        if message.content is not None and not isinstance(message.content, str):
+            other = [str(part["type"]) for part in message.content if part["type"] not in ("text", "refusal")]
+            said += [self.words["more"].format(", ".join(map(_line, other)))] if other else []
+        return f"\n**{who}** · {' · '.join(notes)}\n\n{_quoted(said)}"
+
+    def _task(self, task: Task) -> str:
+        state = self._state(task.outcome or task.status)
+        lines = [f"\n### {_line(task.request)} ({state}, {self._date(task.started_at)})\n\n"]
+        lines += self._about(task.target, task.tags)
+        if task.summary:
+            lines += [f"- {self.words['outcome']}:\n\n{_indented(_quoted([task.summary]))}"]
+        lines += [self._steps(task.steps)]
+        return "".join(lines)
+
+    def _episode(self, episode: Episode) -> str:
+        state = self._state(episode.outcome)
+        pinned = f", {self.words['pinned']}" if episode.pinned else ""
+        when = self._date(episode.created_at)
+        lines = [f"\n### {_line(episode.trigger_summary)} ({state}, {when}{pinned})\n\n"]
+        lines += self._about(episode.target, episode.tags)
+        if episode.outcome_summary:
+            lines += [f"- {self.words['outcome']}:\n\n{_indented(_quoted([episode.outcome_summary]))}"]
+        lines += [self._steps(episode.steps)]
+        return "".join(lines)
+
+    def _knowledge(self, known: Knowledge) -> str:
+        pinned = f" ({self.words['pinned']})" if known.pinned else ""
+        told = self.words["sources"].format(len(known.source_episodes), known.confidence)
+        points = "".join(f"- {_line(point)}\n" for point in known.key_points)
+        return f"\n### {_line(known.topic)}{pinned}\n\n{_quoted([known.content])}\n{points}\n{told}\n"
+
+    def _fact(self, fact: Fact) -> str:
+        notes = [self._state(fact.status), self._date(fact.created_at)]
+        notes += [self.words["said"].format(_line(fact.speaker))] if fact.speaker else []
+        notes += [self.words["from"].format(self._date(fact.valid_from))] if fact.valid_from else []
+        notes += [self.words["until"].format(self._date(fact.valid_to))] if fact.valid_to else []
+        notes += [self.words["pinned"]] if fact.pinned else []
+        said = " · ".join(_line(part) for part in (fact.subject, fact.predicate, fact.object))
+        return f"- {said} ({', '.join(notes)})\n"
+
+    def _about(self, target: str | None, tags: tuple[str, ...]) -> list[str]:
+        lines = [f"- {self.words['target']}: {_line(target)}\n"] if target else []
+        return lines + ([f"- {self.words['tags']}: {_line(', '.join(tags))}\n"] if tags else [])
+
+    def _steps(self, steps: tuple[Step, ...]) -> str:
+        if not steps:
+            return ""
+        lines = [f"- {self.words['steps']}:\n\n"]
+        for number, step in enumerate(steps, 1):
+            tool = f" {_code(step.tool_name)}" if step.tool_name else ""
+            lines.append(f"  {number}. {_line(step.description)}{tool} ({self._state(step.status)})\n")
+            if step.result:
+                lines.append("\n" + _indented(_quoted([step.result]), "     ") + "\n")
+        return "".join(lines)
+
+    def _state(self, name: str) -> str:
+        return _STATES_ZH[name] if self.words is _ZH else name.replace("_", " ")
+
+    def _date(self, moment: datetime) -> str:
+        try:
+            return moment.astimezone(self.zone).isoformat(" ", "minutes")[:16]
+        except OverflowError:  # the first and last hours of the calendar
+            return moment.isoformat(" ", "minutes")[:16]
+
+
+def _line(text: str) -> str:
+    """Return a text in one line, with what Markdown would take for its own escaped."""
+    words = " ".join(text.split())
+    words = words if len(words) <= _HEADING else words[: _HEADING - 1] + "…"
+    return "".join(f"\\{c}" if c in "\\`*_[]<>#|" else c for c in words)
+
+
+def _code(text: str) -> str:
+    words = " ".join(text.split()).replace("`", "'")
+    return f"`{words}`" if words else ""
+
+
+def _quoted(said: list[str]) -> str:
+    return "".join(f"> {line}\n" if line else ">\n" for text in said for line in text.splitlines() or [""])
+
+
+def _indented(text: str, by: str = "  ") -> str:
+    return "".join(f"{by}{line}\n" for line in text.splitlines())

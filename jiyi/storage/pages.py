@@ -1,0 +1,80 @@
+"""Going through all records of a kind, in pieces, by the protocols alone."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import cast
+
+from jiyi.errors import BadQuery
+from jiyi.records import Message, Query, Record, Scope, Session, Task
+from jiyi.storage.store import Store
+from jiyi.storage.upkeep import Upkeep
+
+__all__ = ["all_messages", "all_records", "all_sessions"]
+
+_MOST = 10_000  # what one question may return
+
+
+def all_records(store: Store, upkeep: Upkeep, query: Query) -> Iterator[Record]:
+    """Give the records of one kind that a query describes, oldest first, in pieces of ``query.limit``.
+
+    The kind may be one that can be searched, or "task". Memory holds one piece at a time.
+    """
+    if query.kinds == ("task",):
+        yield from _tasks(store, query)
+        return
+    after = None
+    while True:
+        page = upkeep.scan(query, after)
+        yield from page.records
+        after = page.next
+        if after is None:
+            return
+
+
+def all_sessions(store: Store, upkeep: Upkeep, scope: Scope) -> dict[str, datetime]:
+    """Return the ids of the sessions in a scope, each with the date of its first message."""
+    query = Query(scope=scope, kinds=("session",), limit=_MOST)
+    found = cast("list[Session]", store.find(query))
+    if len(found) < _MOST:
+        return {session.id: session.started_at for session in found}
+    started: dict[str, datetime] = {}
+    messages = all_records(store, upkeep, replace(query, kinds=("message",)))
+    for message in cast("Iterator[Message]", messages):
+        assert message.scope is not None
+        assert message.created_at is not None
+        started.setdefault(message.scope.session_id or "", message.created_at)
+    return started
+
+
+def all_messages(store: Store, scope: Scope, limit: int) -> Iterator[Message]:
+    """Give the messages of a session in their order, in pieces of ``limit``."""
+    after = None
+    while True:
+        query = Query(scope=scope, kinds=("message",), after_seq=after, limit=limit)
+        found = cast("list[Message]", store.find(query))
+        yield from found
+        if len(found) < limit:
+            return
+        after = found[-1].seq
+
+
+def _tasks(store: Store, query: Query) -> Iterator[Task]:
+    """Give tasks in the order of their start; those of one moment are read at once."""
+    seen: set[str] = set()
+    query = replace(query, newest_first=False)
+    while True:
+        found = cast("list[Task]", store.find(query))
+        new = [task for task in found if task.id not in seen]
+        yield from new
+        if len(found) < query.limit:
+            return
+        if new:
+            last = found[-1].started_at
+            same = seen if query.since == last else set[str]()
+            seen = same | {task.id for task in found if task.started_at == last}
+            query = replace(query, since=last)
+        elif query.limit < _MOST:
+            query = replace(query, limit=_MOST)
+        else:
+            raise BadQuery(f"more than {_MOST:,} tasks were started in one moment, {query.since}")

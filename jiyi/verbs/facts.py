@@ -1,0 +1,134 @@
+"""Verbs about facts: what is known of somebody or something, now or at another time."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import cast, get_args
+
+from jiyi.errors import BadQuery
+from jiyi.long_term import Learned, Neighbour
+from jiyi.records import Fact, FactCategory, FactStatus, Message, Query
+from jiyi.verbs.base import Verbs
+from jiyi.verbs.checks import check_limit, check_text, moment_of
+
+__all__ = ["FactVerbs"]
+
+
+class FactVerbs(Verbs):
+    """State facts, ask for them, follow them through time."""
+
+    def remember(
+        self,
+        text: str | None = None,
+        *,
+        subject: str | None = None,
+        predicate: str | None = None,
+        object: str | None = None,
+        category: FactCategory | None = None,
+        speaker: str | None = None,
+        valid_from: datetime | None = None,
+        valid_to: datetime | None = None,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Learned:
+        """Keep a fact: ``remember("I prefer tea", speaker="Ana")``, or its subject, predicate and object.
+
+        A newer value takes the place of an older one, which stays in `history`. See
+        `FactMemory.remember`.
+
+        Raises:
+            BadQuery: neither a text nor all three parts; a range that ends before it begins; an
+                unknown category.
+            NaiveDatetime: a time has no zone.
+        """
+        check_text(text=text, subject=subject, predicate=predicate, object=object, speaker=speaker)
+        if category is not None and category not in get_args(FactCategory):
+            raise BadQuery(f"category {category!r} is not one of {', '.join(get_args(FactCategory))}")
+        learned = self._long_term.facts.remember(
+            self._scope(user_id, agent_id, session_id),
+            text,
+            subject=subject,
+            predicate=predicate,
+            object=object,
+            category=category,
+            speaker=speaker,
+            valid_from=moment_of(valid_from, "valid_from"),
+            valid_to=moment_of(valid_to, "valid_to"),
+        )
+        self._long_term.indexer.notify()
+        return learned
+
+    def learn_facts(
+        self,
+        session_id: str,
+        limit: int = 50,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Learned:
+        """Read the newest messages of a session for facts, with the language model where there is one.
+
+        Messages are read by patterns as they are saved; a model finds more. Where it fails the
+        patterns read them again, which changes nothing, and the receipt says why.
+        """
+        scope = self._scope(user_id, agent_id, session_id)
+        newest = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
+        messages = cast("list[Message]", self._store.find(newest))[::-1]
+        learned = self._long_term.facts.learn_with_llm(scope, messages)
+        self._long_term.indexer.notify()
+        return learned
+
+    def facts(
+        self,
+        subject: str | None = None,
+        *,
+        as_of: datetime | None = None,
+        status: FactStatus | Sequence[FactStatus] | None = None,
+        limit: int = 100,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Fact]:
+        """Return the facts that hold, oldest first; with ``as_of`` those that held then.
+
+        ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for
+        superseded, retracted or expired ones. See `FactMemory.facts`.
+
+        Raises:
+            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000.
+            NaiveDatetime: ``as_of`` has no time zone.
+        """
+        scope = self._scope(user_id, agent_id)
+        check_text(subject=subject)
+        check_limit(limit)
+        if status is not None and not isinstance(status, Iterable):
+            raise BadQuery(f"status is a status or a list of them, not {type(status).__name__}")
+        return self._long_term.facts.facts(scope, subject, as_of=as_of, status=status, limit=limit)
+
+    def history(
+        self,
+        subject: str,
+        predicate: str | None = None,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Fact]:
+        """Return all that was ever known of something, oldest first, whatever became of it.
+
+        Raises:
+            BadQuery: an empty subject or predicate.
+        """
+        scope = self._scope(user_id, agent_id)
+        check_text(subject=subject if subject is not None else "", predicate=predicate)
+        return self._long_term.facts.history(scope, subject, predicate)
+
+    def neighbours(
+        self, entity: str, depth: int = 1, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> list[Neighbour]:
+        """Return what is connected with something by facts that hold, nearest first.
+
+        Raises:
+            BadQuery: an empty entity, a depth outside 1..5.
+        """
+        scope = self._scope(user_id, agent_id)
+        check_text(entity=entity if entity is not None else "")
+        return self._long_term.facts.neighbours(scope, entity, depth)

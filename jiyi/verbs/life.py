@@ -1,0 +1,234 @@
+"""Verbs about the life of what is remembered: learned from, forgotten, brought back, carried away."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from jiyi.errors import BadQuery, InputError
+from jiyi.long_term import (
+    ConsolidationReceipt,
+    ForgetReceipt,
+    GateReceipt,
+    Maintained,
+    RestoreReceipt,
+    maintain,
+)
+from jiyi.records import SEARCHABLE, Kind, Query, Scope
+from jiyi.storage import ExportReceipt, export_lines, export_markdown
+from jiyi.verbs.base import Verbs
+from jiyi.verbs.checks import check_flags, check_text, ids_of, moment_of, path_to_write
+
+__all__ = ["LifeVerbs"]
+
+_MOST = 1_000  # records that words may forget at once
+_FORGETTABLE: tuple[Kind, ...] = (*SEARCHABLE, "task")
+
+
+class LifeVerbs(Verbs):
+    """Maintain the memory, forget, restore, pin, export."""
+
+    def run_forget_gate(
+        self,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int], None] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> GateReceipt:
+        """Let go of what no longer matters; it can be brought back for the grace time. See `ForgetGate`.
+
+        With ``dry_run`` nothing changes, and the receipt says what would go and why.
+        """
+        scope = self._scope(user_id, agent_id)
+        check_flags(dry_run=dry_run)
+        return self._long_term.gate.run(scope, dry_run=dry_run, progress=progress)
+
+    def run_consolidation(
+        self,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> ConsolidationReceipt:
+        """Turn episodes about the same thing into knowledge; see `Consolidation`."""
+        receipt = self._long_term.consolidation.run(self._scope(user_id, agent_id), progress=progress)
+        self._long_term.indexer.notify()
+        return receipt
+
+    def maintain(
+        self,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[str, int, int | None], None] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Maintained:
+        """Do what should be done once a day: end facts whose time is over, consolidate, forget.
+
+        ``progress`` is called with the part's name, how far it is, and of how much where that is known.
+        """
+        scope = self._scope(user_id, agent_id)
+        check_flags(dry_run=dry_run)
+        done = maintain(self._long_term, scope, dry_run=dry_run, progress=progress)
+        self._long_term.indexer.notify()
+        return done
+
+    def forget(
+        self,
+        query: str | None = None,
+        *,
+        ids: Sequence[str] | str | None = None,
+        session_id: str | None = None,
+        everything: bool = False,
+        kinds: Sequence[Kind] | Kind | None = None,
+        filters: Mapping[str, Any] | None = None,
+        reason: str = "asked for",
+        purge: bool = False,
+        dry_run: bool = False,
+        limit: int = _MOST,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> ForgetReceipt:
+        """Forget records with everything derived from them, in one transaction. See `Forgetting`.
+
+        Exactly one way to say what: ``query`` (records that have all its words), ``ids``,
+        ``filters`` alone, ``session_id`` alone (a whole conversation), or ``everything=True``
+        (all of the user, or of their agent). A session narrows the other ways; so do kinds,
+        but for ids, and alone they are no way: of one kind everything goes only where
+        ``everything`` or a session is said, too.
+
+        What is forgotten can be brought back with `restore`; with ``purge`` it cannot: no byte
+        of it is left on disk.
+
+        Args:
+            query: words, Chinese or English; all of them must be in a record.
+            ids: of messages, episodes, knowledge, facts or tasks.
+            session_id: only there.
+            everything: the whole memory.
+            kinds: only messages, episodes, knowledge, facts or tasks; what is derived from them
+                goes along whatever its kind.
+            filters: ``role``, ``since``, ``until``, ``pinned``, as in `search`.
+            reason: kept beside it until it is dropped for good.
+            purge: overwrite it on disk.
+            dry_run: only say what would go.
+            limit: how many records words may be about; more is an error.
+            user_id, agent_id: whose, where `jiyi.open` did not say.
+
+        Raises:
+            BadQuery: nothing said of what to forget, or two ways at once; nothing was changed.
+            NotFound: an id that is not there; nothing was changed.
+        """
+        scope = self._scope(user_id, agent_id, session_id)
+        check_text(query=query, reason="" if reason is None else reason)
+        check_flags(everything=everything, purge=purge, dry_run=dry_run)
+        names = None if ids is None else ids_of(ids)
+        _check_one_way(query is not None or bool(filters), names is not None, everything, session_id)
+        if names is not None and kinds is not None:
+            raise BadQuery("ids are of any kind; leave kinds out")
+        asked = _asked(scope, query, filters, kinds, limit)
+        forgetting, now = self._long_term.forgetting, self._clock()
+        if purge:
+            receipt = forgetting.purge(scope, ids=names, query=asked, reason=reason, at=now, dry_run=dry_run)
+        else:
+            receipt = forgetting.forget(scope, ids=names, query=asked, reason=reason, at=now, dry_run=dry_run)
+        self._long_term.indexer.notify()
+        return receipt
+
+    def restore(
+        self,
+        ids: Sequence[str] | str | None = None,
+        *,
+        forgotten_at: datetime | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> RestoreReceipt:
+        """Bring back what was forgotten, with what went along: by ids, or by the moment in a receipt.
+
+        Raises:
+            NotFound: nothing like it lies in the trash.
+        """
+        receipt = self._long_term.forgetting.restore(
+            self._scope(user_id, agent_id),
+            ids=None if ids is None else ids_of(ids),
+            forgotten_at=moment_of(forgotten_at, "forgotten_at"),
+            at=self._clock(),
+        )
+        self._long_term.indexer.notify()
+        return receipt
+
+    def pin(
+        self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> int:
+        """Keep records whatever happens, until they are unpinned; return how many.
+
+        Raises:
+            NotFound: an id that is not there; nothing was changed.
+        """
+        return self._pin(ids, True, self._scope(user_id, agent_id))
+
+    def unpin(
+        self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> int:
+        """Undo `pin`; raises as it does."""
+        return self._pin(ids, False, self._scope(user_id, agent_id))
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        format: Literal["jsonl", "markdown"] = "jsonl",
+        progress: Callable[[int], None] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> ExportReceipt:
+        """Write everything of a user into a file: JSONL, which `import_` reads back, or Markdown to read.
+
+        What lies in the trash is not in it. See `export_lines` and `export_markdown`.
+
+        Raises:
+            InputError: the path names no file or a database, or the format is neither.
+            StorageError: the file cannot be written; nothing is left of it.
+        """
+        scope, file = self._scope(user_id, agent_id), path_to_write(path)
+        if format == "jsonl":
+            return export_lines(self._store, self._upkeep, scope, file, progress=progress)
+        if format != "markdown":
+            raise InputError(f"format={format!r} is neither jsonl nor markdown")
+        return export_markdown(
+            self._store,
+            self._upkeep,
+            scope,
+            file,
+            language=self._settings.language,
+            zone=self._settings.zone,
+            progress=progress,
+        )
+
+    def _pin(self, ids: Sequence[str] | str, pinned: bool, scope: Scope) -> int:
+        return self._long_term.forgetting.pin(scope, ids_of(ids), pinned=pinned)
+
+
+def _asked(
+    scope: Scope,
+    query: str | None,
+    filters: Mapping[str, Any] | None,
+    kinds: Sequence[Kind] | Kind | None,
+    limit: int,
+) -> Query | None:
+    """Return what is looked for; None where it is ids, or all that is in the scope."""
+    if query is None and not filters and kinds is None:
+        return None
+    names = (kinds,) if isinstance(kinds, str) else kinds
+    chosen = _FORGETTABLE if names is None else names
+    asked = Query(scope=scope, text=query or "", kinds=tuple(chosen), limit=limit).with_filters(filters)
+    narrows = asked.text or filters or not set(asked.kinds) >= set(_FORGETTABLE)
+    return asked if narrows else None
+
+
+def _check_one_way(looked_for: bool, by_ids: bool, everything: bool, session_id: str | None) -> None:
+    """Refuse to guess: a slip must not cost a memory."""
+    if looked_for + by_ids + everything > 1:
+        raise BadQuery("say what to forget in one way: words or filters, ids, or everything")
+    if not (looked_for or by_ids or everything or session_id is not None):
+        raise BadQuery("say what to forget: words, ids=, filters=, session_id=, or everything=True")

@@ -1,0 +1,346 @@
+"""Forget, restore, pin, maintain, export and import at the prompt."""
+
+import contextlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from typer.testing import CliRunner
+
+import jiyi
+from jiyi.cli.app import app
+from jiyi.testing import HashEmbedder, ManualClock
+
+LONG_AGO = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+def opened(db, user="ana", **options):
+    return jiyi.open(db, user_id=user, embedder=HashEmbedder(), background=False, **options)
+
+
+@pytest.fixture
+def answered():
+    """Run a command in this process, with words typed at its questions."""
+
+    def answered(typed: str, *words: object, code: int = 0):
+        result = CliRunner().invoke(app, [str(word) for word in words], input=typed)
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    return answered
+
+
+@pytest.fixture
+def old(tmp_path):
+    """Two users with old experiences: some failed, some alike; and a fact that is over."""
+    db = tmp_path / "old.db"
+    for user in ("ana", "[red]bob"):
+        with opened(db, user, clock=ManualClock(LONG_AGO)) as memory:
+            for number in range(5):
+                task = memory.start_task("s", f"重启 nginx \x1b[2J {number}", target="nginx 容器")
+                memory.add_step(task.id, "docker restart nginx", tool_name="shell")
+                if number < 2:
+                    memory.fail_task(task.id, reason="端口被占用")
+                else:
+                    memory.complete_task(task.id, summary="恢复")
+            memory.remember("the gate is open", valid_to=LONG_AGO + timedelta(days=2))
+            memory.flush()
+    return db
+
+
+def test_the_help_names_every_command(run):
+    text = run("--help").output
+    for command in ("forget", "restore", "pin", "maintain", "export"):
+        assert f"│ {command} " in text
+        assert "--db" in run(command, "-h").output
+
+
+def test_forget_shows_what_goes_and_asks(answered, run_json, db):
+    result = answered("n\n", "forget", "502", "--db", db, code=1)
+    assert "1 message would be forgotten\n  message · asked for: nginx 又 502 了  m-502\n" in result.stdout
+    assert "Forget this? [y/N]" in result.stderr
+    assert "nothing was forgotten" in result.stderr
+    assert run_json("stats", "--db", db)["message"] == 6
+    told = answered("y\n", "forget", "502", "--db", db).stdout
+    assert "forgotten: 1 message\n" in told
+    assert "bring it back with: jiyi restore --at " in told
+    assert run_json("stats", "--db", db)["message"] == 5
+    assert run_json("search", "502", "--kind", "message", "--db", db)["hits"] != []
+    assert "m-502" not in [hit["id"] for hit in run_json("search", "502", "--db", db)["hits"]]
+
+
+def test_without_an_answer_nothing_is_forgotten(run, run_json, db):
+    assert "say --yes" in run("forget", "502", "--db", db, code=1).stderr
+    for words in (("forget", "502"), ("forget", "--everything", "--purge")):
+        assert "say --yes" in run(*words, "--json", "--db", db, code=1).stderr
+    assert run_json("stats", "--db", db)["message"] == 6
+
+
+def test_the_told_command_brings_it_back(run, run_json, two_users):
+    db = two_users.rename(two_users.with_name("my memory.db"))
+    before = run_json("stats", "--user", "ana", "--db", db)
+    told = run("forget", "--everything", "--yes", "--user", "ana", "--db", db).stdout
+    assert run_json("stats", "--user", "ana", "--db", db)["message"] == 0
+    assert run_json("stats", "--user", "bob", "--db", db)["message"] == 1
+    command = told.partition("bring it back with: ")[2].strip()
+    assert f"--db '{db}' --user ana" in command
+    back = run(*shlex.split(command)[1:]).stdout
+    assert back.startswith("6 messages, 1 episode, 1 task brought back\n")
+    after = run_json("stats", "--user", "ana", "--db", db)
+    assert {**after, "vectors_pending": 0} == before
+
+
+def test_restore_by_id(run, run_json, db):
+    run("forget", "--id", "m-502", "--yes", "--db", db)
+    assert "m-502" in run("restore", "m-502", "--db", db).stdout
+    assert "not in the trash" in run("restore", "m-502", "--db", db, code=1).stderr
+    run("forget", "--id", "m-502", "--yes", "--db", db)
+    with opened(db) as memory:
+        memory.save_message("s9", role="user", content="taken meanwhile", id="m-502")
+    text = run("restore", "m-502", "--db", db).stdout
+    assert "nothing brought back\n1 message left in the trash\n" in text
+    assert "there again under the same id" in text
+    assert run_json("restore", "m-502", "--db", db)["left"] == {"message": 1}
+
+
+def test_forget_as_json(run_json, db):
+    tried = run_json("forget", "--session", "s1", "--dry-run", "--db", db)
+    done = run_json("forget", "--session", "s1", "--yes", "--db", db)
+    assert tried["dry_run"] is True
+    assert done["dry_run"] is False
+    assert done["counts"] == tried["counts"] == {"message": 5, "episode": 1, "task": 1}
+    assert {item["id"] for item in done["items"]} == {item["id"] for item in tried["items"]}
+    back = run_json("restore", "--at", done["at"], "--db", db)
+    assert back["counts"] == done["counts"]
+
+
+def test_what_to_forget_can_be_narrowed(run_json, db):
+    def would(*words):
+        return run_json("forget", *words, "--dry-run", "--db", db)["counts"]
+
+    assert would("nginx") == {"message": 1, "episode": 1, "task": 1}
+    assert would("nginx", "--kind", "message") == {"message": 1}
+    assert would("nginx", "--session", "s2") == {}
+    assert would("--session", "s2") == {"message": 1}
+    assert would("--everything", "--kind", "message") == {"message": 6}
+    assert would("--since", "2100-01-01") == {}
+    assert would("--until", "2100-01-01") == would("--everything")
+    assert would("--id", "m-502") == {"message": 1}
+
+
+def test_a_purge_says_so_and_leaves_no_byte(answered, run, run_json, db):
+    def there():
+        return any(b"certificate" in file.read_bytes() for file in db.parent.glob("agent.db*"))
+
+    assert there()
+    run("forget", "certificate", "--yes", "--db", db)
+    asked = answered("n\n", "forget", "certificate", "--purge", "--db", db, code=1)
+    assert "Overwrite this for good?" in asked.stderr
+    assert there(), "it lies in the trash still"
+    text = run("forget", "certificate", "--purge", "--yes", "--db", db).stdout
+    assert text == "forgotten: nothing\noverwritten on disk: 1 record\n"
+    assert not there()
+
+
+BAD = [
+    ("forget", 1, "say what to forget: words, --id"),
+    ("forget --kind fact", 1, "say what to forget"),
+    ("forget x --id y", 1, "in one way"),
+    ("forget --id nope --yes", 1, "'nope'"),
+    ("forget x --kind dream", 1, "no kind named 'dream'"),
+    ("forget x --since soon", 2, "ISO 8601"),
+    ("restore", 1, "say what to restore: ids, or --at"),
+    ("restore nope", 1, "not in the trash"),
+    ("restore m-502 --at 2026-01-01", 1, "say what to restore"),
+    ("restore --at 2026-01-01", 1, "nothing of 'ana' was taken out"),
+    ("restore --at soon", 2, "ISO 8601"),
+    ("pin", 2, ""),
+    ("pin nope", 1, "'nope'"),
+    ("maintain --user nobody", 1, "holds nothing of user 'nobody'"),
+    ("export", 2, ""),
+    ("export out.txt --format pdf", 1, "neither jsonl nor markdown"),
+    ("export none/out.jsonl", 1, "cannot be written"),
+    ("export agent.db", 1, "is a database"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "reason"), BAD)
+def test_bad_options(run, db, words, code, reason):
+    before = db.read_bytes()
+    result = run(*words.split(), "--db", db, code=code)
+    assert reason in " ".join(result.stderr.replace("│", " ").split())
+    assert db.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["forget x --yes", "restore x", "pin x", "maintain", "export out.jsonl"],
+    ids=lambda w: w.split()[0],
+)
+def test_no_database(run, tmp_path, words):
+    result = run(*words.split(), "--db", tmp_path / "none.db", code=1)
+    assert "there is no database" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", ["forget x --yes", "restore x", "pin x", "export out.jsonl"], ids=str)
+def test_two_users_and_none_named(run, two_users, words):
+    assert "ana, bob" in run(*words.split(), "--db", two_users, code=1).stderr
+
+
+def test_pin(run, run_json, db):
+    assert run("pin", "m-502", "--db", db).stdout == "1 record pinned\n"
+    assert run_json("search", "502", "--db", db)["hits"][0]["id"] == "m-502"
+    assert run_json("pin", "m-502", "--off", "--db", db) == {"pinned": 0, "unpinned": 1}
+    assert run("pin", "m-502", "m-502", "--off", "--db", db).stdout == "1 record unpinned\n"
+
+
+def test_maintain_goes_through_all_users(run, run_json, old):
+    tried = run("maintain", "--dry-run", "--db", old)
+    assert tried.stdout.count("4 records would be put into the trash") == 2
+    assert "2 episodes: importance below 0.25" in tried.stdout
+    assert "episode 0.15: 重启 nginx �[2J 0" in tried.stdout
+    assert "[red]bob:" in tried.stdout
+    assert "users" in tried.stderr
+    assert "\x1b" not in tried.stdout
+    done = run_json("maintain", "--db", old)
+    assert set(done) == {"ana", "[red]bob"}
+    for one in done.values():
+        assert one["expired"] == 1
+        assert one["gate"]["discarded"]["episode"] == {"importance below 0.25": 2}
+        assert one["consolidation"]["groups"][0]["episodes"] == 5
+    assert run_json("stats", "--user", "ana", "--db", old)["vectors_pending"] == 0
+    again = run("maintain", "--db", old).stdout
+    assert again == "[red]bob:\n  nothing to do\nana:\n  nothing to do\n"
+
+
+def test_maintain_of_one_user_shows_its_parts(run, run_json, old):
+    result = run("maintain", "--user", "[red]bob", "--db", old)
+    for part in ("[red]bob: forget gate", "[red]bob: consolidation", "[red]bob: vectors"):
+        assert part in result.stderr
+    assert "1 fact came to an end" in result.stdout
+    assert "5 episodes went into 1 new and 0 grown knowledge" in result.stdout
+    assert len(run_json("episodes", "--user", "ana", "--db", old)) == 5
+
+
+def test_maintain_where_nobody_is(run, tmp_path):
+    opened(tmp_path / "empty.db").close()
+    assert run("maintain", "--db", tmp_path / "empty.db").stdout == "nobody has a memory there\n"
+
+
+def test_what_an_export_holds_comes_back(run, run_json, db, tmp_path):
+    out, new = tmp_path / "out.jsonl", tmp_path / "new.db"
+    with opened(db) as memory:
+        memory.save_message("s3", role="user", content="edge-02 的端口是 8443")
+    told = run_json("export", out, "--db", db)
+    assert told["counts"] == {"message": 7, "task": 1, "episode": 1, "knowledge": 0, "fact": 1}
+    assert told["bytes"] == out.stat().st_size
+    assert f"10 records, {told['bytes']:,} bytes in {out}" in run("export", out, "--db", db).stdout
+    text = run("import", out, "--db", new, "--user", "ana").stdout
+    assert text == "7 messages, 1 episode, 1 fact, 1 task added, 0 were there already, 0 rejected\n"
+    assert run_json("stats", "--db", new) == {**run_json("stats", "--db", db), "vectors_pending": 0}
+    assert run_json("import", out, "--db", new)["known"] == 10
+    assert run_json("facts", "--db", new)[0]["object"] == "8443"
+
+
+def test_an_export_to_read(run, db, tmp_path):
+    out = tmp_path / "ana.md"
+    assert "records, " in run("export", out, "--format", "markdown", "--db", db).stdout
+    assert out.read_text("utf-8").startswith("# ")
+    assert "nginx 又 502 了" in out.read_text("utf-8")
+
+
+@pytest.mark.parametrize("columns", [20, 80])
+def test_every_width_without_control_characters(run, old, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for words in (("forget", "nginx", "--dry-run", "--user", "ana"), ("maintain", "--dry-run")):
+        result = run(*words, "--db", old)
+        assert "\x1b" not in result.stdout
+        assert "重启" in result.stdout
+
+
+ASCII = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+
+
+def test_a_terminal_without_chinese(start, real_db):
+    words = ("forget", "nginx", "--dry-run", "--db", real_db)
+    said, complaint = start(*words, "--json", **ASCII).communicate(timeout=60)
+    assert "重启 nginx 容器" in [item["text"] for item in json.loads(said.decode("ascii"))["items"]]
+    assert complaint == b""
+    said, complaint = start(*words, **ASCII).communicate(timeout=60)
+    assert b"1 message, 1 episode, 1 task would be forgotten" in said
+    assert complaint == b""
+
+
+@pytest.fixture
+def in_a_terminal():
+    """Run a command with a terminal for input and errors; return its code, its output and the screen."""
+    pty = pytest.importorskip("pty")
+
+    def in_a_terminal(typed: str, *words: object) -> tuple[int, str, str]:
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jiyi", *map(str, words)],
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            env=os.environ | {"TERM": "xterm", "COLUMNS": "80"},
+        )
+        os.close(theirs)
+        os.write(ours, typed.encode())
+        said = process.stdout.read().decode()
+        screen = b""
+        with contextlib.suppress(OSError):  # the other end is closed: that was all
+            while more := os.read(ours, 4096):
+                screen += more
+        os.close(ours)
+        process.stdout.close()
+        return process.wait(timeout=60), said, screen.decode()
+
+    return in_a_terminal
+
+
+def test_in_a_terminal_it_asks_there(in_a_terminal, real_db):
+    code, said, screen = in_a_terminal("n\n", "forget", "502", "--db", real_db)
+    assert (code, said.splitlines()[0]) == (1, "1 message would be forgotten")
+    assert "Forget this? [y/N]" in screen
+    assert "nothing was forgotten" in screen
+    code, said, _ = in_a_terminal("y\n", "forget", "502", "--db", real_db)
+    assert code == 0
+    assert "\nforgotten: 1 message\n" in said
+    assert "\x1b" not in said
+    code, _, screen = in_a_terminal("", "show", "m-502", "--db", real_db)
+    assert (code, "nothing with the id 'm-502'" in screen) == (1, True)
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_in_a_terminal_progress_is_shown_there_alone(in_a_terminal, real_db, as_json):
+    words = ["maintain", "--db", real_db, *["--json"] * as_json]
+    code, said, screen = in_a_terminal("", *words)
+    assert code == 0
+    assert ("forget gate" in screen) is not as_json
+    assert "\x1b" not in said
+    if as_json:
+        assert json.loads(said)["ana"]["gate"]["dry_run"] is False
+        assert screen == ""
+    else:
+        assert said == "ana:\n  1 episode rated anew\n"
+
+
+def test_a_reader_that_leaves_early(start, tmp_path):
+    db = tmp_path / "long.db"
+    with opened(db, learn_facts=False) as memory:
+        memory.save_messages("s1", [{"role": "user", "content": "记忆 " * 30}] * 1_000)
+        for number in range(300):
+            memory.remember(subject=f"gw-{number}", predicate="note", object="记忆 " * 100)
+    for words in (("forget", "--everything", "--dry-run", "--json"), ("facts", "--limit", 300)):
+        process = start(*words, "--db", db)
+        assert process.stdout.read(10)
+        process.stdout.close()
+        complaint = process.stderr.read()
+        process.wait(timeout=60)
+        assert complaint == b""

@@ -1,0 +1,128 @@
+"""What a memory holds, listed for people and as JSON."""
+
+from datetime import UTC, datetime
+
+import pytest
+from rich.cells import cell_len
+
+import jiyi
+from jiyi.testing import HashEmbedder
+
+
+@pytest.fixture
+def busy(db):
+    """The memory of ana with facts, more tasks, what they taught, and words that would steer a terminal."""
+    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        for text in ("edge-02 的端口是 8443", "edge-02 的端口改成 8444 了"):
+            memory.save_message("s2", {"role": "user", "name": "Mei", "content": text})
+        memory.remember("\x1b[31mred [bold]alert[/bold]\x1b[2J")
+        for name in ("nginx 容器", "nginx container", "the nginx container"):
+            task = memory.start_task("s2", "重启 \x1b[2J 容器", target=name)
+            memory.add_step(task.id, "docker restart nginx", tool_name="shell")
+            memory.complete_task(task.id, summary="恢复 " * 100)
+        open_task = memory.start_task("s2", "[red]not[/red] done yet", target="db-1")
+        memory.add_step(open_task.id, "看看日志")
+        memory.run_consolidation()
+        memory.pin(memory.knowledge()[0].id)
+        memory.flush()
+    return db
+
+
+LISTS = ("tasks", "episodes", "knowledge", "facts")
+
+
+def test_tasks(run, run_json, busy):
+    text = run("tasks", "--db", busy).stdout
+    assert "in_progress · about db-1 · 1 step\n" in text
+    assert "[red]not[/red] done yet" in text
+    assert "now: 看看日志" in text
+    assert text.count("now:") == 1
+    told = run_json("tasks", "--db", busy)
+    assert [one["status"] for one in told] == ["in_progress", *["completed"] * 4], "newest first"
+    assert told[0]["steps"][0]["description"] == "看看日志"
+    assert [one["status"] for one in run_json("tasks", "--status", "in_progress", "--db", busy)] == [
+        "in_progress"
+    ]
+    assert run("tasks", "--status", "failed", "--db", busy).stdout == "nothing there\n"
+
+
+def test_episodes(run, run_json, busy):
+    text = run("episodes", "--db", busy).stdout
+    assert "success · about nginx 容器 · importance 0.50 · consolidated" in " ".join(text.split())
+    assert "重启 nginx 容器 -> 重启后恢复" in text
+    told = run_json("episodes", "--limit", 2, "--db", busy)
+    assert [one["target"] for one in told] == ["the nginx container", "nginx container"]
+    assert {"id", "task_id", "outcome", "importance", "consolidated", "session_id"} <= set(told[0])
+
+
+def test_knowledge(run, run_json, busy):
+    text = run("knowledge", "--db", busy).stdout
+    assert "from 3 episodes · pinned" in text
+    assert "- docker restart nginx" in text
+    (one,) = run_json("knowledge", "--db", busy)
+    assert len(one["source_episodes"]) == 3
+    assert 0.5 <= one["confidence"] <= 1
+    assert run_json("show", one["id"], "--db", busy)[0] == one
+
+
+def test_facts(run, run_json, busy):
+    text = run("facts", "edge-02", "--db", busy).stdout
+    assert "active · said by Mei" in text
+    assert "edge-02 · 端口: 8444" in text
+    assert "8443" not in text
+    every = run("facts", "edge-02", "--all", "--db", busy).stdout
+    assert "superseded · until " in every
+    old, new = run_json("facts", "edge-02", "--all", "--db", busy)
+    assert (old["status"], old["superseded_by"], new["supersedes"]) == ("superseded", new["id"], old["id"])
+    assert run_json("show", new["id"], "--db", busy) == run_json("facts", "edge-02", "--db", busy) == [new]
+    assert run("facts", "nobody", "--db", busy).stdout == "nothing there\n"
+    assert len(run_json("facts", "--limit", 1, "--db", busy)) == 1
+
+
+def test_facts_of_another_time(run, run_json, tmp_path):
+    db = tmp_path / "year.db"
+    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        for month, port in ((3, 8443), (6, 8444)):
+            at = datetime(2026, month, 1, tzinfo=UTC)
+            memory.save_message("s", role="user", content=f"edge-02 的端口改成 {port} 了", created_at=at)
+
+    def ports(moment):
+        return [one["object"] for one in run_json("facts", "edge-02", "--as-of", moment, "--db", db)]
+
+    assert ports("2026-02-28") == []
+    assert ports("2026-04-01") == ["8443"]
+    assert ports("2026-06-01T00:00:00+00:00") == ["8444"]
+    assert "until 2026-06-01" in run("facts", "--as-of", "2026-04-01", "--db", db).stdout
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_nothing_there(run, run_json, two_users, command):
+    if command in ("knowledge", "facts"):
+        assert run(command, "--user", "bob", "--db", two_users).stdout == "nothing there\n"
+    assert run_json(command, "--user", "bob", "--db", two_users) == []
+
+
+@pytest.mark.parametrize("columns", [20, 60, 80, 140])
+def test_every_width_without_control_characters_or_markup(run, busy, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for command in LISTS:
+        text = run(command, "--db", busy).stdout
+        assert "\x1b" not in text
+        assert max(cell_len(line) for line in text.splitlines()) <= columns
+    if columns == 140:
+        assert "�[31mred [bold]alert[/bold]" in run("facts", "--db", busy).stdout
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_what_goes_wrong(run, two_users, tmp_path, command):
+    assert "there is no database" in run(command, "--db", tmp_path / "none.db", code=1).stderr
+    assert not (tmp_path / "none.db").exists()
+    assert "ana, bob" in run(command, "--db", two_users, code=1).stderr
+    assert "'Ana'; there are: ana, bob" in run(command, "--user", "Ana", "--db", two_users, code=1).stderr
+    assert "limit=0" in run(command, "--limit", 0, "--user", "ana", "--db", two_users, code=1).stderr
+
+
+def test_bad_options(run, db):
+    assert "ISO 8601" in run("facts", "--as-of", "soon", "--db", db, code=2).stderr
+    assert "subject is empty" in run("facts", " ", "--db", db, code=1).stderr
+    assert "status" in run("tasks", "--status", "lazy", "--db", db, code=1).stderr

@@ -1,0 +1,53 @@
+"""A memory on a file of its own, filled with every kind of record, for tests of export and import."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from samples import ANA, START, full, message
+
+from jiyi.records import Fact, Message, Query
+from jiyi.storage import SqliteDatabase, SqliteStore, SqliteUpkeep
+from jiyi.storage.export import export_lines
+from jiyi.storage.importer import import_file
+from jiyi.text import counter_for
+
+KINDS = ("message", "task", "episode", "knowledge", "fact")
+
+
+class File:
+    """A memory on a file of its own."""
+
+    def __init__(self, path):
+        self.database = SqliteDatabase(path)
+        self.store, self.upkeep = SqliteStore(self.database), SqliteUpkeep(self.database)
+
+    def export(self, path, scope=ANA, **options):
+        return export_lines(self.store, self.upkeep, scope, path, **options)
+
+    def import_(self, path, scope=ANA, **options):
+        return import_file(self.store, self.upkeep, path, scope, prepare=counter_for().counted, **options)
+
+    def everything(self, scope=ANA):
+        found = self.store.find(Query(scope=scope, kinds=KINDS, limit=10_000))
+        bare = (replace(r, tokens=None, tokens_by=None) if isinstance(r, Message) else r for r in found)
+        return {(type(r).__name__, r.id): r for r in bare}
+
+
+def fact(value="8443", at=0, **fields):
+    fields = {"subject": "edge-02", "predicate": "port", **fields}
+    scope = fields.pop("scope", ANA)
+    return Fact(scope=scope, object=value, created_at=START + timedelta(seconds=at), **fields)
+
+
+def fill(memory, text="你好 world"):
+    """Every kind, every field, sessions whose order is not that of time, a gap."""
+    memory.store.put(full(text))
+    said = [
+        message(f"{text} {n}", session=f"s{n % 3}", at=-n, agent="ops" if n % 2 else None) for n in range(9)
+    ]
+    memory.store.put(said)
+    memory.store.delete(Query(scope=ANA, kinds=("message",), ids=(said[3].id,)))
+    old = fact("8443", valid_to=START, status="superseded", superseded_by="new", sources=(said[0].id,))
+    new = fact("8444", 5, id="new", supersedes=old.id, valid_from=START, category="decision", method="llm")
+    odd = fact(text, 6, speaker=text, text=text, pinned=True, access_count=3, last_accessed_at=START)
+    memory.store.put([old, new, odd])

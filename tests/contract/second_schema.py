@@ -1,0 +1,83 @@
+"""A database as the second schema's code left it: its own scripts, and rows written the old way."""
+
+import json
+
+import apsw
+
+from jiyi.storage.postings import pack
+from jiyi.storage.sql import load_migrations
+from jiyi.text import analyse
+
+__all__ = ["TARGETS", "make_second_schema"]
+
+_APPLICATION_ID = 0x6A697969
+_MOMENT = 1_700_000_000_000_000
+TARGETS = {"e0": "nginx 容器", "e1": "the nginx container", "e2": "web-7", "e3": None}
+"""What each episode of a user is about."""
+
+
+def make_second_schema(path, users, more=0):
+    """Make a file at schema 2 with messages, four episodes and two knowledges for each user; return the ids.
+
+    ``more`` messages are added to the first user's; every message says a word of its own, "w<id>".
+    The knowledges rest on episodes; the traits of all texts are those of an older jiyi: none.
+    """
+    db = apsw.Connection(str(path))
+    db.execute(f"PRAGMA page_size=8192; PRAGMA application_id={_APPLICATION_ID}; PRAGMA journal_mode=WAL")
+    db.execute("BEGIN")
+    for number in (1, 2):
+        db.execute(load_migrations("sqlite")[number])
+    db.execute("INSERT INTO meta VALUES ('embedder_name', 'older'), ('embedder_dims', '2')")
+    ids = {user: _write_user(db, owner, user) for owner, user in enumerate(users, 1)}
+    for i in range(more):
+        ids[users[0]].append(_write_message(db, 1, users[0], "big", i, "words 填充 " * 60))
+    db.execute("PRAGMA user_version=2; COMMIT")
+    db.close()
+    return ids
+
+
+def _write_user(db, owner, user):
+    db.execute("INSERT INTO owners (owner, user_id, generation) VALUES (?, ?, 7)", (owner, user))
+    ids = [_write_message(db, owner, user, "s", i, "nginx 又 502 了，昨天重启过") for i in range(5)]
+    for id_, target in TARGETS.items():
+        past = {"trigger_type": "alert", "trigger_summary": "disk full", "outcome_summary": "日志清理"}
+        past |= {"target": target, "tags": ["disk"], "steps": []}
+        text = "\n".join(filter(None, ["disk full", target, "日志清理", "disk"]))
+        doc = _write_document(db, owner, user, "episode", id_, text)
+        db.execute(
+            "INSERT INTO episodes VALUES (?, NULL, 'success', 0.5, 2, ?, ?, ?)",
+            (doc, _MOMENT, id_ == "e0", json.dumps(past)),
+        )
+    for id_, sources in (("k0", ["e0", "e1", "e0"]), ("k1", [None, 5, "e2"])):
+        lesson = {"topic": "certificates", "content": id_, "key_points": ["证书"], "source_episodes": sources}
+        doc = _write_document(db, owner, user, "knowledge", id_, f"certificates\n{id_}\n证书")
+        db.execute("INSERT INTO knowledge VALUES (?, 0.5, 0, NULL, ?, ?)", (doc, _MOMENT, json.dumps(lesson)))
+    return [*ids, *TARGETS, "k0", "k1"]
+
+
+def _write_message(db, owner, user, session, seq, text):
+    id_ = f"{seq}q{user}{session}"
+    said = f"w{id_} {text}"
+    db.execute(
+        "INSERT INTO sessions VALUES (?, ?, 0, 0, 1, 1) ON CONFLICT DO UPDATE SET next_seq = next_seq + 1, "
+        "messages = messages + 1",
+        (user, session),
+    )
+    doc = _write_document(db, owner, user, "message", id_, said, session, "user", seq)
+    body = {"role": "user", "content": said}
+    db.execute("INSERT INTO messages VALUES (?, ?, NULL, NULL, NULL)", (doc, json.dumps(body)))
+    return id_
+
+
+def _write_document(db, owner, user, kind, id_, text, session=None, role=None, seq=None):
+    state = "pending" if kind == "message" else "ready"
+    (doc,) = db.execute(
+        "INSERT INTO documents (user_id, session_id, kind, id, role, seq, created_at, vector_state) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING doc",
+        (user, session, kind, id_, role, seq, _MOMENT, state),
+    ).fetchone()
+    terms = analyse(text)
+    db.execute("INSERT INTO terms VALUES (?, ?, ?, 0, ?, ?)", (doc, owner, len(terms), role, pack(terms)))
+    if state == "ready":
+        db.execute("INSERT INTO vectors (doc, owner, vector) VALUES (?, ?, ?)", (doc, owner, b"\0\x3c\0\0"))
+    return doc

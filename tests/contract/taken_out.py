@@ -1,0 +1,48 @@
+"""Short ways to take records out, to list them, and to see who stands beside whom."""
+
+import numpy as np
+from samples import ANA, START, episode, fact, knowledge, message, task
+
+from jiyi.records import SEARCHABLE, Query
+from jiyi.storage import VectorRow
+
+__all__ = ["KINDS", "MAKE", "S", "discard", "embed", "find", "ids", "in_a_row", "lying", "neighbours"]
+
+S = ANA.in_session("s")
+KINDS = (*SEARCHABLE, "task")
+MAKE = {"message": message, "episode": episode, "knowledge": knowledge, "fact": fact, "task": task}
+
+
+def ids(records):
+    return [record.id for record in records]
+
+
+def find(store, *kinds, scope=ANA, **parts):
+    return store.find(Query(scope=scope, kinds=kinds or KINDS, limit=10_000, **parts))
+
+
+def discard(trash, *keys, scope=ANA, reason="asked to", at=START):
+    return trash.discard(scope, keys, reason=reason, at=at)
+
+
+def lying(trash, scope=ANA, **parts):
+    return trash.discarded(Query(**({"scope": scope, "kinds": KINDS, "limit": 10_000} | parts)))
+
+
+def embed(vectors):
+    rows = [
+        VectorRow(key=p.key, vectors=np.ones((2, 4), np.float32)) for p in vectors.pending(100, leased=False)
+    ]
+    return vectors.add(rows)
+
+
+def neighbours(store, text):
+    """Who stands before and behind each message that search shows."""
+    found = store.match(Query(scope=S, text=text, limit=100))
+    names = [*(id_ for _, id_ in found.keys), None]
+    pairs = zip(found.previous.tolist(), found.following.tolist(), strict=True)
+    return {id_: (names[a], names[b]) for id_, (a, b) in zip(names, pairs, strict=False)}
+
+
+def in_a_row(*names):
+    return {b: (a, c) for a, b, c in zip([None, *names], names, [*names[1:], None], strict=False)}

@@ -1,0 +1,293 @@
+"""What every backend promises about many records at once; see `jiyi.storage.Upkeep`."""
+
+import random
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from samples import ANA, BEN, by_words, episode, fact, knowledge, message, task
+
+from jiyi.errors import BadQuery, BadScope, DuplicateId, InputError
+from jiyi.records import Query, Scope
+from jiyi.storage import Amendment, VectorRow
+from jiyi.text import entity_key
+
+MAKE = {"message": message, "episode": episode, "knowledge": knowledge, "fact": fact}
+S = ANA.in_session("s")
+
+
+def ids(records):
+    return [record.id for record in records]
+
+
+def pages(upkeep, query):
+    after = None
+    while True:
+        page = upkeep.scan(query, after)
+        yield page.records
+        after = page.next
+        if after is None:
+            return
+
+
+def scanned(upkeep, **parts):
+    query = Query(**({"scope": ANA, "limit": 3} | parts))
+    return [record for page in pages(upkeep, query) for record in page]
+
+
+def neighbours(store, text, scope=S):
+    """Who stands before and behind each message that search shows."""
+    found = store.match(Query(scope=scope, text=text, limit=100))
+    names = [*(id_ for _, id_ in found.keys), None]
+    pairs = zip(found.previous.tolist(), found.following.tolist(), strict=True)
+    return {id_: (names[a], names[b]) for id_, (a, b) in zip(names, pairs, strict=False)}
+
+
+@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize("size", [1, 2, 5, 6, 10_000])
+def test_a_scan_gives_everything_oldest_first_in_pieces(store, upkeep, kind, size):
+    records = store.put(
+        [MAKE[kind](f"{i}", id=f"{i}", at=at) for i, at in enumerate((3, -(10**10), 3, 0, 9))]
+    )
+    oldest_first = [records[i] for i in (1, 3, 0, 2, 4)]
+    query = Query(scope=ANA, kinds=(kind,), limit=size)
+    found = list(pages(upkeep, query))
+    assert [record for page in found for record in page] == oldest_first
+    assert all(len(page) == size for page in found[:-1])
+    assert upkeep.scan(replace(query, newest_first=True)).records[0] == oldest_first[0]
+    assert list(pages(upkeep, replace(query, scope=BEN))) == [()]
+
+
+def test_a_scan_goes_by_all_conditions(store, upkeep):
+    store.put(
+        [episode(f"e{i}", id=f"e{i}", at=i, consolidated=i % 2 == 0, target=f"t{i % 3}") for i in range(9)]
+    )
+    store.put([message(f"m{i}", id=f"m{i}", session=f"{i % 2}", agent="ab"[i % 3 == 0]) for i in range(9)])
+    assert ids(scanned(upkeep, kinds=("episode",), consolidated=True, target="T1")) == ["e4"]
+    assert ids(scanned(upkeep, kinds=("episode",), consolidated=False)) == ["e1", "e3", "e5", "e7"]
+    in_one = Scope(user_id="ana", agent_id="b", session_id="1")
+    assert ids(scanned(upkeep, kinds=("message",), scope=in_one)) == ["m3"]
+    assert ids(scanned(upkeep, kinds=("message",), ids=("m8", "m1", "x"), limit=1)) == ["m1", "m8"]
+
+
+@pytest.mark.parametrize("kinds", [("message", "episode"), ("task",), ("step",), ("session",)])
+def test_a_scan_is_of_one_kind_that_search_finds(upkeep, kinds):
+    with pytest.raises(BadQuery, match="one of message, episode, knowledge, fact"):
+        upkeep.scan(Query(scope=ANA, kinds=kinds))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_there_throughout_is_scanned_exactly_once(every, seed):
+    chance = random.Random(seed)
+    store, _, upkeep, trash = every
+    names = [f"{i}" for i in range(60)]
+    store.put([episode(n, id=n, at=chance.randrange(10)) for n in names])
+    stay = {*chance.sample(names, 30)}
+    go = [n for n in names if n not in stay]
+    seen, added = [], 0
+    for page in pages(upkeep, Query(scope=ANA, kinds=("episode",), limit=chance.randrange(1, 9))):
+        seen += ids(page)
+        gone = [go.pop() for _ in range(min(len(go), chance.randrange(3)))]
+        if chance.random() < 0.5:
+            store.delete(Query(scope=ANA, kinds=("episode",), ids=tuple(gone)))
+        else:
+            keys = [("episode", n) for n in gone]
+            trash.discard(ANA, keys, reason="x", at=episode().created_at)
+            trash.restore(ANA, keys[:1])
+        upkeep.amend(ANA, "episode", [Amendment(id=n, pinned=True) for n in chance.sample(names, 5)])
+        if chance.random() < 0.8:
+            store.put([episode("new", id=f"new{added}", at=chance.randrange(10))])
+            added += 1
+    assert stay <= {*seen}
+    assert len(seen) == len({*seen})
+
+
+def test_a_scan_beside_another_writer(backend):
+    store, _, upkeep, _ = backend.open_all()
+    other = backend.open_all()
+    store.put([fact(f"{i}", id=f"{i}", at=i % 7) for i in range(200)])
+    stop, failed = threading.Event(), []
+
+    def write():
+        number = 0
+        while not stop.is_set():
+            try:
+                other.store.put([fact("more", id=f"more{number}", at=number % 7)])
+                other.store.delete(Query(scope=ANA, kinds=("fact",), ids=(f"more{number - 3}",)))
+            except Exception as error:
+                failed.append(error)
+                return
+            number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        seen = ids(scanned(upkeep, kinds=("fact",)))
+    finally:
+        stop.set()
+        writer.join()
+    assert failed == []
+    assert {f"{i}" for i in range(200)} <= {*seen}
+    assert len(seen) == len({*seen})
+
+
+def test_a_scan_inside_a_transaction_sees_what_it_wrote(store, upkeep):
+    with store.transaction():
+        store.put([knowledge(id="k")])
+        assert ids(scanned(upkeep, kinds=("knowledge",))) == ["k"]
+
+
+def test_targets_are_counted_by_key(store, upkeep):
+    names = ["nginx 容器", "the nginx container", "Nginx-Container", "web-7", "web-8", None, "", "  "]
+    store.put([episode(target=name, id=f"{i}", consolidated=i == 0) for i, name in enumerate(names)])
+    store.put([episode(target="web-7", user="ben"), message("web-7"), fact("web-7")])
+    every = {entity_key(n): c for n, c in {"nginx container": 3, "web-7": 1, "web-8": 1, "": 3}.items()}
+    assert upkeep.targets(Query(scope=ANA)) == every
+    assert upkeep.targets(Query(scope=ANA), at_least=2) == {k: n for k, n in every.items() if n > 1}
+    unread = upkeep.targets(Query(scope=ANA, kinds=("episode",), consolidated=False), at_least=2)
+    assert unread == {entity_key("nginx container"): 2, "": 3}
+    assert upkeep.targets(Query(scope=ANA, kinds=("fact",))) == {}
+    assert upkeep.targets(Query(scope=ANA.in_session("other"))) == {}
+    assert upkeep.targets(Query(scope=BEN)) == {entity_key("web-7"): 1}
+    for name, count in every.items():
+        assert store.count(Query(scope=ANA, kinds=("episode",), target=name))["episode"] == count
+
+
+AMENDED = {
+    "message": {"importance": 0.25, "pinned": True},
+    "episode": {"importance": 0.25, "pinned": True, "consolidated": True},
+    "knowledge": {"confidence": 0.75, "pinned": True},
+    "fact": {"confidence": 0.75, "pinned": True},
+}
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_amending_changes_these_fields_and_nothing_else(every, kind):
+    store, vectors, upkeep, _ = every
+    a, b = store.put([MAKE[kind]("same word", id=name) for name in "ab"])
+    store.put([MAKE[kind]("same word", id="a", user="ben")])
+    rows = vectors.pending(10)
+    vectors.add([VectorRow(key=p.key, vectors=np.eye(4, dtype=np.float32)[[i]]) for i, p in enumerate(rows)])
+    query, near = Query(scope=ANA, text="word"), np.array([1, 0.5, 0, 0], np.float32)
+    before = store.match(query), vectors.nearest(query, near)
+    changed = AMENDED[kind]
+    assert upkeep.amend(ANA, kind, [Amendment(id="a", **changed)]) == 1
+    expected = replace(a, **changed)
+    assert store.find(Query(scope=ANA, kinds=(kind,))) == [expected, b]
+    assert scanned(upkeep, kinds=(kind,)) == [expected, b]
+    assert store.find(Query(scope=ANA, kinds=(kind,), pinned=True)) == [expected]
+    found = store.match(query)
+    assert found.keys == before[0].keys
+    assert found.text.tolist() == before[0].text.tolist()
+    assert vectors.nearest(query, near) == before[1]
+    assert store.count(Query(scope=ANA))["vectors_pending"] == 0
+    (other,) = store.find(Query(scope=BEN, kinds=(kind,)))
+    assert not other.pinned, "another user's record of the same id"
+    back = {name: getattr(a, name) for name in changed if name != "importance" or kind != "message"}
+    assert upkeep.amend(ANA, kind, [Amendment(id="a", **back)]) == 1
+    assert store.find(Query(scope=ANA, kinds=(kind,), pinned=True)) == []
+
+
+def test_what_a_kind_does_not_have_and_who_is_not_there_is_passed_over(store, upkeep):
+    (kept,) = store.put([knowledge(id="k")])
+    nobody = [Amendment(id=bad, pinned=True) for bad in ("x", "", "nul\0", "half \ud800")]
+    assert upkeep.amend(ANA, "knowledge", nobody) == 0
+    assert upkeep.amend(BEN, "knowledge", [Amendment(id="k", pinned=True)]) == 0
+    assert upkeep.amend(Scope(user_id="nobody"), "knowledge", [Amendment(id="k", pinned=True)]) == 0
+    assert upkeep.amend(ANA, "episode", [Amendment(id="k", pinned=True)]) == 0
+    assert upkeep.amend(ANA, "knowledge", []) == 0
+    assert upkeep.amend(ANA, "knowledge", [Amendment(id="k", importance=0.1, consolidated=True)]) == 1
+    assert store.find(Query(scope=ANA, kinds=("knowledge",))) == [kept]
+
+
+@pytest.mark.parametrize("kind", ["task", "step", "session"])
+def test_what_cannot_be_searched_cannot_be_amended(upkeep, kind):
+    with pytest.raises(BadQuery, match="amend one of"):
+        upkeep.amend(ANA, kind, [Amendment(id="a")])
+
+
+@pytest.mark.parametrize("bad", [-0.01, 1.01, float("nan"), float("inf"), "0.5"])
+@pytest.mark.parametrize("name", ["importance", "confidence"])
+def test_no_value_gets_in_that_no_record_may_hold(name, bad):
+    with pytest.raises(InputError, match=f"{name}.*'a' is not a number from 0 to 1"):
+        Amendment(id="a", **{name: bad})
+
+
+def test_thousands_are_amended_at_once_and_all_or_none(store, upkeep):
+    store.put([episode(id=f"{i}") for i in range(3_000)])
+    changes = [Amendment(id=f"{i}", importance=i / 4_000) for i in range(4_000)]
+    assert upkeep.amend(ANA, "episode", changes) == 3_000
+    found = store.find(Query(scope=ANA, kinds=("episode",), limit=10_000))
+    assert all(e.importance == int(e.id) / 4_000 for e in found)
+
+    def undone():
+        with store.transaction():
+            upkeep.amend(ANA, "episode", [Amendment(id="5", importance=1, pinned=True)])
+            assert store.find(Query(scope=ANA, pinned=True))[0].importance == 1
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        undone()
+    assert store.find(Query(scope=ANA, pinned=True)) == []
+    assert store.find(Query(scope=ANA, kinds=("episode",), ids=("5",)))[0].importance == 5 / 4_000
+
+
+def test_changes_grow_with_what_memory_must_notice(every):
+    store, _, upkeep, trash = every
+    assert upkeep.changes(ANA) == 0
+    store.put([message("a", id="a"), message("b", id="b"), message("c", user="ben")])
+    numbers = [upkeep.changes(ANA)]
+    key = [("message", "a")]
+    for change in (
+        lambda: trash.discard(ANA, key, reason="x", at=message().created_at),
+        lambda: trash.restore(ANA, key),
+        lambda: upkeep.amend(ANA, "message", [Amendment(id="a", pinned=True)]),
+        lambda: upkeep.amend(ANA, "message", [Amendment(id="a", pinned=False)]),
+        lambda: store.delete(Query(scope=ANA, ids=("a",))),
+    ):
+        change()
+        numbers.append(upkeep.changes(ANA))
+    assert numbers == sorted({*numbers})
+    upkeep.amend(ANA, "message", [Amendment(id="b", importance=0.1)])
+    store.put([message("d")])
+    assert upkeep.changes(ANA) == numbers[-1]
+    assert upkeep.changes(BEN) == 0
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3]])
+def test_messages_are_put_back_at_their_places_in_any_order(backend, order):
+    store, _, upkeep, _ = backend.open_all()
+    said = [message(f"word {i}", id=f"{i}", at=-i, seq=i) for i in range(5)]
+    for i in order:
+        assert upkeep.put_back([said[i]]) == [said[i]]
+        by_words(store, Query(scope=S, text="word"))  # what is in memory grows piece by piece
+    expected = {f"{i}": (str(i - 1) if i else None, str(i + 1) if i < 4 else None) for i in range(5)}
+    for reader in (store, backend.open_all().store):
+        assert reader.find(Query(scope=S, kinds=("message",))) == said
+        assert neighbours(reader, "word") == expected
+    (new,) = store.put([message("new")])
+    assert new.seq == 5
+    assert neighbours(store, "word new")["4"] == ("3", new.id)
+    (session,) = store.find(Query(scope=S, kinds=("session",)))
+    assert (session.messages, session.started_at) == (6, said[4].created_at)
+
+
+def test_a_message_whose_place_is_taken_goes_to_the_end(store, upkeep):
+    store.put([message("a", id="a"), message("b", id="b")])
+    assert [m.seq for m in upkeep.put_back([message("c", id="c", seq=1), message("d", id="d")])] == [2, 3]
+    assert [m.seq for m in upkeep.put_back([message("e", id="e", seq=9), message("f", id="f")])] == [9, 10]
+    (again,) = upkeep.put_back([message("a", id="a", seq=5)])
+    assert again.seq == 0
+    with pytest.raises(DuplicateId, match="'a'"):
+        upkeep.put_back([message("g", id="g"), message("other", id="a")])
+    with pytest.raises(BadScope):
+        upkeep.put_back([message("h", id="h"), replace(message("i"), scope=ANA)])
+    assert ids(store.find(Query(scope=S, kinds=("message",)))) == [*"abcdef"]
+
+
+def test_upkeep_of_a_user_who_has_nothing(upkeep, store):
+    store.put([task()])
+    assert scanned(upkeep, kinds=("message",)) == []
+    assert upkeep.targets(Query(scope=ANA)) == {}
+    assert upkeep.changes(Scope(user_id="nobody")) == 0

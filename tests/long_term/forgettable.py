@@ -1,0 +1,119 @@
+"""A memory with everything that hangs together, for tests of forgetting."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from jiyi.long_term.consolidation.consolidation import Consolidation
+from jiyi.long_term.facts.memory import FactMemory
+from jiyi.long_term.forgetting.forgetting import Forgetting
+from jiyi.records import Knowledge, Message, Query, Scope, ToolCall
+from jiyi.storage import SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep
+from jiyi.working import WorkingMemory
+
+ANA = Scope(user_id="ana")
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+LATER = NOON + timedelta(days=30)
+KINDS = ("message", "episode", "knowledge", "fact", "task")
+
+
+@dataclass
+class Memory:
+    """The parts of a memory on one file, and short names for what tests do with them."""
+
+    database: SqliteDatabase
+
+    def __post_init__(self):
+        self.store = SqliteStore(self.database)
+        self.upkeep = SqliteUpkeep(self.database)
+        self.trash = SqliteTrash(self.database)
+        self.facts = FactMemory(self.store, clock=lambda: LATER)
+        self.working = WorkingMemory(self.store, clock=lambda: NOON)
+        self.consolidation = Consolidation(self.store, self.upkeep, None, clock=lambda: LATER)
+        self.forgetting = Forgetting(
+            self.store,
+            self.upkeep,
+            self.trash,
+            rewrite=self.consolidation.rewritten,
+            learn=self.facts.learn,
+        )
+
+    def say(self, text, session="s", *, at=0, learn=True, **fields):
+        scope = replace(fields.pop("scope", ANA), session_id=session)
+        message = Message(
+            role=fields.pop("role", "user"),
+            content=text,
+            scope=scope,
+            created_at=NOON + timedelta(minutes=at),
+            **fields,
+        )
+        (stored,) = self.store.put([message])
+        if learn:
+            self.facts.learn([stored])
+        return stored
+
+    def call(self, call_id, session="s", **fields):
+        calls = (ToolCall(id=call_id, name="shell", arguments="{}"),)
+        return self.say(None, session, role="assistant", tool_calls=calls, **fields)
+
+    def answer(self, call_id, text="ok", session="s", **fields):
+        return self.say(text, session, role="tool", tool_call_id=call_id, **fields)
+
+    def do(self, request, *steps, target=None, session="s", summary="完成 done"):
+        task = self.working.start(ANA.in_session(session), request, target=target)
+        for step in steps:
+            self.working.add_step(ANA, task.id, step, result=f"{step} 的结果")
+        return self.working.complete(ANA, task.id, summary=summary)
+
+    def find(self, *kinds, scope=ANA, **parts):
+        return self.store.find(Query(scope=scope, kinds=kinds or KINDS, limit=10_000, **parts))
+
+    def everything(self, scope=ANA):
+        """All there is, as it can be compared: use counts and vectors apart."""
+        return {(type(r).__name__, r.id): r for r in self.find(scope=scope)}
+
+    def fact(self, predicate_or_value):
+        found = [f for f in self.find("fact") if predicate_or_value in (f.predicate, f.object)]
+        assert len(found) == 1, [(f.subject, f.predicate, f.object, f.status) for f in self.find("fact")]
+        return found[0]
+
+    def lying(self, *kinds):
+        query = Query(scope=ANA, kinds=kinds or KINDS, limit=10_000)
+        return {(entry.kind, entry.record.id) for entry in self.trash.discarded(query)}
+
+    def words_found(self, text, *kinds):
+        from samples import by_words
+
+        return by_words(self.store, Query(scope=ANA, text=text, kinds=kinds or KINDS[:4], limit=100))
+
+    def forget(self, **given):
+        scope = given.pop("scope", ANA)
+        return self.forgetting.forget(scope, **{"reason": "test", "at": LATER, **given})
+
+    def purge(self, **given):
+        scope = given.pop("scope", ANA)
+        return self.forgetting.purge(scope, **{"at": LATER, **given})
+
+    def restore(self, **given):
+        return self.forgetting.restore(given.pop("scope", ANA), **{"at": LATER, **given})
+
+
+def words(text, **parts):
+    """The query of a forget by words."""
+    return Query(scope=ANA, kinds=KINDS, text=text, limit=parts.pop("limit", 100), **parts)
+
+
+def lesson(text, episodes, **fields):
+    return Knowledge(
+        scope=ANA,
+        topic="磁盘 disks",
+        content=text,
+        source_episodes=tuple(episode.id for episode in episodes),
+        created_at=NOON,
+        updated_at=NOON,
+        **fields,
+    )
+
+
+def of_kind(receipt, action="taken"):
+    """What a receipt names, with why."""
+    return {(item.kind, item.id): item.why for item in receipt.items if item.action == action}

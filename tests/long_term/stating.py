@@ -1,0 +1,68 @@
+"""Statements and facts in few words."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from jiyi.extraction import Statement
+from jiyi.long_term.facts.merge import Changes, merge
+from jiyi.long_term.facts.slots import Names
+from jiyi.long_term.facts.timeline import holding
+from jiyi.records import Fact, Scope
+
+SCOPE = Scope(user_id="ana", session_id="s")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+_numbers = count()
+
+
+def at(day: float) -> datetime:
+    return START + timedelta(days=day)
+
+
+def states(
+    value: str, day: float, *, subject: str = "edge-02", point: str = "port", **fields: Any
+) -> Statement:
+    source = fields.pop("source", f"m-{next(_numbers)}")
+    return Statement(
+        subject=subject,
+        predicate=point,
+        object=value,
+        said_at=at(day),
+        source=source,
+        speaker="Ana",
+        **fields,
+    )
+
+
+def takes_back(quote: str, day: float, **fields: Any) -> Statement:
+    return Statement(category="note", quote=quote, said_at=at(day), speaker="Ana", action="retract", **fields)
+
+
+class Known:
+    """Facts as a store would hold them while statements come in."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, Fact] = {}
+        self.said: dict[str, datetime] = {}
+
+    def take(self, *statements: Statement, now: float = 1_000) -> Changes:
+        changes = merge(statements, self.facts.values(), at(now), scope=SCOPE, said=self.said)
+        self.said |= {one.source: one.said_at for one in statements if one.source}
+        self.facts |= {fact.id: fact for fact in changes.put}
+        return changes
+
+    def rows(self) -> list[tuple[str, str]]:
+        ordered = sorted(
+            self.facts.values(), key=lambda fact: (fact.valid_from or fact.created_at, fact.created_at)
+        )
+        return [(fact.object, fact.status) for fact in ordered]
+
+    def one(self, value: str) -> Fact:
+        (fact,) = [fact for fact in self.facts.values() if fact.object == value]
+        return fact
+
+    def value_at(self, day: float) -> str | None:
+        """What held on a day, of facts that are all of one slot."""
+        held = holding(self.facts.values(), at(day), Names(self.facts.values()))
+        assert len(held) <= 1
+        return held[0].object if held else None

@@ -1,0 +1,382 @@
+"""Experience becomes knowledge, on a real file, without a language model."""
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from consolidation_tools import ANA, START, episode, knowledge_of, themed, unconsolidated
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jiyi.errors import SettingsError, StorageError
+from jiyi.long_term.consolidation.consolidation import Consolidation
+from jiyi.long_term.consolidation.lesson import without_sources
+from jiyi.records import Query, Scope, stable_id
+from jiyi.storage import Amendment, SqliteDatabase, SqliteStore, SqliteUpkeep, SqliteVectors
+from jiyi.testing import ManualClock
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(START + timedelta(days=100))
+
+
+@pytest.fixture
+def upkeep(database):
+    return SqliteUpkeep(database)
+
+
+@pytest.fixture
+def consolidation(store, upkeep, vectors, clock):
+    return Consolidation(store, upkeep, vectors, clock=clock)
+
+
+def nginx(*numbers, target="nginx container", **fields):
+    return [episode(f"n{n}", target, n, steps=["docker restart nginx"], **fields) for n in numbers]
+
+
+def everything(path):
+    """All rows of all tables that hold records."""
+    database = SqliteDatabase(path)
+    with database.read() as db:
+        rows = {
+            name: sorted(map(repr, db.execute(f"SELECT * FROM {name}")))
+            for name in ("documents", "episodes", "knowledge", "sources", "terms", "vectors")
+        }
+    database.close()
+    return rows
+
+
+# --- by target
+
+
+def test_three_spellings_of_one_target_become_one_knowledge(store, consolidation, clock):
+    names = ["nginx 容器", "the nginx container", "nginx的容器"]
+    store.put([episode(f"e{n}", name, n) for n, name in enumerate(names)])
+    receipt = consolidation.run(ANA)
+    (known,) = knowledge_of(store)
+    assert known.id == stable_id("knowledge", "ana", "", "target", "nginx container")
+    assert known.source_episodes == ("e0", "e1", "e2")
+    assert known.created_at == known.updated_at == clock()
+    assert known.confidence == 0.6875
+    assert known.scope == ANA
+    assert (receipt.created, receipt.updated, receipt.episodes) == ((known.id,), (), 3)
+    assert receipt.methods == {"extractive": 1}
+    assert (receipt.waiting, receipt.skipped, receipt.notes) == (0, 0, ())
+    assert receipt.seconds > 0
+    assert unconsolidated(store) == set()
+
+
+def test_two_are_too_few_and_wait(store, consolidation):
+    store.put([*nginx(1, 2), episode("o1", "edge-02"), episode("o2", "edge-03"), episode("o3", "edge-04")])
+    receipt = consolidation.run(ANA)
+    assert knowledge_of(store) == []
+    assert (receipt.groups, receipt.waiting, receipt.skipped) == ((), 5, 4)
+    assert len(unconsolidated(store)) == 5
+
+
+def test_how_many_it_takes_can_be_chosen(store, upkeep, vectors):
+    store.put(nginx(1, 2))
+    assert Consolidation(store, upkeep, vectors, min_episodes=2).run(ANA).episodes == 2
+    with pytest.raises(SettingsError, match="at least 2"):
+        Consolidation(store, upkeep, vectors, min_episodes=1)
+
+
+def test_one_new_episode_grows_the_knowledge_there_is(store, consolidation, clock):
+    store.put(nginx(1, 2, 3))
+    consolidation.run(ANA)
+    (before,) = knowledge_of(store)
+    store.put([replace(before, access_count=7, pinned=True, last_accessed_at=START)])
+    clock.forward(days=1)
+    store.put(nginx(4, target="nginx 容器", outcome="failed", summary="port in use"))
+    receipt = consolidation.run(ANA)
+    (after,) = knowledge_of(store)
+    assert (receipt.created, receipt.updated, receipt.episodes) == ((), (before.id,), 1)
+    assert after.source_episodes == ("n1", "n2", "n3", "n4")
+    assert (after.created_at, after.updated_at) == (before.created_at, clock())
+    assert (after.access_count, after.pinned, after.last_accessed_at) == (7, True, START)
+    assert after.key_points == ("docker restart nginx (4 of 4)", "Did not succeed: port in use (1 of 1)")
+    assert after.confidence < before.confidence
+
+
+def test_it_grows_also_when_the_old_episodes_are_gone(store, consolidation):
+    store.put(nginx(1, 2, 3))
+    consolidation.run(ANA)
+    for number in (4, 5):
+        store.delete(Query(scope=ANA, kinds=("episode",)))
+        store.put([episode(f"n{number}", "nginx container", number, outcome="failed", summary="port in use")])
+        assert consolidation.run(ANA).episodes == 1
+    (known,) = knowledge_of(store)
+    assert known.source_episodes == ("n1", "n2", "n3", "n4", "n5")
+    assert known.key_points == (
+        "Did not succeed: port in use (1 of 1)",
+        "Earlier: docker restart nginx (3 of 3)",
+    )
+    assert "Counted over the newest 1." in known.content
+
+
+def test_a_knowledge_that_was_deleted_is_not_made_again_of_what_it_had(store, consolidation):
+    store.put(nginx(1, 2, 3))
+    consolidation.run(ANA)
+    store.delete(Query(scope=ANA, kinds=("knowledge",)))
+    store.put(nginx(4))
+    assert consolidation.run(ANA).waiting == 1
+    assert knowledge_of(store) == []
+    store.put(nginx(5, 6))
+    consolidation.run(ANA)
+    assert knowledge_of(store)[0].source_episodes == ("n4", "n5", "n6")
+
+
+def test_running_again_changes_nothing(store, consolidation, clock, path, flush):
+    store.put([*nginx(*range(5)), *[replace(e, id=f"x{e.id}") for e in nginx(1, 2, target="edge-02")]])
+    store.put(themed("en")[0])
+    flush()
+    assert consolidation.run(ANA).groups
+    flush()
+    before = everything(path)
+    for _ in range(3):
+        clock.forward(days=1)
+        receipt = consolidation.run(ANA)
+        assert (receipt.groups, receipt.notes) == ((), ())
+    assert everything(path) == before
+
+
+def test_users_and_agents_are_kept_apart(store, consolidation):
+    for agent in (None, "a", "b"):
+        store.put([episode(f"{agent}{n}", "edge-02", n, agent=agent) for n in range(3)])
+    store.put([episode(f"ben{n}", "edge-02", n, user="ben") for n in range(3)])
+    store.put([episode("c0", "edge-02", agent="c")])
+    receipt = consolidation.run(Scope(user_id="ana", session_id="s"))
+    assert (len(receipt.created), receipt.waiting) == (3, 1)
+    assert {known.scope.agent_id: len(known.source_episodes) for known in knowledge_of(store)} == {
+        None: 3,
+        "a": 3,
+        "b": 3,
+    }
+    assert knowledge_of(store, "ben") == []
+    store.put([episode(f"c{n}", "edge-02", n, agent="c") for n in (1, 2)])
+    receipt = consolidation.run(Scope(user_id="ana", agent_id="c"))
+    assert knowledge_of(store)[-1].scope == Scope(user_id="ana", agent_id="c")
+    assert receipt.episodes == 3
+
+
+def test_a_group_larger_than_what_is_read_keeps_all_its_sources(store, consolidation, monkeypatch):
+    store.put([episode(f"e{n:04}", "edge-02", n / 1_000, steps=[f"step {n // 600}"]) for n in range(1_100)])
+    consolidation.run(ANA)
+    (known,) = knowledge_of(store)
+    assert len(known.source_episodes) == 1_100
+    assert known.content.endswith("Counted over the newest 1000.")
+    assert known.key_points == ("step 1 (500 of 1000)", "step 0 (500 of 1000)")
+    assert unconsolidated(store) == set()
+
+
+def test_progress_counts_groups(store, consolidation):
+    store.put([episode(f"{target}{n}", target, n) for target in ("a", "b", "c") for n in range(3)])
+    store.put([episode("alone")])
+    seen = []
+    consolidation.run(ANA, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_odd_texts_are_consolidated_too(store, consolidation):
+    odd = ["\0", "broken \ud83d", "'); DROP TABLE messages; --", "x" * 3_000, "的", "!!!"]
+    for number, name in enumerate(odd):
+        store.put([episode(f"{number}-{n}", name, n, trigger=name, steps=[name]) for n in range(3)])
+    receipt = consolidation.run(ANA)
+    assert (receipt.episodes, len(knowledge_of(store))) == (18, len(odd))
+
+
+# --- without a target
+
+
+def test_alike_episodes_meet_by_their_vectors(store, consolidation, flush):
+    episodes, theme = themed("en")
+    store.put(episodes)
+    flush()
+    receipt = consolidation.run(ANA)
+    assert receipt.created
+    for known in knowledge_of(store):
+        assert known.content.startswith(f"{len(known.source_episodes)} episodes of one kind")
+        assert len(known.source_episodes) >= 3
+    assert receipt.waiting == len(unconsolidated(store))
+    assert receipt.waiting + receipt.episodes == len(theme)
+
+
+def test_without_vectors_words_decide(store, upkeep, vectors, clock):
+    texts = ["nginx returned 502 again", "nginx returned 502", "502 from nginx", "order a pizza"]
+    store.put([episode(f"e{n}", None, n, trigger=text) for n, text in enumerate(texts)])
+    receipt = Consolidation(store, upkeep, vectors, clock=clock).run(ANA)
+    (known,) = knowledge_of(store)
+    assert known.id == stable_id("knowledge", "ana", "", "alike", "e0")
+    assert known.source_episodes == ("e0", "e1", "e2")
+    assert receipt.notes == ("1 episodes without a target have no vector yet: compared by their words",)
+    store.put([episode("e9", "  ", 9, trigger="nginx returned 502 once more")])
+    receipt = Consolidation(store, upkeep, None, clock=clock).run(ANA)
+    assert (receipt.updated, receipt.notes) == ((known.id,), ())
+    assert knowledge_of(store)[0].source_episodes == ("e0", "e1", "e2", "e9")
+
+
+def test_a_group_keeps_its_knowledge_when_its_leader_is_gone(store, consolidation):
+    store.put([episode(f"e{n}", None, n, trigger="nginx returned 502") for n in range(3)])
+    consolidation.run(ANA)
+    (known,) = knowledge_of(store)
+    store.delete(Query(scope=ANA, kinds=("episode",), ids=("e0",)))
+    store.put([without_sources(known, ["e0"]), episode("e7", None, 7, trigger="nginx returned 502")])
+    assert consolidation.run(ANA).updated == (known.id,)
+    assert [(k.id, k.source_episodes) for k in knowledge_of(store)] == [(known.id, ("e1", "e2", "e7"))]
+
+
+def test_languages_and_agents_do_not_mix_without_a_target(store, consolidation):
+    for agent in ("a", "b"):
+        store.put([episode(f"{agent}{n}", None, n, agent=agent, trigger="nginx 502") for n in range(2)])
+    store.put([episode("zh", None, 3, agent="a", trigger="nginx 502 网关又出错了")])
+    assert consolidation.run(ANA).groups == ()
+
+
+def test_only_the_newest_without_a_target_are_compared(store, consolidation, monkeypatch):
+    monkeypatch.setattr("jiyi.long_term.consolidation.alike.WINDOW", 5)
+    monkeypatch.setattr("jiyi.long_term.consolidation.consolidation.WINDOW", 5)
+    store.put([episode(f"e{n}", None, n, trigger="nginx returned 502") for n in range(8)])
+    receipt = consolidation.run(ANA)
+    assert knowledge_of(store)[0].source_episodes == ("e3", "e4", "e5", "e6", "e7")
+    assert (receipt.waiting, receipt.notes) == (
+        3,
+        ("3 episodes without a target lie behind the newest 5 of them: not compared",),
+    )
+
+
+# --- several at once, and errors
+
+
+def test_two_runs_at_once_make_one_knowledge_of_each_group(path, clock):
+    setup = SqliteDatabase(path)
+    store = SqliteStore(setup)
+    store.put([episode(f"{t}-{n}", f"edge-{t}", n, steps=["restart"]) for t in range(30) for n in range(4)])
+    store.put([episode(f"e{n}", None, n, trigger="nginx returned 502") for n in range(4)])
+    barrier, receipts = threading.Barrier(2), []
+
+    def run():
+        database = SqliteDatabase(path)
+        one = Consolidation(
+            SqliteStore(database), SqliteUpkeep(database), SqliteVectors(database), clock=clock
+        )
+        barrier.wait()
+        receipts.append(one.run(ANA))
+        database.close()
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    known = knowledge_of(store)
+    assert len(known) == 31
+    assert sorted(id_ for one in known for id_ in one.source_episodes) == sorted(
+        record.id for record in store.find(Query(scope=ANA, kinds=("episode",), limit=1_000))
+    )
+    assert sum(receipt.episodes for receipt in receipts) == 124
+    assert sorted(id_ for receipt in receipts for id_ in receipt.created) == sorted(one.id for one in known)
+    assert unconsolidated(store) == set()
+    setup.close()
+
+
+class Meddling(SqliteStore):
+    """Lets somebody else act before the first transactions."""
+
+    def __init__(self, database, acts):
+        super().__init__(database)
+        self.acts = list(acts)
+
+    def transaction(self):
+        if self.acts:
+            self.acts.pop(0)()
+        return super().transaction()
+
+
+def test_what_changed_since_it_was_read_is_read_again(database, store, upkeep, clock):
+    store.put(nginx(1, 2, 3, 4))
+    gone = [lambda: store.delete(Query(scope=ANA, kinds=("episode",), ids=("n2",)))]
+    receipt = Consolidation(Meddling(database, gone), upkeep, None, clock=clock).run(ANA)
+    (known,) = knowledge_of(store)
+    assert known.source_episodes == ("n1", "n3", "n4")
+    assert "3 episodes" in known.content
+    assert receipt.notes == ()
+
+
+def test_what_another_run_took_meanwhile_is_left_to_it(database, store, upkeep, clock):
+    store.put(nginx(1, 2, 3))
+    other = Consolidation(store, upkeep, None, clock=clock)
+    mine = Consolidation(Meddling(database, [lambda: other.run(ANA)]), upkeep, None, clock=clock)
+    assert mine.run(ANA).groups == ()
+    assert len(knowledge_of(store)) == 1
+
+
+def test_what_changes_all_the_time_is_left_to_the_next_run(database, store, upkeep, clock):
+    store.put(nginx(*range(10)))
+
+    def flip(number):
+        return lambda: upkeep.amend(ANA, "episode", [Amendment(id=f"n{number}", consolidated=True)])
+
+    receipt = Consolidation(Meddling(database, [flip(n) for n in range(4)]), upkeep, None, clock=clock).run(
+        ANA
+    )
+    assert (receipt.groups, receipt.skipped) == ((), 1)
+    assert "changed by another process" in receipt.notes[0]
+    assert knowledge_of(store) == []
+    assert Consolidation(store, upkeep, None, clock=clock).run(ANA).episodes == 6
+
+
+def test_an_error_of_the_database_leaves_nothing_half_done(store, upkeep, clock, monkeypatch):
+    store.put(nginx(1, 2, 3))
+
+    def fail(*_):
+        raise StorageError("disk full")
+
+    monkeypatch.setattr(upkeep, "amend", fail)
+    one = Consolidation(store, upkeep, None, clock=clock)
+    with pytest.raises(StorageError):
+        one.run(ANA)
+    assert knowledge_of(store) == []
+    monkeypatch.undo()
+    assert one.run(ANA).episodes == 3
+
+
+# --- written anew
+
+
+def test_a_knowledge_is_written_anew_from_what_is_left(store, consolidation, clock):
+    store.put([*nginx(1, 2, 3), *nginx(4, outcome="failed", summary="the secret is swordfish")])
+    consolidation.run(ANA)
+    (known,) = knowledge_of(store)
+    assert "swordfish" in known.search_text
+    store.delete(Query(scope=ANA, kinds=("episode",), ids=("n4",)))
+    clock.forward(hours=1)
+    again = consolidation.rewritten(without_sources(known, ["n4"]))
+    assert "swordfish" not in again.search_text
+    assert (again.id, again.source_episodes, again.updated_at) == (known.id, ("n1", "n2", "n3"), clock())
+    assert again.confidence == 0.6875
+    assert knowledge_of(store) == [known], "nothing is written"
+    store.delete(Query(scope=ANA, kinds=("episode",)))
+    assert consolidation.rewritten(again) is None
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["a", "b", ""])), max_size=25))
+def test_any_mix_is_consolidated_once_and_then_stable(tmp_path_factory, mix):
+    database = SqliteDatabase(tmp_path_factory.mktemp("mix") / "agent.db")
+    store, upkeep = SqliteStore(database), SqliteUpkeep(database)
+    one = Consolidation(store, upkeep, None, clock=ManualClock(START))
+    ids = []
+    for day, (cut, target) in enumerate(mix):
+        ids.append(f"e{day}")
+        store.put([episode(ids[-1], target, day, trigger=f"kind {target} {cut}")])
+        if cut == 0:
+            one.run(ANA)
+            assert one.run(ANA).groups == ()
+    one.run(ANA)
+    known = knowledge_of(store)
+    sources = [id_ for each in known for id_ in each.source_episodes]
+    assert len(sources) == len(set(sources))
+    assert set(sources) == set(ids) - unconsolidated(store)
+    database.close()

@@ -1,0 +1,209 @@
+"""Several gates on one file at once, writers beside them, and gates that are killed on the way."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from samples import ANA, START, episode, task
+
+from jiyi.long_term.forget_gate.gate import ForgetGate
+from jiyi.long_term.forget_gate.rules import ForgetRule
+from jiyi.records import Query
+from jiyi.storage import SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep
+
+COUNT, MOST = 600, 150
+NOW = START + timedelta(days=100)
+RULE = ForgetRule(max_episodes=MOST)
+
+PROCESS = """
+import json, sys
+from datetime import datetime
+from jiyi.long_term.forget_gate.gate import ForgetGate
+from jiyi.long_term.forget_gate.rules import ForgetRule
+from jiyi.records import Scope
+from jiyi.storage import SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep
+
+path, now, most, batch = sys.argv[1:]
+database = SqliteDatabase(path, lock_timeout=60)
+parts = SqliteStore(database), SqliteUpkeep(database), SqliteTrash(database)
+rule = ForgetRule(max_episodes=int(most))
+gate = ForgetGate(*parts, rule=rule, clock=lambda: datetime.fromisoformat(now), batch=int(batch))
+print("ready", flush=True)
+sys.stdin.readline()
+receipt = gate.run(Scope(user_id="ana"))
+database.close()
+print(json.dumps(receipt.discarded), flush=True)
+"""
+
+
+@pytest.fixture
+def start(path):
+    """Start a gate in a process of its own; it waits for a line."""
+    started = []
+
+    def make(batch=20):
+        words = [sys.executable, "-c", PROCESS, path, NOW.isoformat(), MOST, batch]
+        process = subprocess.Popen(
+            [str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield make
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=30)
+
+
+@pytest.fixture
+def full(store):
+    """A memory of which a quarter sinks below the threshold and more than half is too much."""
+    records = []
+    for n in range(COUNT):
+        ended = "failed" if n % 4 == 0 else "success"
+        records.append(task(id=f"t{n}", at=n * 60, status="completed", outcome=ended))
+        records.append(episode(id=f"e{n}", at=n * 60, outcome=ended, task_id=f"t{n}", access_count=n % 3))
+    store.put(records)
+    return store
+
+
+def run(database, **options):
+    parts = SqliteStore(database), SqliteUpkeep(database), SqliteTrash(database)
+    return ForgetGate(*parts, rule=RULE, clock=lambda: NOW, **options).run(ANA)
+
+
+def there(database):
+    """Where each record is: the ids in the memory, and those in the trash."""
+    store, trash = SqliteStore(database), SqliteTrash(database)
+    query = Query(scope=ANA, kinds=("episode", "task"), limit=10_000)
+    kept = [record.id for record in store.find(query)]
+    return kept, [entry.record.id for entry in trash.discarded(query)]
+
+
+def check_nothing_is_lost(database):
+    kept, lying = there(database)
+    everything = {f"{letter}{n}" for letter in "et" for n in range(COUNT)}
+    assert sorted(kept + lying) == sorted(everything), "each is in one place, and in one only"
+    assert {id_[1:] for id_ in kept if id_[0] == "e"} == {id_[1:] for id_ in kept if id_[0] == "t"}
+    database.check()
+    return kept
+
+
+@pytest.fixture
+def expected(full, tmp_path):
+    """What one run alone leaves, tried on a copy."""
+    copied = SqliteDatabase(tmp_path / "copy.db")
+    store = SqliteStore(copied)
+    store.put(full.find(Query(scope=ANA, kinds=("task", "episode"), limit=10_000)))
+    run(copied)
+    kept, _ = there(copied)
+    copied.close()
+    assert len(kept) == 2 * MOST
+    return sorted(kept)
+
+
+def test_two_processes_at_once_do_what_one_would(full, database, start, expected):
+    processes = [start(), start(batch=33)]
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sorted(check_nothing_is_lost(database)) == expected
+    counts = [sum(json.loads(line).get("episode", {}).values()) for line in said]
+    assert sum(counts) == COUNT - MOST, "each record is counted by the one that took it"
+
+
+def test_threads_at_once_with_other_clocks_never_leave_too_few(full, path):
+    """Their ages differ, so do their cuts: together they must not take more than is too much."""
+    opened = [SqliteDatabase(path, lock_timeout=60) for _ in range(3)]
+    failures = []
+
+    def work(number, database):
+        parts = SqliteStore(database), SqliteUpkeep(database), SqliteTrash(database)
+        now = NOW - timedelta(days=80) + number * timedelta(days=9)
+        rule = ForgetRule(max_episodes=MOST, threshold=0.0)
+        try:
+            ForgetGate(*parts, rule=rule, clock=lambda: now, batch=5 + number).run(ANA)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in enumerate(opened)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert failures == []
+    assert len(check_nothing_is_lost(opened[0])) == 2 * MOST
+    for database in opened:
+        database.close()
+
+
+def test_killed_at_any_moment_nothing_is_lost_and_the_next_run_finishes(full, database, start, expected):
+    seeded, unfinished = random.Random(7), 0
+    for _ in range(5):
+        process = start(batch=3)
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        time.sleep(seeded.uniform(0.0, 0.15))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(30)
+        unfinished += 2 * MOST < len(check_nothing_is_lost(database)) < 2 * COUNT
+    assert unfinished, "none was killed on its way"
+    run(database)
+    assert sorted(check_nothing_is_lost(database)) == expected
+
+
+class Meanwhile(SqliteUpkeep):
+    """An upkeep behind whose scans something happens, as another process might do it."""
+
+    def __init__(self, database, happens):
+        super().__init__(database)
+        self._happens = happens
+
+    def scan(self, query, after=None):
+        page = super().scan(query, after)
+        self._happens()
+        return page
+
+
+def test_what_was_pinned_or_recalled_since_it_was_looked_at_stays(store, database):
+    store.put([episode(id=name, outcome="failed") for name in ("pinned", "recalled", "gone", "e")])
+
+    def happens():
+        there = {e.id: e for e in store.find(Query(scope=ANA, kinds=("episode",)))}
+        if "gone" in there:
+            store.put([replace(there["pinned"], pinned=True), replace(there["recalled"], access_count=4)])
+            store.delete(Query(scope=ANA, kinds=("episode",), ids=("gone",)))
+
+    trash = SqliteTrash(database)
+    receipt = ForgetGate(store, Meanwhile(database, happens), trash, clock=lambda: NOW).run(ANA)
+    assert receipt.discarded == {"episode": {"importance below 0.25": 1}}
+    assert {e.id for e in store.find(Query(scope=ANA, kinds=("episode",)))} == {"pinned", "recalled"}
+
+
+def test_writers_beside_it_need_not_wait_long(full, path):
+    """The lock is free between batches: a writer with two seconds of patience never gives up."""
+    gates, writers = SqliteDatabase(path, lock_timeout=60), SqliteDatabase(path, lock_timeout=2)
+    worker = threading.Thread(target=run, args=(gates,), kwargs={"batch": 25})
+    worker.start()
+    store, written = SqliteStore(writers), 0
+    while worker.is_alive() and written < 500:
+        store.put([episode(id=f"new{written}", at=99 * 86_400, pinned=True)])
+        written += 1
+        time.sleep(0.005)
+    worker.join(120)
+    assert written > 1
+    assert store.count(Query(scope=ANA, kinds=("episode",)))["episode"] >= written
+    gates.close()
+    writers.close()

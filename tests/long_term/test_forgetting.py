@@ -1,0 +1,221 @@
+"""Forgetting on request: what is asked for, and what is refused."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from forgettable import ANA, NOON, Memory, of_kind, words
+
+from jiyi.errors import BadQuery, NotFound
+from jiyi.records import Query, Scope
+
+
+@pytest.fixture
+def memory(database):
+    return Memory(database)
+
+
+# --- what is asked for
+
+
+def test_by_ids_a_message_goes_from_every_list_and_search(memory):
+    kept, gone = memory.say("猫在睡觉"), memory.say("狗在跑步", at=1)
+    receipt = memory.forget(ids=[gone.id])
+    assert (receipt.counts, receipt.total, receipt.dry_run) == ({"message": 1}, 1, False)
+    assert of_kind(receipt) == {("message", gone.id): "asked for"}
+    assert [m.id for m in memory.find("message")] == [kept.id]
+    assert memory.words_found("跑步") == []
+    assert memory.lying() == {("message", gone.id)}
+
+
+def test_unknown_ids_are_refused_and_nothing_changes(memory):
+    known = memory.say("hello")
+    with pytest.raises(NotFound, match="'nobody'"):
+        memory.forget(ids=[known.id, "nobody"])
+    assert [m.id for m in memory.find("message")] == [known.id]
+    memory.forget(ids=[known.id])
+    with pytest.raises(NotFound, match="restore or purge"):
+        memory.forget(ids=[known.id])
+
+
+def test_ids_are_looked_for_within_the_scope(memory):
+    mine = memory.say("hello", "one")
+    with pytest.raises(NotFound):
+        memory.forget(scope=ANA.in_session("two"), ids=[mine.id])
+    with pytest.raises(NotFound):
+        memory.forget(scope=Scope(user_id="ben"), ids=[mine.id])
+    assert memory.forget(scope=ANA.in_session("one"), ids=[mine.id]).total == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("电话号码", ["我的电话号码是 138", "电话号码错了"]),
+        ("Ports", ["the port is open", "two PORTS"]),
+        ("port open", ["the port is open"]),
+        ("138", ["我的电话号码是 138"]),
+        ("电话 号码 138", ["我的电话号码是 138"]),
+        ("猫", ["邻居的猫咪跑了"]),
+    ],
+)
+def test_by_words_every_word_must_be_in_the_record(memory, text, meant):
+    for line in (
+        "我的电话号码是 138",
+        "电话号码错了",
+        "打电话给他",
+        "the port is open",
+        "two PORTS",
+        "邻居的猫咪跑了",
+    ):
+        memory.say(line, learn=False)
+    receipt = memory.forget(query=words(text))
+    assert sorted(item.text for item in receipt.items) == sorted(meant)
+    assert receipt.counts == {"message": len(meant)}
+
+
+def test_words_find_the_same_in_a_memory_where_the_index_cannot_tell(memory, monkeypatch):
+    """Where more records hold one of the words than a search returns, all are read."""
+    from jiyi.long_term.forgetting import select as forgetting_select
+
+    for n in range(30):
+        memory.say(f"server {n} {'secret' if n % 10 == 0 else 'plain'}", learn=False)
+    seen = memory.forget(query=words("server secret"), dry_run=True)
+    monkeypatch.setattr(forgetting_select, "_MOST", 5)
+    assert memory.forget(query=words("server secret"), dry_run=True).items == seen.items
+    assert seen.counts == {"message": 3}
+
+
+def test_words_meet_filters_and_kinds(memory):
+    early, late = memory.say("密码 abc", learn=False), memory.say("密码 abc", at=60, learn=False)
+    said = memory.say("密码 abc", at=61, role="assistant", learn=False)
+    episode = memory.do("换密码 abc")
+    only = words("abc", since=NOON - timedelta(minutes=1), until=NOON + timedelta(minutes=30))
+    early_ones = {("message", early.id), ("episode", episode.id), ("task", episode.task_id)}
+    assert set(of_kind(memory.forget(query=only, dry_run=True))) == early_ones
+    by_role = replace(words("abc"), kinds=("message",), roles=("assistant",))
+    assert set(of_kind(memory.forget(query=by_role, dry_run=True))) == {("message", said.id)}
+    episodes = replace(words("abc"), kinds=("episode",))
+    taken = of_kind(memory.forget(query=episodes))
+    assert taken == {("episode", episode.id): "asked for", ("task", episode.task_id): "its episode goes"}
+    assert late in memory.find("message")
+
+
+def test_filters_alone_take_all_they_describe(memory):
+    old = [memory.say(f"old {n}", at=n, learn=False) for n in range(5)]
+    new = memory.say("new", at=60, learn=False)
+    receipt = memory.forget(query=Query(scope=ANA, until=NOON + timedelta(minutes=30), limit=1))
+    assert set(of_kind(receipt)) == {("message", m.id) for m in old}
+    assert memory.find("message") == [new]
+
+
+def test_a_task_in_progress_is_found_by_all_it_says(memory):
+    task = memory.working.start(ANA.in_session("s"), "重启", context={"note": "口令 xyzzy"})
+    memory.working.add_step(ANA, task.id, "login", args={"password": "plugh"})
+    assert set(of_kind(memory.forget(query=words("口令"), dry_run=True))) == {("task", task.id)}
+    assert set(of_kind(memory.forget(query=words("plugh")))) == {("task", task.id)}
+    assert memory.find("task") == []
+
+
+def test_more_than_the_limit_is_refused(memory):
+    for n in range(4):
+        memory.say(f"nginx {n}", learn=False)
+    with pytest.raises(BadQuery, match="more than 3 records"):
+        memory.forget(query=words("nginx", limit=3))
+    assert len(memory.find("message")) == 4
+    assert memory.forget(query=words("nginx", limit=4)).total == 4
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"query": Query(scope=ANA, text="")},
+        {"query": Query(scope=ANA, text="  ！？ ")},
+        {"query": Query(scope=ANA, kinds=("session",), text="x")},
+        {"ids": []},
+        {"ids": "m1"},
+        {"ids": ["m1"], "query": Query(scope=ANA, text="x")},
+    ],
+    ids=["empty", "no words", "sessions", "no ids", "one id as text", "both"],
+)
+def test_what_says_nothing_is_refused(memory, asked):
+    memory.say("m1", id="m1")
+    with pytest.raises(BadQuery):
+        memory.forget(**asked)
+    with pytest.raises(BadQuery):
+        memory.purge(**asked)
+    assert len(memory.find("message")) == 1
+
+
+def test_a_whole_session_and_nothing_beside_it(memory):
+    gone = [memory.say(f"第 {n} 句", "one", at=n) for n in range(3)]
+    kept = memory.say("另一句", "two")
+    episode, other = memory.do("修 nginx", session="one"), memory.do("修 redis", session="two")
+    receipt = memory.forget(scope=ANA.in_session("one"))
+    assert receipt.counts == {"message": 3, "episode": 1, "task": 1}
+    assert set(of_kind(receipt)) >= {("message", m.id) for m in gone} | {("episode", episode.id)}
+    assert {r.id for r in memory.find("message", "episode")} == {kept.id, other.id}
+    assert [s.id for s in memory.find("session")] == ["two"]
+
+
+def test_a_whole_agent(memory):
+    ops = Scope(user_id="ana", agent_id="ops")
+    gone, kept = memory.say("hi", scope=ops), memory.say("ho")
+    assert memory.forget(scope=ops).counts == {"message": 1}
+    assert gone not in memory.find("message")
+    assert memory.find("message") == [kept]
+
+
+def test_a_whole_user_and_nobody_else(memory):
+    for n in range(5):
+        memory.say(f"我的生日是 5 月 {n + 1} 日", at=n)
+    memory.do("a", "b")
+    others = memory.say("我喜欢茶", scope=Scope(user_id="ben"))
+    told = memory.forget(dry_run=True)
+    assert len(memory.find("message")) == 5
+    receipt = memory.forget()
+    assert receipt.counts == told.counts
+    assert receipt.counts["message"] == 5
+    assert memory.everything() == {}
+    assert memory.find("session") == []
+    assert others in memory.find("message", scope=Scope(user_id="ben"))
+    assert (receipt.counts["task"], receipt.counts["episode"]) == (1, 1)
+
+
+def test_a_receipt_names_a_thousand_and_counts_all(memory):
+    many = [memory.say(f"w{n}", learn=False) for n in range(1_050)]
+    receipt = memory.forget(scope=ANA.in_session("s"))
+    assert receipt.counts == {"message": len(many)}
+    assert len(receipt.items) == 1_000
+
+
+def test_a_dry_run_tells_what_would_happen_and_does_nothing(memory):
+    first = memory.say("nginx 监听端口是 8080")
+    memory.do("重启 nginx", target="nginx")
+    before = memory.everything()
+    told = memory.forget(query=words("nginx"), dry_run=True)
+    assert told.dry_run
+    assert memory.everything() == before
+    assert memory.lying() == set()
+    done = memory.forget(query=words("nginx"))
+    assert (done.counts, done.changed, done.items) == (told.counts, told.changed, told.items)
+    assert ("message", first.id) in of_kind(done)
+
+
+def test_pinned_records_go_when_they_are_asked_for(memory):
+    pinned = memory.say("记住 xyz", pinned=True, learn=False)
+    assert memory.forget(query=words("xyz")).total == 1
+    assert pinned not in memory.find("message")
+
+
+def test_a_failure_in_the_middle_changes_nothing(memory, monkeypatch):
+    memory.say("我的生日是 5 月 3 日")
+    before = memory.everything()
+
+    def fail(*args, **given):
+        raise RuntimeError("the power went")
+
+    monkeypatch.setattr(memory.upkeep, "amend", fail)
+    with pytest.raises(RuntimeError, match="power"):
+        memory.forget(query=words("生日"))
+    assert memory.everything() == before
+    assert memory.lying() == set()

@@ -1,0 +1,212 @@
+"""Forgetting on request: what goes along, what stays in another form, and pins."""
+
+from dataclasses import replace
+
+import pytest
+from forgettable import ANA, LATER, Memory, lesson, of_kind
+
+from jiyi.errors import NotFound
+from jiyi.long_term.forgetting.forgetting import Forgetting
+from jiyi.records import Query, Scope
+
+
+@pytest.fixture
+def memory(database):
+    return Memory(database)
+
+
+# --- pairs
+
+
+def test_a_call_goes_with_all_its_results_and_a_result_with_its_call(memory):
+    for asked in (0, 1, 2):
+        one, two, three = memory.call("c1", at=1), memory.answer("c1", at=2), memory.say("between", at=3)
+        receipt = memory.forget(ids=[(one, two, one)[asked].id])
+        assert receipt.counts == {"message": 2}
+        why = set(of_kind(receipt).values())
+        assert why == {
+            "asked for",
+            ("the result of a call that goes", "the call of a result that goes")[asked % 2],
+        }
+        assert memory.find("message") == [three]
+        memory.forget(ids=[three.id])
+
+
+def test_a_call_id_that_was_used_twice_does_not_take_the_other_pair(memory):
+    first, answer = memory.call("c1", at=1), memory.answer("c1", at=2)
+    second, other = memory.call("c1", at=3), memory.answer("c1", at=4)
+    elsewhere = [memory.call("c1", "two"), memory.answer("c1", session="two")]
+    assert set(of_kind(memory.forget(ids=[other.id]))) == {("message", second.id), ("message", other.id)}
+    assert {m.id for m in memory.find("message")} == {first.id, answer.id, *(m.id for m in elsewhere)}
+
+
+def test_an_episode_goes_with_its_task_and_a_task_with_its_episode(memory):
+    one, two = memory.do("修 nginx", "看日志"), memory.do("修 redis", "看日志")
+    receipt = memory.forget(ids=[one.id])
+    assert of_kind(receipt) == {("episode", one.id): "asked for", ("task", one.task_id): "its episode goes"}
+    receipt = memory.forget(ids=[two.task_id])
+    assert of_kind(receipt) == {("task", two.task_id): "asked for", ("episode", two.id): "its task goes"}
+    assert memory.everything() == {}
+    assert memory.find("step") == []
+
+
+def test_an_episode_with_an_id_of_its_own_goes_with_its_task_too(memory):
+    made = memory.do("修 nginx")
+    memory.store.delete(Query(scope=ANA, kinds=("episode",), ids=(made.id,)))
+    memory.store.put([replace(made, id="brought")])
+    assert ("episode", "brought") in of_kind(memory.forget(ids=[made.task_id]))
+
+
+# --- facts
+
+
+def test_a_fact_goes_with_the_only_message_that_says_it(memory):
+    said = memory.say("我的生日是 5 月 3 日")
+    fact = memory.fact("生日")
+    receipt = memory.forget(ids=[said.id])
+    assert of_kind(receipt)["fact", fact.id] == "rests on messages that go"
+    assert memory.find("fact") == []
+    assert memory.words_found("生日") == []
+
+
+def test_a_fact_that_others_say_too_stays_with_their_sources_and_less_sure(memory):
+    first = memory.say("edge-02 的监听端口是 8444")
+    once = memory.fact("8444")
+    second = memory.say("edge-02 的监听端口是 8444", at=5)
+    twice = memory.fact("8444")
+    assert set(twice.sources) == {first.id, second.id}
+    receipt = memory.forget(ids=[first.id])
+    left = memory.fact("8444")
+    assert (left.id, left.sources, left.status) == (once.id, (second.id,), "active")
+    assert of_kind(receipt, "changed") == {("fact", left.id): "rests on fewer messages"}
+    assert left.confidence == pytest.approx(once.confidence)
+    assert left.created_at == second.created_at
+    memory.forget(ids=[second.id])
+    assert memory.find("fact") == []
+
+
+def test_a_fact_in_words_that_only_the_forgotten_message_said_is_read_anew(memory):
+    first = memory.say("nginx 容器的监听端口是 8080")
+    second = memory.say("nginx container 的监听端口是 8080", at=5)
+    both = memory.fact("8080")
+    assert set(both.sources) == {first.id, second.id}, "the names of one thing meet"
+    receipt = memory.forget(ids=[first.id])
+    left = memory.fact("8080")
+    assert left.sources == (second.id,)
+    assert "容器" not in left.subject + left.object + left.text
+    assert of_kind(receipt)["fact", both.id] == "rests on messages that go, others are read anew"
+
+
+def test_without_a_reader_such_a_fact_goes(memory):
+    first = memory.say("nginx 容器的监听端口是 8080")
+    memory.say("nginx container 的监听端口是 8080", at=5)
+    Forgetting(memory.store, memory.upkeep, memory.trash).forget(ANA, ids=[first.id], reason="r", at=LATER)
+    assert memory.find("fact") == []
+
+
+def test_what_a_forgotten_statement_had_superseded_holds_again(memory):
+    memory.say("edge-02 的监听端口是 8443")
+    old = memory.fact("8443")
+    moved = memory.say("edge-02 的监听端口改成 8444 了", at=60)
+    assert memory.fact("8443").status == "superseded"
+    receipt = memory.forget(ids=[moved.id])
+    assert memory.find("fact") == [old]
+    assert of_kind(receipt, "changed") == {("fact", old.id): "a fact before or behind it goes"}
+
+
+def test_a_chain_closes_where_its_middle_goes(memory):
+    for at, port in ((0, 8443), (60, 8444), (120, 8445)):
+        memory.say(f"edge-02 的监听端口改成 {port} 了" if at else f"edge-02 的监听端口是 {port}", at=at)
+    first, middle, last = (memory.fact(str(port)) for port in (8443, 8444, 8445))
+    memory.forget(ids=list(middle.sources))
+    assert memory.find("fact") == [
+        replace(first, superseded_by=last.id, valid_to=last.valid_from or last.created_at),
+        replace(last, supersedes=first.id),
+    ]
+
+
+def test_a_forgotten_fact_leaves_its_message_and_frees_what_it_superseded(memory):
+    memory.say("edge-02 的监听端口是 8443")
+    said = memory.say("edge-02 的监听端口改成 8444 了", at=60)
+    receipt = memory.forget(ids=[memory.fact("8444").id])
+    assert receipt.counts == {"fact": 1}
+    assert memory.fact("8443").status == "active"
+    assert said in memory.find("message")
+
+
+def test_facts_of_another_user_with_the_same_ids_stay(memory):
+    mine = memory.say("edge-02 的监听端口是 8443", id="same")
+    ben = Scope(user_id="ben")
+    memory.say("edge-02 的监听端口是 8443", id="same", scope=ben)
+    memory.forget(ids=[mine.id])
+    assert memory.find("fact") == []
+    assert len(memory.find("fact", scope=ben)) == 1
+
+
+# --- knowledge
+
+
+def three(memory):
+    return [memory.do(f"nginx 报 502 {word}", "重启 nginx", target="nginx") for word in ("甲", "乙", "丙")]
+
+
+def test_knowledge_is_written_anew_from_the_other_episodes(memory):
+    one, two, last = three(memory)
+    memory.consolidation.run(ANA)
+    (known,) = memory.find("knowledge")
+    receipt = memory.forget(ids=[one.id])
+    (left,) = memory.find("knowledge")
+    assert (left.id, left.source_episodes) == (known.id, (two.id, last.id))
+    assert left.confidence <= known.confidence
+    assert of_kind(receipt, "changed") == {("knowledge", known.id): "written anew from fewer episodes"}
+    assert "甲" not in left.search_text
+    memory.forget(ids=[two.id, last.id])
+    assert memory.find("knowledge") == []
+
+
+def test_knowledge_that_cannot_be_written_anew_goes_and_its_episodes_wait(memory):
+    episodes = three(memory)
+    memory.consolidation.run(ANA)
+    (known,) = memory.find("knowledge")
+    alone = Forgetting(memory.store, memory.upkeep, memory.trash)
+    receipt = alone.forget(ANA, ids=[episodes[0].id], reason="r", at=LATER)
+    assert of_kind(receipt)["knowledge", known.id] == "rests on episodes that go"
+    assert {e.id for e in memory.find("episode", consolidated=False)} == {e.id for e in episodes[1:]}
+
+
+def test_forgetting_knowledge_leaves_its_episodes(memory):
+    episodes = three(memory)
+    memory.consolidation.run(ANA)
+    (known,) = memory.find("knowledge")
+    assert memory.forget(ids=[known.id]).counts == {"knowledge": 1}
+    assert len(memory.find("episode")) == len(episodes)
+
+
+def test_a_lesson_of_another_hand_goes_as_well(memory):
+    episodes = three(memory)
+    memory.store.put([lesson("别忘了 甲", episodes[:1], id="k1"), lesson("别的", [], id="k2")])
+    memory.forget(ids=[episodes[0].id])
+    assert {k.id for k in memory.find("knowledge")} == {"k2"}
+
+
+# --- pins
+
+
+def test_pin_and_unpin_every_kind(memory):
+    message, (episode, *_) = memory.say("我的生日是 5 月 3 日"), three(memory)
+    memory.consolidation.run(ANA)
+    ids = [message.id, episode.id, memory.fact("生日").id, memory.find("knowledge")[0].id]
+    assert memory.forgetting.pin(ANA, [*ids, ids[0]]) == 4
+    assert {r.id for r in memory.find(*("message", "episode", "fact", "knowledge"), pinned=True)} == set(ids)
+    assert memory.forgetting.pin(ANA, ids[:1], pinned=False) == 1
+    assert memory.find("message", pinned=True) == []
+
+
+def test_pinning_the_unknown_changes_nothing(memory):
+    message, episode = memory.say("hi"), memory.do("a task")
+    for odd in ("nobody", episode.task_id):
+        with pytest.raises(NotFound, match=odd):
+            memory.forgetting.pin(ANA, [message.id, odd])
+    with pytest.raises(NotFound):
+        memory.forgetting.pin(Scope(user_id="ben"), [message.id])
+    assert memory.find("message", pinned=True) == []

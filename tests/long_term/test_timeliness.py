@@ -1,0 +1,67 @@
+"""What time a question asks about, in both languages."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from jiyi.clock import to_micros, utc_from_micros
+from jiyi.long_term.recall.question import read_question
+
+ASKED = datetime(2026, 3, 20, 11, tzinfo=UTC)
+
+
+def time_of(text):
+    return read_question(text, ASKED).time
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "edge-02 网关对外监听的端口是多少？",
+        "室友现在上班怎么走？",
+        "周三夜里谁值班？",
+        "Which rack is holding db-west?",
+        "Am I still training toward the half marathon?",
+        "Where do the Tuesday Larks rehearse?",
+    ],
+)
+def test_a_question_in_the_present_asks_about_now(text):
+    assert time_of(text).kind == "now"
+    assert time_of(text).moment == to_micros(ASKED)
+
+
+@pytest.mark.parametrize(
+    ("text", "until"),
+    [
+        ("一月底的时候 page_size 最大能传到多少？", datetime(2026, 2, 1, tzinfo=UTC)),
+        ("3 月 5 日那个周四谁值班？", datetime(2026, 3, 6, tzinfo=UTC)),
+        ("Where was Nico at school in October 2025?", datetime(2025, 11, 1, tzinfo=UTC)),
+        ("On 6 October, who had to sign off?", datetime(2025, 10, 7, tzinfo=UTC)),
+    ],
+)
+def test_a_time_gone_by_is_asked_about_until_its_end(text, until):
+    assert time_of(text).kind == "then"
+    assert utc_from_micros(time_of(text).moment) == until
+
+
+def test_a_day_to_come_counts_as_now_then():
+    found = time_of("到了 8 月 20 号，改动需要几个人 approve？")
+    assert found.kind == "now"
+    assert utc_from_micros(found.moment) == datetime(2026, 8, 21, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "镜像仓库为什么又换回来？",
+        "GraphQL 是被谁否掉的？",
+        "Why was the attempt count raised?",
+        "Who asked whether the header can go?",
+        "What did Mel paint?",
+        "edge-02 的端口",
+        "I moved to Lyon last week and like it.",
+        "What is the port? " + "It matters. " * 30,
+    ],
+)
+def test_of_history_and_of_what_is_no_question_time_is_no_matter(text):
+    assert time_of(text) is None

@@ -1,0 +1,44 @@
+"""A fact is a value: its times, its words, its keys."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from jiyi.errors import InputError, NaiveDatetime
+from jiyi.records import Fact, Scope
+
+NOW = datetime(2026, 3, 4, tzinfo=UTC)
+TIMES = ("created_at", "valid_from", "valid_to", "last_accessed_at")
+
+
+def fact(**fields):
+    given = {"subject": "edge-02 网关", "predicate": "监听端口", "object": "8444", "created_at": NOW}
+    return Fact(scope=Scope(user_id="ana"), **(given | fields))
+
+
+def test_what_search_reads():
+    assert fact().search_text == "edge-02 网关 监听端口 8444"
+    assert fact(predicate="", text="the clause", speaker="Bob").search_text == "edge-02 网关 8444"
+    assert fact(subject="", predicate="", object="").search_text == ""
+
+
+def test_two_facts_have_two_ids_and_equal_ones_are_equal():
+    assert fact().id != fact().id
+    assert fact(id="f") == fact(id="f")
+    assert fact(id="f") != fact(id="f", object="8443")
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_times_are_aware_and_kept_in_utc(name):
+    east = datetime(2026, 3, 4, 8, tzinfo=timezone(timedelta(hours=8)))
+    kept = getattr(fact(**{name: east}), name)
+    assert kept == NOW
+    assert kept.tzinfo is UTC
+    with pytest.raises(NaiveDatetime, match=name):
+        fact(**{name: NOW.replace(tzinfo=None)})
+    with pytest.raises(InputError, match=name):
+        fact(**{name: "yesterday"})
+
+
+def test_when_it_was_recorded_is_when_it_was_said():
+    assert fact().recorded_at == fact().created_at == NOW

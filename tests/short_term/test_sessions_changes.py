@@ -1,0 +1,142 @@
+"""Windows in memory notice what was removed, brought back, pinned: here, and by another process."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from conversations import assistant, user
+from session_tools import NOON, SCOPE, CountingStore, save, talk_of, texts
+
+from jiyi.records import Query, Scope
+from jiyi.short_term import ShortTermMemory
+from jiyi.storage import Amendment, SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep
+
+
+@pytest.fixture
+def database(tmp_path):
+    database = SqliteDatabase(tmp_path / "sessions.db")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def store(database):
+    return CountingStore(SqliteStore(database))
+
+
+@pytest.fixture
+def memory(store, database):
+    memory = ShortTermMemory(store, changes=SqliteUpkeep(database).changes, max_turns=2)
+    yield memory
+    memory.close()
+
+
+def test_what_was_removed_leaves_the_window_and_comes_back(store, database, memory):
+    said = save(store, user("secret"), assistant("noted"), user("next"))
+    assert texts(memory.messages(SCOPE)) == ["secret", "noted", "next"]
+    trash = SqliteTrash(database)
+    trash.discard(SCOPE, [("message", said[0].id)], reason="asked for", at=NOON)
+    assert texts(memory.messages(SCOPE)) == ["noted", "next"]
+    trash.restore(SCOPE, [("message", said[0].id)])
+    assert texts(memory.messages(SCOPE)) == ["secret", "noted", "next"]
+    store.delete(Query(scope=SCOPE, kinds=("message",), ids=(said[2].id,)))
+    assert texts(memory.messages(SCOPE)) == ["secret", "noted"]
+
+
+def test_a_pin_brings_an_old_message_in_and_unpinning_lets_it_go(store, database, memory):
+    said = save(store, *talk_of(50))
+    usual = ["问题 48", "answer 48", "问题 49", "answer 49"]
+    assert texts(memory.messages(SCOPE)) == usual
+    upkeep = SqliteUpkeep(database)
+    upkeep.amend(SCOPE, "message", [Amendment(id=said[0].id, pinned=True)])
+    assert texts(memory.messages(SCOPE)) == ["问题 0", *usual]
+    upkeep.amend(SCOPE, "message", [Amendment(id=said[0].id, pinned=False)])
+    assert texts(memory.messages(SCOPE)) == usual
+
+
+def test_a_session_that_was_emptied_and_begun_anew(store, database, memory):
+    save(store, *talk_of(5))
+    memory.messages(SCOPE)
+    store.delete(Query(scope=SCOPE, kinds=("message",), limit=100))
+    assert memory.messages(SCOPE) == []
+    new = save(store, user("anew"))
+    assert new[0].seq == 0
+    assert texts(memory.messages(SCOPE)) == ["anew"]
+
+
+def test_what_is_saved_after_a_removal_does_not_hide_it(store, database, memory):
+    said = save(store, *talk_of(2))
+    memory.messages(SCOPE)
+    store.delete(Query(scope=SCOPE, kinds=("message",), ids=(said[3].id,)))
+    memory.append(SCOPE, save(store, user("later")))
+    assert texts(memory.messages(SCOPE)) == ["问题 1", "later"]
+
+
+def test_removals_elsewhere_and_other_changes_cost_one_reading_at_most(store, database, memory):
+    save(store, *talk_of(3))
+    ben = Scope(user_id="ben", session_id="s-1")
+    others = save(store, user("x"), scope=ben)
+    memory.messages(SCOPE)
+    store.delete(Query(scope=ben, kinds=("message",), ids=(others[0].id,)))
+    SqliteUpkeep(database).amend(SCOPE, "message", [Amendment(id=others[0].id, importance=1.0)])
+    store.reset()
+    memory.messages(SCOPE)
+    assert (store.finds, store.rows) == (1, 0)
+
+
+def test_the_counter_only_grows_and_other_amendments_leave_it(store, database):
+    upkeep = SqliteUpkeep(database)
+    assert upkeep.changes(SCOPE) == 0
+    (said,) = save(store, user("x"))
+    seen = [upkeep.changes(SCOPE)]
+    for change in (
+        lambda: upkeep.amend(SCOPE, "message", [Amendment(id=said.id, pinned=True)]),
+        lambda: SqliteTrash(database).discard(SCOPE, [("message", said.id)], reason="r", at=NOON),
+        lambda: SqliteTrash(database).restore(SCOPE, [("message", said.id)]),
+        lambda: store.delete(Query(scope=SCOPE, kinds=("message",), ids=(said.id,))),
+    ):
+        change()
+        seen.append(upkeep.changes(SCOPE))
+    assert seen == sorted(set(seen))
+    (said,) = save(store, user("y"))
+    upkeep.amend(SCOPE, "message", [Amendment(id=said.id, importance=0.5), Amendment(id="no", pinned=True)])
+    upkeep.amend(SCOPE, "message", [Amendment(id="nobody", pinned=True)])
+    assert upkeep.changes(SCOPE) - seen[-1] <= 1
+
+
+OTHER = """
+import sys
+from datetime import datetime, UTC
+from jiyi.records import Scope
+from jiyi.storage import Amendment, SqliteDatabase, SqliteTrash, SqliteUpkeep
+database = SqliteDatabase(sys.argv[1])
+scope = Scope(user_id="ana")
+SqliteTrash(database).discard(scope, [("message", sys.argv[2])], reason="r", at=datetime.now(UTC))
+SqliteUpkeep(database).amend(scope, "message", [Amendment(id=sys.argv[3], pinned=True)])
+database.close()
+"""
+
+
+def test_another_process_is_noticed(store, database, memory):
+    said = save(store, *talk_of(4))
+    assert texts(memory.messages(SCOPE)) == ["问题 2", "answer 2", "问题 3", "answer 3"]
+    arguments = [sys.executable, "-c", OTHER, str(database.path), said[7].id, said[0].id]
+    subprocess.run(arguments, check=True, timeout=60)
+    assert texts(memory.messages(SCOPE)) == ["问题 0", "问题 2", "answer 2", "问题 3"]
+
+
+def test_messages_are_put_back_at_their_places(store, database):
+    upkeep = SqliteUpkeep(database)
+    gaps = [replace(user(f"{n}"), scope=SCOPE, created_at=NOON + timedelta(-n), seq=n) for n in (2, 5, 9)]
+    assert [m.seq for m in upkeep.put_back(gaps)] == [2, 5, 9]
+    (new,) = save(store, user("new"))
+    assert new.seq == 10
+    late = [
+        replace(user("late"), scope=SCOPE, created_at=NOON, seq=5),
+        replace(user("x"), scope=SCOPE, created_at=NOON),
+    ]
+    assert [m.seq for m in upkeep.put_back(late)] == [11, 12], "taken, or none"
+    kept = store.find(Query(scope=SCOPE, kinds=("message",), limit=10))
+    assert texts(kept) == ["2", "5", "9", "new", "late", "x"]

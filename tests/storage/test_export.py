@@ -1,0 +1,279 @@
+"""A memory to a file and back: nothing lost, nothing twice, and no half file."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_file import KINDS, File, fact, fill
+from samples import ANA, AWKWARD, episode, knowledge, message, task
+
+from jiyi.errors import DiskFull, StorageError
+from jiyi.records import Query, Scope, Step
+
+
+@pytest.fixture
+def opened():
+    files = []
+
+    def make(path):
+        files.append(File(path))
+        return files[-1]
+
+    yield make
+    for file in files:
+        file.database.close()
+
+
+@pytest.fixture
+def memory(opened, tmp_path):
+    return opened(tmp_path / "one.db")
+
+
+@pytest.fixture
+def fresh(opened, tmp_path):
+    return opened(tmp_path / "two.db")
+
+
+@pytest.mark.parametrize("text", ["你好 world", *AWKWARD.values()], ids=["plain", *AWKWARD])
+def test_there_and_back_is_the_same(memory, fresh, tmp_path, text):
+    fill(memory, text)
+    told = memory.export(tmp_path / "a.jsonl")
+    receipt = fresh.import_(tmp_path / "a.jsonl")
+    assert receipt.rejected == ()
+    assert (receipt.added, receipt.known, dict(receipt.counts)) == (told.total, 0, dict(told.counts))
+    assert fresh.everything() == memory.everything()
+    assert all(m.tokens for m in fresh.store.find(Query(scope=ANA, kinds=("message",), limit=100)))
+    fresh.export(tmp_path / "b.jsonl")
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+    assert told.bytes == (tmp_path / "a.jsonl").stat().st_size
+
+
+TEXT = st.text(max_size=20)
+IDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8).filter(str.strip)
+MOMENTS = st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+NUMBERS = st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+TEXTS = st.lists(TEXT, max_size=2).map(tuple)
+SOURCES = st.lists(IDS, max_size=2, unique=True).map(tuple)
+NOTES = st.dictionaries(TEXT, JSON, max_size=2)
+SOON = st.integers(0, 10)
+SCOPES = st.builds(Scope, user_id=st.just("ana"), agent_id=st.none() | IDS, session_id=IDS)
+MESSAGES = st.builds(
+    message,
+    TEXT,
+    session=IDS,
+    at=st.integers(-(10**6), 10**6),
+    role=st.sampled_from(["user", "assistant", "system"]),
+    agent=st.none() | IDS,
+    pinned=st.booleans(),
+    importance=st.none() | st.floats(0, 1),
+    name=st.none() | TEXT,
+)
+STEPS = st.builds(
+    Step, scope=SCOPES, task_id=st.just("?"), description=TEXT, args=NOTES,
+    result=st.none() | TEXT, tool_name=st.none() | TEXT, started_at=st.none() | MOMENTS,
+    status=st.sampled_from(["pending", "completed"]), seq=st.just(0),
+)  # fmt: skip
+OTHERS = st.one_of(
+    st.builds(
+        episode,
+        TEXT,
+        at=SOON,
+        scope=SCOPES,
+        tags=TEXTS,
+        target=st.none() | TEXT,
+        importance=st.floats(0, 1),
+        steps=st.lists(STEPS, max_size=2).map(tuple),
+    ),
+    st.builds(knowledge, TEXT, at=SOON, source_episodes=SOURCES),
+    st.builds(task, TEXT, at=SOON, scope=SCOPES, context=NOTES),
+    st.builds(
+        fact,
+        TEXT,
+        at=SOON,
+        scope=SCOPES,
+        subject=TEXT,
+        predicate=TEXT,
+        valid_from=st.none() | MOMENTS,
+        valid_to=st.none() | MOMENTS,
+        confidence=st.floats(0, 1),
+        sources=SOURCES,
+        supersedes=st.none() | IDS,
+        status=st.sampled_from(["active", "superseded", "retracted", "expired"]),
+    ),
+)
+
+
+@settings(max_examples=60)
+@given(records=st.lists(MESSAGES | OTHERS, max_size=12), steps=st.lists(STEPS, max_size=3))
+def test_any_records_come_back_the_same(tmp_path_factory, records, steps):
+    folder = tmp_path_factory.mktemp("any")
+    one, two = File(folder / "one.db"), File(folder / "two.db")
+    one.store.put(records)
+    job = task("with steps")
+    one.store.put([job, *(replace(step, task_id=job.id, seq=None) for step in steps)])
+    one.export(folder / "a.jsonl")
+    assert two.import_(folder / "a.jsonl").rejected == ()
+    two.export(folder / "b.jsonl")
+    assert (folder / "a.jsonl").read_bytes() == (folder / "b.jsonl").read_bytes()
+    assert two.everything() == one.everything()
+    again = two.import_(folder / "a.jsonl")
+    assert (again.added, again.rejected) == (0, ())
+    one.database.close()
+    two.database.close()
+
+
+def test_the_header_says_what_is_there_and_lines_say_their_kind(memory, tmp_path):
+    fill(memory)
+    told = memory.export(tmp_path / "a.jsonl")
+    header, *lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text("utf-8").splitlines()]
+    assert header == {
+        "jiyi_export": 1, "user_id": "ana", "agent_id": None, "session_id": None, "counts": dict(told.counts),
+    }  # fmt: skip
+    assert [line["kind"] for line in lines] == [k for k in KINDS for _ in range(told.counts[k])]
+    assert not any("user_id" in line or "tokens" in line for line in lines)
+    places = [(line["session_id"], line["seq"]) for line in lines if line["kind"] == "message"]
+    assert places == sorted(places)
+
+
+def test_only_a_session_or_an_agent(memory, fresh, tmp_path):
+    fill(memory)
+    assert memory.export(tmp_path / "s.jsonl", ANA.in_session("s1")).counts["message"] == 3
+    ops = Scope(user_id="ana", agent_id="ops")
+    told = memory.export(tmp_path / "o.jsonl", ops)
+    assert 0 < told.counts["message"] < memory.export(tmp_path / "a.jsonl").counts["message"]
+    fresh.import_(tmp_path / "o.jsonl")
+    assert fresh.everything(ops) == memory.everything(ops)
+    fresh.export(tmp_path / "again.jsonl", ops)
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "o.jsonl").read_bytes()
+
+
+def test_into_another_user(memory, tmp_path):
+    fill(memory)
+    memory.export(tmp_path / "a.jsonl")
+    ben = Scope(user_id="ben")
+    assert memory.import_(tmp_path / "a.jsonl", ben).rejected == ()
+    mine = {key: replace(r, scope=replace(r.scope, user_id="ben")) for key, r in memory.everything().items()}
+    theirs = memory.everything(ben)
+    assert theirs.keys() == mine.keys()
+    assert {k: r for k, r in theirs.items() if k[0] in ("Message", "Knowledge", "Fact")} == {
+        k: r for k, r in mine.items() if k[0] in ("Message", "Knowledge", "Fact")
+    }
+    assert {s.scope.user_id for k, r in theirs.items() if k[0] == "Task" for s in r.steps} == {"ben"}
+
+
+def test_twice_changes_nothing_and_what_lives_on_is_left_alone(memory, tmp_path):
+    fill(memory)
+    memory.export(tmp_path / "a.jsonl")
+    (known,) = memory.store.find(Query(scope=ANA, kinds=("knowledge",)))
+    memory.store.put([replace(known, access_count=99)])
+    before = memory.everything()
+    receipt = memory.import_(tmp_path / "a.jsonl")
+    assert (receipt.added, receipt.rejected, receipt.known) == (0, (), len(before))
+    assert memory.everything() == before
+
+
+def test_a_message_id_that_another_message_has_is_reported(memory, fresh, tmp_path):
+    fill(memory)
+    fresh.store.put([message("taken", session="s9", id="parts")])
+    memory.export(tmp_path / "a.jsonl")
+    receipt = fresh.import_(tmp_path / "a.jsonl")
+    assert len(receipt.rejected) == 1
+    assert "taken by a different message" in receipt.rejected[0].reason
+    assert receipt.added == len(memory.everything()) - 1
+
+
+def test_what_was_said_meanwhile_keeps_its_place(memory, fresh, tmp_path):
+    memory.store.put([message(f"old {n}", at=n) for n in range(3)])
+    memory.export(tmp_path / "a.jsonl")
+    fresh.store.put([message("mine", at=99)])
+    fresh.import_(tmp_path / "a.jsonl")
+    found = fresh.store.find(Query(scope=ANA.in_session("s"), kinds=("message",), limit=10))
+    assert [m.text for m in found] == ["mine", "old 0", "old 1", "old 2"]
+
+
+# --- the file itself
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(memory, tmp_path):
+    fill(memory)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text("the old one")
+    memory.store.put([message(f"m{n}", session="big") for n in range(2_500)])
+
+    def fail(done):
+        raise RuntimeError(f"the power went after {done}")
+
+    with pytest.raises(RuntimeError, match="power"):
+        memory.export(folder / "a.jsonl", progress=fail)
+    assert [p.name for p in folder.iterdir()] == ["a.jsonl"]
+    assert (folder / "a.jsonl").read_text() == "the old one"
+    seen = []
+    memory.export(folder / "a.jsonl", progress=seen.append)
+    assert seen == [1_000, 2_000, len(memory.everything())]
+    assert [p.name for p in folder.iterdir()] == ["a.jsonl"]
+
+
+CRASH = """
+import os, sys
+from pathlib import Path
+from jiyi.records import Scope
+from jiyi.storage import SqliteDatabase, SqliteStore, SqliteUpkeep
+from jiyi.storage.export import export_lines
+database = SqliteDatabase(sys.argv[1])
+store, upkeep = SqliteStore(database), SqliteUpkeep(database)
+export_lines(store, upkeep, Scope(user_id="ana"), Path(sys.argv[2]), progress=lambda _: os._exit(9))
+"""
+
+
+def test_a_crash_leaves_no_half_file_under_the_name(memory, tmp_path):
+    memory.store.put([message(f"m{n}", session="big") for n in range(1_200)])
+    target = tmp_path / "a.jsonl"
+    command = [sys.executable, "-c", CRASH, str(memory.database.path), str(target)]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 9
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("name", ["missing/a.jsonl", "file/a.jsonl", "."])
+def test_a_place_that_cannot_be_written_is_told(memory, tmp_path, name):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match=r"cannot be written|is a folder"):
+        memory.export(tmp_path / name)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full of Linux")
+def test_a_full_disk_is_told(memory, tmp_path, monkeypatch):
+    fill(memory)
+    original = Path.open
+
+    def full_disk(path, mode="r", *args, **given):
+        return original(Path("/dev/full") if path.name.endswith(".part") else path, mode, *args, **given)
+
+    monkeypatch.setattr(Path, "open", full_disk)
+    with pytest.raises(DiskFull, match="export again"):
+        memory.export(tmp_path / "a.jsonl")
+    assert not [name for name in os.listdir(tmp_path) if name.endswith((".jsonl", ".part"))]
+
+
+def test_more_sessions_and_tasks_than_one_question_returns(memory, fresh, tmp_path, monkeypatch):
+    from jiyi.storage import pages
+
+    memory.store.put([message(f"m{n}", session=f"s{n % 7}", at=n) for n in range(20)])
+    memory.store.put([task(f"t{n}", at=n // 4) for n in range(20)])
+    whole = memory.export(tmp_path / "a.jsonl")
+    monkeypatch.setattr(pages, "_MOST", 5)
+    monkeypatch.setattr("jiyi.storage.export._PIECE", 3)
+    assert memory.export(tmp_path / "b.jsonl").counts == whole.counts
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()

@@ -1,0 +1,125 @@
+"""A memory as a text to read."""
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from samples import ANA, AWKWARD, START, episode, full, knowledge, message, task
+
+from jiyi.records import Fact, Step, ToolCall
+from jiyi.storage import SqliteDatabase, SqliteStore, SqliteUpkeep
+from jiyi.storage.export_markdown import export_markdown
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = SqliteStore(SqliteDatabase(tmp_path / "m.db"))
+    yield store
+    store.close()
+
+
+def written(store, tmp_path, scope=ANA, **options):
+    path = tmp_path / "m.md"
+    receipt = export_markdown(store, SqliteUpkeep(store._db), scope, path, **options)
+    text = path.read_text("utf-8")
+    assert receipt.bytes == path.stat().st_size
+    return text, receipt
+
+
+def headings(text):
+    return [line for line in text.splitlines() if line.startswith("#")]
+
+
+def talk(store):
+    call = ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')
+    store.put(
+        [
+            message("later", session="two", at=60),
+            message("# not a heading\n- nor a list", at=0, pinned=True, name="Ana"),
+            message(None, at=1, role="assistant", tool_calls=(call,)),
+            message("a.txt", at=2, role="tool", tool_call_id="c1"),
+        ]
+    )
+    step = Step(
+        scope=ANA, task_id="t1", description="look", tool_name="shell", result="x\ny", status="completed"
+    )
+    store.put([task("restart *nginx*", id="t1", target="nginx", tags=("web",)), step])
+    store.put(
+        [episode("disk full", outcome="partial", outcome_summary="cleaned", steps=(step,), pinned=True)]
+    )
+    store.put([knowledge("clean the logs", key_points=("first", "second"), confidence=0.75)])
+    times = {"valid_from": START, "valid_to": START + timedelta(days=1), "created_at": START}
+    port = Fact(scope=ANA, subject="edge-02", predicate="port", object="8443", speaker="Ana", **times)
+    store.put([replace(port, status="expired", pinned=True)])
+
+
+def test_everything_is_there_in_order(store, tmp_path):
+    talk(store)
+    text, receipt = written(store, tmp_path)
+    assert receipt.counts == {"message": 4, "task": 1, "episode": 1, "knowledge": 1, "fact": 1}
+    assert headings(text) == [
+        "# Memory of ana",
+        "## Conversations",
+        "### s (2026-03-01 12:00)",
+        "### two (2026-03-01 12:01)",
+        "## Tasks",
+        "### restart \\*nginx\\* (in progress, 2026-03-01 12:00)",
+        "## Episodes",
+        "### disk full (partial, 2026-03-01 12:00, pinned)",
+        "## Knowledge",
+        "### disks",
+        "## Facts",
+    ]
+    for piece in (
+        "**user (Ana)** · 2026-03-01 12:00 · pinned\n\n> # not a heading\n> - nor a list\n",
+        '> calls `shell` `{"cmd": "ls"}` (`c1`)',
+        "**tool** · 2026-03-01 12:00 · answers `c1`\n\n> a.txt\n",
+        "- Target: nginx\n- Tags: web\n",
+        "  1. look `shell` (completed)\n\n     > x\n     > y\n",
+        "> cleaned\n",
+        "> clean the logs\n\n- first\n- second\n\nRests on 0 episodes, confidence 0.75\n",
+        "- edge-02 · port · 8443 (expired, 2026-03-01 12:00, said by Ana, from 2026-03-01 12:00, "
+        "until 2026-03-02 12:00, pinned)\n",
+    ):
+        assert piece in text, piece
+
+
+def test_in_chinese_where_the_conversation_is(store, tmp_path):
+    store.put([message("你好，nginx 又 502 了"), message("好的", at=1)])
+    store.put(
+        [task("重启 nginx"), Fact(scope=ANA, subject="我", predicate="生日", object="五月", created_at=START)]
+    )
+    text, _ = written(store, tmp_path)
+    assert headings(text)[:3] == ["# ana 的记忆", "## 对话", "### s (2026-03-01 12:00)"]
+    assert "### 重启 nginx (进行中, 2026-03-01 12:00)" in text
+    assert "- 我 · 生日 · 五月 (有效, 2026-03-01 12:00)" in text
+    assert headings(written(store, tmp_path, language="en")[0])[1] == "## Conversations"
+
+
+def test_dates_are_those_of_the_zone(store, tmp_path):
+    store.put([message("hi"), replace(message("end", at=1), created_at=datetime.max.replace(tzinfo=UTC))])
+    text, _ = written(store, tmp_path, zone=timezone(timedelta(hours=8)))
+    assert "2026-03-01 20:00" in text
+    assert "9999-12-31 23:59" in text
+
+
+def test_only_a_session(store, tmp_path):
+    talk(store)
+    text, receipt = written(store, tmp_path, ANA.in_session("two"))
+    assert receipt.total == receipt.counts["message"] == 1
+    assert headings(text) == ["# Memory of ana", "## Conversations", "### two (2026-03-01 12:01)"]
+
+
+def test_an_empty_memory_has_a_title(store, tmp_path):
+    assert written(store, tmp_path)[0] == "# Memory of ana\n"
+
+
+@pytest.mark.parametrize("text", AWKWARD.values(), ids=list(AWKWARD))
+def test_no_text_breaks_out_of_its_place(store, tmp_path, text):
+    store.put(full(text))
+    picture = [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": "u"}}]
+    store.put([message(f"{text}\n# x", session="s2"), replace(message(text, session="s2"), content=picture)])
+    shown, _ = written(store, tmp_path, language="en")
+    assert len([h for h in headings(shown) if re.match(r"## ", h)]) == 5
+    assert "not text: image\\_url" in shown

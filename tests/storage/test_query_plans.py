@@ -1,0 +1,117 @@
+"""What is asked often goes by an index: the plans SQLite makes for the statements that really run."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from samples import ANA, START, fact
+
+from jiyi.records import Query, Scope
+from jiyi.storage import Amendment, SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep
+
+
+@pytest.fixture
+def database(path):
+    database = SqliteDatabase(path)
+    yield database
+    database.close()
+
+
+def plans(database, ask):
+    """The plan of each statement that runs while ``ask`` does, as one text."""
+    run = []
+
+    def note(_, sql, values):
+        run.append((sql, values))
+        return True
+
+    with database.read() as db, database.outside() as writer:
+        reader = db
+    for connection in (reader, writer):
+        connection.set_exec_trace(note)
+    try:
+        ask()
+    finally:
+        for connection in (reader, writer):
+            connection.set_exec_trace(None)
+    found = []
+    for sql, values in run:
+        if re.match("SELECT|UPDATE|DELETE|INSERT", sql):
+            steps = reader.execute(f"EXPLAIN QUERY PLAN {sql}", values)
+            found.append("\n".join(step[3] for step in steps))
+    assert found
+    return found
+
+
+FOUND = {
+    "subject": ({"subject": "edge-02"}, "fact", "facts_by_subject (owner=? AND subject_key=?"),
+    "entity": ({"entity": "edge-02"}, "fact", "facts_by_object (owner=? AND object_key=?"),
+    "entity, first half": ({"entity": "edge-02"}, "fact", "facts_by_subject (owner=? AND subject_key=?"),
+    "target": ({"target": "x"}, "episode", "episodes_by_target (owner=? AND consolidated=? AND target_key=?"),
+    "sources of facts": ({"sources": ("m",)}, "fact", "PRIMARY KEY (owner=? AND source=?"),
+    "sources of knowledge": ({"sources": ("m",)}, "knowledge", "PRIMARY KEY (owner=? AND source=?"),
+}
+NEVER_WHOLE = re.compile(
+    r"^SCAN (d|f|e|k|m|s|t|facts|episodes|documents|messages|knowledge|sources|terms|trash|vectors)\b",
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("case", FOUND)
+@pytest.mark.parametrize(
+    "scope", [ANA, Scope(user_id="ana", agent_id="a", session_id="s")], ids=["user", "session"]
+)
+def test_conditions_use_their_index(database, case, scope):
+    parts, kind, index = FOUND[case]
+    store, query = SqliteStore(database), Query(scope=scope, kinds=(kind,), **parts)
+    for ask in (store.find, store.count, SqliteUpkeep(database).scan):
+        for plan in plans(database, lambda ask=ask: ask(query)):
+            assert index in plan
+            assert not NEVER_WHOLE.search(plan)
+            assert "SEARCH d USING INTEGER PRIMARY KEY (rowid=?)" in plan, "the condition leads, not the time"
+
+
+@pytest.mark.parametrize("kind", ["message", "episode", "knowledge", "fact"])
+def test_a_scan_walks_the_index_by_time_and_sorts_nothing(database, kind):
+    query = Query(scope=ANA, kinds=(kind,), limit=100)
+    for after in (None, (1, 2)):
+        (plan,) = plans(database, lambda after=after: SqliteUpkeep(database).scan(query, after))
+        assert "documents_by_time (user_id=? AND kind=?" in plan
+        assert "TEMP B-TREE" not in plan
+        assert ("created_at>?" in plan) == (after is not None), (
+            "a later piece begins where the one before ended"
+        )
+
+
+@pytest.mark.parametrize("lead", [{"subject": "edge-02"}, {"entity": "edge-02"}, {"sources": ("m",)}])
+def test_a_point_of_a_subject_reads_that_subject_only(database, lead):
+    query = Query(scope=ANA, kinds=("fact",), predicate="port", as_of=START, **lead)
+    (plan,) = plans(database, lambda: SqliteStore(database).find(query))
+    assert "(owner=?)" not in plan
+    assert plan.count("SEARCH f EXISTS USING INTEGER PRIMARY KEY (rowid=?)") == 2, "asked of each found"
+
+
+def test_facts_of_a_moment_read_no_other_users_rows(database):
+    store = SqliteStore(database)
+    for parts in ({"as_of": START}, {"fact_status": ("active",)}, {"predicate": "port"}, {}):
+        for plan in plans(
+            database, lambda parts=parts: store.find(Query(scope=ANA, kinds=("fact",), **parts))
+        ):
+            assert not NEVER_WHOLE.search(plan)
+
+
+def test_changing_and_taking_out_go_by_keys(database):
+    store, upkeep, trash = SqliteStore(database), SqliteUpkeep(database), SqliteTrash(database)
+    store.put([fact(id=name, sources=("m",)) for name in "abc"])
+
+    def change():
+        store.put([fact(id="a", status="retracted", sources=("m",))])
+        upkeep.amend(ANA, "fact", [Amendment(id="a", confidence=0.5)])
+        trash.discard(ANA, [("fact", "a"), ("fact", "b")], reason="x", at=START)
+        trash.restore(ANA, [("fact", "a")])
+        trash.erase(ANA, keys=[("fact", "b")])
+        trash.erase(None, before=START + timedelta(days=1))
+        trash.discarded(Query(scope=ANA, kinds=("fact",)))
+
+    for plan in plans(database, change):
+        assert not NEVER_WHOLE.search(plan), plan

@@ -1,0 +1,249 @@
+"""The life of a memory by the verbs: it learns, lets go, and is carried away whole."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from scripted_chat import ScriptedChat, says
+from scripted_endpoint import Reply
+
+from jiyi.embeddings import Endpoint
+from jiyi.errors import InputError, NotFound, StorageError
+from jiyi.llm import OpenAILLM
+from jiyi.long_term import ForgetRule
+from jiyi.testing import ManualClock
+
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(START)
+
+
+@pytest.fixture
+def memory(open_memory, clock):
+    return open_memory(clock=clock, timezone="UTC")
+
+
+def say(memory, text, session="s", **options):
+    return memory.save_message(session, role="user", content=text, **options)
+
+
+def work(memory, request="restart nginx", *, fails=False, **options):
+    task = memory.start_task("s", request, **options)
+    memory.add_step(task.id, "docker restart nginx", tool_name="shell", status="completed")
+    if fails:
+        return memory.fail_task(task.id, reason="port in use")
+    return memory.complete_task(task.id, summary="runs again")
+
+
+def counts(memory):
+    return {kind: count for kind, count in memory.stats().items() if count and kind != "vectors_pending"}
+
+
+def test_a_year(open_memory, clock, path):
+    """Every month something is done and something changes; in the end the memory knows what holds."""
+    memory = open_memory(clock=clock, timezone="UTC", forget_rule=ForgetRule(max_episodes=20))
+    for month in range(12):
+        say(memory, f"edge-02 的端口改成 {8000 + month} 了", session=f"month {month}")
+        for number in range(4):
+            work(memory, target="the nginx container" if number % 2 else "nginx 容器", fails=number == 3)
+            clock.forward(days=7)
+        memory.flush()
+        done = memory.maintain()
+        assert done.consolidation is not None
+        assert len(memory.episodes()) <= 20
+    (knowledge,) = memory.knowledge()
+    assert knowledge.confidence > 0.7
+    (fact,) = memory.facts("edge-02")
+    assert fact.object == "8011"
+    assert len(memory.history("edge-02")) == 12
+    for month in range(12):
+        at = START + month * 4 * 7 * DAY + DAY
+        assert [f.object for f in memory.facts("edge-02", as_of=at)] == [str(8000 + month)]
+    assert memory.search("edge-02 现在的端口", kinds="fact")[0].record.id == fact.id
+    assert counts(memory)["message"] == 12, "messages are left alone"
+    again = memory.maintain()
+    assert (again.gate.total, again.consolidation.groups, again.expired) == (0, (), 0)
+
+
+def test_maintenance_tells_how_far_it_is_and_a_dry_run_changes_nothing(memory, clock):
+    for _ in range(3):
+        work(memory, target="nginx")
+    work(memory, "an old failure", fails=True, target="db-1")
+    memory.remember("the gate is open", valid_to=START + DAY)
+    clock.forward(days=70)
+    before = counts(memory), memory.episodes(), memory.facts()
+    tried = memory.maintain(dry_run=True)
+    assert (counts(memory), memory.episodes(), memory.facts()) == before
+    assert (tried.expired, tried.consolidation, tried.gate.dry_run) == (0, None, True)
+    told = []
+    done = memory.maintain(progress=lambda *parts: told.append(parts))
+    assert {part for part, _, _ in told} == {"forget gate", "consolidation"}
+    assert told[0] == ("consolidation", 1, 1)
+    assert done.gate.discarded == tried.gate.discarded
+    assert [item.id for item in done.gate.items] == [item.id for item in tried.gate.items]
+    assert (done.expired, done.consolidation.episodes) == (1, 3)
+
+
+def test_the_gate_asks_the_rule_it_was_given(open_memory, clock):
+    class Everything(ForgetRule):
+        def importance(self, record, now):
+            return 0.0
+
+    memory = open_memory(clock=clock, forget_rule=Everything(min_age=timedelta(0)))
+    kept, gone = work(memory, "keep me"), work(memory)
+    assert memory.pin(kept.id) == 1
+    clock.forward(hours=1)
+    assert [item.id for item in memory.run_forget_gate(dry_run=True).items] == [gone.id]
+    seen = []
+    assert memory.run_forget_gate(progress=seen.append).discarded["episode"].values()
+    assert seen
+    assert [episode.id for episode in memory.episodes()] == [kept.id]
+    assert memory.restore(gone.id).counts == {"episode": 1, "task": 1}
+    assert memory.unpin(kept.id) == 1
+    assert memory.run_forget_gate().total == 4
+
+
+def test_what_the_gate_let_go_is_dropped_after_the_grace_time(memory, clock):
+    gone = work(memory, fails=True)
+    clock.forward(days=70)
+    assert memory.run_forget_gate().discarded["episode"]
+    clock.forward(days=31)
+    assert memory.run_forget_gate().erased == 2
+    with pytest.raises(NotFound):
+        memory.restore(gone.id)
+
+
+def test_alike_experiences_become_knowledge_that_is_found(memory):
+    made = [work(memory, target=name) for name in ("nginx 容器", "nginx container", "the nginx container")]
+    steps = []
+    receipt = memory.run_consolidation(progress=lambda done, total: steps.append((done, total)))
+    assert (steps, receipt.methods) == ([(1, 1)], {"extractive": 1})
+    memory.flush()
+    (hit,) = memory.search_knowledge("nginx container")
+    assert hit.record == memory.get(receipt.created[0])
+    assert set(hit.record.source_episodes) == {episode.id for episode in made}
+    made.append(work(memory, target="nginx 容器"))
+    assert memory.run_consolidation().updated == receipt.created
+    assert memory.run_consolidation().groups == ()
+    forgotten = memory.forget(ids=[episode.id for episode in made])
+    assert forgotten.counts == {"episode": 4, "task": 4, "knowledge": 1}
+    assert memory.knowledge() == []
+
+
+@pytest.fixture
+def with_llm(open_memory, clock, monkeypatch):
+    """Open a memory with a language model at a URL."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    models = []
+
+    def build(url):
+        models.append(OpenAILLM("m", endpoint=Endpoint(base_url=url, api_key="", timeout=5, retries=0)))
+        return open_memory(clock=clock, llm=models[-1])
+
+    yield build
+    for model in models:
+        model.close()
+
+
+def test_lessons_are_in_the_words_of_the_model(with_llm):
+    lesson = {"topic": "nginx", "content": "A restart helps.", "key_points": ["Restart."], "confidence": 0.9}
+    with ScriptedChat(says(json.dumps(lesson))) as server:
+        memory = with_llm(server.url)
+        for _ in range(3):
+            work(memory, target="nginx")
+        assert len(server.asked) == 0, "tasks ask nobody"
+        assert memory.run_consolidation().methods == {"llm": 1}
+        assert memory.knowledge()[0].content == "A restart helps."
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [says("no JSON"), Reply(status=500, body={}), Reply(body=b"{", cut=True)],
+    ids=["no JSON", "an error", "died"],
+)
+def test_where_the_model_fails_lessons_are_counted_and_the_reason_is_told(with_llm, reply):
+    with ScriptedChat(reply, reply) as server:
+        memory = with_llm(server.url)
+        for _ in range(3):
+            work(memory, target="nginx")
+        (group,) = memory.maintain().consolidation.groups
+    assert group.method == "extractive"
+    assert group.note
+    assert "docker restart nginx" in memory.knowledge()[0].search_text
+
+
+def test_pins_are_for_all_kinds_or_for_none(memory):
+    said, episode = say(memory, "keep this"), work(memory)
+    fact = memory.remember("buy milk").new[0]
+    assert memory.pin([said.id, episode.id, fact, fact]) == 3
+    assert memory.recent_messages("s")[0].pinned
+    assert memory.get(episode.id).pinned
+    assert memory.get(fact).pinned
+    with pytest.raises(NotFound, match="nowhere"):
+        memory.unpin([said.id, "nowhere"])
+    assert memory.recent_messages("s")[0].pinned
+    assert memory.unpin((said.id, fact)) == 2
+    assert not memory.recent_messages("s")[0].pinned
+
+
+def test_an_export_is_a_whole_memory(memory, open_memory, clock, tmp_path):
+    say(memory, "edge-02 的端口是 8443", agent_id="ops")
+    clock.forward(days=1)
+    say(memory, "edge-02 的端口改成 8444 了", agent_id="ops")
+    for _ in range(3):
+        work(memory, target="nginx")
+    memory.start_task("s", "not yet done")
+    memory.run_consolidation()
+    memory.pin(memory.episodes()[0].id)
+    first, second = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    told = []
+    receipt = memory.export(first, progress=told.append)
+    assert receipt.counts == {"message": 2, "task": 4, "episode": 3, "knowledge": 1, "fact": 2}
+    assert told[-1] == receipt.total == 12
+    other = open_memory(tmp_path / "other.db", clock=clock, timezone="UTC")
+    taken = other.import_(first)
+    assert (taken.counts, taken.rejected) == (receipt.counts, ())
+    other.export(second)
+    assert second.read_bytes() == first.read_bytes()
+    assert other.import_(first).known == 12
+    other.flush()
+    assert other.history("edge-02") == memory.history("edge-02")
+    assert other.search("restart nginx")
+    assert other.recent_messages("s") == memory.recent_messages("s")
+
+
+def test_an_export_to_read_is_text_in_the_language_of_the_settings(memory, open_memory, tmp_path):
+    say(memory, "nginx 又 502 了")
+    file = tmp_path / "ana.md"
+    assert memory.export(str(file), format="markdown").counts["message"] == 1
+    assert file.read_text("utf-8").startswith("# ana 的记忆")
+    open_memory(language="en").export(file, format="markdown")
+    assert "# Memory of ana" in file.read_text("utf-8")
+
+
+def test_an_export_never_takes_the_place_of_a_database(memory, path, tmp_path):
+    say(memory, "hello")
+    with pytest.raises(InputError, match="is a database"):
+        memory.export(path)
+    with pytest.raises(InputError, match="names no file"):
+        memory.export("")
+    with pytest.raises(InputError, match="neither jsonl nor markdown"):
+        memory.export(tmp_path / "x", format="pdf")
+    with pytest.raises(StorageError, match="cannot be written"):
+        memory.export(tmp_path / "none" / "x")
+    assert len(memory.recent_messages("s")) == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_lists_are_newest_first(memory, clock):
+    made = []
+    for number in range(3):
+        clock.forward(minutes=1)
+        made.append(work(memory, f"task {number}"))
+    assert [one.id for one in memory.episodes()] == [one.id for one in made[::-1]]
+    assert [one.id for one in memory.episodes(limit=1)] == [made[-1].id]
+    assert memory.knowledge(limit=1) == []
