@@ -30,9 +30,10 @@ check: $(READY)  ## lint, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY)  ## time appending and searching against other ways
+bench: $(READY)  ## time appending, searching and upkeep against other ways
 	$(BIN)/python bench/append.py
 	$(BIN)/python bench/recall_speed.py
+	$(BIN)/python bench/life.py
 
 clean:           ## remove what the targets made
 	rm -rf .venv build dist demo.db demo.db-wal demo.db-shm .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The benchmark of search runs, compares what it says it compares, and finds what it asks for."""
+"""The benchmarks run, compare what they say they compare, and find what they ask for."""
 
 import importlib
 import importlib.util
@@ -15,7 +15,11 @@ WITH_CHROMA = importlib.util.find_spec("chromadb") is not None
 
 
 def run(*options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, BENCH / "recall_speed.py", "--questions", 4, "--rounds", 1, *options]
+    return run_bench("recall_speed.py", "--questions", 4, "--rounds", 1, *options)
+
+
+def run_bench(*command: object) -> subprocess.CompletedProcess[str]:
+    command = (sys.executable, BENCH / str(command[0]), *command[1:])
     return subprocess.run(
         [str(word) for word in command],
         env=os.environ | {"COLUMNS": "120", "PYTHONIOENCODING": "utf-8"},
@@ -93,3 +97,63 @@ def test_a_short_chat_is_the_beginning_of_a_longer_one(monkeypatch):
     texts = [said.message["content"] for said in chat.chat(600)]
     assert len(set(texts)) == 600
     assert sum(text.isascii() for text in texts) == 300
+
+
+WITH_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+
+
+def test_a_small_life_is_learned_from_and_forgotten(tmp_path):
+    done = run_bench("life.py", "--episodes", 300, "--targets", 6, "--json", tmp_path / "figures.json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "figures.json").read_text("utf-8"))
+    learned, forgot, again = (rows[part] for part in ("consolidation", "forgetting", "forgetting again"))
+    assert (learned["knowledge"], learned["episodes"]) == (6, 300), "names in four spellings meet"
+    assert rows["group"]["knowledge"] > 6, "the floor knows no spellings"
+    plain = rows["forget"]
+    assert 0 < forgot["discarded"] == plain["discarded"] < 300
+    assert forgot["kept"] == plain["kept"] == 300 - forgot["discarded"]
+    assert (again["discarded"], again["kept"], again["recomputed"]) == (0, forgot["kept"], 0)
+    for row in (learned, forgot, again, plain):
+        assert row["rss"] > 10_000_000
+        assert row["seconds"] > 0
+    for words in ("300 episodes", "x floor", "forgetting again"):
+        assert words in done.stdout
+
+
+@pytest.fixture(scope="module")
+def few_weeks(tmp_path_factory):
+    """Forty simulated days, lived twice; what was printed, and the files that were written."""
+    lived = []
+    for number in range(2):
+        folder = tmp_path_factory.mktemp(f"year-{number}")
+        options = ["--json", folder / "year.json"]
+        if WITH_MATPLOTLIB:
+            options += ["--picture", folder / "year.svg"]
+        done = run_bench("year.py", "--tasks", 80, "--targets", 3, "--days", 40, *options)
+        assert done.returncode == 0, done.stderr
+        lived.append((done.stdout, folder))
+    return lived
+
+
+def test_a_simulated_year_is_counted_every_night(few_weeks):
+    printed, folder = few_weeks[0]
+    year = json.loads((folder / "year.json").read_text("utf-8"))
+    assert {len(nights) for nights in year.values()} == {40}
+    assert year["done"][-1] == 80
+    assert year["episodes"][-1] == year["tasks"][-1] == sum(year["importance"][-1])
+    assert year["knowledge"][-1] == 3
+    assert year["median"][-1] < year["median"][0]
+    assert "the year took" in printed
+
+
+def test_the_same_year_gives_the_same_picture(few_weeks):
+    (_, first), (_, second) = few_weeks
+    for name in sorted(file.name for file in first.iterdir()):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+@pytest.mark.skipif(not WITH_MATPLOTLIB, reason="matplotlib is not installed: the extra bench")
+def test_the_picture_has_its_labels(few_weeks):
+    picture = (few_weeks[0][1] / "year.svg").read_text("utf-8")
+    for words in ("records", "episodes forgotten", "importance (0 to 1)", "day of the year", "knowledge"):
+        assert f"<!-- {words}" in picture, words
