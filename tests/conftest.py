@@ -11,6 +11,9 @@ from hypothesis import settings
 import jiyi
 from jiyi.testing import HashEmbedder
 
+# rich takes the width once, when the console is made; tests of the terminal set their own later.
+os.environ.pop("COLUMNS", None)
+
 # Where a run decides whether a change goes in, it looks at the same examples each time;
 # everywhere else hypothesis goes on looking for new ones. How long one takes says nothing.
 settings.register_profile("ci", derandomize=True, deadline=None)

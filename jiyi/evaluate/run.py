@@ -278,7 +278,8 @@ class _Steps:
         if not counted:
             yield _tell_nobody
             return
-        yield lambda done: self._tell("messages", self._loaded + done, self._messages)
+        # What is learned from the messages is embedded too, and counts for none of them.
+        yield lambda done: self._tell("messages", self._loaded + min(done, messages), self._messages)
         self._loaded += messages
         self._tell("messages", self._loaded, self._messages)
 

@@ -264,7 +264,7 @@ def test_a_kept_folder_of_vectors(tmp_path):
     assert [one.scores for one in first] == [one.scores for one in again]
     assert first[0].ingest.seconds_vectors > 0
     assert first[0].as_dict()["latency_ms"]["embed_p50"] > 0
-    assert again[0].ingest.from_disk == dataset.messages
+    assert again[0].ingest.from_disk > dataset.messages, "facts have vectors too"
     assert again[0].as_dict()["ingest"]["seconds_vectors"] is None
     assert again[0].as_dict()["latency_ms"]["embed_p50"] is None
 

@@ -58,6 +58,7 @@ def wait_until(condition, seconds=20.0):
 
 def test_the_worker_finishes_what_is_stored(make):
     one = make()
+    before = set(threading.enumerate())
     one.indexer.start()
     one.indexer.start()
     for i in range(20):
@@ -65,7 +66,7 @@ def test_the_worker_finishes_what_is_stored(make):
     wait_until(lambda: one.pending() == 0)
     vector = one.embedder.embed(["text 7"], "query")[0]
     assert one.vectors.nearest(Query(scope=ANA), vector)[0].score == pytest.approx(1, abs=1e-3)
-    assert sum(t.name == "jiyi-indexer" for t in threading.enumerate()) == 1
+    assert [t.name for t in set(threading.enumerate()) - before] == ["jiyi-indexer"]
 
 
 def test_flush_finishes_all_and_tells_how_far_it_is(make):
@@ -153,11 +154,12 @@ def test_records_deleted_meanwhile_are_passed_over(make):
 
 def test_close_ends_the_worker_and_leaves_the_rest_pending(make):
     one = make()
+    before = set(threading.enumerate())
     one.indexer.start()
     one.put("done")
     wait_until(lambda: one.pending() == 0)
     one.indexer.close()
-    assert "jiyi-indexer" not in {t.name for t in threading.enumerate()}
+    assert set(threading.enumerate()) <= before
     one.put("later")
     time.sleep(0.05)
     assert one.pending() == 1

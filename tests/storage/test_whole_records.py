@@ -190,13 +190,10 @@ def test_every_kind_with_every_field_set(text):
         assert decode_whole(kind_of(whole), encode_whole(whole)) == whole
 
 
-@pytest.mark.parametrize("make", [message, episode, knowledge, fact, task])
+@pytest.mark.parametrize("make", [knowledge, fact])
 def test_what_is_no_number_is_refused(make):
-    record = make()
-    if hasattr(record, "confidence"):
-        with pytest.raises(InputError, match="JSON"):
-            encode_whole(replace(record, confidence=float("nan")))
-    assert decode_whole(kind_of(record), encode_whole(record)) == record
+    with pytest.raises(InputError, match="JSON|number"):
+        encode_whole(replace(make(), confidence=float("nan")))
 
 
 def test_the_search_text_and_the_moment_of_a_fact():
