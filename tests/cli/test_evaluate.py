@@ -20,7 +20,7 @@ EN, ZH = SMALL / "small-en.json", SMALL / "small-zh.json"
 def _wide_and_tidy(monkeypatch, tmp_path_factory):
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    monkeypatch.setattr("jiyi.cli.evaluate.stdout.width", 100)
+    monkeypatch.setenv("COLUMNS", "100")
     yield
     assert list(folder.iterdir()) == []
 
@@ -124,7 +124,7 @@ def test_notes_are_told(run):
 
 @pytest.mark.parametrize("columns", [20, 60, 80, 140])
 def test_every_width(run, monkeypatch, columns):
-    monkeypatch.setattr("jiyi.cli.evaluate.stdout.width", columns)
+    monkeypatch.setenv("COLUMNS", str(columns))
     text = run("evaluate", ZH, "--baseline", "bm25", "--budget", 500, "--by", "category").stdout
     if columns >= 60:
         assert "…" not in text
