@@ -2,13 +2,18 @@
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from jiyi.llm.chat import Turn
 from jiyi.llm.llm import Reply
+from jiyi.records import ToolCall
+from jiyi.records.ids import new_id
 
-__all__ = ["read_reply"]
+__all__ = ["read_reply", "read_turn", "text_of"]
 
 _THOUGHTS = re.compile(r"\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
+_UNNAMED = "unnamed"  # endpoints refuse a call without a name when it is sent back
 
 
 def read_reply(body: bytes) -> Reply:
@@ -17,6 +22,42 @@ def read_reply(body: bytes) -> Reply:
     Raises:
         ValueError: it is not such an answer; the message says what is wrong.
     """
+    answer, choice, message = _opened(body)
+    return Reply(text=_spoken(message), **_account(answer, choice))
+
+
+def read_turn(body: bytes) -> Turn:
+    """Return the turn in an answer: its text without thoughts, and its tool calls.
+
+    A call without an id, or with another one's, gets one of its own; arguments that are no
+    text become JSON.
+
+    Raises:
+        ValueError: it is not such an answer; the message says what is wrong.
+    """
+    answer, choice, message = _opened(body)
+    calls = tuple(_calls(message.get("tool_calls")))
+    return Turn(text=_spoken(message), tool_calls=calls, **_account(answer, choice))
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a message, given as such, as parts, or not at all.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "".join(part for part in parts if isinstance(part, str))
+    if not isinstance(content, str):
+        raise ValueError(f"its message holds no text but {type(content).__name__}")
+    return content
+
+
+def _opened(body: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return the answer, its choice and its message."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -28,30 +69,44 @@ def read_reply(body: bytes) -> Reply:
         raise ValueError("it has no message under 'choices'")
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         raise ValueError(f"the model declined, saying: {message['refusal']}")
-    text = _text(message.get("content"))
+    return answer, choice, message
+
+
+def _spoken(message: Mapping[str, Any]) -> str:
+    text = text_of(message.get("content"))
     thoughts = _THOUGHTS.match(text)
+    return text[thoughts.end() :] if thoughts else text
+
+
+def _account(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an answer says of itself."""
     usage = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
     finish = choice.get("finish_reason")
-    return Reply(
-        text=text[thoughts.end() :] if thoughts else text,
-        input_tokens=_count(usage.get("prompt_tokens")),
-        output_tokens=_count(usage.get("completion_tokens")),
-        model=str(answer.get("model") or ""),
-        finish=finish if isinstance(finish, str) else "stop",
-    )
-
-
-def _text(content: Any) -> str:
-    """Return the text of a message, given as such, as parts, or not at all."""
-    if content is None:
-        return ""
-    if isinstance(content, list):
-        parts = [part.get("text") for part in content if isinstance(part, dict)]
-        return "".join(part for part in parts if isinstance(part, str))
-    if not isinstance(content, str):
-        raise ValueError(f"its message holds no text but {type(content).__name__}")
-    return content
+    return {
+        "input_tokens": _count(usage.get("prompt_tokens")),
+        "output_tokens": _count(usage.get("completion_tokens")),
+        "model": str(answer.get("model") or ""),
+        "finish": finish if isinstance(finish, str) else "stop",
+    }
 
 
 def _count(tokens: Any) -> int | None:
     return tokens if type(tokens) is int and tokens >= 0 else None
+
+
+def _calls(found: Any) -> Iterator[ToolCall]:
+    """Yield the tool calls of a message."""
+    taken: set[str] = set()
+    for call in found if isinstance(found, list) else ():
+        if not isinstance(call, dict):
+            continue
+        body = call.get("function")
+        body = body if isinstance(body, dict) else call
+        id, name, arguments = call.get("id"), body.get("name"), body.get("arguments")
+        if not isinstance(id, str) or not id or id in taken:
+            id = f"call_{new_id()}"
+        taken.add(id)
+        if not isinstance(arguments, str):
+            arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+        named = name if isinstance(name, str) and name.strip() else _UNNAMED
+        yield ToolCall(id=id, name=named.strip(), arguments=arguments)

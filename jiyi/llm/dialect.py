@@ -19,13 +19,15 @@ _WEAKER: Mapping[str, Literal["json_object", "prompt"]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked, whatever the endpoint; fields as in `jiyi.llm.LLM.complete`."""
+    """What is asked, whatever the endpoint; fields as in `jiyi.llm.LLM` and `ChatLLM`."""
 
     messages: Sequence[Mapping[str, Any]]  # OpenAI dicts
     max_tokens: int | None  # most tokens of the reply
     temperature: float  # 0 for the likeliest words
-    schema: Mapping[str, Any] | None  # a JSON schema of an object
-    stop: Sequence[str]  # the reply ends before these
+    schema: Mapping[str, Any] | None = None  # a JSON schema of an object
+    stop: Sequence[str] = ()  # the reply ends before these
+    tools: Sequence[Mapping[str, Any]] = ()  # what the model may call
+    stream: bool = False  # whether the answer should come in pieces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +35,17 @@ class Dialect:
     """What an endpoint understands; everything, until it refuses something.
 
     OpenAI's newer models want ``max_completion_tokens`` and take neither a temperature nor
-    stop words; DeepSeek and others know no JSON schema, some servers no JSON mode at all.
+    stop words; DeepSeek and others know no JSON schema, some servers no JSON mode at all;
+    Ollama and vLLM refuse tools where the model or the set-up knows none.
     """
 
     max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # what the field is called
     temperature: bool = True  # whether it may be set
     stop: bool = True  # whether stop words may be sent
     form: Literal["json_schema", "json_object", "prompt"] = "json_schema"  # how a schema is asked for
+    tools: bool = True  # whether tools may be offered
+    stream: bool = True  # whether an answer may come in pieces
+    usage: bool = True  # whether such an answer may be asked to end with its tokens
 
     def body(self, request: Request) -> dict[str, Any]:
         """Return the fields of the request in this dialect."""
@@ -50,6 +56,12 @@ class Dialect:
             body["temperature"] = request.temperature
         if request.stop and self.stop:
             body["stop"] = list(request.stop)
+        if request.tools and self.tools:
+            body["tools"] = [dict(tool) for tool in request.tools]
+        if request.stream and self.stream:
+            body["stream"] = True
+            if self.usage:
+                body["stream_options"] = {"include_usage": True}
         if request.schema is None:
             return body
         if self.form == "json_schema":
@@ -69,9 +81,20 @@ class Dialect:
             return replace(self, temperature=False)
         if "stop" in body and re.search(r"\bstop\b", words):
             return replace(self, stop=False)
+        if "stream_options" in body and re.search(r"stream_options|include_usage", words):
+            return replace(self, usage=False)
+        if "stream" in body and re.search(r"\bstream(ing)?\b", words, re.IGNORECASE):
+            return replace(self, stream=False)
+        if "tools" in body and _about_tools(words):
+            return replace(self, tools=False)
         if "response_format" in body:
             return replace(self, form=_WEAKER[self.form])
         return None
+
+
+def _about_tools(words: str) -> bool:
+    """Whether tools as such are refused, and not a message of the conversation that speaks of them."""
+    return bool(re.search(r"\btools?\b", words, re.IGNORECASE) and not re.search(r"tool_call|role", words))
 
 
 def _with_schema(

@@ -2,19 +2,24 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from jiyi.endpoint import Endpoint, Failure, Faults, patiently
 from jiyi.errors import InputError, LLMRefused, LLMUnreachable, SettingsError
-from jiyi.llm.answers import read_reply
+from jiyi.llm.answers import read_reply, read_turn
+from jiyi.llm.chat import Turn
 from jiyi.llm.dialect import Dialect, Request
 from jiyi.llm.llm import Reply
+from jiyi.llm.openai_stream import read_stream
+from jiyi.llm.relay import Relay, relayed
 from jiyi.openai_client import OpenAIClient
 from jiyi.time_limit import OutOfTime, run_within
 
 __all__ = ["OpenAILLM"]
+
+_T = TypeVar("_T")
 
 _GRACE = 1.0  # seconds after the time limit until an answer is no longer waited for at all
 _MOST_LATE = 4  # answers not waited for any more that may still be on their way
@@ -34,26 +39,26 @@ _FAULTS = Faults(
 
 
 class OpenAILLM:
-    """An `LLM` over the network, through the package `openai` (`pip install "jiyi[openai]"`).
+    """An `LLM` and a `ChatLLM` over the network, through the package `openai` (`pip install "jiyi[openai]"`).
 
-    - Making one connects to nothing; the first `complete` does.
+    - Making one connects to nothing; the first question does.
     - Tries again after time-outs, broken connections, 408, 409, 429 and 5xx, with growing
       pauses or after the time named in Retry-After, as often as `endpoint.retries` says,
-      as long as `time_limit` lets it.
-    - Never hangs: `complete` returns or raises within `time_limit` and a second, all tries
-      included, whatever the endpoint does.
+      as long as `time_limit` lets it; not once text was handed to `on_text`.
+    - Never hangs: `complete` and `chat` return or raise within `time_limit` and a second, all
+      tries included, whatever the endpoint does.
     - A schema is asked for as JSON schema; where the endpoint refuses that, as JSON mode
       with the schema in the prompt; where it refuses that too, in the prompt alone. A
       field it refuses otherwise (`max_tokens` for `max_completion_tokens`, `temperature`,
-      `stop`) is renamed or left out. What worked is remembered.
+      `stop`, `tools`, `stream`) is renamed or left out. What worked is remembered.
     - Stop words end the reply even where the endpoint does not know them.
     - The key appears in no error, name or repr.
 
     Args:
         model: the model's name at the endpoint.
         endpoint: where it is; the default follows OPENAI_BASE_URL and OPENAI_API_KEY. An
-            answer comes in one piece, so its `timeout` must be as long as one takes; in
-            the default it is `time_limit`.
+            answer in one piece takes long, so its `timeout` must be as long as one takes;
+            in the default it is `time_limit`.
         time_limit: most seconds a call may take, all tries included.
         extra_body: further fields of each request, such as ``{"enable_thinking": False}``.
 
@@ -106,26 +111,57 @@ class OpenAILLM:
             LLMUnreachable: refused, timed out or kept failing until the time was over.
             LLMRefused: the endpoint or the model said no, or answered with something unusable.
         """
-        if max_tokens is not None and max_tokens < 1:
-            raise InputError(f"max_tokens must be at least 1, not {max_tokens}")
-        if not messages or not all(isinstance(message, Mapping) for message in messages):
-            raise InputError(
-                'complete() takes a list of messages such as [{"role": "user", "content": "..."}]'
-            )
         request = Request(
-            messages=_sendable("messages", [dict(message) for message in messages]),
-            max_tokens=max_tokens,
+            messages=_messages("complete", messages),
+            max_tokens=_at_least_one(max_tokens),
             temperature=temperature,
             schema=None if schema is None else _sendable("schema", dict(schema)),
             stop=_sendable("stop", [stop] if isinstance(stop, str) else list(stop)),
         )
+        return self._bounded(
+            lambda left, number: _cut(self._reading(read_reply, self._ask(request, left, number)[0]), request)
+        )
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] = (),
+        max_tokens: int | None = None,
+        temperature: float = 0,
+        on_text: Callable[[str], object] | None = None,
+    ) -> Turn:
+        """Return the next turn of a conversation; see `ChatLLM.chat`.
+
+        Raises:
+            InputError: there are no messages, or something cannot be written as JSON.
+            LLMUnreachable: refused, timed out, kept failing until the time was over, or broke
+                off in the middle of its answer.
+            LLMRefused: the endpoint or the model said no, or answered with something unusable.
+        """
+        request = Request(
+            messages=_messages("chat", messages),
+            max_tokens=_at_least_one(max_tokens),
+            temperature=temperature,
+            tools=_sendable("tools", [dict(tool) for tool in tools]),
+            stream=on_text is not None,
+        )
+        if on_text is None:
+            return self._bounded(lambda left, number: self._turn(request, left, number, None))
+        return relayed(
+            lambda relay: self._bounded(lambda left, number: self._turn(request, left, number, relay)),
+            on_text,
+        )
+
+    def close(self) -> None:
+        """Close the connections; a later `complete` opens new ones."""
+        self._client.close()
+
+    def _bounded(self, ask: Callable[[float, int], _T]) -> _T:
+        """Ask patiently, but no longer than the time limit."""
         try:
             return run_within(
-                lambda: patiently(
-                    lambda left, number: self._ask(request, left, number),
-                    retries=self._endpoint.retries,
-                    time_limit=self._time_limit,
-                ),
+                lambda: patiently(ask, retries=self._endpoint.retries, time_limit=self._time_limit),
                 self._time_limit + _GRACE,
                 owner=self,
                 most_late=_MOST_LATE,
@@ -136,18 +172,25 @@ class OpenAILLM:
                 "check that it runs, or raise the time limit"
             ) from None
 
-    def close(self) -> None:
-        """Close the connections; a later `complete` opens new ones."""
-        self._client.close()
+    def _turn(self, request: Request, left: float, number: int, relay: Relay | None) -> Turn:
+        raw, dialect = self._ask(request, left, number, relay)
+        turn = self._reading(read_turn, raw)
+        if relay is not None and not relay.told:
+            relay(turn.text)  # it came in one piece
+        if request.tools and not dialect.tools:
+            turn = replace(turn, notes=("the endpoint takes no tools: none were offered to the model",))
+        return turn
 
-    def _ask(self, request: Request, left: float, number: int) -> Reply:
+    def _ask(
+        self, request: Request, left: float, number: int, relay: Relay | None = None
+    ) -> tuple[bytes, Dialect]:
         """Ask once, in other words where the endpoint refuses the first."""
         deadline = time.monotonic() + left
         dialect = self._dialect
         while True:
             body = dialect.body(request)
             try:
-                raw = self._send(body, max(deadline - time.monotonic(), 0.001), number)
+                raw = self._send(body, max(deadline - time.monotonic(), 0.001), number, relay)
                 break
             except Failure as failure:
                 other = dialect.after(failure.words, body) if failure.status in _NEGOTIABLE else None
@@ -155,23 +198,36 @@ class OpenAILLM:
                     raise
                 dialect = other
         self._dialect = dialect
-        return self._read(raw, request.stop)
+        return raw, dialect
 
-    def _send(self, body: Mapping[str, Any], left: float, number: int) -> bytes:
+    def _send(self, body: Mapping[str, Any], left: float, number: int, relay: Relay | None) -> bytes:
         seconds = min(self._endpoint.timeout, left)
-        return self._client.ask(
-            lambda client: (
-                client.chat.completions.with_raw_response.create(
-                    model=self._model, **body, extra_body=self._extra_body, timeout=seconds
-                ).content
-            ),
-            seconds=seconds,
-            tries=number,
+        request = {"model": self._model, **body, "extra_body": self._extra_body, "timeout": seconds}
+        if relay is None or "stream" not in body:
+            return self._client.ask(
+                lambda client: client.chat.completions.with_raw_response.create(**request).content,
+                seconds=seconds,
+                tries=number,
+            )
+        try:
+            return self._client.ask(
+                lambda client: read_stream(client, request, relay), seconds=seconds, tries=number
+            )
+        except Failure as failure:
+            if not relay.told:
+                raise
+            words = self._endpoint.short(str(failure.error))
+        # Out here, and without another try: what was said already cannot be taken back.
+        raise Failure(
+            LLMUnreachable(
+                f"{self._endpoint.shown} broke off in the middle of its answer ({words}): "
+                "what came before that is all there is; ask again"
+            )
         )
 
-    def _read(self, raw: bytes, stop: Sequence[str]) -> Reply:
+    def _reading(self, read: Callable[[bytes], _T], raw: bytes) -> _T:
         try:
-            reply = read_reply(raw)
+            return read(raw)
         except ValueError as error:
             short, where = self._endpoint.short, self._endpoint.shown
             raise Failure(
@@ -181,8 +237,25 @@ class OpenAILLM:
                     f"{short(raw.decode('utf-8', 'replace'))}"
                 )
             ) from None
-        ends = [place for word in stop if word and (place := reply.text.find(word)) >= 0]
-        return replace(reply, text=reply.text[: min(ends)], finish="stop") if ends else reply
+
+
+def _cut(reply: Reply, request: Request) -> Reply:
+    """End a reply at its first stop word."""
+    ends = [place for word in request.stop if word and (place := reply.text.find(word)) >= 0]
+    return replace(reply, text=reply.text[: min(ends)], finish="stop") if ends else reply
+
+
+def _messages(verb: str, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    if not messages or not all(isinstance(message, Mapping) for message in messages):
+        raise InputError(f'{verb}() takes a list of messages such as [{{"role": "user", "content": "..."}}]')
+    sendable: list[dict[str, Any]] = _sendable("messages", [dict(message) for message in messages])
+    return sendable
+
+
+def _at_least_one(max_tokens: int | None) -> int | None:
+    if max_tokens is not None and max_tokens < 1:
+        raise InputError(f"max_tokens must be at least 1, not {max_tokens}")
+    return max_tokens
 
 
 def _sendable(what: str, value: Any) -> Any:

@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from jiyi.errors import BadReply, InputError
+from jiyi.errors import BadReply
 from jiyi.llm.llm import LLM, Reply
+from jiyi.llm.schema import Unfit, checker
 from jiyi.prompts import Language, load_prompt
 
 __all__ = ["ask_json"]
@@ -18,10 +18,6 @@ _MOST_STARTS = 50  # braces at which an object is looked for
 _SHOWN_CHARS = 8_000  # of a bad answer that are shown to the model again
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _THINKING = "</think>"
-
-
-class _Unusable(ValueError):
-    """Why an answer cannot be used, in words for the model."""
 
 
 def ask_json(
@@ -52,11 +48,11 @@ def ask_json(
         BadReply: the second answer did not fit either; quotes how it begins.
         LLMError: the model could not be asked.
     """
-    check = _checker(schema)
+    check = checker(schema)
     reply = llm.complete(messages, max_tokens=max_tokens, schema=schema)
     try:
         return _fitting(reply, check)
-    except _Unusable as error:
+    except Unfit as error:
         reason = str(error)
     shown = json.dumps(schema, ensure_ascii=False)
     repair = load_prompt("repair_json", language).substitute(error=reason, schema=shown)
@@ -65,7 +61,7 @@ def ask_json(
     reply = llm.complete(again, max_tokens=max_tokens, schema=schema)
     try:
         return _fitting(reply, check)
-    except _Unusable as error:
+    except Unfit as error:
         begins = " ".join(reply.text[:200].split()) or "nothing"
         raise BadReply(
             f"the model gave no usable JSON, twice: {error}; use a larger model, or one that "
@@ -79,12 +75,12 @@ def _fitting(reply: Reply, check: Callable[[Any], None]) -> dict[str, Any]:
     for found in _objects(reply.text[:_MOST_CHARS]):
         try:
             check(found)
-        except _Unusable as error:
+        except Unfit as error:
             reason = reason or str(error)
         else:
             return found
     reason = reason or "it holds no JSON object"
-    raise _Unusable(f"it was cut off, be shorter ({reason})" if reply.finish == "length" else reason)
+    raise Unfit(f"it was cut off, be shorter ({reason})" if reply.finish == "length" else reason)
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
@@ -126,35 +122,3 @@ def _encodable(found: Any) -> Any:
     """Replace lone surrogates, which JSON can spell and UTF-8 cannot."""
     text = json.dumps(found, ensure_ascii=False)
     return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
-
-
-def _checker(schema: Mapping[str, Any]) -> Callable[[Any], None]:
-    if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        raise InputError('the schema must describe an object: {"type": "object", "properties": {...}}')
-    try:
-        return _compiled(json.dumps(schema))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the schema cannot be used: {error}") from error
-
-
-@lru_cache(maxsize=64)
-def _compiled(schema: str) -> Callable[[Any], None]:
-    import fastjsonschema
-
-    def refuse(uri: str) -> None:
-        raise ValueError(f"it refers to {uri}, outside itself")
-
-    outside = dict.fromkeys(("http", "https", "ftp", "file", "data"), refuse)
-    try:
-        # The defaults of a schema are the caller's business, its formats the model's.
-        passes = fastjsonschema.compile(json.loads(schema), handlers=outside, use_default=False)
-    except Exception as error:  # what a schema that is none raises is not documented
-        raise ValueError(str(error)) from error
-
-    def check(found: Any) -> None:
-        try:
-            passes(found)
-        except fastjsonschema.JsonSchemaValueException as error:
-            raise _Unusable(error.message) from None
-
-    return check

@@ -68,3 +68,29 @@ def test_any_text_is_accepted(llm: OpenAILLM) -> None:
         "\u202e",
     ):
         assert llm.complete([{"role": "user", "content": odd}], max_tokens=2).finish in ("stop", "length")
+
+
+def test_the_stream_says_what_the_whole_answer_says(llm: OpenAILLM) -> None:
+    pieces: list[str] = []
+    asked = [{"role": "user", "content": "Say hello."}]
+    streamed = llm.chat(asked, max_tokens=12, on_text=pieces.append)
+    assert len(pieces) > 3
+    assert "".join(pieces) == streamed.text == llm.chat(asked, max_tokens=12).text
+    assert (streamed.finish, streamed.output_tokens) == ("length", 12)
+
+
+def test_tools_and_their_results_are_taken(llm: OpenAILLM) -> None:
+    weather = {
+        "name": "weather",
+        "description": "The weather of a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    }
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
+    talk = [
+        {"role": "user", "content": "How is the weather in Rome?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
+    ]
+    turn = llm.chat(talk, tools=[{"type": "function", "function": weather}], max_tokens=8)
+    assert turn.finish in ("stop", "length", "tool_calls")
+    assert turn.notes == ()
