@@ -1,11 +1,31 @@
 """MemoryManager: the one object users hold."""
 
-from jiyi.verbs import FactVerbs, LifeVerbs, MessageVerbs, RecallVerbs, TaskVerbs, UpkeepVerbs
+from jiyi.verbs import (
+    ContextVerbs,
+    FactVerbs,
+    LifecycleVerbs,
+    LifeVerbs,
+    MessageVerbs,
+    RecallVerbs,
+    SkillVerbs,
+    TaskVerbs,
+    UpkeepVerbs,
+)
 
 __all__ = ["MemoryManager"]
 
 
-class MemoryManager(MessageVerbs, TaskVerbs, RecallVerbs, FactVerbs, LifeVerbs, UpkeepVerbs):
+class MemoryManager(
+    MessageVerbs,
+    TaskVerbs,
+    RecallVerbs,
+    ContextVerbs,
+    LifecycleVerbs,
+    SkillVerbs,
+    FactVerbs,
+    LifeVerbs,
+    UpkeepVerbs,
+):
     """An agent's memory: save what happens, ask what the model should see now.
 
     Make one with `jiyi.open`. ``user_id`` and ``agent_id`` may be given there or to each

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -16,7 +16,16 @@ from pydantic_settings import (
 
 from jiyi.errors import SettingsError
 
-__all__ = ["Settings", "load_settings"]
+__all__ = ["ModelLimits", "Settings", "load_settings"]
+
+
+class ModelLimits(BaseModel):
+    """What one model may be sent and may answer; a part left out is as set for all."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_input_tokens: int | None = Field(default=None, ge=1)
+    max_output_tokens: int | None = Field(default=None, ge=0)
 
 
 class Settings(BaseSettings):
@@ -35,6 +44,16 @@ class Settings(BaseSettings):
     )  # an idle session leaves the process's memory then
     learn_facts: bool = True  # read facts from messages as they are saved
     forget_messages_days: float | None = Field(None, gt=0)  # older ones leave by the forget gate
+    models: dict[str, ModelLimits] = Field({})  # limits by name of `model`
+    summaries: Literal["auto", "off"] = "auto"  # fold older messages into a running summary
+    summary_tokens: int = Field(500, ge=20)  # most tokens of a summary
+    summary_at: float = Field(0.8, gt=0, le=1)  # fold when messages fill so much of the window
+    summary_after: int = Field(50, ge=1)  # or when they are more than so many
+    summary_keep_turns: int = Field(3, ge=1)  # newest turns that stay whole
+    summary_place: Literal["system", "message"] = "system"  # in the system section, or behind it
+    skills: list[Path] = Field([])  # folders of skills
+    skill_routing: Literal["auto", "off"] = "auto"  # open the skill that a question is for
+    monitor: bool = False  # watch windows and replies; see MemoryManager.monitor
     language: Literal["auto", "zh", "en"] = "auto"  # of headings; auto: as the question
     timezone: str = "UTC"  # for dates shown, and for imported dates without a zone
     lock_timeout: float = Field(5, ge=0, le=1e6)  # seconds to wait for another process's write
@@ -70,6 +89,13 @@ class Settings(BaseSettings):
     def zone(self) -> tzinfo:
         """The time zone itself."""
         return UTC if self.timezone == "UTC" else ZoneInfo(self.timezone)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Most tokens of a window and of the reply: those of the model where ``models`` has any."""
+        own = self.models.get(self.model, ModelLimits())
+        most = self.max_input_tokens if own.max_input_tokens is None else own.max_input_tokens
+        return most, self.max_output_tokens if own.max_output_tokens is None else own.max_output_tokens
 
     @property
     def session_ttl(self) -> timedelta:

@@ -1,7 +1,9 @@
 """From a URL and settings to a working memory: the only place that picks concrete parts."""
 
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -10,8 +12,9 @@ from pydantic import SecretStr
 
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.clock import Clock, utc_now
+from jiyi.compression.summarize import Summarize
 from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, Endpoint, OpenAIEmbedder
-from jiyi.errors import SettingsError
+from jiyi.errors import JiyiError, SettingsError
 from jiyi.llm import LLM, OpenAILLM
 from jiyi.long_term import (
     Accesses,
@@ -27,11 +30,14 @@ from jiyi.long_term import (
 )
 from jiyi.long_term.forget_gate.rules import FactRule, KindRule, KnowledgeRule, MessageRule
 from jiyi.manager import MemoryManager
+from jiyi.monitor import ContextMonitor
 from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Reranker
 from jiyi.settings import Settings, load_settings
-from jiyi.short_term import ShortTermMemory
+from jiyi.short_term import Folding, RunningSummary, ShortTermMemory, Summaries
+from jiyi.skills import Router, SkillRegistry, SkillShelf
 from jiyi.storage import SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep, SqliteVectors
-from jiyi.text import counter_for
+from jiyi.text import TokenCounter, counter_for
+from jiyi.verbs import Parts
 
 __all__ = [
     "check_database",
@@ -62,45 +68,33 @@ def open_memory(
 
     Args:
         url: a path, or ``sqlite:///path``.
-        user_id, agent_id: whose memory, unless a call says otherwise.
+        user_id, agent_id: whose memory by default.
         embedder, reranker, llm: own ones, or names as in the settings: ``reranker="llm"``.
         forget_rule: what episodes are worth to the forget gate; `ForgetRule` by default.
-        clock: where "now" comes from.
+        clock: says what "now" is.
         background: embed in a worker thread; without it only `flush` does.
-        check_embedder: refuse data of another embedder; `MemoryManager.reembed` needs it off.
+        check_embedder: refuse data of another embedder; `reembed` needs it off.
         settings: any field of `Settings`.
 
     Raises:
-        SettingsError: a setting is unknown or unusable, or the URL names an unknown backend.
+        SettingsError: a setting is unknown or unusable.
         StorageError: the file is foreign, damaged, newer, or cannot be written.
-        EmbedderMismatch: the data was embedded by another embedder.
+        EmbedderMismatch: another embedder made its vectors.
     """
     settings |= dict(_named(embedder=embedder, reranker=reranker))
     chosen = load_settings(user_id=user_id, agent_id=agent_id, **settings)
-    counter = counter_for(chosen.model)
     models = _models(chosen, embedder, reranker, llm)
     database = SqliteDatabase(_path(url), lock_timeout=chosen.lock_timeout)
     try:
-        store = SqliteStore(database)
         if check_embedder:
             SqliteVectors(database).claim(models.embedder.name)
-        short_term = _short_term(database, chosen, clock)
+        parts = _parts(database, models, chosen, clock, rule=forget_rule, background=background)
     except BaseException:
         database.close()
         raise
-    long_term = _long_term(database, models, forget_rule, chosen, clock)
     if background and check_embedder:
-        long_term.indexer.start()
-    return MemoryManager(
-        store=store,
-        upkeep=SqliteUpkeep(database),
-        long_term=long_term,
-        short_term=short_term,
-        counter=counter,
-        settings=chosen,
-        clock=clock,
-        on_close=lambda: _close(*models.own),
-    )
+        parts.long_term.indexer.start()
+    return MemoryManager(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +120,31 @@ def _models(
     )
 
 
+def _parts(
+    database: SqliteDatabase,
+    models: _Models,
+    settings: Settings,
+    clock: Clock,
+    *,
+    rule: Rule | None,
+    background: bool,
+) -> Parts:
+    store, counter = SqliteStore(database), counter_for(settings.model)
+    return Parts(
+        store=store,
+        upkeep=SqliteUpkeep(database),
+        long_term=_long_term(database, models, rule, settings, clock),
+        short_term=_short_term(database, settings, clock),
+        folding=_folding(store, models, settings, clock, counter),
+        skills=_skills(models, settings, background),
+        monitor=ContextMonitor(clock=clock, counter=counter) if settings.monitor else None,
+        counter=counter,
+        settings=settings,
+        clock=clock,
+        on_close=lambda: _close(*models.own),
+    )
+
+
 def _short_term(database: SqliteDatabase, settings: Settings, clock: Clock) -> ShortTermMemory:
     return ShortTermMemory(
         SqliteStore(database),
@@ -134,6 +153,38 @@ def _short_term(database: SqliteDatabase, settings: Settings, clock: Clock) -> S
         ttl=settings.session_ttl,
         clock=clock,
     )
+
+
+def _folding(
+    store: SqliteStore, models: _Models, settings: Settings, clock: Clock, counter: TokenCounter
+) -> Folding:
+    policy = RunningSummary(
+        settings.max_input_tokens,
+        at=settings.summary_at,
+        max_messages=settings.summary_after,
+        # What the session's window lets go of must be in the summary.
+        keep_turns=min(settings.summary_keep_turns, settings.max_turns),
+        counter=counter,
+    )
+    extractive = Summarize(max_tokens=settings.summary_tokens, language=settings.language, counter=counter)
+    # A model that fails must change nothing: the next window tries again.
+    written = replace(extractive, llm=models.llm, fallback=False) if models.llm else extractive
+    return Folding(Summaries(store, clock=clock), policy, written, backlog=extractive)
+
+
+def _skills(models: _Models, settings: Settings, background: bool) -> SkillShelf | None:
+    if not settings.skills:
+        return None
+    registry = SkillRegistry(*settings.skills)
+    router = Router(registry, models.embedder)
+    if background:
+        threading.Thread(target=_prepare, args=(router,), name="jiyi-skills", daemon=True).start()
+    return SkillShelf(registry, router)
+
+
+def _prepare(router: Router) -> None:
+    with suppress(JiyiError):  # words choose until the embedder answers
+        router.prepare()
 
 
 def _long_term(

@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 from rich.progress import Progress, TaskID
 
+from jiyi.cli.chat import chat
 from jiyi.cli.demo import run_demo
 from jiyi.cli.doctor import run_doctor
 from jiyi.cli.evaluate import evaluate_files
@@ -271,6 +272,7 @@ app.command()(pin)
 app.command()(maintain)
 app.command()(export)
 app.command(name="evaluate")(evaluate_files)
+app.command()(chat)
 
 
 def _advance(bar: Progress, row: TaskID, count: int) -> None:

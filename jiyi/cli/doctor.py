@@ -15,6 +15,7 @@ import typer
 from jiyi.cli.options import print_json, stderr, stdout
 from jiyi.errors import JiyiError
 from jiyi.settings import load_settings
+from jiyi.skills import SkillRegistry
 from jiyi.wiring import check_database, embedder_for
 
 __all__ = ["run_doctor"]
@@ -71,6 +72,15 @@ def _findings(db: Path) -> Iterator[_Finding]:
         ok=True,
         detail="installed" if extra else 'not installed: pip install "jiyi[openai]"',
     )
+    if folders := load_settings().skills:
+        registry = SkillRegistry(*folders)
+        faults = [f"{one.folder}: {one.reason}" for one in registry.problems]
+        yield _Finding(
+            name="skills",
+            ok=not faults,
+            detail="; ".join([f"{len(registry)} skills", *faults]),
+            fix="mend the SKILL.md named here, see docs/skills.md",
+        )
 
 
 def _embed() -> str:

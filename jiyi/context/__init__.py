@@ -3,19 +3,39 @@
 from jiyi.context.arrange import Arranged, arrange
 from jiyi.context.budget import allot
 from jiyi.context.builder import Materials, build_window
+from jiyi.context.handover import handover
+from jiyi.context.head import SummaryPlace
+from jiyi.context.lifecycle import Advice, Health, Thresholds, advise, health
 from jiyi.context.order import edges
-from jiyi.context.pack import pack
+from jiyi.context.pack import Packer, pack, pack_exact
+from jiyi.context.priority import PriorityContext
 from jiyi.context.render import HEADINGS, render_context, render_window
+from jiyi.context.shorten import Shorten
+from jiyi.context.stages import STAGES, Stage, split_task
 
 __all__ = [
     "HEADINGS",
+    "STAGES",
+    "Advice",
     "Arranged",
+    "Health",
     "Materials",
+    "Packer",
+    "PriorityContext",
+    "Shorten",
+    "Stage",
+    "SummaryPlace",
+    "Thresholds",
+    "advise",
     "allot",
     "arrange",
     "build_window",
     "edges",
+    "handover",
+    "health",
     "pack",
+    "pack_exact",
     "render_context",
     "render_window",
+    "split_task",
 ]

@@ -19,12 +19,13 @@ class Arranged:
     repeated: tuple[ReportItem, ...]  # system messages that say what an earlier one says
 
 
-def arrange(messages: Sequence[Message], question: str | None) -> Arranged:
+def arrange(messages: Sequence[Message], question: str | None, scratch: Sequence[Message] = ()) -> Arranged:
     """Split ``messages`` (oldest first) around the newest user message.
 
     A ``question`` that the newest user message already asks is that message; another
     question becomes a new user message behind all others. Without a question the newest
-    user message is the current one.
+    user message is the current one. ``scratch``, the steps of a run that the conversation
+    does not keep, comes behind everything.
     """
     system: list[Message] = []
     repeated: list[ReportItem] = []
@@ -44,7 +45,7 @@ def arrange(messages: Sequence[Message], question: str | None) -> Arranged:
         system=tuple(system),
         history=tuple(before),
         current=None if place is None else talk[place],
-        tail=() if place is None else tuple(talk[place + 1 :]),
+        tail=tuple(scratch) if place is None else (*talk[place + 1 :], *scratch),
         repeated=tuple(repeated),
     )
 

@@ -1,4 +1,4 @@
-"""Simple ways to search, to compare with: BM25, vectors alone, the newest, and everything."""
+"""Simple systems to compare with: BM25, vectors alone, the newest, everything, and policies."""
 
 import math
 from collections import Counter
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from jiyi.embeddings import Embedder
 from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.evaluate.dataset import Conversation, Question
-from jiyi.evaluate.systems import Ranking
+from jiyi.evaluate.policies import POLICIES, PolicySystem
+from jiyi.evaluate.systems import Ranking, Shown, System
 from jiyi.records import Message
 from jiyi.text import TokenCounter, analyse
 
@@ -30,7 +31,7 @@ __all__ = [
     "ranked",
 ]
 
-BASELINES = ("bm25", "dense", "recent", "full")
+BASELINES = ("bm25", "dense", "recent", "full", *POLICIES)
 """The names of the baselines; `make_baseline` says what each does."""
 
 Scores = NDArray[np.float64]
@@ -129,7 +130,7 @@ class BaselineSystem:
         """Return the best messages; asked the same again, it gives the same order."""
         return Ranking(ids=tuple(self._messages[place].id for place in self._order(question)[:limit]))
 
-    def window(self, question: Question, budget: int) -> frozenset[str]:
+    def window(self, question: Question, budget: int) -> Shown:
         """Return what of the ranking fits beside the question."""
         needed = self._counter.count_all([Message(role="user", content=question.text)])
         if needed > budget:
@@ -145,7 +146,7 @@ class BaselineSystem:
             if (tokens := self._counter.count(message)) <= room:
                 room -= tokens
                 shown.add(message.id)
-        return frozenset(shown)
+        return Shown(ids=frozenset(shown))
 
     def _order(self, question: Question) -> list[int]:
         if self._last is None or self._last[0] is not question:
@@ -173,13 +174,17 @@ def make_baseline(
     counter: TokenCounter,
     random: Random,
     progress: Callable[[int], None],
-) -> BaselineSystem:
+) -> System:
     """Return a baseline that holds ``conversation``.
 
     "bm25": words alone. "dense": vectors alone. "recent": the newest first. "full":
-    everything, oldest first, as if it were all put before a model.
+    everything, oldest first, as if it were all put before a model. The names of
+    `jiyi.evaluate.policies.POLICIES`: what that policy leaves.
     """
     messages = conversation.messages
+    if name in POLICIES:
+        asked = [question for question in conversation.questions if question.answerable]
+        return PolicySystem(name, messages, asked, counter=counter)
     texts = [message.search_text for message in messages]
     dates = [cast("datetime", message.created_at) for message in messages]
     if name == "bm25":

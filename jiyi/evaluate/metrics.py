@@ -56,6 +56,7 @@ class Outcome:
     sessions: tuple[str, ...]  # ids of the first `SESSIONS` distinct sessions of the ranking
     evidence_sessions: tuple[str, ...]  # the sessions that hold the evidence
     nothing_relevant: float | None = None  # the system's word that there is no answer; higher: rather none
+    ranked: bool = True  # False: the system ranks nothing
 
 
 def share_found(found: Collection[str], wanted: Collection[str], *, one_is_enough: bool = False) -> float:
@@ -123,7 +124,7 @@ def percentile(values: Sequence[float], q: float) -> float | None:
 
 def measure(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
     """Return every metric of `METRICS` over ``outcomes``; None where it does not apply to them."""
-    found = [outcome for outcome in outcomes if outcome.question.answerable]
+    found = [outcome for outcome in outcomes if outcome.question.answerable and outcome.ranked]
     figures = {name: _mean(found, judge) for name, judge in _JUDGES.items()}
     figures["abstention_auroc"] = _abstention(outcomes)
     for name, kind, judge in _CHANGES:

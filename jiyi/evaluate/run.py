@@ -230,7 +230,8 @@ class _Bench:
         before, started = self.embedder.read(), time.perf_counter()
         found = system.rank(question, DEPTH)
         took, cost = time.perf_counter() - started, self.embedder.read() - before
-        tally.search.append(1000 * (took - cost.seconds))
+        if found.ranked:
+            tally.search.append(1000 * (took - cost.seconds))
         if cost.query_seconds and not cost.unknown:
             tally.embed.append(1000 * cost.query_seconds)
             tally.together.append(1000 * (took - cost.seconds + cost.query_seconds))
@@ -242,6 +243,7 @@ class _Bench:
                 sessions=_sessions(system, question, found.ids, homes),
                 evidence_sessions=_distinct(homes[id_] for id_ in question.evidence),
                 nothing_relevant=found.nothing_relevant,
+                ranked=found.ranked,
             )
         )
         if question.answerable:
@@ -252,13 +254,14 @@ class _Bench:
         """Build a window and note what of the evidence is in it."""
         before, started = self.embedder.read(), time.perf_counter()
         try:
-            shown = system.window(question, budget)
+            window = system.window(question, budget)
         except BudgetTooSmall:
             tally.too_large[budget] = tally.too_large.get(budget, 0) + 1
-            shown = frozenset()
+            shown = frozenset[str]()
         else:
-            cost = self.embedder.read() - before
-            tally.context.append(1000 * (time.perf_counter() - started - cost.seconds))
+            cost, shown = self.embedder.read() - before, window.ids
+            if window.made:
+                tally.context.append(1000 * (time.perf_counter() - started - cost.seconds))
         share = share_found(shown, question.evidence, one_is_enough=question.one_is_enough)
         tally.in_context.setdefault(budget, []).append(share)
 

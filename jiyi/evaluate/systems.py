@@ -8,7 +8,7 @@ from typing import Protocol
 from jiyi.evaluate.dataset import Conversation, Question
 from jiyi.manager import MemoryManager
 
-__all__ = ["MemorySystem", "Ranking", "System"]
+__all__ = ["MemorySystem", "Ranking", "Shown", "System"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,15 @@ class Ranking:
     ids: tuple[str, ...]  # of messages, best first
     nothing_relevant: float | None = None  # how sure the system is that there is no answer
     notes: tuple[str, ...] = ()  # what was not as it should be
+    ranked: bool = True  # False: the system has no order of messages, and no metric of one applies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What is in a window."""
+
+    ids: frozenset[str]  # of the messages
+    made: bool = True  # False: it is that of an earlier question, and says nothing of how long it took
 
 
 class System(Protocol):
@@ -27,8 +36,8 @@ class System(Protocol):
         """Return the best ``limit`` messages, or as many as were found."""
         ...
 
-    def window(self, question: Question, budget: int) -> frozenset[str]:
-        """Return the ids of the messages in a window of ``budget`` tokens made for the question.
+    def window(self, question: Question, budget: int) -> Shown:
+        """Return the messages in a window of ``budget`` tokens made for the question.
 
         Raises:
             BudgetTooSmall: the question alone is larger.
@@ -59,8 +68,8 @@ class MemorySystem:
             ids=tuple(hit.id for hit in hits), nothing_relevant=hits.nothing_relevant, notes=hits.notes
         )
 
-    def window(self, question: Question, budget: int) -> frozenset[str]:
+    def window(self, question: Question, budget: int) -> Shown:
         """Build the window of a new session; a message shown as an excerpt is in it, too."""
         session = f"{self._random.getrandbits(128):032x}"
         window = self._memory.build_context(session, question.text, budget=budget, asked_at=question.asked_at)
-        return frozenset(item.id for item in window.report.included)
+        return Shown(ids=frozenset(item.id for item in window.report.included))

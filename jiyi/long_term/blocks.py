@@ -5,6 +5,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from typing import cast
 
+from jiyi.compression.compressor import Compressor
 from jiyi.long_term.recall.recall import Recall
 from jiyi.records import (
     Block,
@@ -50,6 +51,7 @@ def recall_blocks(
     language: str,
     longest: int,
     zone: tzinfo = UTC,
+    compress: Compressor | None = None,
 ) -> tuple[list[Block], list[str]]:
     """Search for ``query.text`` and return blocks for a window, with notes on what failed.
 
@@ -62,6 +64,7 @@ def recall_blocks(
         longest: tokens a block may take; a longer text is shown as the excerpt that
             serves the question best, the block's note says so, and the record stays whole.
         zone: for the dates shown.
+        compress: makes every text smaller, in place of the excerpts of long ones.
     """
     if not query.text.strip():
         return [], []
@@ -72,7 +75,10 @@ def recall_blocks(
     blocks: list[Block] = []
     for hit in hits:
         head, body = _words(hit, language, zone)
-        body, note = _shortened(body, terms, longest, counter)
+        if compress is None:
+            body, note = _shortened(body, terms, longest, counter)
+        else:
+            body, note = _compressed(body, query.text, longest, compress)
         text = f"{head}\n{body}" if head else body
         blocks.append(_block(hit, text=text, title=body, tokens=counter.count_text(text), note=note))
     return blocks, list(found.notes)
@@ -115,6 +121,15 @@ def _shortened(body: str, terms: list[str], longest: int, counter: TokenCounter)
         return body, ""
     part = excerpt(body, terms, max(longest, 1), counter.count_text)
     return part, f"excerpt, {counter.count_text(part)} of {whole} tokens"
+
+
+def _compressed(body: str, question: str, longest: int, compress: Compressor) -> tuple[str, str]:
+    made = compress(body, query=question)
+    if made.tokens > longest:
+        made = compress(body, max_tokens=max(longest, 1), query=question)
+    if made.tokens == made.tokens_before:
+        return body, ""
+    return made.text, f"{made.method}, {made.tokens} of {made.tokens_before} tokens"
 
 
 def _block(hit: Hit, *, text: str, title: str, tokens: int, note: str) -> Block:

@@ -1,7 +1,7 @@
 """The nouns of jiyi: frozen values without any input or output of their own."""
 
-from jiyi.records.block import SECTIONS, Block, Section
-from jiyi.records.budget import SHARED_SECTIONS, SHARES, Budget
+from jiyi.records.block import SECTIONS, Block, BlockKind, Section
+from jiyi.records.budget import PRESETS, SHARED_SECTIONS, SHARES, Allocation, Budget
 from jiyi.records.episode import Episode
 from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus
 from jiyi.records.ids import new_id, stable_id
@@ -10,15 +10,20 @@ from jiyi.records.message import ContentPart, Message, Role, ToolCall
 from jiyi.records.query import SEARCHABLE, Hit, Hits, Kind, Match, Query, Record, Searchable
 from jiyi.records.scope import Scope
 from jiyi.records.session import Session
+from jiyi.records.skill import Skill
+from jiyi.records.summary import Summary
 from jiyi.records.task import Outcome, Step, StepStatus, Task, TaskStatus, TriggerType
-from jiyi.records.window import Report, ReportItem, Window
+from jiyi.records.window import Report, ReportItem, ReportStep, Window
 
 __all__ = [
+    "PRESETS",
     "SEARCHABLE",
     "SECTIONS",
     "SHARED_SECTIONS",
     "SHARES",
+    "Allocation",
     "Block",
+    "BlockKind",
     "Budget",
     "ContentPart",
     "Episode",
@@ -37,13 +42,16 @@ __all__ = [
     "Record",
     "Report",
     "ReportItem",
+    "ReportStep",
     "Role",
     "Scope",
     "Searchable",
     "Section",
     "Session",
+    "Skill",
     "Step",
     "StepStatus",
+    "Summary",
     "Task",
     "TaskStatus",
     "ToolCall",

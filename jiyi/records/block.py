@@ -7,13 +7,28 @@ from typing import Literal
 from jiyi.records.message import Message
 from jiyi.records.query import Kind
 
-__all__ = ["SECTIONS", "Block", "Section"]
+__all__ = ["SECTIONS", "Block", "BlockKind", "Section"]
 
-Section = Literal["system", "history", "task", "knowledge", "episodes", "recalled", "input"]
+Section = Literal[
+    "system", "skills", "summary", "history", "task", "knowledge", "episodes", "recalled", "input"
+]
 """Where in the window a block stands."""
 
-SECTIONS: tuple[Section, ...] = ("system", "history", "task", "knowledge", "episodes", "recalled", "input")
+SECTIONS: tuple[Section, ...] = (
+    "system",
+    "skills",
+    "summary",
+    "history",
+    "task",
+    "knowledge",
+    "episodes",
+    "recalled",
+    "input",
+)
 """All sections in the order the window shows them: what changes least comes first."""
+
+BlockKind = Kind | Literal["skill"]
+"""What a block was made from: a record, or a skill, which is a folder and no record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +36,8 @@ class Block:
     """One indivisible piece: it goes into the window whole or not at all.
 
     Either ``messages`` are sent as they are (system, history, input), or ``text`` is
-    shown quoted inside the context message (task, knowledge, episodes, recalled).
+    shown: skills and the summary in the system section, the summary quoted; task, knowledge,
+    episodes and recalled quoted inside the context message.
     """
 
     section: Section
@@ -29,7 +45,7 @@ class Block:
     text: str = ""  # the words to show
     title: str = ""  # a few words for the report; the beginning of the text by default
     messages: tuple[Message, ...] = ()  # messages to send as they are
-    kind: Kind = "message"  # what it was made from
+    kind: BlockKind = "message"  # what it was made from
     source_id: str = ""  # the id of what it was made from
     created_at: datetime | None = None  # when that was said or done
     thread: str = ""  # the session it was said in, where its neighbours belong beside it

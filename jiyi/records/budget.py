@@ -1,13 +1,14 @@
 """How many tokens a window may take, and how they are shared."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 
 from jiyi.errors import BadBudget
 from jiyi.records.block import Section
 
-__all__ = ["SHARED_SECTIONS", "SHARES", "Budget"]
+__all__ = ["PRESETS", "RULES_OF_THUMB", "SHARED_SECTIONS", "SHARES", "Allocation", "Budget"]
 
 SHARED_SECTIONS: tuple[Section, ...] = ("task", "knowledge", "episodes", "recalled", "history")
 """The sections that compete; system and input are taken as they are, before the sharing."""
@@ -17,13 +18,98 @@ SHARES: Mapping[Section, float] = MappingProxyType(
 )
 """Default shares of what system and input leave over. What a section does not use flows to the others."""
 
+RULES_OF_THUMB: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "system": (0.05, 0.10),
+        "knowledge": (0.20, 0.40),
+        "history": (0.20, 0.30),
+        "input": (0.05, 0.15),
+        "output": (0.20, 0.30),
+    }
+)
+"""Shares of a context window, from and to, that usually work; see `Allocation.unusual`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """How a kind of task shares out a context window, in tokens of any whole: proportions count.
+
+    What a part does not use flows to the others when a window is built. ``input`` may stay 0:
+    the current message then takes what it needs before knowledge and history are shared out,
+    as the system messages do.
+
+    Raises:
+        BadBudget: a part is negative or no number, or nothing is left beside the output.
+    """
+
+    system: float  # system messages, skills and the summary
+    knowledge: float  # everything retrieved: task, knowledge, episodes and recalled messages
+    history: float  # the conversation's messages
+    output: float  # kept free for the reply
+    input: float = 0  # the current message
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be shared out."""
+        for name, value in self._parts().items():
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise BadBudget(f"the allocation's {name}={value!r} must be a number of tokens")
+            if not math.isfinite(value) or value < 0:
+                raise BadBudget(f"the allocation's {name}={value!r} must be at least 0, and finite")
+        if self.whole <= self.output:
+            raise BadBudget("the allocation leaves nothing for the input; give system, knowledge or history")
+
+    @property
+    def whole(self) -> float:
+        """The sum of all parts."""
+        return sum(self._parts().values())
+
+    @property
+    def shares(self) -> dict[Section, float]:
+        """The shares of the sections that compete, 0..1: those of a `Budget`.
+
+        Task, knowledge, episodes and recalled share what is retrieved as in `SHARES`.
+        """
+        competing = self.knowledge + self.history
+        if competing == 0:
+            return {}
+        retrieved = {section: share for section, share in SHARES.items() if section != "history"}
+        part = self.knowledge / competing / sum(retrieved.values())
+        return {s: share * part for s, share in retrieved.items()} | {"history": self.history / competing}
+
+    def unusual(self) -> tuple[str, ...]:
+        """Return a line for each part outside `RULES_OF_THUMB`; parts of 0 are not judged.
+
+        It is a hint: a preset departs from the rules on purpose.
+        """
+        lines: list[str] = []
+        for name, value in self._parts().items():
+            low, high = RULES_OF_THUMB[name]
+            share = value / self.whole
+            if value and not low <= share <= high:
+                lines.append(f"{name} takes {share:.0%} of the window; {low:.0%} to {high:.0%} is usual")
+        return tuple(lines)
+
+    def _parts(self) -> dict[str, float]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+PRESETS: Mapping[str, Allocation] = MappingProxyType(
+    {
+        "code_generation": Allocation(system=500, knowledge=3_000, history=1_000, output=3_500),
+        "conversation": Allocation(system=500, knowledge=1_000, history=4_000, output=2_500),
+        "analysis": Allocation(system=500, knowledge=4_000, history=1_000, output=2_500),
+    }
+)
+"""Allocations by the kind of task, of 8,000 tokens; see `Budget.for_task`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """The size of a window in tokens.
 
     ``max_input_tokens`` bounds everything that is sent; ``max_output_tokens`` is kept free
-    for the reply on top of it. For a model that counts both together use `of_window`.
+    for the reply on top of it. For a model that counts both together use `of_window`, or
+    `for_task` where the kind of task says how to share.
 
     Raises:
         BadBudget: a number is negative or not whole, the input is zero, or shares are
@@ -61,3 +147,40 @@ class Budget:
                 f"a context window of {context_window} has no room beside {max_output_tokens} for output"
             )
         return cls(max_input_tokens=context_window - max_output_tokens, max_output_tokens=max_output_tokens)
+
+    @classmethod
+    def for_task(cls, name: str, total: int, presets: Mapping[str, Allocation] = PRESETS) -> "Budget":
+        """Return the budget of a kind of task in a context window of ``total`` tokens.
+
+        ``total`` holds input and output together. The allocation's output is kept free,
+        rounded to whole tokens, and its knowledge and history become `shares`.
+
+        Args:
+            name: one of ``presets``.
+            total: tokens of the whole window.
+            presets: allocations by name; `PRESETS`, or ``{**PRESETS, "support": Allocation(...)}``.
+
+        Raises:
+            BadBudget: no preset has this name, or the window is too small for it.
+        """
+        chosen = _preset(name, presets)
+        if not isinstance(total, int) or isinstance(total, bool) or total < 1:
+            raise BadBudget(f"total={total!r} must be a whole number of tokens, at least 1")
+        output = round(total * chosen.output / chosen.whole)
+        if output >= total:
+            raise BadBudget(f"a window of {total} tokens has no room beside the output of {name!r}")
+        return cls(max_input_tokens=total - output, max_output_tokens=output, shares=chosen.shares)
+
+    def shared_as(self, name: str, presets: Mapping[str, Allocation] = PRESETS) -> "Budget":
+        """Return this budget with the shares of a kind of task; its sizes stay.
+
+        Raises:
+            BadBudget: no preset has this name.
+        """
+        return replace(self, shares=_preset(name, presets).shares)
+
+
+def _preset(name: str, presets: Mapping[str, Allocation]) -> Allocation:
+    if name not in presets:
+        raise BadBudget(f"no budget preset named {name!r}; there are {', '.join(presets) or 'none'}")
+    return presets[name]

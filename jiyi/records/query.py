@@ -13,15 +13,16 @@ from jiyi.records.knowledge import Knowledge
 from jiyi.records.message import Message, Role
 from jiyi.records.scope import Scope
 from jiyi.records.session import Session
+from jiyi.records.summary import Summary
 from jiyi.records.task import Step, Task, TaskStatus
 
 __all__ = ["SEARCHABLE", "Hit", "Hits", "Kind", "Match", "Query", "Record", "Searchable"]
 
-Kind = Literal["message", "episode", "knowledge", "fact", "task", "step", "session"]
+Kind = Literal["message", "episode", "knowledge", "fact", "task", "step", "session", "summary"]
 """What a record is; `SEARCHABLE` names the kinds that text and vectors find."""
 
 Searchable = Message | Episode | Knowledge | Fact
-Record = Searchable | Task | Step | Session
+Record = Searchable | Task | Step | Session | Summary
 SEARCHABLE: tuple[Kind, ...] = ("message", "episode", "knowledge", "fact")
 
 _MOST = 10_000
@@ -57,7 +58,7 @@ class Query:
     predicate: str | None = None  # facts about this point
     as_of: datetime | None = None  # facts that held at this moment
     fact_status: tuple[FactStatus, ...] | None = None  # facts in one of these states
-    sources: tuple[str, ...] | None = None  # facts or knowledge that rest on any of these records
+    sources: tuple[str, ...] | None = None  # facts, knowledge or summaries that rest on any of these
     after_seq: int | None = None  # messages of a session behind this place
     before_seq: int | None = None  # messages of a session before this place
     limit: int = 10  # how many at most

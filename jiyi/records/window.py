@@ -1,15 +1,14 @@
 """What the model will see, and the account of how it came to be."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from jiyi.records.block import Section
+from jiyi.records.block import Block, BlockKind, Section
 from jiyi.records.budget import Budget
-from jiyi.records.query import Kind
 
-__all__ = ["Report", "ReportItem", "Window"]
+__all__ = ["Report", "ReportItem", "ReportStep", "Window"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +16,23 @@ class ReportItem:
     """One candidate for the window and what became of it."""
 
     section: Section
-    kind: Kind
+    kind: BlockKind
     id: str  # of the message, episode, ... it was made from
     tokens: int  # what it takes, or would have taken
     reason: str  # why it went in or stayed out
     title: str = ""  # its first words
     created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportStep:
+    """One thing that was done to make everything fit, in the order it was done."""
+
+    what: str  # such as "summarised", "trimmed history", "trimmed retrieved"
+    items: int  # messages or blocks it was done to
+    tokens_before: int  # what those took
+    tokens: int  # what is left of them
+    note: str = ""  # how, or why not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +46,8 @@ class Report:
     included: tuple[ReportItem, ...]
     left_out: tuple[ReportItem, ...]
     notes: tuple[str, ...] = ()  # what was not as it should be
+    steps: tuple[ReportStep, ...] = ()  # what was done to make everything fit, in order
+    saved: Mapping[str, int] = field(default_factory=dict)  # tokens kept out by skills, tool outputs, ...
     counted_by: str = ""  # the token counter
     exact: bool = True  # False where the counter estimates
 
@@ -52,6 +64,8 @@ class Report:
             "included": [_item(i) for i in self.included],
             "left_out": [_item(i) for i in self.left_out],
             "notes": list(self.notes),
+            "steps": [asdict(step) for step in self.steps],
+            "saved": dict(self.saved),
         }
 
 
@@ -62,6 +76,7 @@ class Window:
     messages: list[dict[str, Any]]  # OpenAI dicts, ready to send; stable prefix first
     markdown: str  # the same as one Markdown text, for models that take a plain prompt
     report: Report
+    blocks: tuple[Block, ...] = ()  # what of the memory it shows: task, knowledge, episodes, recalled
 
 
 def _item(item: ReportItem) -> dict[str, Any]:

@@ -1,23 +1,38 @@
 """Short-term memory: the conversation in hand, and the policies that decide what of it stays.
 
 Policies are callables ``policy(messages, budget) -> Kept``; each gives a reason for every
-message that leaves and never parts a tool call from its results. `ShortTermMemory` keeps
-the windows of the sessions in use.
+message that leaves and never parts a tool call from its results. `Pipeline` makes one policy
+of several. `RunningSummary` decides what goes into a summary and has it written.
+`ShortTermMemory` keeps the windows of the sessions in use, `Folding` their stored summaries.
 """
 
+from jiyi.short_term.folding import Folding, Standing
+from jiyi.short_term.importance import ImportanceSampling
+from jiyi.short_term.pipeline import Pipeline
 from jiyi.short_term.policy import Dropped, Kept, Policy
 from jiyi.short_term.sessions import ShortTermMemory
 from jiyi.short_term.sliding_window import SlidingWindow
+from jiyi.short_term.summaries import Summaries
+from jiyi.short_term.summary import Folded, RunningSummary, Summarized, Summarizer
 from jiyi.short_term.token_budget import TokenBudget
 from jiyi.short_term.turns import Atom, atoms, turns
 
 __all__ = [
     "Atom",
     "Dropped",
+    "Folded",
+    "Folding",
+    "ImportanceSampling",
     "Kept",
+    "Pipeline",
     "Policy",
+    "RunningSummary",
     "ShortTermMemory",
     "SlidingWindow",
+    "Standing",
+    "Summaries",
+    "Summarized",
+    "Summarizer",
     "TokenBudget",
     "atoms",
     "turns",

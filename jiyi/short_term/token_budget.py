@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jiyi.errors import BadBudget, BudgetTooSmall
+from jiyi.errors import BadBudget
 from jiyi.records import Message
 from jiyi.short_term.candidates import Candidates
+from jiyi.short_term.limit import Limit, check_limit
 from jiyi.short_term.policy import Kept
-from jiyi.short_term.turns import Atom
 from jiyi.text import TokenCounter, counter_for
 
 __all__ = ["TokenBudget"]
@@ -19,8 +19,8 @@ class TokenBudget:
 
     - ``counter.count_all(kept)`` is at most ``max_tokens``, message overhead and the opening
       of the reply included; where a ``budget`` is given too, the smaller one holds.
-    - Whole atoms leave, the oldest first. What stays is one newest stretch; only an atom
-      that would not fit even alone is passed over.
+    - Whole atoms leave, the oldest first: no message is cut, so no JSON and no code is torn.
+      What stays is one newest stretch; only an atom that would not fit even alone is passed over.
     - System and pinned messages stay. With ``keep_last`` the newest sound atom without a
       system message stays too, so that something is left to answer.
     - Broken atoms leave, pinned or not.
@@ -38,56 +38,61 @@ class TokenBudget:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a budget."""
-        _check("max_tokens", self.max_tokens)
+        check_limit("max_tokens", self.max_tokens)
+
+    @classmethod
+    def of_window(
+        cls,
+        window: int,
+        *,
+        fraction: float = 0.9,
+        max_output_tokens: int = 0,
+        counter: TokenCounter | None = None,
+        keep_last: bool = True,
+    ) -> "TokenBudget":
+        """Return the budget that is a fraction of a model's window.
+
+        Args:
+            window: tokens the model takes, input and output together, such as 128_000.
+            fraction: of what the reply leaves; the rest is a margin for what cannot be counted.
+            max_output_tokens: kept free for the reply.
+            counter: counts as the model does; as gpt-4o by default.
+            keep_last: the newest atom stays in any case.
+
+        Raises:
+            BadBudget: these are no numbers of tokens, ``fraction`` is not over 0 and at most 1,
+                or nothing is left for the messages.
+        """
+        check_limit("window", window)
+        if max_output_tokens != 0:
+            check_limit("max_output_tokens", max_output_tokens)
+        if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 < fraction <= 1:
+            raise BadBudget(f"fraction={fraction!r} must be a number over 0 and at most 1")
+        tokens = int(fraction * (window - max_output_tokens) + 1e-6)
+        if tokens < 1:
+            raise BadBudget(
+                f"a window of {window:,} tokens with {max_output_tokens:,} for the reply leaves none "
+                "for messages; lower max_output_tokens"
+            )
+        return cls(tokens, counter or counter_for(), keep_last)
 
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
         """Decide for the smaller of ``max_tokens`` and ``budget``."""
         if budget is not None:
-            _check("budget", budget)
-        limit = self.max_tokens if budget is None else min(self.max_tokens, budget)
+            check_limit("budget", budget)
+        tokens = self.max_tokens if budget is None else min(self.max_tokens, budget)
         candidates = Candidates.of(messages)
-        last = _last(candidates) if self.keep_last else ()
-        room = limit - self._needed(candidates, last, limit)
-        free, full = room, False
+        limit = Limit.of(candidates, tokens, self.counter, keep_last=self.keep_last)
+        free, full = limit.room, False
         leaving: dict[int, str] = {}
-        for atom in reversed(candidates.optional[: len(candidates.optional) - len(last)]):
-            tokens = 0 if full else self._count(candidates, atom)
-            if tokens > room:
-                reason = f"with what belongs to it larger than the {room:,} tokens there are"
-            elif full or tokens > free:
-                full, reason = True, f"over the budget of {limit:,} tokens"
+        for atom in reversed(limit.optional):
+            size = 0 if full else limit.count(atom)
+            if size > limit.room:
+                reason = limit.too_large
+            elif full or size > free:
+                full, reason = True, limit.over
             else:
-                free -= tokens
+                free -= size
                 continue
             leaving |= dict.fromkeys(atom.indices, reason)
         return candidates.without(leaving)
-
-    def _needed(self, candidates: Candidates, last: tuple[Atom, ...], limit: int) -> int:
-        """Return the tokens of what must stay, or say that it does not fit."""
-        stay = (*candidates.required, *last)
-        needed = self.counter.count_all(()) + sum(self._count(candidates, atom) for atom in stay)
-        if needed > limit:
-            system = sum(candidates.messages[a.first].role == "system" for a in candidates.required)
-            raise BudgetTooSmall(
-                f"what must stay (system messages: {system}, pinned: {len(candidates.required) - system}, "
-                f"newest: {len(last)}) takes {needed} tokens, {needed - limit} more than the budget of "
-                f"{limit}; raise the budget, shorten these messages, or unpin some",
-                needed=needed,
-                available=limit,
-            )
-        return needed
-
-    def _count(self, candidates: Candidates, atom: Atom) -> int:
-        return sum(self.counter.count(candidates.messages[i]) for i in atom.indices)
-
-
-def _last(candidates: Candidates) -> tuple[Atom, ...]:
-    """Return the newest optional atom, nothing where a pinned one is newer and stays anyway."""
-    last = candidates.optional[-1:]
-    stays = (a for a in candidates.required if candidates.messages[a.first].role != "system")
-    return () if last and any(a.first > last[0].first for a in stays) else last
-
-
-def _check(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BadBudget(f"{name}={value!r} must be a whole number of tokens, at least 1")

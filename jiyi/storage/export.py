@@ -51,8 +51,9 @@ def export_lines(
 ) -> ExportReceipt:
     """Write what a scope holds as JSON lines: a header, then one record a line.
 
-    Messages come by session in their order, then tasks with their steps, episodes, knowledge
-    and facts. Vectors and counts of tokens are left out: they are made anew. The file appears
+    Messages come by session in their order, then tasks with their steps, episodes, knowledge,
+    facts, and all versions of summaries. Vectors and the messages' counts of tokens are left
+    out: they are made anew. The file appears
     under its name when it is whole, in place of one that was there; memory holds 1,000 records
     at a time. What others write meanwhile may be in it or not.
 

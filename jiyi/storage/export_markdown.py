@@ -7,9 +7,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Query, Scope, Step, Task
+from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Query, Record, Scope, Step, Summary, Task
 from jiyi.storage.export import ExportReceipt, whole_file
 from jiyi.storage.pages import all_messages, all_records, all_sessions
+from jiyi.storage.plain import EXPORTED
 from jiyi.storage.store import Store
 from jiyi.storage.upkeep import Upkeep
 from jiyi.text import language as language_of
@@ -26,6 +27,7 @@ _Words = Mapping[str, str]
 _EN = {
     "title": "Memory of {}",
     "message": "Conversations",
+    "summary": "Summaries of conversations",
     "task": "Tasks",
     "episode": "Episodes",
     "knowledge": "Knowledge",
@@ -42,10 +44,12 @@ _EN = {
     "until": "until {}",
     "said": "said by {}",
     "more": "not text: {}",
+    "agent": "agent {}",
 }
 _ZH = {
     "title": "{} 的记忆",
     "message": "对话",
+    "summary": "对话总结",
     "task": "任务",
     "episode": "经历",
     "knowledge": "知识",
@@ -62,6 +66,7 @@ _ZH = {
     "until": "至 {}",
     "said": "由 {} 说出",
     "more": "非文字内容：{}",
+    "agent": "agent {}",
 }
 _STATES_ZH = {
     "in_progress": "进行中",
@@ -89,9 +94,10 @@ def export_markdown(
 ) -> ExportReceipt:
     """Write what a scope holds as Markdown to read; it cannot be imported again.
 
-    Conversations come by their beginning, then tasks, episodes, knowledge and facts. What was
-    said stands in quotes, so that nothing in it is taken for a heading or a list of the file.
-    The file appears when it is whole; memory holds 1,000 records at a time.
+    Conversations come by their beginning, then the summaries that stand, tasks, episodes,
+    knowledge and facts. What was said stands in quotes, so that nothing in it is taken for a
+    heading or a list of the file. The file appears when it is whole; memory holds 1,000 records
+    at a time.
 
     Args:
         store, upkeep: of one database.
@@ -104,7 +110,7 @@ def export_markdown(
     Raises:
         StorageError: see `export_lines`.
     """
-    counts: dict[Kind, int] = dict.fromkeys(("message", "task", "episode", "knowledge", "fact"), 0)
+    counts: dict[Kind, int] = dict.fromkeys(EXPORTED, 0)
     writer = _Writer(store, upkeep, scope, zone)
     writer.choose(language)
     with whole_file(path) as file:
@@ -141,17 +147,27 @@ class _Writer:
         yield None, f"# {_line(self.words['title'].format(self.scope.user_id))}\n"
         yield from self._conversations()
         shows: Mapping[Kind, Callable[[Any], str]] = {
+            "summary": self._summary,
             "task": self._task,
             "episode": self._episode,
             "knowledge": self._knowledge,
             "fact": self._fact,
         }
         for kind, show in shows.items():
-            query = Query(scope=self.scope, kinds=(kind,), limit=_PIECE)
-            for place, record in enumerate(all_records(self.store, self.upkeep, query)):
+            for place, record in enumerate(self._records(kind)):
                 if place == 0:
                     yield None, f"\n## {self.words[kind]}\n" + ("\n" if kind == "fact" else "")
                 yield kind, show(record)
+
+    def _records(self, kind: Kind) -> Iterator[Record]:
+        records = all_records(self.store, self.upkeep, Query(scope=self.scope, kinds=(kind,), limit=_PIECE))
+        return filter(self._stands, records) if kind == "summary" else records
+
+    def _stands(self, record: Record) -> bool:
+        """Say whether a summary is the newest of its session and agent."""
+        summary = cast("Summary", record)
+        query = Query(scope=summary.scope, kinds=("summary",), newest_first=True, limit=1)
+        return self.store.find(query) == [summary]
 
     def _conversations(self) -> Iterator[tuple[Kind | None, str]]:
         sessions = all_sessions(self.store, self.upkeep, self.scope)
@@ -174,6 +190,14 @@ class _Writer:
             other = [str(part["type"]) for part in message.content if part["type"] not in ("text", "refusal")]
             said += [self.words["more"].format(", ".join(map(_line, other)))] if other else []
         return f"\n**{who}** · {' · '.join(notes)}\n\n{_quoted(said)}"
+
+    def _summary(self, summary: Summary) -> str:
+        agent = summary.scope.agent_id
+        notes = [self._date(summary.created_at)] if summary.created_at else []
+        notes += [self.words["agent"].format(_line(agent))] if agent else []
+        return (
+            f"\n### {_line(summary.scope.session_id or '')} ({', '.join(notes)})\n\n{_quoted([summary.text])}"
+        )
 
     def _task(self, task: Task) -> str:
         state = self._state(task.outcome or task.status)

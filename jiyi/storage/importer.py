@@ -6,7 +6,8 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import cast
 
-from jiyi.records import Kind, Message, Query, Record, Scope, Task
+from jiyi.errors import InputError
+from jiyi.records import Kind, Message, Query, Record, Scope, Summary, Task
 from jiyi.storage.interchange import Found, Rejected, read_conversations
 from jiyi.storage.read_export import FoundRecord, is_export, read_export
 from jiyi.storage.rows import kind_of
@@ -16,6 +17,7 @@ from jiyi.storage.upkeep import Upkeep
 __all__ = ["ImportReceipt", "import_file", "import_messages", "import_records"]
 
 _BATCH = 200
+_MOST = 10_000  # what one question may return
 
 _Prepare = Callable[[Message], Message]
 _Learn = Callable[[Sequence[Message]], object]
@@ -110,6 +112,8 @@ def import_records(
     """Store records as they are, messages at their places; as `import_messages` else.
 
     A message whose id is taken by another one is refused; of other kinds what is there stays.
+    A summary is refused where it does not go on from the one that is there, or where the
+    messages it covers went to the end of a session that had others at their places.
     """
 
     def put(batch: Sequence[FoundRecord]) -> None:
@@ -117,16 +121,31 @@ def import_records(
         for found in batch:
             record = found.record
             if isinstance(record, Message) and ("message", record.id) not in known:
-                upkeep.put_back([record])
+                upkeep.put_back([record])  # a summary that knows nothing of it goes
             elif isinstance(record, Message):
                 store.put([record])  # equal, or refused
             elif (kind_of(record), record.id) not in known:
+                if isinstance(record, Summary):
+                    _check_places(store, record)
                 store.put(
                     [replace(record, steps=()), *record.steps] if isinstance(record, Task) else [record]
                 )
             known.add((kind_of(record), record.id))
 
     return _import(store, put, entries, prepare=prepare, progress=progress)
+
+
+def _check_places(store: Store, summary: Summary) -> None:
+    """Refuse a summary whose messages lie behind the place up to which it goes."""
+    session = Scope(user_id=summary.scope.user_id, session_id=summary.scope.session_id)
+    for start in range(0, len(summary.covers), _MOST):
+        ids = summary.covers[start : start + _MOST]
+        behind = Query(scope=session, kinds=("message",), ids=ids, after_seq=summary.upto_seq, limit=1)
+        if store.find(behind):
+            raise InputError(
+                f"the messages that summary {summary.id!r} covers went to the end of session "
+                f"{session.session_id!r}, which had others at their places; fold them again"
+            )
 
 
 def _import(

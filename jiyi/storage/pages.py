@@ -18,7 +18,8 @@ _MOST = 10_000  # what one question may return
 def all_records(store: Store, upkeep: Upkeep, query: Query) -> Iterator[Record]:
     """Give the records of one kind that a query describes, oldest first, in pieces of ``query.limit``.
 
-    The kind may be one that can be searched, or "task". Memory holds one piece at a time.
+    The kind may be one that can be searched, "task" or "summary"; summaries come as they were
+    stored. Memory holds one piece at a time.
     """
     if query.kinds == ("task",):
         yield from _tasks(store, query)

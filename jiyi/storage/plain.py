@@ -1,7 +1,7 @@
 """Records to plain JSON values and back: the lines of an export.
 
-Everything a record says is there but whose it is, vectors, and counts of tokens: the last
-two are made anew. Reading checks every type, so that a line somebody edited is either a
+Everything a record says is there but whose it is, vectors, and the counts of tokens of
+messages: the last two are made anew. Reading checks every type, so that a line somebody edited is either a
 sound record or an `InputError` that says what is wrong.
 """
 
@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from jiyi.errors import InputError
-from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Record, Scope, Step, Task
+from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Record, Scope, Step, Summary, Task
 from jiyi.records.checks import check_id, plain
 from jiyi.storage.rows import kind_of
 
@@ -25,12 +25,13 @@ EXPORTED: Mapping[Kind, type[Any]] = {
     "episode": Episode,
     "knowledge": Knowledge,
     "fact": Fact,
+    "summary": Summary,
 }
 """What an export holds, in its order."""
 
 _WHOSE = ("agent_id", "session_id")
 _MESSAGE = ("seq", "created_at", "pinned", "importance")
-_IDS = ("id", "task_id", "supersedes", "superseded_by")
+_IDS = ("id", "task_id", "supersedes", "superseded_by", "previous")
 _LARGEST = 2**53
 _HINTS = {of: get_type_hints(of) for of in (*EXPORTED.values(), Step)}
 

@@ -26,6 +26,7 @@ from jiyi.records import (
     Searchable,
     Session,
     Step,
+    Summary,
     Task,
 )
 from jiyi.records.checks import check_id
@@ -52,7 +53,8 @@ _KNOWLEDGE_BODY = ("topic", "content", "key_points", "source_episodes")
 _FACT_BODY = ("category", "subject", "predicate", "object", "text", "speaker", "sources", "method")
 _TASK_BODY = ("request", "outcome", "summary", "target", "trigger_type", "tags", "context")
 _STEP_BODY = ("description", "tool_name", "args", "result")
-_TUPLES = {"tags", "key_points", "source_episodes", "sources"}
+_SUMMARY_BODY = ("text", "method", "language", "tokens", "previous", "covers")
+_TUPLES = {"tags", "key_points", "source_episodes", "sources", "covers"}
 
 
 def kind_of(record: Record) -> Kind:
@@ -310,6 +312,24 @@ def _session(row: Mapping[str, Any], scope: Scope) -> Session:
     )
 
 
+def _summary_row(s: Summary) -> Row:
+    if s.created_at is None:
+        raise InputError("a summary needs created_at to be stored; say when it was written")
+    row = {"id": s.id, "version": s.version, "upto_seq": s.upto_seq, "covers": _dump(s.covers)}
+    return row | {"created_at": to_micros(s.created_at), "body": _body(s, _SUMMARY_BODY)}
+
+
+def _summary(row: Mapping[str, Any], scope: Scope) -> Summary:
+    return Summary(
+        id=row["id"],
+        scope=scope,
+        version=row["version"],
+        upto_seq=row["upto_seq"],
+        created_at=utc_from_micros(row["created_at"]),
+        **_load(row["body"]),
+    )
+
+
 _KINDS: Mapping[type, Kind] = {
     Message: "message",
     Episode: "episode",
@@ -318,6 +338,7 @@ _KINDS: Mapping[type, Kind] = {
     Task: "task",
     Step: "step",
     Session: "session",
+    Summary: "summary",
 }
 _ENCODERS: Mapping[Kind, Callable[[Any], Row]] = {
     "message": _message_row,
@@ -326,6 +347,7 @@ _ENCODERS: Mapping[Kind, Callable[[Any], Row]] = {
     "fact": _fact_row,
     "task": _task_row,
     "step": _step_row,
+    "summary": _summary_row,
 }
 _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
     "message": _message,
@@ -335,6 +357,7 @@ _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
     "task": _task,
     "step": _step,
     "session": _session,
+    "summary": _summary,
 }
 
 

@@ -55,9 +55,10 @@ class SqliteStore:
 
     def delete(self, query: Query) -> Mapping[Kind, int]:
         """See `Store.delete`."""
-        if not set(query.kinds) <= {*SEARCHABLE, "task"}:
+        if not set(query.kinds) <= {*SEARCHABLE, "task", "summary"}:
             raise BadQuery(
-                "delete messages, episodes, knowledge, facts or tasks; sessions go with their last message"
+                "delete messages, episodes, knowledge, facts, tasks or summaries; "
+                "sessions go with their last message"
             )
         counts: dict[Kind, int] = dict.fromkeys(query.kinds, 0)
         with self._db.write() as db:

@@ -150,7 +150,35 @@ def on_kind(kind: Kind, query: Query) -> Conditions:
     """Return the conditions for one kind of record, under the alias its statements use."""
     if kind in SEARCHABLE:
         return on_documents(replace(query, kinds=(kind,)))
+    if kind == "summary":
+        return _on_summary(query)
     return _on_session(query) if kind == "session" else _on_task(kind, query)
+
+
+def _on_summary(query: Query) -> Conditions:
+    # The pluses keep SQLite from walking all of a session, or of a user, where few are named.
+    plus_user = "" if query.sources is None else "+"
+    plus = "" if query.sources is None and query.ids is None else "+"
+    parts = [f"{plus_user}s.user_id = :user_id"]
+    values: dict[str, Any] = {"user_id": query.scope.user_id}
+    for column in ("session_id", "agent_id"):
+        value = getattr(query.scope, column)
+        if value is not None:
+            parts.append(f"{plus}s.{column} = :{column}")
+            values[column] = value
+    if query.ids is not None:
+        parts.append("s.id IN (SELECT value FROM json_each(:ids))")
+        values["ids"] = json.dumps(query.ids)
+    if query.sources is not None:
+        parts.append(
+            f"s.entry IN (SELECT c.entry FROM covered AS c WHERE c.owner = {_OWNER} "
+            "AND c.message IN (SELECT value FROM json_each(:sources)))"
+        )
+        values["sources"] = json.dumps(query.sources)
+    if query.task_id is not None or query.status is not None:
+        parts.append(_NOTHING)
+    _add_times(query, parts, values, "s.created_at", known="sources")
+    return " AND ".join(parts), values
 
 
 def _on_session(query: Query) -> Conditions:
@@ -174,15 +202,17 @@ def _on_session(query: Query) -> Conditions:
     return " AND ".join(parts), values
 
 
-def _add_times(query: Query, parts: list[str], values: dict[str, Any], column: str) -> None:
-    """Add the conditions that sessions, tasks and steps share."""
+def _add_times(
+    query: Query, parts: list[str], values: dict[str, Any], column: str, *, known: str | None = None
+) -> None:
+    """Add the conditions that all but documents share; ``known`` is one of documents that counts here too."""
     if query.since is not None:
         parts.append(f"{column} >= :since")
         values["since"] = to_micros(query.since)
     if query.until is not None:
         parts.append(f"{column} < :until")
         values["until"] = to_micros(query.until)
-    if query.pinned or any(getattr(query, name) is not None for name in _OF_DOCUMENTS):
+    if query.pinned or any(getattr(query, name) is not None for name in _OF_DOCUMENTS if name != known):
         parts.append(_NOTHING)
 
 

@@ -28,6 +28,13 @@ __all__ = ["SqliteDatabase"]
 _APPLICATION_ID = 0x6A697969  # "jiyi" in ASCII
 _MAGIC = b"SQLite format 3\0"
 _READERS = 4
+_AGREEMENTS = (
+    "rows_without_terms",
+    "terms_without_rows",
+    "wrong_vector_states",
+    "covered_messages_without_summary",
+    "summaries_without_user",
+)  # statements that count what disagrees
 
 
 class SqliteDatabase:
@@ -147,7 +154,9 @@ class SqliteDatabase:
             return [str(row[0]) for row in db.execute(load_queries("sqlite")["users"])]
 
     def check(self) -> str:
-        """Verify the file and that rows, text index and vectors agree; return what it holds in a line.
+        """Verify the file and that its parts agree; return in a line what it holds.
+
+        The parts are rows, text index, vectors, and summaries with what they cover.
 
         Raises:
             DatabaseDamaged: they do not.
@@ -156,16 +165,17 @@ class SqliteDatabase:
             faults = [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
             if faults != ["ok"]:
                 raise DatabaseDamaged(f"{self.path} is damaged: {'; '.join(faults)}; restore a backup")
-            for name in ("rows_without_terms", "terms_without_rows", "wrong_vector_states"):
+            for name in _AGREEMENTS:
                 count = db.execute(load_queries("sqlite")[name]).fetchone()
                 if count is None or count[0]:
                     raise DatabaseDamaged(
                         f"{self.path}: {count and count[0]} {name.replace('_', ' ')}; restore a backup"
                     )
-            users, documents, pending = cast(
-                "tuple[int, int, int]", db.execute(load_queries("sqlite")["totals"]).fetchone()
+            users, documents, pending, summaries = cast(
+                "tuple[int, int, int, int]", db.execute(load_queries("sqlite")["totals"]).fetchone()
             )
-        return f"{self.path} is sound: {users} users, {documents} records, {pending} without vectors yet"
+        held = f"{users} users, {documents} records, {pending} without vectors yet"
+        return f"{self.path} is sound: {held}" + (f", {summaries} summaries" if summaries else "")
 
     def close(self) -> None:
         """Close every connection; a checkpoint folds the write-ahead log into the file."""

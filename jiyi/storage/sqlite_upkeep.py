@@ -17,6 +17,7 @@ from jiyi.storage.upkeep import Amendment, Cursor, Page
 __all__ = ["SqliteUpkeep"]
 
 _SQL = load_queries("sqlite")
+_SCANNED: tuple[Kind, ...] = (*SEARCHABLE, "summary")
 
 
 class SqliteUpkeep:
@@ -27,8 +28,8 @@ class SqliteUpkeep:
 
     def scan(self, query: Query, after: Cursor | None = None) -> Page:
         """See `Upkeep.scan`."""
-        if len(query.kinds) != 1 or query.kinds[0] not in SEARCHABLE:
-            raise BadQuery(f"scan one of {', '.join(SEARCHABLE)} at a time, not {', '.join(query.kinds)}")
+        if len(query.kinds) != 1 or query.kinds[0] not in _SCANNED:
+            raise BadQuery(f"scan one of {', '.join(_SCANNED)} at a time, not {', '.join(query.kinds)}")
         with self._db.read() as db:
             records, last = scan_records(db, query.kinds[0], query, after)
         return Page(records=tuple(records), next=last if len(records) == query.limit else None)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import apsw
 
 from jiyi.errors import BadQuery, BadScope, DuplicateId, NotFound
-from jiyi.records import Kind, Message, Query, Record, Scope, Searchable, Session, Step, Task
+from jiyi.records import Kind, Message, Query, Record, Scope, Searchable, Session, Step, Summary, Task
 from jiyi.storage.rows import Row, encode, encode_terms, kind_of
 from jiyi.storage.sql import load_queries
 from jiyi.storage.sqlite_find import find_records
@@ -56,6 +56,8 @@ def put_prepared(db: apsw.Connection, record: Record, row: Row) -> Record:
             return record
         case Step():
             return _put_step(db, record, row)
+        case Summary():
+            return _put_summary(db, record, row)
         case _:
             return _put_document(db, record, row)
 
@@ -117,6 +119,8 @@ def _put_message_back(db: apsw.Connection, message: Message, row: Row, doc: int 
     db.execute(_SQL["return_to_session"], place)
     _add_document(db, place)
     db.execute(_SQL["put_message"], place)
+    if message.role != "system" and not message.pinned:  # those are in no summary
+        db.execute(_SQL["drop_summaries_without"], place)
     return message
 
 
@@ -159,6 +163,28 @@ def _put_step(db: apsw.Connection, step: Step, row: Row) -> Step:
     return replace(step, seq=stored[0])
 
 
+def _put_summary(db: apsw.Connection, summary: Summary, row: Row) -> Summary:
+    known = find_records(
+        db, "summary", Query(scope=Scope(user_id=row["user_id"]), kinds=("summary",), ids=(summary.id,))
+    )
+    if known:
+        if known[0] != summary:
+            raise DuplicateId(f"summary id {summary.id!r} is taken by another summary; leave the id out")
+        return summary
+    head = db.execute(_SQL["get_summary_head"], row).fetchone()
+    newest, version, upto_seq = cast("tuple[str | None, int, int]", head or (None, 0, 0))
+    if (summary.previous, summary.version) != (newest, version + 1) or summary.upto_seq < upto_seq:
+        raise DuplicateId(
+            f"version {summary.version} of the summary of session {row['session_id']!r} does not go on from "
+            f"version {version}, the newest there is; read that and fold into it"
+        )
+    db.execute(_SQL["add_owner"], row)
+    row["entry"] = one_row(db, _SQL["add_summary"], row)[0]
+    db.execute(_SQL["add_covered"], row)
+    db.execute(_SQL["go_on_behind_summary"], row)
+    return summary
+
+
 def _add_document(db: apsw.Connection, row: Row) -> None:
     db.execute(_SQL["add_owner"], row)
     row.setdefault("doc", None)  # None: a new number
@@ -168,8 +194,8 @@ def _add_document(db: apsw.Connection, row: Row) -> None:
 
 def delete_record(db: apsw.Connection, kind: Kind, row: Row) -> None:
     """Remove one record with all that hangs on it."""
-    if kind == "task":
-        db.execute(_SQL["delete_task"], row)
+    if kind in ("task", "summary"):
+        db.execute(_SQL[f"delete_{kind}"], row)
         return
     one_row(db, _SQL["delete_document"], row)  # terms and vectors go with it
 

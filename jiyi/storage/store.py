@@ -33,12 +33,17 @@ class Store(Protocol):
         """Write records, all or none, and return them as stored (``seq`` filled in).
 
         A message whose id is taken by an equal message is left alone and returned as
-        stored, so that a retry is safe. Tasks, steps, episodes, knowledge and facts of a known
-        id are replaced; where the words stay the same, so do the vectors. Sessions are kept by
-        the store itself and cannot be put.
+        stored, so that a retry is safe; so is a summary. Tasks, steps, episodes, knowledge and
+        facts of a known id are replaced; where the words stay the same, so do the vectors.
+        Sessions are kept by the store itself and cannot be put.
+
+        A summary goes in on top of the newest version there is of its session and agent only,
+        the one its ``previous`` names, and covers no less. What is said later in the session
+        comes behind its ``upto_seq``, also where all its messages are gone.
 
         Raises:
-            DuplicateId: a message's id is taken by a different message.
+            DuplicateId: a message's or summary's id is taken by a different one, or a summary
+                does not go on from the newest version.
             BadScope: a record lacks the scope it needs (messages need a session).
         """
         ...
@@ -47,6 +52,8 @@ class Store(Protocol):
         """Return records by their fields, oldest first unless ``newest_first``, at most ``limit``.
 
         Messages come in the order of their session (``seq``); tasks come with their steps.
+        Summaries of a session come by version, those of the whole session before those of its
+        agents. ``query.sources`` finds those that cover any of these messages.
         """
         ...
 
@@ -69,7 +76,10 @@ class Store(Protocol):
         ...
 
     def delete(self, query: Query) -> Mapping[Kind, int]:
-        """Remove what `find` would return, with its text index and vectors; return counts by kind."""
+        """Remove what `find` would return, with its text index and vectors; return counts by kind.
+
+        A summary does not go with its messages: it may be all that is meant to stay of them.
+        """
         ...
 
     def count(self, query: Query) -> Mapping[str, int]:

@@ -68,6 +68,10 @@ class Trash(Protocol):
         were said at that place meanwhile. A message that is there again with the same words
         stays as it is. Keys that are not in the trash are passed over.
 
+        Where a summary speaks of a message's place but never took it in, that version goes and
+        all that build on it, so that the message is folded in anew. System and pinned messages,
+        which are in no summary, take none.
+
         Raises:
             DuplicateId: another record has the id by now.
         """

@@ -51,13 +51,13 @@ class Upkeep(Protocol):
     """
 
     def scan(self, query: Query, after: Cursor | None = None) -> Page:
-        """Return the next ``query.limit`` records of one kind, oldest first.
+        """Return the next ``query.limit`` records of one kind, oldest first; summaries as they were stored.
 
         What is added, changed or taken out between two pieces moves no other record out of
         sight: each one that is there throughout is seen exactly once.
 
         Raises:
-            BadQuery: the query names several kinds, or one that cannot be searched.
+            BadQuery: the query names several kinds, or one that is neither searchable nor "summary".
         """
         ...
 
@@ -86,7 +86,8 @@ class Upkeep(Protocol):
         """Write messages that were stored before at the places they say, all or none; return them as stored.
 
         A message whose place in its session is taken, or that says none, goes to the end of it.
-        One that is there already with the same words stays as it is.
+        One that is there already with the same words stays as it is. Summaries that do not know
+        a message go as `Trash.restore` says.
 
         Raises:
             DuplicateId: another message has the id.

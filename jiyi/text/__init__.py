@@ -5,6 +5,7 @@ from jiyi.text.dates import TimeSpan, find_dates, has_date
 from jiyi.text.excerpt import excerpt
 from jiyi.text.keys import entity_key, predicate_key
 from jiyi.text.modality import Mode, modes
+from jiyi.text.salience import salience, sentences
 from jiyi.text.tokens import TokenCounter, counter_for
 from jiyi.text.traits import Trait, traits
 
@@ -23,5 +24,7 @@ __all__ = [
     "modes",
     "predicate_key",
     "query_terms",
+    "salience",
+    "sentences",
     "traits",
 ]

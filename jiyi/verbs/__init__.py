@@ -1,10 +1,25 @@
 """What a memory can do, in groups; `MemoryManager` is all of them together."""
 
+from jiyi.verbs.base import Parts
+from jiyi.verbs.context import ContextVerbs
 from jiyi.verbs.facts import FactVerbs
 from jiyi.verbs.life import LifeVerbs
+from jiyi.verbs.lifecycle import LifecycleVerbs
 from jiyi.verbs.messages import MessageVerbs
 from jiyi.verbs.recall import RecallVerbs
+from jiyi.verbs.skills import SkillVerbs
 from jiyi.verbs.tasks import TaskVerbs
 from jiyi.verbs.upkeep import UpkeepVerbs
 
-__all__ = ["FactVerbs", "LifeVerbs", "MessageVerbs", "RecallVerbs", "TaskVerbs", "UpkeepVerbs"]
+__all__ = [
+    "ContextVerbs",
+    "FactVerbs",
+    "LifeVerbs",
+    "LifecycleVerbs",
+    "MessageVerbs",
+    "Parts",
+    "RecallVerbs",
+    "SkillVerbs",
+    "TaskVerbs",
+    "UpkeepVerbs",
+]

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from jiyi.errors import BadMessage, BadQuery
+from jiyi.monitor import ContextMonitor
 from jiyi.records import ContentPart, Message, Query, Role, Scope, Session
 from jiyi.storage import ImportReceipt, import_file
-from jiyi.verbs.base import Verbs
+from jiyi.verbs.base import Verbs, watched
 from jiyi.verbs.checks import path_of
 
 __all__ = ["MessageVerbs"]
@@ -168,4 +169,12 @@ class MessageVerbs(Verbs):
             self._learn(stored)
         self._short_term.append(scope, stored)
         self._long_term.indexer.notify()
+        if self._monitor is not None:
+            self._watch_replies(self._monitor, scope, stored)
         return stored
+
+    def _watch_replies(self, monitor: ContextMonitor, scope: Scope, stored: Sequence[Message]) -> None:
+        """Tell the monitor what was answered; it compares that with the session's last window."""
+        for message in stored:
+            if message.role == "assistant" and message.text.strip():
+                monitor.reply(message.text, session_id=watched(scope))

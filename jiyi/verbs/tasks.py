@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast, get_args
 
-from jiyi.errors import BadQuery
+from jiyi.errors import BadQuery, InputError, NotFound
 from jiyi.records import Episode, Outcome, Query, Step, StepStatus, Task, TaskStatus, TriggerType
-from jiyi.verbs.base import Verbs
+from jiyi.verbs.base import Verbs, watched
 
 __all__ = ["TaskVerbs"]
 
@@ -27,9 +27,13 @@ class TaskVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Task:
-        """Start a task in a session; see `WorkingMemory.start`."""
-        return self._working.start(
-            self._scope(user_id, agent_id, session_id),
+        """Start a task in a session; see `WorkingMemory.start`.
+
+        Skills opened for what came before are closed, and the one the request is for is opened.
+        """
+        scope = self._scope(user_id, agent_id, session_id)
+        task = self._working.start(
+            scope,
             request,
             target=target,
             trigger_type=trigger_type,
@@ -37,6 +41,14 @@ class TaskVerbs(Verbs):
             context=context,
             started_at=started_at,
         )
+        if self._skills is not None:
+            seen = self._skills.of(scope)
+            routed = seen.route(request) if self._settings.skill_routing == "auto" else []
+            try:
+                seen.swap([one.skill.name for one in routed])
+            except (InputError, NotFound):  # a file that cannot be read must not cost the task
+                seen.swap([])
+        return task
 
     def add_step(
         self,
@@ -52,7 +64,7 @@ class TaskVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Step:
         """Add a step to a task; see `WorkingMemory.add_step`."""
-        return self._working.add_step(
+        step = self._working.add_step(
             self._scope(user_id, agent_id),
             task_id,
             description,
@@ -62,6 +74,8 @@ class TaskVerbs(Verbs):
             status=status,
             at=at,
         )
+        self._watch_step(step)
+        return step
 
     def update_step(
         self,
@@ -75,7 +89,9 @@ class TaskVerbs(Verbs):
     ) -> Step:
         """Change a step's status or result; see `WorkingMemory.update_step`."""
         scope = self._scope(user_id, agent_id)
-        return self._working.update_step(scope, step_id, status=status, result=result, at=at)
+        step = self._working.update_step(scope, step_id, status=status, result=result, at=at)
+        self._watch_step(step)
+        return step
 
     def complete_task(
         self,
@@ -131,3 +147,9 @@ class TaskVerbs(Verbs):
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=("task",), status=status, newest_first=True, limit=limit)
         return cast("list[Task]", self._store.find(query))
+
+    def _watch_step(self, step: Step) -> None:
+        """Tell the monitor of a step that ended: runs that go astray show in what they do."""
+        if self._monitor is not None and step.status in ("completed", "failed"):
+            done = f"{step.tool_name or ''} {step.description}".strip()
+            self._monitor.step(watched(step.scope), done, ok=step.status == "completed")

@@ -15,7 +15,7 @@ class UpkeepVerbs(Verbs):
 
     def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> Mapping[str, int]:
         """Return how many records of each kind there are, and ``vectors_pending``."""
-        kinds: tuple[Kind, ...] = ("message", "session", "task", "episode", "knowledge", "fact")
+        kinds: tuple[Kind, ...] = ("message", "session", "task", "episode", "knowledge", "fact", "summary")
         return self._store.count(Query(scope=self._scope(user_id, agent_id), kinds=kinds))
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:

@@ -1,6 +1,7 @@
-"""Working memory: the task in hand."""
+"""Working memory: the task in hand, and the scratch pad of the run that works on it."""
 
 from jiyi.working.blocks import task_block
+from jiyi.working.scratch import Scratch, describe_call
 from jiyi.working.tasks import WorkingMemory
 
-__all__ = ["WorkingMemory", "task_block"]
+__all__ = ["Scratch", "WorkingMemory", "describe_call", "task_block"]

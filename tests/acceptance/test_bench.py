@@ -157,3 +157,45 @@ def test_the_picture_has_its_labels(few_weeks):
     picture = (few_weeks[0][1] / "year.svg").read_text("utf-8")
     for words in ("records", "episodes forgotten", "importance (0 to 1)", "day of the year", "knowledge"):
         assert f"<!-- {words}" in picture, words
+
+
+WITH_PEERS = importlib.util.find_spec("langchain") is not None and (
+    importlib.util.find_spec("llama_index") is not None
+)
+
+
+@pytest.fixture(scope="module")
+def turns(tmp_path_factory):
+    """The output of a few turns in two small sessions, and the figures that were written."""
+    file = tmp_path_factory.mktemp("turns") / "figures.json"
+    done = run_bench("context_speed.py", "--sizes", 20, 150, "--turns", 4, "--json", file)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads(file.read_text("utf-8"))
+
+
+def test_turns_are_timed_at_every_size(turns):
+    printed, figures = turns
+    rows = [row for row in figures["rows"] if row["system"] == "jiyi"]
+    assert [row["messages"] for row in rows] == [20, 150]
+    for row in rows:
+        assert 0 < row["window_p50"] <= row["window_p95"] <= row["turn_p95"]
+        assert row["shown"] >= 2
+        assert row["times_jiyi"] == 1
+    assert "A window of 4,000 tokens" in printed
+
+
+def test_the_table_of_turns_fits_a_terminal():
+    done = run_bench("context_speed.py", "--sizes", 20, "--turns", 2)
+    table = done.stdout[done.stdout.index("A window") : done.stdout.rindex("s in all")]
+    assert max(len(line.rstrip()) for line in table.splitlines()[:-1]) <= 80
+
+
+@pytest.mark.skipif(not WITH_PEERS, reason="LangChain or LlamaIndex is not installed: bench-context")
+def test_the_other_systems_take_the_same_turns(turns):
+    systems = [row["system"] for row in turns[1]["rows"]]
+    assert systems == ["jiyi", "trim", "summary", "LlamaIndex"] * 2
+
+
+@pytest.mark.skipif(WITH_PEERS, reason="LangChain and LlamaIndex are installed")
+def test_without_the_other_systems_it_says_what_to_install(turns):
+    assert "jiyi[bench-context]" in turns[0]

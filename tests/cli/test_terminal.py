@@ -63,6 +63,7 @@ def test_every_width(run, db, monkeypatch, columns):
 @pytest.mark.parametrize("columns", [60, 80])
 def test_a_report_has_one_line_for_each_message(run, db, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("JIYI_SUMMARIES", "off")
     with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
         memory.save_messages(
             "s3", [{"role": "user", "content": f"第 {i} 个问题：nginx 又 502 了 " * 30} for i in range(18)]

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from samples import ANA, START, full, message
+from samples import ANA, START, full, message, summary
 
 from jiyi.records import Fact, Message, Query
 from jiyi.storage import SqliteDatabase, SqliteStore, SqliteUpkeep
@@ -11,7 +11,7 @@ from jiyi.storage.export import export_lines
 from jiyi.storage.importer import import_file
 from jiyi.text import counter_for
 
-KINDS = ("message", "task", "episode", "knowledge", "fact")
+KINDS = ("message", "task", "episode", "knowledge", "fact", "summary")
 
 
 class File:
@@ -51,3 +51,9 @@ def fill(memory, text="你好 world"):
     new = fact("8444", 5, id="new", supersedes=old.id, valid_from=START, category="decision", method="llm")
     odd = fact(text, 6, speaker=text, text=text, pinned=True, access_count=3, last_accessed_at=START)
     memory.store.put([old, new, odd])
+    words = text if text.strip() else "blank"
+    first = summary(None, [said[0].id, "gone"], 0, words, scope=ANA.in_session("s0"), language="zh", tokens=7)
+    of_agent = replace(summary(None, [said[1].id], 0, words), scope=said[1].scope)
+    later = summary(first, [said[3].id], 2, f"{words} and more", at=-9, method="llm")
+    orphan = summary(None, ["nowhere"], 5, words, scope=ANA.in_session("without messages"))
+    memory.store.put([orphan, first, of_agent, later])

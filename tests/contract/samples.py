@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
-from jiyi.records import Episode, Fact, Knowledge, Message, Scope, Step, Task, ToolCall
+from jiyi.records import Episode, Fact, Knowledge, Message, Scope, Step, Summary, Task, ToolCall
 
 ANA, BEN = Scope(user_id="ana"), Scope(user_id="ben")
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -66,6 +66,21 @@ def task(request="restart nginx", user="ana", at=0, **fields):
     moment = START + timedelta(seconds=at)
     scope = fields.pop("scope", Scope(user_id=user, session_id="s"))
     return Task(scope=scope, request=request, started_at=moment, updated_at=moment, **fields)
+
+
+def summary(after=None, covers=(), upto=0, text="they spoke of disks", user="ana", at=0, **fields):
+    """The next version behind another, of session "s" unless told."""
+    return Summary(
+        scope=after.scope if after else fields.pop("scope", Scope(user_id=user, session_id="s")),
+        text=text,
+        version=after.version + 1 if after else 1,
+        previous=after.id if after else None,
+        covers=tuple(covers),
+        upto_seq=upto,
+        method=fields.pop("method", "extractive"),
+        created_at=START + timedelta(seconds=at),
+        **fields,
+    )
 
 
 def by_words(store, query):

@@ -10,6 +10,7 @@ import pytest
 from jiyi import wiring
 from jiyi.errors import BadBudget, EmbeddingError, InputError, SettingsError
 from jiyi.evaluate import BASELINES, METRICS, evaluate, load_dataset, open_sqlite, opener_for, read_dataset
+from jiyi.evaluate.policies import POLICIES
 from jiyi.evaluate.systems import MemorySystem, Ranking
 from jiyi.manager import MemoryManager
 from jiyi.testing import HashEmbedder
@@ -82,11 +83,16 @@ def test_a_run_of_everything(file):
         assert (one["file"], one["language"]) == (file.name, dataset.language)
         assert one["questions"] == len(dataset.questions)
         assert one["ingest"]["messages"] == dataset.messages
-        assert one["latency_ms"]["search_p50"] > 0
+        assert one["evidence_in_context"]["2000"] == 1 or one["system"] in ("bm25", *POLICIES)
         assert one["latency_ms"]["context_p95"] > 0
+        if one["system"] in POLICIES:
+            assert set(one["metrics"].values()) == {None}
+            assert one["latency_ms"]["search_p50"] is None
+            assert (one["backend"], one["embedder"], one["ingest"]["seconds_vectors"]) == (None, None, None)
+            continue
+        assert one["latency_ms"]["search_p50"] > 0
         assert one["metrics"]["session_recall@5"] == 1 or one["system"] == "bm25"
-        assert one["evidence_in_context"]["2000"] == 1 or one["system"] == "bm25"
-    jiyi, bm25, dense, recent, full = told["runs"]
+    jiyi, bm25, dense, recent, full = told["runs"][:5]
     assert (jiyi["backend"], jiyi["embedder"]) == ("sqlite", "hash:64")
     assert (bm25["backend"], bm25["embedder"]) == (None, None)
     assert (dense["backend"], dense["embedder"]) == (None, "hash:64")
@@ -348,4 +354,4 @@ def test_a_system_is_anything_that_ranks(open_memory):
     assert "甲3" in found.ids  # by its words, before there is a vector
     system.finish(lambda done: None)
     assert memory.stats()["vectors_pending"] == 0
-    assert "甲3" in system.window(question, 1000)
+    assert "甲3" in system.window(question, 1000).ids

@@ -16,7 +16,7 @@ from jiyi.records import Query, Scope
 from jiyi.storage import SqliteDatabase, SqliteStore
 
 MORE = 1_500
-NEWEST = 3
+NEWEST = 4
 ANA = Scope(user_id="ana")
 
 OPENER = """

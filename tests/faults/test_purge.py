@@ -71,6 +71,7 @@ def fill(memory, text=f"{LATIN} {HAN}", session="s"):
         sources=(said.id,), created_at=NOON,
     )  # fmt: skip
     memory.store.put([fact, lesson(text, ended, id=f"k-{session}")])
+    memory.fold(said, text=f"总结 {text}", scope=ANA.in_session(session))
     return said
 
 
@@ -84,6 +85,33 @@ def test_a_session_leaves_no_byte(memory, folder):
     assert not any(item.text for item in receipt.items)
     assert memory.find("message") == [kept]
     assert memory.lying() == set()
+    clean(memory, folder)
+
+
+def test_summaries_of_any_length_leave_no_byte(memory, folder):
+    said = [memory.say(f"{LATIN} 第 {n} 句 {HAN}", at=n, learn=False) for n in range(60)]
+    for message in said[:-1]:
+        memory.fold(message, text=f"{LATIN} 总结 {HAN} " + "z" * 9_000)
+    kept = memory.say("bleibt", "two", learn=False)
+    standing = memory.fold(kept, text="bleibt", scope=ANA.in_session("two"))
+    assert marked(folder)
+    receipt = memory.purge(query=words(LATIN))
+    assert receipt.counts == {"message": 60, "summary": 59}
+    assert receipt.erased == 119
+    assert memory.find("summary") == [standing]
+    clean(memory, folder)
+
+
+def test_a_summary_goes_with_a_message_that_lay_in_the_trash_and_with_one_that_is_no_more(memory, folder):
+    first, second = memory.say(f"{LATIN} eins", learn=False), memory.say(f"{HAN} zwei", at=1, learn=False)
+    memory.fold(first, text=LATIN)
+    memory.trash.discard(ANA, [("message", first.id)], reason="old", at=LATER)
+    receipt = memory.purge(ids=[first.id])
+    assert (receipt.counts, receipt.erased) == ({"summary": 1}, 2)
+    assert marked(folder) == ["agent.db"], "the other message"
+    memory.fold(second, text=f"{HAN} 三")
+    memory.store.delete(replace(words(""), kinds=("message",), ids=(second.id,)))
+    assert memory.purge(query=words(HAN)).counts == {"summary": 1}
     clean(memory, folder)
 
 

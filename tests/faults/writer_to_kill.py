@@ -7,6 +7,7 @@ import os
 import sys
 
 import jiyi
+from jiyi.short_term.summaries import Summaries
 from jiyi.testing import HashEmbedder
 from jiyi.text import analyse, counter_for
 
@@ -16,8 +17,20 @@ def say(line: str) -> None:
     os.write(1, f"\n{line}\n".encode())
 
 
+def fold(summaries: Summaries, scope: jiyi.Scope) -> str | None:
+    """Fold what is new in a session, if it is a few messages; return the id of the version."""
+    before = summaries.latest(scope)
+    new = summaries.unfolded(scope, before.upto_seq if before else -1, limit=4)
+    if len(new) < 4:
+        return None
+    told = (before.text if before else "") + "".join(f" {message.id}" for message in new)
+    ids = [message.id for message in new]
+    return summaries.add(scope, told, covers=ids, upto_seq=new[-1].seq, method="extractive", after=before).id
+
+
 def write(path: str, number: str) -> None:
     memory = jiyi.open(path, user_id="ana", embedder=HashEmbedder())
+    summaries = Summaries(memory._store)
     written = 0
     while True:
         session = ("one", "two")[written % 2]
@@ -31,6 +44,11 @@ def write(path: str, number: str) -> None:
         for message in memory.save_messages(session, batch):
             say(f"saved {message.id} .")
         written += len(batch)
+        # Every second writer leaves the time between two saves to the embedding.
+        folds = int(number) % 2 == 0
+        made = fold(summaries, jiyi.Scope(user_id="ana", session_id=session)) if folds else None
+        if made:
+            say(f"folded {made} .")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.records import Knowledge, Message, Query, Scope, ToolCall
+from jiyi.short_term.summaries import Summaries
 from jiyi.storage import SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep
 from jiyi.working import WorkingMemory
 
@@ -28,6 +29,7 @@ class Memory:
         self.trash = SqliteTrash(self.database)
         self.facts = FactMemory(self.store, clock=lambda: LATER)
         self.working = WorkingMemory(self.store, clock=lambda: NOON)
+        self.summaries = Summaries(self.store, clock=lambda: NOON)
         self.consolidation = Consolidation(self.store, self.upkeep, None, clock=lambda: LATER)
         self.forgetting = Forgetting(
             self.store,
@@ -63,6 +65,18 @@ class Memory:
         for step in steps:
             self.working.add_step(ANA, task.id, step, result=f"{step} 的结果")
         return self.working.complete(ANA, task.id, summary=summary)
+
+    def fold(self, *messages, text="a summary", scope=None):
+        """Fold messages into the summary of a session, all up to the last of them."""
+        scope = scope or ANA.in_session("s")
+        return self.summaries.add(
+            scope,
+            text,
+            covers=[message.id for message in messages],
+            upto_seq=messages[-1].seq,
+            method="extractive",
+            after=self.summaries.latest(scope),
+        )
 
     def find(self, *kinds, scope=ANA, **parts):
         return self.store.find(Query(scope=scope, kinds=kinds or KINDS, limit=10_000, **parts))

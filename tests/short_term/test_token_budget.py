@@ -148,6 +148,53 @@ def test_a_count_of_another_counter_does_not_hold():
     assert TokenBudget(limit)(talk).kept == (talk[1],)
 
 
+@pytest.mark.parametrize(
+    ("window", "options", "tokens_in_all"),
+    [
+        (128_000, {}, 115_200),
+        (128_000, {"fraction": 1}, 128_000),
+        (8_192, {"max_output_tokens": 2_000}, 5_572),
+        (100, {"fraction": 0.29}, 29),
+        (10, {"fraction": 0.1}, 1),
+    ],
+)
+def test_a_budget_as_a_fraction_of_a_window(window, options, tokens_in_all):
+    assert TokenBudget.of_window(window, **options) == TokenBudget(tokens_in_all)
+
+
+def test_a_fraction_of_a_window_takes_the_other_options():
+    counter = counter_for("gpt-4")
+    made = TokenBudget.of_window(1_000, counter=counter, keep_last=False)
+    assert made == TokenBudget(900, counter, keep_last=False)
+
+
+@pytest.mark.parametrize(
+    ("window", "options"),
+    [
+        (0, {}),
+        (True, {}),
+        (128e3, {}),
+        (1_000, {"fraction": 0}),
+        (1_000, {"fraction": 1.1}),
+        (1_000, {"fraction": True}),
+        (1_000, {"fraction": "0.9"}),
+        (1_000, {"max_output_tokens": -1}),
+        (1_000, {"max_output_tokens": 1_000}),
+    ],
+)
+def test_what_leaves_no_budget_is_refused(window, options):
+    with pytest.raises(BadBudget):
+        TokenBudget.of_window(window, **options)
+
+
+def test_no_message_is_torn():
+    """JSON and code stay whole or leave whole."""
+    code = assistant('```json\n{"a": [1, 2, {"b": null}]}\n```')
+    talk = [code, user("and?")]
+    assert TokenBudget(tokens(*talk))(talk).kept[0] is code
+    assert TokenBudget(tokens(*talk) - 1)(talk).kept == (talk[1],)
+
+
 def required(talk, keep_last):
     """Return what must stay, worked out the slow way."""
     stay = {m.id for m in must_stay(talk)}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_file import KINDS, File, fact, fill
-from samples import ANA, AWKWARD, episode, knowledge, message, task
+from samples import ANA, AWKWARD, episode, knowledge, message, summary, task
 
 from jiyi.errors import DiskFull, StorageError
 from jiyi.records import Query, Scope, Step
@@ -48,6 +48,7 @@ def test_there_and_back_is_the_same(memory, fresh, tmp_path, text):
     receipt = fresh.import_(tmp_path / "a.jsonl")
     assert receipt.rejected == ()
     assert (receipt.added, receipt.known, dict(receipt.counts)) == (told.total, 0, dict(told.counts))
+    assert told.counts["summary"] == 4
     assert fresh.everything() == memory.everything()
     assert all(m.tokens for m in fresh.store.find(Query(scope=ANA, kinds=("message",), limit=100)))
     fresh.export(tmp_path / "b.jsonl")
@@ -142,7 +143,7 @@ def test_the_header_says_what_is_there_and_lines_say_their_kind(memory, tmp_path
         "jiyi_export": 1, "user_id": "ana", "agent_id": None, "session_id": None, "counts": dict(told.counts),
     }  # fmt: skip
     assert [line["kind"] for line in lines] == [k for k in KINDS for _ in range(told.counts[k])]
-    assert not any("user_id" in line or "tokens" in line for line in lines)
+    assert not any("user_id" in line or ("tokens" in line and line["kind"] == "message") for line in lines)
     places = [(line["session_id"], line["seq"]) for line in lines if line["kind"] == "message"]
     assert places == sorted(places)
 
@@ -201,6 +202,92 @@ def test_what_was_said_meanwhile_keeps_its_place(memory, fresh, tmp_path):
     fresh.import_(tmp_path / "a.jsonl")
     found = fresh.store.find(Query(scope=ANA.in_session("s"), kinds=("message",), limit=10))
     assert [m.text for m in found] == ["mine", "old 0", "old 1", "old 2"]
+
+
+# --- summaries
+
+
+def folded(memory, count=3):
+    """A session of so many messages, each in a version of its own."""
+    said = memory.store.put([message(f"m{n}", id=f"m{n}", at=n) for n in range(count)])
+    made = [None]
+    for n, one in enumerate(said):
+        made += memory.store.put([summary(made[-1], [one.id], n, f"up to {n}", at=n)])
+    return made[1:]
+
+
+def summaries(memory, scope=ANA):
+    return memory.store.find(Query(scope=scope.in_session("s"), kinds=("summary",), limit=100))
+
+
+def test_summaries_go_on_where_they_were(memory, fresh, tmp_path):
+    made = folded(memory)
+    memory.export(tmp_path / "a.jsonl", ANA.in_session("s"))
+    fresh.import_(tmp_path / "a.jsonl")
+    assert summaries(fresh) == made
+    later = fresh.store.put([message("more"), summary(made[-1], ["m2"], 3, "more")])
+    assert later[0].seq == 3
+    before = fresh.everything()
+    receipt = fresh.import_(tmp_path / "a.jsonl")
+    assert (receipt.added, receipt.known, receipt.rejected) == (0, 6, ())
+    assert fresh.everything() == before
+    assert fresh.export(tmp_path / "b.jsonl").counts["summary"] == 4
+    assert memory.import_(tmp_path / "b.jsonl").counts == {"message": 1, "summary": 1}
+    assert summaries(memory) == summaries(fresh)
+
+
+def test_a_summary_alone_keeps_its_places(memory, fresh, tmp_path):
+    made = folded(memory)
+    memory.store.delete(Query(scope=ANA, kinds=("message",), limit=100))
+    memory.export(tmp_path / "a.jsonl")
+    fresh.import_(tmp_path / "a.jsonl")
+    assert summaries(fresh) == made
+    assert fresh.store.put([message("new")])[0].seq == 3
+
+
+def test_another_summary_of_the_same_session_stays_and_the_others_are_reported(memory, fresh, tmp_path):
+    folded(memory)
+    memory.export(tmp_path / "a.jsonl")
+    fresh.import_(tmp_path / "a.jsonl")
+    fresh.store.delete(Query(scope=ANA, kinds=("summary",), limit=100))
+    (mine,) = fresh.store.put([summary(None, ["m0", "m1"], 1, "mine")])
+    receipt = fresh.import_(tmp_path / "a.jsonl")
+    assert summaries(fresh) == [mine]
+    assert (receipt.added, receipt.known) == (0, 3)
+    assert ["does not go on from version 1" in bad.reason for bad in receipt.rejected] == [True] * 3
+
+
+def test_a_summary_that_knows_nothing_of_an_imported_message_makes_way(memory, fresh, tmp_path):
+    made = folded(memory)
+    memory.export(tmp_path / "a.jsonl")
+    fresh.store.put([summary(None, ["x"], 0, "written where m0 was not")])
+    fresh.import_(tmp_path / "a.jsonl")
+    assert summaries(fresh) == made
+
+
+def test_summaries_of_messages_that_found_their_places_taken_are_reported(memory, fresh, tmp_path):
+    folded(memory)
+    memory.export(tmp_path / "a.jsonl")
+    fresh.store.put([message("was here first", id="mine")])
+    receipt = fresh.import_(tmp_path / "a.jsonl")
+    assert summaries(fresh) == []
+    assert [m.id for m in fresh.store.find(Query(scope=ANA.in_session("s"), kinds=("message",)))] == [
+        "mine", "m0", "m1", "m2",
+    ]  # fmt: skip
+    assert "went to the end of session 's'" in receipt.rejected[0].reason
+    assert len(receipt.rejected) == 3
+
+
+def test_an_export_of_before_there_were_summaries_is_whole(memory, fresh, tmp_path):
+    folded(memory)
+    memory.store.delete(Query(scope=ANA, kinds=("summary",), limit=100))
+    memory.export(tmp_path / "a.jsonl")
+    header, *lines = (tmp_path / "a.jsonl").read_text("utf-8").splitlines()
+    counts = json.loads(header)["counts"]
+    assert counts.pop("summary") == 0
+    older = json.dumps({**json.loads(header), "counts": counts})
+    (tmp_path / "b.jsonl").write_text("\n".join([older, *lines]), "utf-8")
+    assert fresh.import_(tmp_path / "b.jsonl").rejected == ()
 
 
 # --- the file itself

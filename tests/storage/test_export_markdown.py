@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from samples import ANA, AWKWARD, START, episode, full, knowledge, message, task
+from samples import ANA, AWKWARD, START, episode, full, knowledge, message, summary, task
 
-from jiyi.records import Fact, Step, ToolCall
+from jiyi.records import Fact, Scope, Step, ToolCall
 from jiyi.storage import SqliteDatabase, SqliteStore, SqliteUpkeep
 from jiyi.storage.export_markdown import export_markdown
 
@@ -52,17 +52,23 @@ def talk(store):
     times = {"valid_from": START, "valid_to": START + timedelta(days=1), "created_at": START}
     port = Fact(scope=ANA, subject="edge-02", predicate="port", object="8443", speaker="Ana", **times)
     store.put([replace(port, status="expired", pinned=True)])
+    first = summary(None, ["x"], 1, "an older version")
+    of_agent = summary(None, scope=Scope(user_id="ana", agent_id="ops", session_id="s"))
+    store.put([first, of_agent, summary(first, ["y"], 2, "# disks\nwere full", at=60)])
 
 
 def test_everything_is_there_in_order(store, tmp_path):
     talk(store)
     text, receipt = written(store, tmp_path)
-    assert receipt.counts == {"message": 4, "task": 1, "episode": 1, "knowledge": 1, "fact": 1}
+    assert receipt.counts == {"message": 4, "task": 1, "episode": 1, "knowledge": 1, "fact": 1, "summary": 2}
     assert headings(text) == [
         "# Memory of ana",
         "## Conversations",
         "### s (2026-03-01 12:00)",
         "### two (2026-03-01 12:01)",
+        "## Summaries of conversations",
+        "### s (2026-03-01 12:00, agent ops)",
+        "### s (2026-03-01 12:01)",
         "## Tasks",
         "### restart \\*nginx\\* (in progress, 2026-03-01 12:00)",
         "## Episodes",
@@ -77,12 +83,14 @@ def test_everything_is_there_in_order(store, tmp_path):
         "**tool** · 2026-03-01 12:00 · answers `c1`\n\n> a.txt\n",
         "- Target: nginx\n- Tags: web\n",
         "  1. look `shell` (completed)\n\n     > x\n     > y\n",
+        "### s (2026-03-01 12:01)\n\n> # disks\n> were full\n",
         "> cleaned\n",
         "> clean the logs\n\n- first\n- second\n\nRests on 0 episodes, confidence 0.75\n",
         "- edge-02 · port · 8443 (expired, 2026-03-01 12:00, said by Ana, from 2026-03-01 12:00, "
         "until 2026-03-02 12:00, pinned)\n",
     ):
         assert piece in text, piece
+    assert "an older version" not in text, "the one that stands says all of it"
 
 
 def test_in_chinese_where_the_conversation_is(store, tmp_path):
@@ -94,6 +102,8 @@ def test_in_chinese_where_the_conversation_is(store, tmp_path):
     assert headings(text)[:3] == ["# ana 的记忆", "## 对话", "### s (2026-03-01 12:00)"]
     assert "### 重启 nginx (进行中, 2026-03-01 12:00)" in text
     assert "- 我 · 生日 · 五月 (有效, 2026-03-01 12:00)" in text
+    store.put([summary(None, text="说了 502")])
+    assert "## 对话总结\n\n### s (2026-03-01 12:00)\n\n> 说了 502\n" in written(store, tmp_path)[0]
     assert headings(written(store, tmp_path, language="en")[0])[1] == "## Conversations"
 
 
@@ -120,6 +130,7 @@ def test_no_text_breaks_out_of_its_place(store, tmp_path, text):
     store.put(full(text))
     picture = [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": "u"}}]
     store.put([message(f"{text}\n# x", session="s2"), replace(message(text, session="s2"), content=picture)])
+    store.put([summary(None, text=f"x{text}\n# x")])
     shown, _ = written(store, tmp_path, language="en")
-    assert len([h for h in headings(shown) if re.match(r"## ", h)]) == 5
+    assert len([h for h in headings(shown) if re.match(r"## ", h)]) == 6
     assert "not text: image\\_url" in shown

@@ -4,18 +4,19 @@ import apsw
 import numpy as np
 import pytest
 from first_schema import make_first_schema
-from samples import by_words, fact
+from samples import by_words, fact, message, summary
 from second_schema import TARGETS, make_second_schema
+from third_schema import make_third_schema
 
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import Query, Scope
-from jiyi.storage import SqliteDatabase, SqliteStore, SqliteUpkeep, SqliteVectors, sqlite_migrate
+from jiyi.storage import SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep, SqliteVectors, sqlite_migrate
 from jiyi.storage.sql import load_migrations
 from jiyi.testing import HashEmbedder
 from jiyi.text.traits import traits
 
-NEWEST = 3
-OLDER = pytest.mark.parametrize("make", [make_first_schema, make_second_schema])
+NEWEST = 4
+OLDER = pytest.mark.parametrize("make", [make_first_schema, make_second_schema, make_third_schema])
 
 
 def rows(path, sql):
@@ -87,6 +88,40 @@ def test_a_file_of_the_second_schema_is_found_whole(path, opened):
     assert rows(path, "SELECT generation FROM owners") == [(8,), (8,)]
 
 
+def test_a_file_of_the_third_schema_is_found_whole(path, opened):
+    ids = make_third_schema(path, ["ana", "ben"])
+    before = rows(path, "SELECT * FROM documents"), rows(path, "SELECT * FROM terms ORDER BY doc")
+    assert rows(path, "PRAGMA user_version") == [(3,)]
+    store = opened()
+    trash = SqliteTrash(store._db)
+    assert (rows(path, "SELECT * FROM documents"), rows(path, "SELECT * FROM terms ORDER BY doc")) == before
+    for user in ("ana", "ben"):
+        scope = Scope(user_id=user)
+        assert {r.id for r in store.find(Query(scope=scope, limit=100))} == {*ids[user]}
+        assert by_words(store, Query(scope=scope, text=f"w{ids[user][0]}")) == [ids[user][0]]
+        assert [k.id for k in store.find(Query(scope=scope, sources=("e1",)))] == ["k0"]
+        (back,) = trash.restore(scope, [("message", "lying")])
+        assert (back.seq, back.text) == (5, "out already")
+        assert store.put([message("next", user=user)])[0].seq == 6
+    assert "26 records" in store._db.check()
+
+
+@OLDER
+def test_a_migrated_file_takes_summaries(path, opened, make):
+    ids = make(path, ["ana"])["ana"]
+    said = [id_ for id_ in ids if "q" in id_]
+    store = opened()
+    (first,) = store.put([summary(None, said[:2], 1)])
+    store.close()
+    store = opened()
+    (second,) = store.put([summary(first, said[2:], 4)])
+    assert store.find(Query(scope=first.scope, kinds=("summary",))) == [first, second]
+    assert store.find(Query(scope=first.scope, kinds=("summary",), sources=(said[3],))) == [second]
+    assert "2 summaries" in store._db.check()
+    assert rows(path, "PRAGMA integrity_check") == [("ok",)]
+    assert rows(path, "PRAGMA foreign_key_check") == []
+
+
 @OLDER
 def test_a_migrated_file_takes_facts_and_nothing_unknown(path, opened, make):
     """The list of kinds is changed in the stored schema: it must hold at once, and ever after."""
@@ -144,6 +179,8 @@ def test_a_migrated_file_is_as_one_made_and_written_today(path, tmp_path, opened
         "SELECT d.user_id, d.kind, d.id, o.user_id, s.source FROM sources AS s "
         "JOIN documents AS d USING (doc) JOIN owners AS o USING (owner) ORDER BY 1, 2, 3, 5"
     )
+    if make is make_third_schema:  # what lies in the trash is in no table that search reads
+        rows(path, "DELETE FROM trash")
     assert len(rows(path, episodes)) == (2 if make is make_first_schema else 8)
     assert len(rows(path, sources)) == (0 if make is make_first_schema else 6)
     for sql in (schema, terms, episodes, sources, "PRAGMA user_version", "PRAGMA application_id"):
@@ -218,9 +255,15 @@ def test_vectors_of_an_older_file_follow(path, open_memory):
         ("DELETE FROM terms WHERE doc = 1", "1 rows without terms"),
         ("DELETE FROM documents WHERE doc = 1", "1 terms without rows"),
         ("UPDATE terms SET owner = 2 WHERE doc = 1", "1 terms without rows"),
+        ("INSERT INTO covered VALUES (1, 'm', 7)", "1 covered messages without summary"),
+        (
+            "INSERT INTO summaries (user_id, session_id, version, id, upto_seq, created_at, body) "
+            "VALUES ('nobody', 's', 1, 'x', 0, 0, '{}')",
+            "1 summaries without user",
+        ),
     ],
 )
-def test_a_text_index_that_disagrees_with_the_rows_is_told(path, opened, damage, name):
+def test_parts_that_disagree_with_the_rows_are_told(path, opened, damage, name):
     make_first_schema(path, ["ana", "ben"])
     store = opened()
     store._db.check()

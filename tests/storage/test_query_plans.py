@@ -4,7 +4,7 @@ import re
 from datetime import timedelta
 
 import pytest
-from samples import ANA, START, fact
+from samples import ANA, START, fact, message, summary
 
 from jiyi.records import Query, Scope
 from jiyi.storage import Amendment, SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep
@@ -52,7 +52,8 @@ FOUND = {
     "sources of knowledge": ({"sources": ("m",)}, "knowledge", "PRIMARY KEY (owner=? AND source=?"),
 }
 NEVER_WHOLE = re.compile(
-    r"^SCAN (d|f|e|k|m|s|t|facts|episodes|documents|messages|knowledge|sources|terms|trash|vectors)\b",
+    r"^SCAN (d|f|e|k|m|s|t|c|facts|episodes|documents|messages|knowledge|sources|terms|trash|vectors"
+    r"|summaries|covered|other)\b",
     re.MULTILINE,
 )
 
@@ -112,6 +113,44 @@ def test_changing_and_taking_out_go_by_keys(database):
         trash.erase(ANA, keys=[("fact", "b")])
         trash.erase(None, before=START + timedelta(days=1))
         trash.discarded(Query(scope=ANA, kinds=("fact",)))
+
+    for plan in plans(database, change):
+        assert not NEVER_WHOLE.search(plan), plan
+
+
+def test_the_newest_summary_is_the_first_row_of_an_index(database):
+    for agent in (None, "a"):
+        scope = Scope(user_id="ana", agent_id=agent, session_id="s")
+        query = Query(scope=scope, kinds=("summary",), newest_first=True, limit=1)
+        (plan,) = plans(database, lambda query=query: SqliteStore(database).find(query))
+        assert "summaries_by_session (user_id=? AND session_id=?" in plan
+        assert "TEMP B-TREE" not in plan
+
+
+@pytest.mark.parametrize("scope", [ANA, ANA.in_session("s")], ids=["user", "session"])
+def test_summaries_of_messages_and_of_ids_are_looked_up(database, scope):
+    store, upkeep = SqliteStore(database), SqliteUpkeep(database)
+    covering = Query(scope=scope, kinds=("summary",), sources=("m1", "m2"))
+    named = Query(scope=scope, kinds=("summary",), ids=("x",))
+    for ask in (store.find, store.count, upkeep.scan):
+        for plan in plans(database, lambda ask=ask: ask(covering)):
+            assert "SEARCH c USING PRIMARY KEY (owner=? AND message=?" in plan
+            assert "SEARCH s USING INTEGER PRIMARY KEY (rowid=?)" in plan
+            assert not NEVER_WHOLE.search(plan)
+    for plan in plans(database, lambda: store.find(named)):
+        assert "(user_id=? AND id=?)" in plan
+
+
+def test_changing_summaries_goes_by_keys(database):
+    store, upkeep, trash = SqliteStore(database), SqliteUpkeep(database), SqliteTrash(database)
+
+    def change():
+        store.put([message("a", id="a"), message("b", id="b")])
+        store.put([summary(None, ["a"], 1)])
+        trash.discard(ANA, [("message", "b")], reason="x", at=START)
+        trash.restore(ANA, [("message", "b")])
+        upkeep.scan(Query(scope=ANA, kinds=("summary",)), (1, 2))
+        store.delete(Query(scope=ANA, kinds=("summary",)))
 
     for plan in plans(database, change):
         assert not NEVER_WHOLE.search(plan), plan

@@ -92,6 +92,13 @@ def test_a_broken_line_is_reported_and_the_rest_goes_in(memory, fresh, tmp_path,
         ("fact", {"supersedes": "\ud800"}),
         ("fact", {"status": None}),
         ("fact", {"pinned": 1}),
+        ("summary", {"covers": [5]}),
+        ("summary", {"covers": "m1"}),
+        ("summary", {"version": 0}),
+        ("summary", {"session_id": None}),
+        ("summary", {"created_at": None}),
+        ("summary", {"previous": "nobody"}),
+        ("summary", {"method": "magic"}),
         ("message", {"message": {"role": "robot", "content": "x"}}),
         ("message", {"message": None}),
         ("message", {"session_id": None}),
@@ -115,8 +122,8 @@ def test_a_file_that_was_cut_off_is_told(memory, fresh, tmp_path):
     receipt = fresh.import_(tmp_path / "b.jsonl")
     assert receipt.added == len(lines) - 3
     assert "cut off" in receipt.rejected[0].reason
-    facts = sum('"kind":"fact"' in line for line in lines)
-    assert f"{facts} of kind fact, found {facts - 2}" in receipt.rejected[0].reason
+    summaries = sum('"kind":"summary"' in line for line in lines)
+    assert f"{summaries} of kind summary, found {summaries - 2}" in receipt.rejected[0].reason
 
 
 @pytest.mark.parametrize("version", [2, 1.5, "1", None, True, [1]])

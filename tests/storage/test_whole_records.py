@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from samples import ANA, AWKWARD, START, episode, fact, full, knowledge, message, task
+from samples import ANA, AWKWARD, START, fact, full, knowledge
 
 from jiyi.errors import InputError
 from jiyi.records import Episode, Fact, Knowledge, Message, Query, Scope, Step, Task, ToolCall
@@ -192,7 +192,7 @@ def test_every_kind_with_every_field_set(text):
 
 @pytest.mark.parametrize("make", [knowledge, fact])
 def test_what_is_no_number_is_refused(make):
-    with pytest.raises(InputError, match="JSON|number"):
+    with pytest.raises(InputError, match=r"JSON|number"):
         encode_whole(replace(make(), confidence=float("nan")))
 
 

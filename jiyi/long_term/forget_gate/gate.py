@@ -26,7 +26,7 @@ class ForgetGate:
     - What goes lies in the trash with its reason until the grace time is over; the task of an
       episode goes with it. Only then it is dropped.
     - A lesson outlives its experiences: an episode that goes this way takes no `Knowledge`
-      with it, and a message no fact.
+      with it, and a message no fact and no summary.
     - Work is done in batches, each a transaction of its own: a memory of any size is never in
       memory at once, a run that is killed leaves a whole state, and the next one finishes.
     - Several processes may run it at once: what goes is judged anew in the transaction that

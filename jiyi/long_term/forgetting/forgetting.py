@@ -8,8 +8,9 @@ from typing import cast
 
 from jiyi.errors import BadQuery, NotFound
 from jiyi.long_term.forgetting.facts import mended
-from jiyi.long_term.forgetting.plan import ASKED, Plan, Rewrite, counts_of, plan_forgetting
+from jiyi.long_term.forgetting.plan import Plan, Rewrite, counts_of, plan_forgetting
 from jiyi.long_term.forgetting.receipt import (
+    ASKED,
     ForgetReceipt,
     Forgotten,
     RestoreReceipt,
@@ -18,6 +19,7 @@ from jiyi.long_term.forgetting.receipt import (
 )
 from jiyi.long_term.forgetting.restore import Restoring
 from jiyi.long_term.forgetting.select import FORGETTABLE, Forgettable, Selection, find_by_ids, pieces, walk
+from jiyi.long_term.forgetting.summaries import drop_summaries, drop_summaries_of
 from jiyi.long_term.forgetting.trash import hanging_on, with_older_sources
 from jiyi.records import SEARCHABLE, Fact, Kind, Knowledge, Message, Query, Scope
 from jiyi.storage.candidates import Key
@@ -45,6 +47,10 @@ class Forgetting:
     knowledge is written anew from the other episodes, else it goes and these wait for the next
     consolidation. What a forgotten fact had superseded holds again. Text index and vectors go
     with each record. Pinned records go like others: they were asked for.
+
+    With a message go the versions of its session's summaries from the first that covers it on,
+    for good: the version before stands again, and what is brought back is folded anew. Words
+    are looked for in summaries too.
 
     Each verb is one transaction: all of it happens, or nothing.
 
@@ -90,7 +96,7 @@ class Forgetting:
 
         Args:
             scope: whose, and where; a query is asked within it.
-            ids: of messages, episodes, knowledge, facts, tasks.
+            ids: of messages, episodes, knowledge, facts, tasks, summaries.
             query: words, kinds and filters. Its ``limit`` is how many records its words may be in.
             reason: kept with the records in the trash.
             at: the moment all of it is taken out.
@@ -235,6 +241,7 @@ class Forgetting:
             scope=scope,
             at=at,
             rewrite=self._rewrite,
+            query=query if query is None else replace(query, scope=scope),
             gone=[cast("Forgettable", entry.record) for entry in gone],
         )
         if not dry_run:
@@ -264,8 +271,9 @@ class Forgetting:
         older = with_older_sources(self._store, self._trash, user, [*changed, *derived])
         self._store.put(older)
         facts = [r for id_ in pieces(plan.ids("fact")) for r in find_by_ids(self._store, user, "fact", id_)]
-        for keys in pieces([*changed, *plan.taken]):
+        for keys in pieces([*changed, *(key for key in plan.taken if key[0] != "summary")]):
             self._trash.discard(user, keys, reason=reason, at=at)
+        drop_summaries(self._store, user, plan.ids("summary"))
         stay = [record for record, _ in plan.changed.values()]
         self._store.put(stay)
         if plan.unread:
@@ -276,7 +284,8 @@ class Forgetting:
 
     def _forget_user(self, scope: Scope, reason: str, at: datetime, dry_run: bool) -> ForgetReceipt:
         """Forget everything of a user, in pieces: nothing stays that could depend on it."""
-        counts = dict(self._store.count(Query(scope=scope, kinds=FORGETTABLE)))
+        kinds: tuple[Kind, ...] = (*FORGETTABLE, "summary")
+        counts = dict(self._store.count(Query(scope=scope, kinds=kinds)))
         first = [
             Forgotten(kind=kind_of(r), id=r.id, action="taken", why=ASKED, text=first_words(r))
             for r in islice(self._selection.all_of(scope), _BATCH)
@@ -285,8 +294,9 @@ class Forgetting:
             for kind in FORGETTABLE:
                 while keys := _first_keys(self._selection.all_of(scope, (kind,))):
                     self._trash.discard(scope, keys, reason=reason, at=at)
+            drop_summaries_of(self._store, scope)
         return ForgetReceipt(
-            counts={kind: counts[kind] for kind in FORGETTABLE if counts[kind]},
+            counts={kind: counts[kind] for kind in kinds if counts[kind]},
             changed={},
             items=listed(first),
             reason=reason,
@@ -316,6 +326,7 @@ class Forgetting:
             keys += [(entry.kind, entry.record.id) for entry in lying]
             keys += [(e.kind, e.record.id) for e in hanging_on(self._trash, user, lying, keys)]
             erased = 0 if dry_run else self._erase(user, list(dict.fromkeys(keys)))
+        erased += 0 if dry_run else receipt.counts.get("summary", 0)
         return replace(receipt, erased=erased, items=tuple(_wordless(receipt.items, dry_run)))
 
     def _erase(self, user: Scope, keys: Sequence[Key]) -> int:

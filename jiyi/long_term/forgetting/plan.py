@@ -6,19 +6,17 @@ from datetime import datetime
 from typing import cast
 
 from jiyi.long_term.forgetting.facts import mended, without_messages
-from jiyi.long_term.forgetting.receipt import first_words
+from jiyi.long_term.forgetting.receipt import ASKED, first_words
 from jiyi.long_term.forgetting.select import Forgettable, find_by_ids, pieces, scan
-from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Query, Scope, Task, stable_id
+from jiyi.long_term.forgetting.summaries import summaries_that_go
+from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Query, Scope, Summary, Task, stable_id
 from jiyi.records.atoms import atoms
 from jiyi.storage.candidates import Key
 from jiyi.storage.rows import kind_of
 from jiyi.storage.store import Store
 from jiyi.storage.upkeep import Upkeep
 
-__all__ = ["ASKED", "Plan", "Rewrite", "counts_of", "joined_messages", "plan_forgetting"]
-
-ASKED = "asked for"
-"""Why the records went that were asked for."""
+__all__ = ["Plan", "Rewrite", "counts_of", "joined_messages", "plan_forgetting"]
 
 Rewrite = Callable[[Knowledge], Knowledge | None]
 """Writes a knowledge anew from its sources that are still there; None where it cannot."""
@@ -62,6 +60,7 @@ def plan_forgetting(
     scope: Scope,
     at: datetime,
     rewrite: Rewrite,
+    query: Query | None = None,
     gone: Sequence[Forgettable] = (),
 ) -> Plan:
     """Return what goes with the records that are asked for. Nothing is changed.
@@ -72,9 +71,16 @@ def plan_forgetting(
         scope: whose, and whether it is a whole session: its tool calls need no looking after.
         at: now.
         rewrite: writes reduced knowledge anew.
+        query: what was asked, where it was a query.
         gone: records that are out already, but what is derived from them may not be.
     """
-    return _Planner(store, upkeep, Scope(user_id=scope.user_id), at, rewrite, gone).plan(asked)
+    planner = _Planner(store, upkeep, Scope(user_id=scope.user_id), at, rewrite, gone)
+    made = planner.plan(asked)
+    lost = [*made.ids("message"), *(r.id for r in gone if isinstance(r, Message))]
+    going = summaries_that_go(store, upkeep, planner.user, lost=lost, asked=planner.summaries, query=query)
+    for summary, why in going:
+        made.take(summary, why)
+    return made
 
 
 @dataclass(slots=True)
@@ -89,6 +95,7 @@ class _Planner:
     facts: dict[str, Fact] = field(default_factory=dict)  # that go
     messages: dict[str, Message] = field(default_factory=dict)  # that are out already
     calls: set[str] = field(default_factory=set)  # sessions of which tool calls or results go
+    summaries: dict[Scope, int] = field(default_factory=dict)  # the first version asked for, of each
 
     def plan(self, asked: Iterable[Forgettable]) -> Plan:
         tasks: dict[str, None] = {}  # that episodes which go came from
@@ -111,6 +118,10 @@ class _Planner:
         return self.made
 
     def _note(self, record: Forgettable, why: str, tasks: dict[str, None], ended: list[Task]) -> None:
+        if isinstance(record, Summary):
+            known = self.summaries.get(record.scope, record.version)
+            self.summaries[record.scope] = min(known, record.version)
+            return
         if not self.made.take(record, why):
             return
         if isinstance(record, Fact):

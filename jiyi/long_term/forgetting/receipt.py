@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from jiyi.records import Kind, Record, Task
+from jiyi.records import Kind, Record, Summary, Task
 
-__all__ = ["ForgetReceipt", "Forgotten", "RestoreReceipt", "first_words", "listed"]
+__all__ = ["ASKED", "ForgetReceipt", "Forgotten", "RestoreReceipt", "first_words", "listed"]
+
+ASKED = "asked for"
+"""Why the records went that were asked for."""
 
 _LISTED = 1_000  # records a receipt names of each sort; the counts are whole
 _SHOWN = 80  # characters of a record's words
@@ -63,6 +66,8 @@ def listed(items: Iterable[Forgotten]) -> tuple[Forgotten, ...]:
 
 def first_words(record: Record) -> str:
     """Return the beginning of a record's words, in one line."""
-    words = record.request if isinstance(record, Task) else getattr(record, "search_text", "")
+    words = getattr(record, "search_text", "")
+    if isinstance(record, Task | Summary):
+        words = record.request if isinstance(record, Task) else record.text
     line = " ".join(words[: 4 * _SHOWN].split())
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"

@@ -8,7 +8,7 @@ import numpy as np
 
 from jiyi.errors import BadQuery
 from jiyi.long_term.forgetting.words import Words, text_of
-from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope, Searchable, Task
+from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope, Searchable, Summary, Task
 from jiyi.storage.pages import all_records
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Discarded, Trash
@@ -17,9 +17,9 @@ from jiyi.text import query_terms
 
 __all__ = ["FORGETTABLE", "Forgettable", "Selection", "check", "find_by_ids", "pieces", "scan", "walk"]
 
-Forgettable = Searchable | Task
+Forgettable = Searchable | Task | Summary
 FORGETTABLE: tuple[Kind, ...] = (*SEARCHABLE, "task")
-"""What can be forgotten; steps go with their task, sessions with their last message."""
+"""What a query can ask for; steps go with their task, sessions with their last message."""
 
 _T = TypeVar("_T")
 _PIECE = 1_000  # records read at once
@@ -36,10 +36,13 @@ class Selection:
         self._trash = trash
 
     def by_ids(self, scope: Scope, ids: Sequence[str]) -> list[Forgettable]:
-        """Return the records of these ids, of every kind that has one."""
-        return [r for kind in FORGETTABLE for r in find_by_ids(self._store, scope, kind, ids)]
+        """Return the records of these ids, of every kind that has one, summaries too."""
+        kinds: tuple[Kind, ...] = (*FORGETTABLE, "summary")
+        return [r for kind in kinds for r in find_by_ids(self._store, scope, kind, ids)]
 
-    def all_of(self, scope: Scope, kinds: Sequence[Kind] = FORGETTABLE) -> Iterator[Forgettable]:
+    def all_of(
+        self, scope: Scope, kinds: Sequence[Kind] = (*FORGETTABLE, "summary")
+    ) -> Iterator[Forgettable]:
         """Give every record of a scope, oldest first within its kind."""
         for kind in kinds:
             yield from scan(self._store, self._upkeep, Query(scope=scope, kinds=(kind,), limit=_PIECE))

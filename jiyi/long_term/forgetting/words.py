@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jiyi.errors import BadQuery
-from jiyi.records import Record, Task
+from jiyi.records import Record, Summary, Task
 from jiyi.text import analyse, query_terms
 
 __all__ = ["Words", "only_in", "says", "text_of"]
@@ -53,6 +53,8 @@ class Words:
 
 def text_of(record: Record) -> str:
     """Return all words of a record; those of a task with its notes, steps and their arguments."""
+    if isinstance(record, Summary):
+        return record.text
     if not isinstance(record, Task):
         return str(getattr(record, "search_text", ""))
     parts = [record.request, record.target, record.summary, *record.tags, _written(record.context)]

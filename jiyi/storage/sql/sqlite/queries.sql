@@ -30,8 +30,12 @@ SELECT generation + pin_changes FROM owners WHERE user_id = :user_id;
 UPDATE owners SET generation = generation + 1;
 
 -- name: enter_session
+-- A session whose messages are all gone may still have a summary: it goes on behind the places of that.
 INSERT INTO sessions (user_id, session_id, started_at, last_active_at, next_seq, messages)
-VALUES (:user_id, :session_id, :created_at, :created_at, 1, 1)
+VALUES (:user_id, :session_id, :created_at, :created_at, 1 + CASE
+  WHEN EXISTS (SELECT 1 FROM sessions WHERE user_id = :user_id AND session_id = :session_id) THEN 0
+  ELSE coalesce((SELECT max(upto_seq) + 1 FROM summaries WHERE user_id = :user_id AND session_id = :session_id), 0)
+END, 1)
 ON CONFLICT (user_id, session_id) DO UPDATE SET
   started_at = min(started_at, excluded.started_at),
   last_active_at = max(last_active_at, excluded.last_active_at),
@@ -133,6 +137,35 @@ ON CONFLICT (user_id, id) DO UPDATE SET status = excluded.status, body = exclude
 WHERE task_id = excluded.task_id
 RETURNING seq;
 
+-- name: get_summary_head
+SELECT id, version, upto_seq FROM summaries
+WHERE user_id = :user_id AND session_id = :session_id AND agent_id = coalesce(:agent_id, '')
+ORDER BY version DESC LIMIT 1;
+
+-- name: add_summary
+INSERT INTO summaries (user_id, session_id, agent_id, version, id, upto_seq, created_at, body)
+VALUES (:user_id, :session_id, coalesce(:agent_id, ''), :version, :id, :upto_seq, :created_at, :body)
+RETURNING entry;
+
+-- name: add_covered
+INSERT INTO covered (owner, message, entry)
+SELECT (SELECT owner FROM owners WHERE user_id = :user_id), j.value, :entry FROM json_each(:covers) AS j
+WHERE true ON CONFLICT DO NOTHING;
+
+-- name: go_on_behind_summary
+UPDATE sessions SET next_seq = max(next_seq, :upto_seq + 1)
+WHERE user_id = :user_id AND session_id = :session_id;
+
+-- name: drop_summaries_without
+-- Those of a session, of all and of the message's agent, that speak of its place but never took it in.
+DELETE FROM summaries
+WHERE user_id = :user_id AND session_id = :session_id AND agent_id IN ('', coalesce(:agent_id, ''))
+  AND upto_seq >= :seq AND NOT EXISTS (
+    SELECT 1 FROM covered AS c JOIN summaries AS other USING (entry)
+    WHERE c.owner = (SELECT owner FROM owners WHERE user_id = :user_id) AND c.message = :id
+      AND other.session_id = :session_id AND other.agent_id = summaries.agent_id
+  );
+
 -- name: find_message
 SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.seq, d.created_at, d.pinned,
        m.body, m.importance, m.tokens, m.tokens_by
@@ -167,6 +200,11 @@ SELECT s.user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.
 FROM steps AS s JOIN tasks AS t ON t.user_id = s.user_id AND t.id = s.task_id
 WHERE {where} ORDER BY s.task_id, s.seq {order} LIMIT :limit;
 
+-- name: find_summary
+SELECT s.entry, s.user_id, nullif(s.agent_id, '') AS agent_id, s.session_id, s.id, s.version, s.upto_seq,
+       s.created_at, s.body
+FROM summaries AS s WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
 -- name: document_ids
 SELECT doc FROM documents AS d WHERE {where};
 
@@ -181,6 +219,9 @@ DELETE FROM documents WHERE user_id = :user_id AND kind = :kind AND id = :id RET
 
 -- name: delete_task
 DELETE FROM tasks WHERE user_id = :user_id AND id = :id;
+
+-- name: delete_summary
+DELETE FROM summaries WHERE user_id = :user_id AND id = :id;
 
 -- name: delete_documents
 DELETE FROM documents
@@ -197,6 +238,9 @@ SELECT count(*) FROM tasks AS t WHERE {where};
 
 -- name: count_session
 SELECT count(*) FROM sessions AS s WHERE {where};
+
+-- name: count_summary
+SELECT count(*) FROM summaries AS s WHERE {where};
 
 -- name: lease_pending
 UPDATE documents SET lease_until = :until
@@ -289,7 +333,10 @@ DELETE FROM trash WHERE entry IN (SELECT t.entry FROM trash AS t WHERE {where} L
 
 -- name: return_to_session
 INSERT INTO sessions (user_id, session_id, started_at, last_active_at, next_seq, messages)
-VALUES (:user_id, :session_id, :created_at, :created_at, :seq + 1, 1)
+VALUES (:user_id, :session_id, :created_at, :created_at, 1 + max(:seq, CASE
+  WHEN EXISTS (SELECT 1 FROM sessions WHERE user_id = :user_id AND session_id = :session_id) THEN 0
+  ELSE coalesce((SELECT max(upto_seq) FROM summaries WHERE user_id = :user_id AND session_id = :session_id), 0)
+END), 1)
 ON CONFLICT (user_id, session_id) DO UPDATE SET
   started_at = min(started_at, excluded.started_at),
   last_active_at = max(last_active_at, excluded.last_active_at),
@@ -329,5 +376,13 @@ WHERE NOT EXISTS (
 -- name: wrong_vector_states
 SELECT count(*) FROM documents WHERE (vector_state = 'ready') != (doc IN (SELECT doc FROM vectors));
 
+-- name: covered_messages_without_summary
+SELECT count(*) FROM covered WHERE entry NOT IN (SELECT entry FROM summaries);
+
+-- name: summaries_without_user
+SELECT count(*) FROM summaries WHERE user_id NOT IN (SELECT user_id FROM owners);
+
 -- name: totals
-SELECT (SELECT count(*) FROM owners), count(*), coalesce(sum(vector_state = 'pending'), 0) FROM documents;
+SELECT (SELECT count(*) FROM owners), count(*), coalesce(sum(vector_state = 'pending'), 0),
+       (SELECT count(*) FROM summaries)
+FROM documents;

@@ -1,0 +1,214 @@
+"""What does watching cost?
+
+Run it with ``python bench/monitor.py [--json] [--windows N]``; about a minute.
+
+What is measured, on a memory of 500 messages in an SQLite file: the time of `build_context`
+alone, and of `build_context` followed by `ContextMonitor.window`, by turns in one process, the
+first of each pair in turn too, so that a busy machine slows both. The embedder is the one of
+`jiyi.testing`, which takes no time to speak of: with a real one a window takes longer
+and the monitor's part of it is smaller. Apart from that, what each call of the monitor takes
+by itself, and what a million windows of 1,000 sessions and 20 task types leave in memory.
+
+How to read it: the ratio should be below 1.02. "of a window" is the median of the calls
+by itself over the median of `build_context`, which is less at the mercy of the machine.
+"""
+
+import argparse
+import gc
+import json
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from conversation import conversation
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+import jiyi
+from jiyi.monitor import ContextMonitor
+from jiyi.monitor.hits import RETRIEVED
+from jiyi.records import Block, Window
+from jiyi.testing import HashEmbedder
+
+MESSAGES = 500
+BUDGET = 4_000  # tokens
+QUESTIONS = (
+    "nginx 又 502 了，upstream 是哪台？",
+    "Which of the app hosts restarted last night?",
+    "db-west-02 的磁盘还剩多少？",
+    "Compare p95 of the orders page with last Tuesday's.",
+    "证书续期计划写到哪了？",
+)
+REPLY = "app-01 和 app-02 重启过：内存超过容器上限。The limit is 1g now on both hosts, p95 is 480 ms."
+MANY = 1_000_000
+
+Dict = dict[str, Any]
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return the seconds a piece of work takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def shown_in(window: Window) -> tuple[Block, ...]:
+    """Return the blocks a window shows; made up of its report where it does not carry them."""
+    if window.blocks:
+        return window.blocks
+    return tuple(
+        Block(section=one.section, tokens=one.tokens, text=one.title * 4, kind=one.kind, source_id=one.id)
+        for one in window.report.included
+        if one.section in RETRIEVED
+    )
+
+
+def windows(memory: jiyi.MemoryManager, count: int, step: Callable[[], None]) -> Dict:
+    """Build windows with and without the monitor by turns."""
+    monitor = ContextMonitor()
+    plain: list[float] = []
+    watched: list[float] = []
+    alone: list[float] = []
+
+    def build(number: int) -> Window:
+        return memory.build_context("bench", QUESTIONS[number % len(QUESTIONS)], BUDGET)
+
+    def watch(number: int) -> None:
+        began = time.perf_counter()
+        window = build(number)
+        built = time.perf_counter()
+        monitor.window(window, task_type="ops", session_id="bench", milliseconds=(built - began) * 1e3)
+        alone.append(time.perf_counter() - built)
+
+    for number in range(20):  # caches are filled before the first is counted
+        build(number)
+    for number in range(count):
+        pair = [(plain, build), (watched, watch)]
+        for times, work in pair if number % 2 else pair[::-1]:
+            times.append(timed(lambda work=work, number=number: work(number)))
+        step()
+    return {
+        "without": statistics.median(plain),
+        "with": statistics.median(watched),
+        "ratio": statistics.median(watched) / statistics.median(plain),
+        "window": statistics.median(alone),
+        "of_a_window": statistics.median(alone) / statistics.median(plain),
+    }
+
+
+def calls(window: Window) -> Dict:
+    """Time the other calls of the monitor, each by itself."""
+    monitor = ContextMonitor()
+    window = replace(window, blocks=shown_in(window))
+
+    def median(work: Callable[[], object], times: int, before: Callable[[], object] | None = None) -> float:
+        found = []
+        for _ in range(times):
+            if before:
+                before()
+            found.append(timed(work))
+        return statistics.median(found)
+
+    def note() -> None:
+        monitor.window(window, task_type="ops", session_id="s", milliseconds=9.0)
+
+    def answered() -> None:
+        note()
+        monitor.reply(REPLY, session_id="s")
+
+    return {
+        "reply": median(lambda: monitor.reply(REPLY, session_id="s"), 2_000, note),
+        "step": median(lambda: monitor.step("s", "docker restart app-01"), 2_000),
+        "gauges, one reply waiting": median(monitor.gauges, 100, answered),
+        "gauges": median(monitor.gauges, 200),
+        "blocks": len(window.blocks),
+    }
+
+
+def resident() -> int:
+    """Return the bytes of memory the process holds now; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    except OSError:
+        return 0
+
+
+def many(window: Window, step: Callable[[], None]) -> Dict:
+    """Note a million windows and what is left of them."""
+    monitor = ContextMonitor()
+    window = replace(window, blocks=shown_in(window))
+    grown: list[int] = []
+    before = resident()
+    began = time.perf_counter()
+    for number in range(MANY):
+        monitor.window(
+            window, task_type=f"t{number % 20}", session_id=f"s{number % 1000}", milliseconds=number % 97
+        )
+        if number % (MANY // 10) == MANY // 10 - 1:
+            gc.collect()
+            grown.append(resident() - before)
+            step()
+    assert monitor.gauges().windows == MANY
+    return {
+        "seconds": time.perf_counter() - began,
+        "grown_first": grown[0],  # after the first 100,000
+        "grown": grown[-1],
+    }
+
+
+def table(found: Dict) -> Table:
+    """Return the figures."""
+    shown = Table(title="ContextMonitor", title_justify="left", title_style="bold", box=None)
+    for column in ("", "median", "of a window"):
+        shown.add_column(column, justify="left" if not column else "right", no_wrap=True)
+    built = found["without"]
+    shown.add_row("build_context", f"{built * 1e3:.2f} ms", "")
+    shown.add_row("build_context, watched", f"{found['with'] * 1e3:.2f} ms", f"x {found['ratio']:.3f}")
+    for name in ("window", "reply", "step", "gauges", "gauges, one reply waiting"):
+        shown.add_row(name, f"{found[name] * 1e6:,.0f} us", f"{found[name] / built:.2%}")
+    return shown
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print JSON only")
+    parser.add_argument("--windows", type=int, default=400, help="pairs of windows")
+    options = parser.parse_args()
+    bar = Progress(console=Console(stderr=True), disable=options.json, transient=True)
+    with tempfile.TemporaryDirectory() as folder, bar:
+        row = bar.add_task("watching", total=options.windows + 10)
+        memory = jiyi.open(
+            Path(folder) / "bench.db", user_id="ana", embedder=HashEmbedder(), background=False
+        )
+        memory.save_messages("bench", conversation(MESSAGES))
+        found = windows(memory, options.windows, lambda: bar.advance(row))
+        window = memory.build_context("bench", QUESTIONS[0], BUDGET)
+        memory.close()
+        found |= calls(window)
+        found["million"] = many(window, lambda: bar.advance(row))
+    found |= {"messages": MESSAGES, "pairs": options.windows, "python": platform.python_version()}
+    if options.json:
+        json.dump(found, sys.stdout, indent=2)
+        print()
+        return
+    console = Console(highlight=False)
+    console.print(table(found))
+    million = found["million"]
+    first, last = (f"{million[name] / 1e6:+.1f} MB" for name in ("grown_first", "grown"))
+    console.print(
+        f"\n{options.windows} pairs, {MESSAGES} messages, {BUDGET:,} tokens, {found['blocks']} blocks.\n"
+        f"A million windows: {million['seconds']:.0f} s; memory {first} after 100,000, {last} at the end.",
+        style="dim",
+    )
+
+
+if __name__ == "__main__":
+    main()

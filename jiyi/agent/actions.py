@@ -1,0 +1,170 @@
+"""Actions: what an agent can do, as tools a model may call."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_type_hints, overload
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from jiyi.errors import InputError
+from jiyi.llm import checker
+
+__all__ = ["Action", "action"]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ARGS = re.compile(r"^\s*(?:Args|Arguments|Parameters|参数)\s*[:：]\s*$")
+_SECTION = re.compile(r"^(?:Returns|Raises|Yields|Examples?|Notes?|返回|异常)\s*[:：]")
+_ARG = re.compile(r"^\s+\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*[:：]\s*(.+)$")
+_PARAM = re.compile(r"^\s*:param\s+(?:[^:]*\s)?(\w+)\s*:\s*(.+)$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """Something an agent can do; calling it calls its function.
+
+    Raises:
+        InputError: a name that chat APIs do not take, or parameters that are no JSON schema
+            of an object.
+    """
+
+    name: str  # letters, digits, "_" and "-", at most 64
+    description: str  # what it does and when to use it, for the model
+    parameters: Mapping[str, Any]  # a JSON schema of its arguments, an object
+    function: Callable[..., Any]  # called with the arguments by name
+    terminal: bool = False  # its result is the answer, and ends the run
+
+    def __post_init__(self) -> None:
+        """Refuse what no model could call."""
+        if not _NAME.fullmatch(self.name):
+            raise InputError(f"action name {self.name!r}: use letters, digits, _ and -, at most 64")
+        checker(self.parameters)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self.function(*args, **kwargs)
+
+    def to_openai(self) -> dict[str, Any]:
+        """Return the tool definition; the same action always gives the same one."""
+        told = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": told}
+
+
+@overload
+def action(function: Callable[..., Any]) -> Action: ...
+@overload
+def action(
+    *, name: str | None = None, description: str | None = None, terminal: bool = False
+) -> Callable[[Callable[..., Any]], Action]: ...
+def action(
+    function: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    terminal: bool = False,
+) -> Action | Callable[[Callable[..., Any]], Action]:
+    """Make an action of a function: as a decorator, with or without options, or by a call.
+
+    The schema comes from the type hints, the description from the first paragraph of the
+    docstring, those of the arguments from its ``Args:`` section or ``:param`` lines. What
+    the model sends is turned into the types of the hints (dates, enums, dataclasses, ...).
+
+    Raises:
+        InputError: the function takes arguments that cannot be named or described as JSON.
+    """
+
+    def made(given: Callable[..., Any]) -> Action:
+        told = inspect.getdoc(given) or ""
+        adapters, parameters = _described(given, _arguments_told(told))
+
+        def converted(**args: Any) -> Any:
+            return given(**{key: adapters[key].validate_python(value) for key, value in args.items()})
+
+        return Action(
+            name=name or given.__name__,
+            description=description or _first_paragraph(told),
+            parameters=parameters,
+            function=converted,
+            terminal=terminal,
+        )
+
+    return made if function is None else made(function)
+
+
+def _described(
+    function: Callable[..., Any], told: Mapping[str, str]
+) -> tuple[dict[str, TypeAdapter[Any]], dict[str, Any]]:
+    """Return how each argument is read, and the JSON schema of all."""
+    where = getattr(function, "__name__", repr(function))
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise InputError(f"the type hints of {where} cannot be read: {error}") from error
+    adapters: dict[str, TypeAdapter[Any]] = {}
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    shared: dict[str, Any] = {}
+    for key, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise InputError(f"{where} takes {parameter}; an action takes arguments by their names")
+        try:
+            adapters[key] = TypeAdapter(hints.get(key, Any))
+            schema = adapters[key].json_schema()
+        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+            raise InputError(f"{key} of {where} cannot be described as JSON: {error.message}") from error
+        shared |= schema.pop("$defs", {})
+        if key in told:
+            schema.setdefault("description", told[key])
+        if parameter.default is parameter.empty:
+            required.append(key)
+        elif isinstance(parameter.default, str | int | float | bool):
+            schema.setdefault("default", parameter.default)
+        properties[key] = schema
+    whole: dict[str, Any] = {"type": "object", "properties": properties}
+    whole |= {"required": required} if required else {}
+    whole |= {"additionalProperties": False} | ({"$defs": shared} if shared else {})
+    plain: dict[str, Any] = _without_titles(whole)
+    return adapters, plain
+
+
+def _without_titles(schema: Any) -> Any:
+    """Return a schema without the titles pydantic gives everything: they cost tokens and say nothing."""
+    if isinstance(schema, list):
+        return [_without_titles(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # A property may itself be called "title"; then it is no text.
+    kept = {key: value for key, value in schema.items() if key != "title" or not isinstance(value, str)}
+    literal = ("default", "enum", "const", "examples")
+    return {key: value if key in literal else _without_titles(value) for key, value in kept.items()}
+
+
+def _first_paragraph(told: str) -> str:
+    lines = told.strip().split("\n\n", maxsplit=1)[0].splitlines()
+    kept = []
+    for line in lines:
+        if _ARGS.match(line) or _PARAM.match(line):
+            break
+        kept.append(line.strip())
+    return " ".join(kept)
+
+
+def _arguments_told(told: str) -> dict[str, str]:
+    """Return what a docstring says of each argument."""
+    found: dict[str, str] = {}
+    inside, newest = False, ""
+    for line in told.splitlines():
+        if match := _PARAM.match(line):
+            found[match[1]] = match[2].strip()
+        elif _ARGS.match(line):
+            inside = True
+        elif inside and _SECTION.match(line.strip()):
+            inside = False
+        elif inside and (match := _ARG.match(line)):
+            newest = match[1]
+            found[newest] = match[2].strip()
+        elif inside and newest and line.strip():
+            found[newest] += f" {line.strip()}"
+    return found

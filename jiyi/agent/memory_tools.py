@@ -1,0 +1,152 @@
+"""The tools over its own memory that a model is offered."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jiyi.agent.actions import Action
+from jiyi.agent.wording import WORDS
+from jiyi.agent.work import Work
+from jiyi.compression.tool_output import page
+from jiyi.errors import InputError, NotFound
+from jiyi.manager import MemoryManager
+from jiyi.prompts import Language, quote
+from jiyi.records import Hit, Message
+from jiyi.text import TokenCounter, excerpt, query_terms
+
+__all__ = ["MEMORY_TOOLS", "MemoryTools"]
+
+MEMORY_TOOLS = ("remember", "recall", "forget", "plan", "open_skill", "open_output")
+"""The names, in the order they are offered."""
+
+_HITS = 5
+_HIT_TOKENS = 70  # of one record found
+_PART_TOKENS = 450  # of one part of an output
+
+
+class MemoryTools:
+    """The memory's verbs as actions, bound to one session and one run.
+
+    - Names, texts and order are always the same, so that prompt caches hold.
+    - What is recalled is quoted, whatever it says.
+    - `forget` takes only ids that `recall` returned in this run: neither words nor what a
+      text claims to be an id can cost a memory.
+
+    Args:
+        memory: whose verbs they are.
+        session_id: where it is worked.
+        work: the task of the run; for plans and outputs.
+        counter: counts tokens.
+        language: of what the model is told.
+        hidden: ids that are not to be found, such as the question's own.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryManager,
+        session_id: str,
+        work: Work,
+        *,
+        counter: TokenCounter,
+        language: Language,
+        hidden: Sequence[str] = (),
+    ) -> None:
+        self._memory = memory
+        self._session_id = session_id
+        self._work = work
+        self._counter = counter
+        self._words = WORDS[language]
+        self._hidden = frozenset(hidden)
+        self._recalled: set[str] = set()
+
+    def actions(self) -> list[Action]:
+        """Return the actions; ``open_skill`` only where the memory has skills."""
+        text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}
+        offset = {"type": "integer", "minimum": 0}
+        given: dict[str, tuple[Callable[..., str], dict[str, Any], int]] = {
+            "remember": (self._remember, {"text": text}, 1),
+            "recall": (self._recall, {"query": text}, 1),
+            "forget": (self._forget, {"ids": texts}, 1),
+            "plan": (self._plan, {"steps": texts}, 1),
+            "open_skill": (self._open_skill, {"name": text, "resource": text}, 1),
+            "open_output": (self._open_output, {"id": text, "offset": offset}, 1),
+        }
+        if not self._memory.skills():
+            del given["open_skill"]
+        return [self._action(name, *given[name]) for name in MEMORY_TOOLS if name in given]
+
+    def _action(
+        self, name: str, function: Callable[..., str], parameters: dict[str, Any], required: int
+    ) -> Action:
+        described = {
+            key: schema | {"description": self._words[f"{name}.{key}"]} for key, schema in parameters.items()
+        }
+        schema = {
+            "type": "object",
+            "properties": described,
+            "required": list(parameters)[:required],
+            "additionalProperties": False,
+        }
+        return Action(name=name, description=self._words[name], parameters=schema, function=function)
+
+    def _remember(self, text: str) -> str:
+        learned = self._memory.remember(text, session_id=self._session_id)
+        if not learned.facts:
+            return self._words["known"]
+        return "\n".join([self._words["kept"], *(quote(fact.search_text) for fact in learned.facts)])
+
+    def _recall(self, query: str) -> str:
+        hits = self._memory.search(query, limit=_HITS + len(self._hidden))
+        shown = [hit for hit in hits if hit.id not in self._hidden][:_HITS]
+        self._recalled.update(hit.id for hit in shown)
+        notes = [f"({note})" for note in hits.notes]
+        found = "\n\n".join([*(self._quoted(hit, query) for hit in shown), *notes])
+        return found or self._words["nothing"]
+
+    def _quoted(self, hit: Hit, query: str) -> str:
+        who = hit.record.role if isinstance(hit.record, Message) else hit.kind
+        when = hit.created_at.astimezone(self._memory.zone) if hit.created_at else None
+        facts = [f"[{hit.id}] {who}", *([f"{when:%Y-%m-%d %H:%M}"] if when else [])]
+        if hit.outdated_by:
+            facts.append(f"outdated by [{hit.outdated_by}]")
+        words = excerpt(hit.text, query_terms(query), _HIT_TOKENS, self._counter.count_text)
+        return f"{', '.join(facts)}\n{quote(words)}"
+
+    def _forget(self, ids: list[str]) -> str:
+        unknown = [id for id in ids if id not in self._recalled]
+        if unknown:
+            raise InputError(self._words["not_recalled"].format(ids=", ".join(unknown)))
+        receipt = self._memory.forget(ids=list(dict.fromkeys(ids)), reason="asked for through the agent")
+        self._recalled.difference_update(ids)
+        return self._words["forgotten"].format(count=receipt.total)
+
+    def _plan(self, steps: list[str]) -> str:
+        planned = self._work.plan(steps)
+        if not planned:
+            raise InputError(self._words["no_plan"])
+        done = sum(step.status == "completed" for step in planned)
+        return self._words["planned"].format(done=done, count=len(planned))
+
+    def _open_skill(self, name: str, resource: str | None = None) -> str:
+        opened = self._memory.open_skill(self._session_id, name, resource)
+        # The skill itself stands in the window from now on: no need to say it twice.
+        return opened if resource else self._words["opened"].format(name=name)
+
+    def _open_output(self, id: str, offset: int = 0) -> str:
+        part = page(self._whole(id), offset, _PART_TOKENS, self._counter)
+        end = part.offset + len(part.text)
+        told = self._words["part"].format(start=part.offset, end=end, length=part.total)
+        more = [] if part.next_offset is None else [self._words["go_on"].format(end=part.next_offset)]
+        return "\n".join([told, part.text, *more])
+
+    def _whole(self, id: str) -> str:
+        """Return the whole result of a step of this run, or the whole message of this id."""
+        for step in self._work.steps:
+            if step.id == id and step.result is not None:
+                return step.result
+        try:
+            found = self._memory.get(id)
+        except NotFound:
+            found = None
+        if not isinstance(found, Message):
+            raise NotFound(self._words["no_output"].format(id=id))
+        return found.text

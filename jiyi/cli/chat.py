@@ -1,0 +1,325 @@
+"""`jiyi chat`: talk with a model that has this memory, and see how full its window is."""
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.text import Text
+
+from jiyi.agent import Agent, Run
+from jiyi.cli.options import Db, User, fail, opened, stderr, stdout, told_briefly
+from jiyi.cli.views import hits_view, safe, short, window_view
+from jiyi.clock import utc_now
+from jiyi.errors import JiyiError
+from jiyi.llm import OpenAILLM
+from jiyi.manager import MemoryManager
+from jiyi.records import Budget, Report, Step, Window
+from jiyi.settings import Settings, load_settings
+from jiyi.wiring import llm_for
+
+__all__ = ["budget_bar", "chat"]
+
+_AGENT_DB = Path("agent.db")
+_NO_MODEL = """no language model is set. Name one, and where it is:
+  export JIYI_LLM_MODEL=gpt-4o-mini OPENAI_API_KEY=sk-...
+or, with Ollama on this machine:
+  export JIYI_LLM_MODEL=qwen3:8b JIYI_LLM_BASE_URL=http://localhost:11434/v1
+or with --model and --base-url. Any OpenAI-compatible endpoint will do."""
+_GOALS = {"en": "Help the user with what they ask", "zh": "帮助用户完成他所要求的事"}
+_HELP = {
+    "/context": "show what the model saw last, and the budget report",
+    "/recall WORDS": "search the memory",
+    "/remember TEXT": "keep a fact",
+    "/forget ID ...": "forget records, by the ids that /recall shows",
+    "/resume": "go on with what was interrupted",
+    "/new [NAME]": "begin another session, or go to one",
+    "/help": "show this",
+    "/quit": "leave; so does Ctrl-D",
+}
+_STYLES = {
+    "system": "magenta",
+    "skills": "bright_magenta",
+    "summary": "yellow",
+    "history": "cyan",
+    "task": "blue",
+    "knowledge": "green",
+    "episodes": "bright_green",
+    "recalled": "bright_blue",
+    "input": "white",
+    "framing": "bright_black",
+}
+_BAR = 24  # cells of the bar, on a wide terminal
+_FEW = 64  # vectors that may be made between two questions; more are left to jiyi reembed
+
+
+def chat(
+    db: Db = _AGENT_DB,
+    user: User = None,
+    session: Annotated[
+        str | None, typer.Option(help="The conversation to go on with; a new one by default.")
+    ] = None,
+    budget: Annotated[int | None, typer.Option(help="Input tokens of each window.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model; as JIYI_LLM_MODEL.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="The endpoint; as JIYI_LLM_BASE_URL.")] = None,
+    system: Annotated[str, typer.Option(help="Words in front of the system prompt.")] = "",
+) -> None:
+    """Talk with a language model that has this memory; without a terminal, one question per line.
+
+    Ctrl-C stops an answer and keeps what was said of it.
+    """
+    with _model(model, base_url) as (llm, settings):
+        chosen = {"llm_model": model, "llm_base_url": base_url}
+        with opened(db, user, create=True, **chosen) as memory:
+            agent = Agent(
+                _GOALS["zh" if _in_chinese(settings) else "en"],
+                [],
+                memory,
+                llm=llm,
+                budget=_budget(budget, settings),
+                system=system,
+            )
+            talk = _Talk(memory, agent, session or _new_name())
+            talk.greet(llm.name, db)
+            talk.go()
+    if talk.failed:
+        raise typer.Exit(1)
+
+
+def budget_bar(report: Report, width: int) -> Text:
+    """Return how full a window is, by section, as one coloured line of at most `width` cells."""
+    most = report.budget.max_input_tokens
+    parts = [(name, tokens) for name, tokens in _shares(report) if tokens]
+    cells = max(min(_BAR, width // 4), 1)
+    bar, done = Text(), 0
+    for name, tokens in parts:
+        before, done = done, done + tokens
+        bar.append("█" * (round(cells * done / most) - round(cells * before / most)), _STYLES[name])
+    bar.append("·" * (cells - len(bar)), "bright_black")
+    bar.append(f" {report.tokens:,}/{most:,}", "bold")
+    for name, tokens in parts:
+        bar.append(f" {name} {tokens:,}", _STYLES[name])
+    bar.truncate(max(width, 1), overflow="ellipsis")
+    bar.no_wrap = True
+    return bar
+
+
+class _Talk:
+    """One talk at a terminal, or over a pipe; answers go to standard output, all else beside them.
+
+    Attributes:
+        failed: whether a question of a pipe had no answer.
+    """
+
+    def __init__(self, memory: MemoryManager, agent: Agent, session: str) -> None:
+        self.failed = False
+        self._memory = memory
+        self._agent = agent
+        self._session = session
+        self._window: Window | None = None
+        self._typed = sys.stdin.isatty()
+        self._beside = stdout if stdout.is_terminal else stderr
+        self._mid_line = False  # whether the answer is in the middle of a line
+        self._commands: dict[str, Callable[[str], None]] = {
+            "/context": self._context,
+            "/recall": self._recall,
+            "/remember": self._remember,
+            "/forget": self._forget,
+            "/resume": self._resume,
+            "/new": self._new,
+            "/help": self._help,
+        }
+
+    def greet(self, model: str, db: Path) -> None:
+        """Say who talks, with which memory, and where help is."""
+        if self._typed:
+            there = len(self._memory.recent_messages(self._session))
+            goes_on = f", {there} messages in its window" if there else ""
+            where = (
+                f"{model} with the memory in {db}; session {self._session}{goes_on}. /help lists commands."
+            )
+            self._beside.print(Text(safe(where), "dim"))
+
+    def go(self) -> None:
+        """Take line after line until there are no more."""
+        for line in self._lines():
+            words = line.strip()
+            if words in ("/quit", "/exit"):
+                break
+            if not words:
+                continue
+            try:
+                if words.startswith("/"):
+                    self._command(words)
+                else:
+                    self._answer(partial(self._agent.run, words))
+            except JiyiError as error:
+                self._end_line()
+                self.failed = self.failed or not self._typed
+                stderr.print(f"[bold red]error:[/] {escape(safe(str(error)))}", soft_wrap=True)
+            except KeyboardInterrupt:  # where no answer was under way
+                self._end_line()
+                self._note("stopped")
+                self._stop_pipe()
+
+    def _lines(self) -> Iterator[str]:
+        """Yield what is typed, or the lines of a pipe; Ctrl-C at the prompt only empties the line."""
+        if not self._typed:
+            if isinstance(sys.stdin, io.TextIOWrapper):
+                sys.stdin.reconfigure(errors="replace")
+            yield from sys.stdin
+            return
+        with suppress(ImportError):
+            import readline  # noqa: F401  # gives input() editing and a history
+        while True:
+            try:
+                line = input("> ")
+            except EOFError:
+                typer.echo()
+                return
+            except KeyboardInterrupt:
+                typer.echo()
+                self._note("Ctrl-D leaves")
+                continue
+            yield line
+
+    def _answer(self, ask: Callable[..., Run]) -> None:
+        run = ask(session_id=self._session, on_text=self._say, on_step=self._step)
+        self._end_line()
+        self._window = run.window or self._window
+        if run.stopped == "interrupted":
+            self._note("stopped; what was said is kept, /resume goes on")
+        elif run.stopped != "done":
+            self.failed = self.failed or not self._typed
+            stderr.print(f"[bold red]{run.stopped}:[/] {escape(safe(run.reason))}", soft_wrap=True)
+        for note in run.notes:
+            self._note(note)
+        if run.window is not None:
+            self._show(run.window.report)
+        if 0 < self._memory.stats()["vectors_pending"] <= _FEW:
+            self._memory.flush()
+        if run.stopped == "interrupted":
+            self._stop_pipe()
+
+    def _stop_pipe(self) -> None:
+        """End the command where nobody types who could go on; 130 is what shells say of Ctrl-C."""
+        if not self._typed:
+            raise typer.Exit(130)
+
+    def _say(self, piece: str) -> None:
+        stdout.print(Text(safe(piece)), end="", soft_wrap=True)
+        self._mid_line = not piece.endswith("\n")
+
+    def _step(self, step: Step) -> None:
+        self._end_line()
+        came = short(step.result or "", 80)
+        style = "red" if step.status == "failed" else "dim"
+        line = Text(f"  {safe(step.tool_name or '')}: {came}", style, no_wrap=True, overflow="ellipsis")
+        self._beside.print(line)
+
+    def _end_line(self) -> None:
+        if self._mid_line:
+            stdout.print()
+            self._mid_line = False
+
+    def _show(self, report: Report) -> None:
+        if stdout.is_terminal:
+            stdout.print(budget_bar(report, stdout.width))
+        else:
+            some = ", ".join(f"{name} {tokens:,}" for name, tokens in _shares(report) if tokens)
+            most = report.budget.max_input_tokens
+            stderr.print(f"{report.tokens:,} of {most:,} tokens: {some}", soft_wrap=True)
+
+    def _note(self, words: str) -> None:
+        self._beside.print(f"[yellow]note:[/] {escape(safe(words))}", soft_wrap=True)
+
+    def _command(self, words: str) -> None:
+        name, _, rest = words.partition(" ")
+        command = self._commands.get(name)
+        if command is None:
+            self._note(f"there is no command {name}; /help lists them")
+        else:
+            command(rest.strip())
+
+    def _help(self, _: str) -> None:
+        for name, what in _HELP.items():
+            self._beside.print(Text.assemble((f"  {name:<16}", "cyan"), what))
+
+    def _context(self, _: str) -> None:
+        if self._window is None:
+            self._note("nothing was asked yet")
+        else:
+            stdout.print(window_view(self._window, self._memory.zone, lines=12))
+
+    def _recall(self, rest: str) -> None:
+        if not rest:
+            self._note("say what to look for: /recall WORDS")
+            return
+        hits = self._memory.search(rest)
+        stdout.print(hits_view(hits, self._memory.zone) if hits else "nothing found")
+
+    def _remember(self, rest: str) -> None:
+        if not rest:
+            self._note("say what to remember: /remember TEXT")
+            return
+        learned = self._memory.remember(rest, session_id=self._session)
+        for fact in learned.facts:
+            self._beside.print(Text(f"  {short(fact.search_text, 200)}  {safe(fact.id)}", "dim"))
+        if not learned.facts:
+            self._note("that was known already")
+
+    def _forget(self, rest: str) -> None:
+        if not rest:
+            self._note("say what to forget: /forget ID, as /recall shows it")
+            return
+        receipt = self._memory.forget(ids=rest.split())
+        self._note(f"{receipt.total} records forgotten; jiyi restore {rest} brings them back")
+
+    def _resume(self, _: str) -> None:
+        self._answer(self._agent.resume)
+
+    def _new(self, rest: str) -> None:
+        self._session, self._window = rest or _new_name(), None
+        self._note(f"session {self._session}")
+
+
+@contextmanager
+def _model(model: str | None, base_url: str | None) -> Iterator[tuple[OpenAILLM, Settings]]:
+    """Give the model that is set, and close it; without one the command ends before a file is made."""
+    with told_briefly():
+        settings = load_settings(llm_model=model, llm_base_url=base_url)
+        llm = llm_for(settings)
+    if llm is None:
+        fail(_NO_MODEL)
+        raise AssertionError("fail() ends the command")
+    try:
+        yield llm, settings
+    finally:
+        llm.close()
+
+
+def _budget(given: int | None, settings: Settings) -> Budget | None:
+    if given is None:
+        return None
+    with told_briefly():
+        return Budget(max_input_tokens=given, max_output_tokens=settings.limits[1])
+
+
+def _in_chinese(settings: Settings) -> bool:
+    spoken = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+    return settings.language == "zh" or (settings.language == "auto" and spoken.startswith("zh"))
+
+
+def _new_name() -> str:
+    return f"chat-{utc_now():%Y%m%d-%H%M%S}"
+
+
+def _shares(report: Report) -> list[tuple[str, int]]:
+    """Return the tokens of each section in its order, and of what holds them together."""
+    return [*report.sections.items(), ("framing", report.framing)]

@@ -1,0 +1,259 @@
+"""Pruning by LLMLingua-2: a small model says of each word whether it is needed.
+
+The method: Pan et al., "LLMLingua-2: Data Distillation for Efficient and Faithful Task-Agnostic
+Prompt Compression", ACL 2024 Findings. The model and the choice of words are those of the
+package `llmlingua`; this adapter loads it without a network and cuts Chinese into words first.
+"""
+
+import importlib
+import importlib.util
+import os
+import random
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jiyi.compression.compressor import Compressed, Given, as_messages
+from jiyi.compression.given import check_max_tokens, check_words
+from jiyi.errors import InputError, JiyiError, MissingExtra, SettingsError
+from jiyi.text import TokenCounter, counter_for
+
+__all__ = ["LLMLingua"]
+
+_KINDS = {"xlm-roberta": "xlm-roberta-large", "bert": "bert-base-multilingual-cased"}
+_TRIES = (1.0, 0.8, 0.6, 0.4, 0.2)  # shares of the rate, one after the other, until the limit holds
+_HAN = r"\u3400-\u4dbf\u4e00-\u9fff"
+_HAN_RUN = re.compile(rf"[{_HAN}]{{2,}}")
+_BETWEEN_HAN = re.compile(rf"(?<=[{_HAN}，。！？；：、])[ ]+(?=[{_HAN}，。！？；：、])")
+_LINE = re.compile(r"\n+")
+
+
+class LLMLingua:
+    """A `Compressor` that drops the words an LLMLingua-2 model finds needless.
+
+    - It needs ``pip install "jiyi[llmlingua]"``.
+    - The model is loaded by the first call, once; making a compressor costs nothing. Nothing is
+      downloaded: a model is a folder, or a name that is in the cache of the Hugging Face hub
+      on this machine (``hf download NAME`` puts it there). Code inside a model is not run.
+    - Every line is pruned by itself, so lines and their order stay. Chinese is cut into
+      words first: the models read a stretch without spaces as one word.
+    - Words of ``force_tokens`` and words with digits stay, as far as the limit allows.
+    - Never longer than its input, nor than ``max_tokens``: where the model leaves more, it is asked
+      for less, and in the end the rest is cut, with a note.
+    - One call at a time uses the model, others wait for it.
+
+    Args:
+        model: a folder, or a name such as "microsoft/llmlingua-2-xlm-roberta-large-meetingbank";
+            a token classifier on XLM-RoBERTa or multilingual BERT.
+        rate: the share of tokens to leave, above 0 and at most 1; ``max_tokens`` of a call replaces it.
+        force_tokens: words that stay, at most 100.
+        device: "cpu", "cuda", "cuda:1", "mps".
+        counter: counts the tokens.
+
+    Raises:
+        MissingExtra: the package `llmlingua` is not installed.
+        InputError: ``rate`` is out of range or ``force_tokens`` is no list of texts.
+        SettingsError: ``model`` is empty; when called: it cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        model: str | Path = "microsoft/llmlingua-2-xlm-roberta-large-meetingbank",
+        rate: float = 0.5,
+        force_tokens: Sequence[str] = (),
+        device: str = "cpu",
+        *,
+        counter: TokenCounter | None = None,
+    ) -> None:
+        if not str(model).strip():
+            raise SettingsError("model must name an LLMLingua-2 model or its folder")
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
+            raise InputError(f"rate={rate!r} must be a share of the tokens: above 0, at most 1")
+        self._forced = check_words("force_tokens", force_tokens)
+        if len(self._forced) > 100:
+            raise InputError(f"{len(self._forced)} force_tokens were given; LLMLingua-2 takes at most 100")
+        if importlib.util.find_spec("llmlingua") is None:
+            raise MissingExtra('LLMLingua-2 needs optional packages: pip install "jiyi[llmlingua]"')
+        self._source = str(model)
+        self._rate = rate
+        self._device = device
+        self._counter = counter or counter_for()
+        self._model: Any = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"LLMLingua({self._source!r}, rate={self._rate!r}, device={self._device!r})"
+
+    def __call__(
+        self,
+        given: Given,
+        *,
+        max_tokens: int | None = None,
+        query: str | None = None,  # noqa: ARG002
+    ) -> Compressed:
+        """Return the texts without the words the model finds needless; ``query`` is not looked at.
+
+        Raises:
+            InputError: ``given`` is no text or message, or ``max_tokens`` is below 1.
+            SettingsError: the model cannot be loaded.
+            JiyiError: the model failed on this text.
+        """
+        check_max_tokens(max_tokens)
+        messages = as_messages(given)
+        texts = [message.search_text for message in messages]
+        whole = "\n".join(texts)
+        before = self._counter.count_text(whole)
+        target = max(1, round(self._rate * before)) if max_tokens is None else max_tokens
+        if before <= target:
+            ids = tuple(message.id for message in messages if message.search_text.strip())
+            return Compressed(
+                text=whole, sources=ids, tokens_before=before, tokens=before, method="llmlingua"
+            )
+        notes: tuple[str, ...] = ()
+        parts: list[str] = []
+        for share in _TRIES:
+            parts = [self._pruned(text, share * target / before) for text in texts]
+            if self._counter.count_text(_together(parts)) <= (before if max_tokens is None else max_tokens):
+                break
+        text = _together(parts)
+        if self._counter.count_text(text) > target and max_tokens is not None:
+            text = self._counter.truncate(text, max_tokens)
+            notes = (f"the model left more than {max_tokens} tokens; the end was cut",)
+        tokens = self._counter.count_text(text)
+        if tokens >= before:
+            text, tokens, notes = whole, before, ("the model found nothing needless",)
+        left, sources = text, []
+        for message, part in zip(messages, parts, strict=True):
+            if part and left:
+                sources.append(message.id)
+                left = left[len(part) + 1 :]
+        return Compressed(
+            text=text,
+            sources=tuple(sources),
+            tokens_before=before,
+            tokens=tokens,
+            method="llmlingua",
+            notes=notes,
+        )
+
+    def _pruned(self, text: str, rate: float) -> str:
+        """Return the lines of a text, each pruned; a line the model cannot read stays."""
+        lines = [line.strip() for line in _LINE.split(text)]
+        return "\n".join(kept for line in lines if line and (kept := self._line(line, rate)))
+
+    def _line(self, line: str, rate: float) -> str:
+        with self._lock:
+            if self._model is None:
+                self._model = self._load()
+            try:
+                found = self._model.compress_prompt_llmlingua2(
+                    _spaced(line),
+                    rate=rate,
+                    force_tokens=list(self._forced),
+                    force_reserve_digit=True,
+                    drop_consecutive=True,
+                )
+            except IndexError:  # the model knows none of its words
+                return line
+            except (RuntimeError, ValueError, AssertionError, KeyError) as error:
+                reason = " ".join(str(error).split())[:300] or type(error).__name__
+                raise JiyiError(
+                    f"the LLMLingua-2 model {self._source!r} failed ({reason}): use PruneTokens for this text"
+                ) from error
+        return _BETWEEN_HAN.sub("", str(found["compressed_prompt"])).strip()
+
+    def _load(self) -> Any:
+        """Return the library's compressor, its parts set as its constructor would, but without a download.
+
+        The constructor fetches a vocabulary of tiktoken to count with; ours counts instead.
+        """
+        try:
+            library = importlib.import_module("llmlingua.prompt_compressor")
+            folder = self._source
+            if not Path(folder).is_dir():
+                folder = importlib.import_module("huggingface_hub").snapshot_download(
+                    folder, local_files_only=True
+                )
+            model = library.PromptCompressor.__new__(library.PromptCompressor)
+            model.use_llmlingua2, model.retrieval_model, model.retrieval_model_name = True, None, None
+            model.open_api_config, model.cache_bos_num, model.prefix_bos_num = {}, 10, 100
+            model.oai_tokenizer = _Counting(self._counter)
+            options = {"trust_remote_code": False, "local_files_only": True}
+            with _quiet(), _own_dice():
+                model.load_model(folder, self._device, options)
+                model.init_llmlingua2()
+        except (ImportError, OSError, RuntimeError, ValueError, AttributeError, KeyError, TypeError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise SettingsError(
+                f"the LLMLingua-2 model {self._source!r} cannot be loaded ({reason}): give the folder of a "
+                "model, or put it into the hub's cache with `hf download NAME`"
+            ) from error
+        kind = str(model.model.config.model_type)
+        labels = int(model.model.config.num_labels)
+        if kind not in _KINDS or labels != 2 or "TokenClassification" not in type(model.model).__name__:
+            raise SettingsError(
+                f"{self._source!r} is no LLMLingua-2 model ({type(model.model).__name__}, {labels} labels): "
+                "use a token classifier with two labels on XLM-RoBERTa or multilingual BERT"
+            )
+        model.model_name = _KINDS[kind]  # the library tells the two tokenizers apart by this name
+        model.max_seq_len = min(model.max_seq_len, int(model.max_position_embeddings) - 2)
+        model.tokenizer.model_max_length = 1 << 30  # the library cuts long lines into chunks itself
+        model.model.eval()
+        return model
+
+
+class _Counting:
+    """Counts tokens where the library expects a tiktoken encoding."""
+
+    def __init__(self, counter: TokenCounter) -> None:
+        self._counter = counter
+
+    def encode(self, text: str) -> range:
+        return range(self._counter.count_text(text))
+
+
+@contextmanager
+def _own_dice() -> Iterator[None]:
+    """Give back the states of the random generators, which the library seeds while it loads."""
+    state, numpys, seed = random.getstate(), np.random.get_state(), os.environ.get("PYTHONHASHSEED")
+    try:
+        yield
+    finally:
+        os.environ.pop("PYTHONHASHSEED", None)
+        if seed is not None:
+            os.environ["PYTHONHASHSEED"] = seed
+        random.setstate(state)
+        np.random.set_state(numpys)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the bars of `transformers` off the terminal while a model is loaded."""
+    logging = importlib.import_module("transformers.utils.logging")
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _spaced(text: str) -> str:
+    """Return the text with spaces between the words of its Chinese."""
+    if text.isascii():
+        return text
+    import rjieba
+
+    return _HAN_RUN.sub(lambda run: f" {' '.join(rjieba.cut(run[0]))} ", text)
+
+
+def _together(parts: Sequence[str]) -> str:
+    return "\n".join(part for part in parts if part)

@@ -1,0 +1,143 @@
+"""Summaries of conversations, one-shot or growing: by a model, or of what was said itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jiyi.compression.compressor import Compressed, Given, as_messages
+from jiyi.compression.summarize_extractive import summarise
+from jiyi.compression.summarize_llm import Writer
+from jiyi.compression.summarize_points import labelled
+from jiyi.errors import InputError, LLMError
+from jiyi.llm import LLM
+from jiyi.prompts import Language
+from jiyi.records import Message
+from jiyi.text import TokenCounter, counter_for
+from jiyi.text import language as language_of
+
+__all__ = ["Summarize"]
+
+_LEAST_INPUT = 1_000  # tokens; a prompt with its example and a little of a conversation
+
+
+@dataclass(frozen=True, slots=True)
+class Summarize:
+    """A `Compressor` that writes what was said as bullet points.
+
+    - With ``previous`` the summary grows: the new one holds what matters of the one before
+      and of the messages. Without, texts that are small enough come back as they are.
+    - Never more than ``max_tokens``, nor more than the input; with ``previous`` the input
+      counts as bullet points with their speakers.
+    - With ``llm``, a model writes; the conversation is quoted to it as data and never cut,
+      but folded in pieces. A summary that is too long is sent back once, then reduced to the
+      bullet points worth most; ``notes`` say so. Where the model fails, the extractive way is
+      taken from the beginning, and a note says why; with ``fallback=False`` it is an error.
+    - Without, it is extractive and deterministic: sentences and tool outcomes chosen for what
+      they are worth, for what they add and from all of the conversation: decisions, to-dos,
+      questions and answers, names, numbers, errors. A to-do that a later sentence calls done
+      goes. Points of the summary before fade slowly; decisions hardly do. A thousand messages
+      take less than a second.
+    - Points stand in the language they were said in; speakers are named in ``language``.
+
+    Raises:
+        InputError: ``max_tokens`` is below 1, ``input_tokens`` below 1,000, ``thinking_tokens``
+            below 0, or ``language`` is none of "auto", "zh" and "en".
+        LLMError: the model failed and ``fallback`` is off (when called).
+    """
+
+    llm: LLM | None = None  # None: extractive
+    max_tokens: int = field(default=500, kw_only=True)  # of the summary
+    language: Language | Literal["auto"] = field(default="auto", kw_only=True)  # auto: of the conversation
+    counter: TokenCounter = field(default_factory=counter_for, kw_only=True)
+    fallback: bool = field(default=True, kw_only=True)  # extractive where the model fails
+    input_tokens: int = field(default=6_000, kw_only=True)  # most of one prompt; more is folded in pieces
+    thinking_tokens: int = field(default=1_000, kw_only=True)  # of a reply, for models that think first
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        _check("max_tokens", self.max_tokens, 1)
+        _check("input_tokens", self.input_tokens, _LEAST_INPUT)
+        _check("thinking_tokens", self.thinking_tokens, 0)
+        if self.language not in ("auto", "zh", "en"):
+            raise InputError(f'language={self.language!r} must be "auto", "zh" or "en"')
+
+    def __call__(
+        self,
+        given: Given,
+        *,
+        max_tokens: int | None = None,
+        query: str | None = None,  # noqa: ARG002
+        previous: str | None = None,
+    ) -> Compressed:
+        """Return the texts as a summary.
+
+        Args:
+            given: a text, a message or messages, oldest first.
+            max_tokens: most tokens of the result; as set up where it is left out.
+            query: there because a `Compressor` takes it; the summary serves any question.
+            previous: the summary of what was said before these; "" where there is none yet
+                and this is its beginning. None: no summary that grows.
+
+        Raises:
+            InputError: ``given`` is none of these, or ``max_tokens`` is below 1.
+            LLMError: the model failed and ``fallback`` is off.
+        """
+        limit = self.max_tokens if max_tokens is None else _check("max_tokens", max_tokens, 1)
+        messages = as_messages(given)
+        joined = "\n".join(text for message in messages if (text := message.search_text))
+        spoken: Language = self._language(joined or previous or "")
+        if previous is None:
+            before = self.counter.count_text(joined)
+            if before <= limit:
+                return _whole(joined, messages, before)
+        else:
+            lines = [f"- {one}" for one in labelled(messages, spoken)]
+            before = self.counter.count_text("\n".join(filter(None, [previous.strip(), *lines])))
+        return self._shortened(messages, previous or "", spoken, min(limit, before), before)
+
+    def _language(self, text: str) -> Language:
+        return language_of(text) if self.language == "auto" else self.language
+
+    def _shortened(
+        self, messages: Sequence[Message], previous: str, spoken: Language, limit: int, before: int
+    ) -> Compressed:
+        notes: tuple[str, ...] = ()
+        if self.llm is not None and limit:
+            writer = Writer(
+                llm=self.llm,
+                language=spoken,
+                limit=limit,
+                input_tokens=self.input_tokens,
+                thinking_tokens=self.thinking_tokens,
+                counter=self.counter,
+            )
+            try:
+                text, notes = writer.write(messages, previous)
+            except LLMError as error:
+                if not self.fallback:
+                    raise
+                notes = (f"the language model failed, so the summary is extractive: {error}",)
+            else:
+                sources = tuple(m.id for m in messages if m.search_text.strip())
+                return self._made(text, sources, before, "llm", notes)
+        text, sources = summarise(messages, previous, spoken, limit, self.counter) if limit else ("", ())
+        return self._made(text, sources, before, "extractive", notes)
+
+    def _made(
+        self, text: str, sources: tuple[str, ...], before: int, method: str, notes: tuple[str, ...]
+    ) -> Compressed:
+        tokens = self.counter.count_text(text)
+        return Compressed(
+            text=text, sources=sources, tokens_before=before, tokens=tokens, method=method, notes=notes
+        )
+
+
+def _whole(text: str, messages: Sequence[Message], tokens: int) -> Compressed:
+    sources = tuple(message.id for message in messages if message.search_text)
+    return Compressed(text=text, sources=sources, tokens_before=tokens, tokens=tokens, method="extractive")
+
+
+def _check(name: str, value: int, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name}={value!r} must be a whole number of at least {least:,}")
+    return value

@@ -1,0 +1,206 @@
+"""A summary without a model: the points worth keeping, in the words they were said in.
+
+Points are taken greedily by what they add. A point adds its worth (see
+`jiyi.text.salience`), less where the points taken already hold its terms and where its
+stretch of the conversation is shown already, decisions and to-dos excepted: maximal marginal
+relevance (Carbonell and Goldstein 1998) with coverage in place of a query. Gains only fall as
+points are taken, so a stale gain is an upper bound and the best point is found without looking
+at all of them (Minoux 1978).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+
+from jiyi.compression.summarize_points import Point, points_before, points_of
+from jiyi.prompts import Language
+from jiyi.records import Message
+from jiyi.text import TokenCounter, analyse
+
+__all__ = ["choose", "summarise", "write"]
+
+_BULLET = "- "
+_STRETCHES = 10  # of the conversation, each of which should be shown
+_CROWDED = 0.05  # what a stretch that is shown already takes off, for each point of it
+_COVERED = 0.6  # of a point's worth is lost where all its terms are shown already
+_SAME = 0.8  # share of a point's terms in another one that makes it the same
+_ALIKE = 0.6  # share from which a newer point with other numbers takes the older one's place
+_SUPERSEDED = 0.7  # what is left of the older one's worth
+_SMALL_TALK = 0.35  # points below this are taken only where there is nothing else
+_FEW_WORDS, _DECIDED = 0.75, 0.85  # what is left of points of less than three terms; from here, all
+_MISSES = 60  # points in a row that do not fit before the rest is not tried
+_LONG_BULLET = 160  # characters up to which sentences that follow each other share a bullet
+_NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
+_TODO = re.compile(r"待办|还需要|还没|尚未|下一步|\bto-?dos?\b|\bneeds? to\b|\bhas to\b|\bpending\b", re.I)
+_DONE = re.compile(
+    r"已经?(?:完成|搞定|解决|修复|处理|发布|部署|提交|续)|(?:完成|搞定|做完|解决|修好)了"
+    r"|\b(?:is|are|was|were|has been|have been|just|now|already|i(?:'ve)?|we(?:'ve)?) "
+    r"(?:done|finished|completed|fixed|resolved|renewed|merged|deployed|sent)\b",
+    re.I,
+)
+
+
+@dataclass(slots=True)
+class _Taken:
+    """Points taken so far."""
+
+    stretch_of: list[int]  # of each point
+    terms: list[frozenset[str]]
+    numbers: list[frozenset[str]]
+    places: list[int] = field(default_factory=list)  # in the order they were taken
+    shown: set[str] = field(default_factory=set)
+    crowd: Counter[int] = field(default_factory=Counter)
+
+    def gain(self, place: int, worth: float) -> float:
+        terms = self.terms[place]
+        known = len(terms & self.shown) / len(terms) if terms else 1.0
+        crowd = self.crowd[self.stretch_of[place]] if worth < _DECIDED else 0
+        return worth * (1 - _COVERED * known) / (1 + _CROWDED * crowd)
+
+    def repeats(self, place: int) -> bool:
+        """Say whether a point taken already says what this one says, with the same numbers."""
+        terms, numbers = self.terms[place], self.numbers[place]
+        if len(terms & self.shown) < _SAME * len(terms):
+            return False
+        return any(
+            len(terms & self.terms[other]) >= _SAME * len(terms) and numbers <= self.numbers[other]
+            for other in self.places
+        )
+
+    def take(self, place: int) -> None:
+        self.places.append(place)
+        self.shown |= self.terms[place]
+        self.crowd[self.stretch_of[place]] += 1
+
+
+def summarise(
+    messages: Sequence[Message], previous: str, language: Language, limit: int, counter: TokenCounter
+) -> tuple[str, tuple[str, ...]]:
+    """Return a summary of what was said before and in ``messages``, and the ids it is from.
+
+    Bullet points, those of the summary before first, within ``limit`` tokens, which is at
+    least 1; "" only where nothing has a word in it. The same input gives the same text.
+    """
+    points = [*points_before(previous, messages), *points_of(messages, language)]
+    kept = choose(points, limit, counter)
+    sources = {source for point in kept for source in point.sources}
+    return write(kept, limit, counter), tuple(m.id for m in messages if m.id in sources)
+
+
+def choose(points: Sequence[Point], limit: int, counter: TokenCounter) -> list[Point]:
+    """Return the points that together are worth most within ``limit`` tokens, in their order."""
+    distinct = _distinct(points)
+    terms = [frozenset(analyse(point.said)) for point in distinct]
+    numbers = [frozenset(_NUMBER.findall(point.said)) for point in distinct]
+    distinct = _still_holding(distinct, terms, numbers)
+    worth = [point.worth * _shortness(point, terms[n], numbers[n]) for n, point in enumerate(distinct)]
+    stretches = [place * _STRETCHES // len(distinct) for place in range(len(distinct))]
+    taken = _Taken(stretches, terms, numbers)
+    worthy = [place for place in range(len(distinct)) if worth[place] >= _SMALL_TALK]
+    costs = [counter.count_text(_BULLET + point.text) for point in distinct]
+    _take_best(taken, worthy or range(len(distinct)), worth, costs, limit)
+    places = taken.places
+    while places:
+        kept = [distinct[place] for place in sorted(places)]
+        if counter.count_text(_written(kept)) <= limit:
+            return kept
+        places = places[:-1]
+    best = max(distinct, key=lambda point: point.worth, default=None)
+    return [best] if best else []
+
+
+def write(points: Sequence[Point], limit: int, counter: TokenCounter) -> str:
+    """Return points as bullet points; the one point there is may be cut to fit."""
+    text = _written(points)
+    return text if counter.count_text(text) <= limit else counter.truncate(text, limit).strip()
+
+
+def _shortness(point: Point, terms: frozenset[str], numbers: frozenset[str]) -> float:
+    """Return what is left of the worth of a few words without a number: "Anything fun?"."""
+    return _FEW_WORDS if len(terms) < 3 and not numbers and point.worth < _DECIDED else 1.0
+
+
+def _take_best(
+    taken: _Taken, places: Sequence[int], worth: Sequence[float], costs: Sequence[int], limit: int
+) -> None:
+    heap = [(-worth[place], place) for place in places]
+    heapify(heap)
+    used = misses = 0
+    while heap and misses < _MISSES:
+        stale, place = heappop(heap)
+        gain = taken.gain(place, worth[place])
+        if heap and gain < -stale - 1e-12 and gain < -heap[0][0]:
+            heappush(heap, (-gain, place))
+            continue
+        if taken.repeats(place):
+            continue
+        if used + costs[place] > limit:  # line breaks mostly join the token before them
+            misses += 1
+            continue
+        used += costs[place]
+        taken.take(place)
+
+
+def _distinct(points: Sequence[Point]) -> list[Point]:
+    """Return the points without exact repetitions; what is said again is worth a little more."""
+    found: dict[str, Point] = {}
+    for point in points:
+        key = "".join(point.said.casefold().split())
+        first = found.setdefault(key, point)
+        if first is not point:
+            found[key] = replace(
+                first,
+                worth=max(first.worth, point.worth) + 0.01,
+                sources=tuple(dict.fromkeys((*first.sources, *point.sources))),
+            )
+    return list(found.values())
+
+
+def _still_holding(
+    points: list[Point], terms: list[frozenset[str]], numbers: list[frozenset[str]]
+) -> list[Point]:
+    """Return the points, those of the summary before worth less where newer ones replace them.
+
+    A newer point with the same words and other numbers does, and a to-do is done with where
+    a newer point says so.
+    """
+    new = [place for place, point in enumerate(points) if point.message >= 0]
+    done = [place for place in new if _DONE.search(points[place].said)]
+    out = list(points)
+    for place, point in enumerate(points):
+        if point.message < 0 and any(_replaces(terms, numbers, n, place) for n in new):
+            out[place] = replace(point, worth=point.worth * _SUPERSEDED)
+        if _TODO.search(point.said) and any(
+            later > place
+            and 2 * len(terms[later] & terms[place]) >= min(len(terms[later]), len(terms[place]))
+            for later in done
+        ):
+            out[place] = replace(point, worth=_SMALL_TALK / 2)
+    return out
+
+
+def _replaces(terms: list[frozenset[str]], numbers: list[frozenset[str]], newer: int, older: int) -> bool:
+    if not numbers[newer] or not numbers[older] or numbers[newer] == numbers[older]:
+        return False
+    alike = len(terms[newer] & terms[older])
+    return alike >= _ALIKE * max(len(terms[newer]), len(terms[older]))
+
+
+def _written(points: Sequence[Point]) -> str:
+    lines: list[str] = []
+    before: Point | None = None
+    for point in points:
+        follows = (
+            before is not None
+            and point.label
+            and (point.message, point.place) == (before.message, before.place + 1)
+            and len(lines[-1]) + len(point.said) < _LONG_BULLET
+        )
+        if follows:
+            lines[-1] += ("" if lines[-1][-1] in "。！？；，" else " ") + point.said
+        else:
+            lines.append(_BULLET + point.text)
+        before = point
+    return "\n".join(lines)

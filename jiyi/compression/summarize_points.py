@@ -1,0 +1,252 @@
+"""What a conversation is made of for a summary: points, each one line with who said it."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from jiyi.prompts import Language
+from jiyi.records import Message, ToolCall
+from jiyi.records.atoms import atoms
+from jiyi.text.salience import salience, sentences
+
+__all__ = ["Point", "bullets", "labelled", "points_before", "points_of"]
+
+_SPEAKERS = {
+    "zh": {"user": "用户", "assistant": "助手", "system": "系统", "tool": "工具"},
+    "en": {"user": "User", "assistant": "Assistant", "system": "System", "tool": "Tool"},
+}
+_LANGUAGES: tuple[Language, ...] = ("zh", "en")
+_COLON = {"zh": "：", "en": ": "}
+_LONGEST = {"zh": 100, "en": 220}  # characters of a point
+_MOST_ARGUMENTS, _MOST_OUTCOME, _MOST_LINES = 60, 160, 200
+_MARK = re.compile(r"^\s*(?:[-*•·]|\d{1,2}[.)、]|#{1,6})\s+")
+_NOD = re.compile(
+    r"^(?:好的?|嗯+|收到|明白了?|没问题|ok(?:ay)?|sure|great|right|well|thanks|got it)[，,！!。.~]+\s*(?=\S)",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"[，；：;]|[,:](?=\s)")
+_WORDS = re.compile(r"\w")
+_ASKS = re.compile(r"[?？]\W*\Z|[吗呢]\W*\Z")
+_FAILS = re.compile(
+    r"error|exception|fail|fatal|refused|denied|timed? ?-?out|traceback|not found|panic"
+    r"|exit(?:ed)?(?: with)?(?: code| status)? [1-9]|错误|失败|异常|超时|拒绝",
+    re.IGNORECASE,
+)
+_TOOL_WORTH, _FAILED_WORTH = 0.7, 0.8
+_QUESTION_BONUS, _ANSWER_BONUS = 0.08, 0.1
+_WORDY = 0.4  # below this, greetings, nods and phrases
+_KEPT_WORTH = 0.9  # decisions and to-dos, which fade least
+_FADES, _KEEPS = 0.9, 0.98
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One thing that was said or done."""
+
+    said: str  # in one line, without who said it
+    label: str  # who, with the colon; "" where ``said`` names it
+    sources: tuple[str, ...]  # ids of the messages it is from; none for the summary before
+    worth: float  # how much it is worth keeping, about 0 to 1
+    message: int  # the place of its message; below 0 for the summary before
+    place: int  # its place in that message
+
+    @property
+    def text(self) -> str:
+        """The point as it stands in a summary, without the bullet."""
+        return self.label + self.said
+
+
+def points_before(previous: str, messages: Sequence[Message] = ()) -> list[Point]:
+    """Return the points of a summary; they are worth a little less than when they were new.
+
+    What they lose is not added up: a point is judged anew each time, and decisions and
+    to-dos lose next to nothing. ``messages`` tell the names of speakers.
+    """
+    lines = bullets(previous)
+    known = {_label(message, language) for message in messages for language in _LANGUAGES}
+    known |= {word + _COLON[language] for language, words in _SPEAKERS.items() for word in words.values()}
+    points = []
+    for place, line in enumerate(lines):
+        label = next((label for label in known if line.startswith(label)), "")
+        said = line[len(label) :]
+        worth = salience(said)
+        worth *= _KEEPS if worth >= _KEPT_WORTH else _FADES
+        points.append(
+            Point(said=said, label=label, sources=(), worth=worth, message=place - len(lines), place=0)
+        )
+    return points
+
+
+def points_of(messages: Sequence[Message], language: Language) -> list[Point]:
+    """Return the points of messages, in their order.
+
+    The words of a message are taken sentence by sentence, long ones in parts; a tool call
+    and its result are one point: what was called, with what, and what came of it.
+    """
+    found: list[Point] = []
+    tools = _tool_points(messages, language)
+    asked = False
+    for place, message in enumerate(messages):
+        if message.role == "tool":
+            found += tools.get(place, ())
+            continue
+        found += _spoken(message, place, language, answers=asked and message.role == "assistant")
+        found += tools.get(place, ())
+        if message.role == "user":
+            asked = bool(_ASKS.search(message.text[-40:]))
+    return found
+
+
+def bullets(text: str) -> list[str]:
+    """Return the bullet points of a summary without their marks, one for each line with words."""
+    lines = (_MARK.sub("", line).strip() for line in text.splitlines())
+    return [line for line in lines if _WORDS.search(line)]
+
+
+def labelled(messages: Sequence[Message], language: Language) -> list[str]:
+    """Return messages as text, whole, each with who said it; tool calls by name and arguments."""
+    return [_labelled(message, language) for message in messages]
+
+
+def _labelled(message: Message, language: Language) -> str:
+    calls = [f"→ {call.name}({call.arguments})" for call in message.tool_calls]
+    words = "\n".join(filter(None, [_words(message), *calls]))
+    return f"{_label(message, language)}{words}"
+
+
+def _words(message: Message) -> str:
+    """Return the words of a message, with what stands for pictures and the like."""
+    if message.content is None or isinstance(message.content, str):
+        return message.text
+    other = [f"[{part['type']}]" for part in message.content if part["type"] not in ("text", "refusal")]
+    return "\n".join(filter(None, [message.text, *other]))
+
+
+def _label(message: Message, language: Language) -> str:
+    speaker = _SPEAKERS[language][message.role]
+    if message.name:
+        named = " ".join(message.name.split())
+        speaker = f"{speaker} {named}" if message.role == "tool" else named
+    return speaker + _COLON[language]
+
+
+def _spoken(message: Message, place: int, language: Language, *, answers: bool) -> Iterator[Point]:
+    label = _label(message, language)
+    number = 0
+    for sentence in sentences(_words(message)):
+        nod = _NOD.match(sentence) is not None and salience(sentence) < _WORDY
+        for said in _lines(sentence, _LONGEST[language]):
+            worth = salience(sentence if nod else said)
+            if message.importance is not None:
+                worth = (worth + message.importance) / 2
+            if worth >= _WORDY and message.role == "user" and _ASKS.search(said[-40:]):
+                worth += _QUESTION_BONUS
+            elif worth >= _WORDY and answers:
+                worth, answers = worth + _ANSWER_BONUS, False
+            yield Point(
+                said=said, label=label, sources=(message.id,), worth=worth, message=place, place=number
+            )
+            number += 1
+
+
+def _lines(sentence: str, longest: int) -> Iterator[str]:
+    """Give a sentence in one line, or in several parts where it is long."""
+    if sentence.startswith("```"):
+        inside = [line.strip() for line in sentence.splitlines()[1:] if line.strip(" `\t")]
+        if inside:
+            yield _cut(inside[0], longest) + (" …" if len(inside) > 1 else "")
+        return
+    line = " ".join(_NOD.sub("", _MARK.sub("", sentence)).split())
+    if len(line) > longest:
+        yield from _parts(line, longest)
+    elif _WORDS.search(line):
+        yield line
+
+
+def _parts(line: str, longest: int) -> Iterator[str]:
+    start = 0
+    while len(line) - start > longest:
+        ends = [mark.end() for mark in _CLAUSE.finditer(line, start + longest // 4, start + longest)]
+        end = ends[-1] if ends else line.rfind(" ", start + longest // 4, start + longest) + 1
+        end = end or start + longest
+        yield line[start:end].strip()
+        start = end
+    yield line[start:].strip()
+
+
+def _tool_points(messages: Sequence[Message], language: Language) -> dict[int, list[Point]]:
+    """Return the points of tool calls and results, by the place of the call, else of the result."""
+    found: dict[int, list[Point]] = {}
+    for atom in atoms(messages):
+        first = messages[atom.first]
+        results = [messages[i] for i in atom.indices if messages[i].role == "tool"]
+        if first.role == "tool":
+            found[atom.first] = [_tool_point(None, first, at=(atom.first, 0), language=language)]
+        elif first.tool_calls:
+            found[atom.first] = list(_called(first, results, atom.first, language))
+    return found
+
+
+def _called(first: Message, results: list[Message], place: int, language: Language) -> Iterator[Point]:
+    left = list(results)
+    for number, call in enumerate(first.tool_calls):
+        answer = next((result for result in left if result.tool_call_id == call.id), None)
+        if answer is not None:
+            left.remove(answer)
+        point = _tool_point(call, answer, at=(place, 1_000 + number), language=language)
+        yield replace(point, sources=(first.id, *point.sources))
+
+
+def _tool_point(
+    call: ToolCall | None, result: Message | None, *, at: tuple[int, int], language: Language
+) -> Point:
+    name = call.name if call else (result.name if result else None) or ""
+    given = f"({shown})" if call and (shown := _arguments(call.arguments)) else ""
+    outcome, failed = _outcome(_words(result)) if result is not None else ("", False)
+    said = " ".join(f"{_SPEAKERS[language]['tool']} {name}{given}".split())
+    worth = _FAILED_WORTH if failed else _TOOL_WORTH
+    if result is not None and result.importance is not None:
+        worth = (worth + result.importance) / 2
+    return Point(
+        said=f"{said} → {outcome or '…'}",
+        label="",
+        sources=(result.id,) if result is not None else (),
+        worth=worth,
+        message=at[0],
+        place=at[1],
+    )
+
+
+def _arguments(written: str) -> str:
+    """Return the values a tool was called with, in few words."""
+    try:
+        read = json.loads(written)
+    except (ValueError, RecursionError):
+        read = None
+    if isinstance(read, dict):
+        written = ", ".join(
+            v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in read.values()
+        )
+    return _cut(" ".join(written.split()), _MOST_ARGUMENTS)
+
+
+def _outcome(output: str) -> tuple[str, bool]:
+    """Return the line of an output that says what came of it, and whether that is a failure."""
+    lines = [line for line in output.splitlines() if _WORDS.search(line)]
+    failures = [line for line in lines if _FAILS.search(line[:1_000])]
+    if failures:
+        chosen = failures[-1]
+    elif len(lines) > 1:
+        ends = lines[: _MOST_LINES // 2] + lines[_MOST_LINES // 2 :][-_MOST_LINES // 2 :]
+        chosen = max(reversed(ends), key=salience)
+    else:
+        chosen = lines[0] if lines else ""
+    return _cut(" ".join(chosen[:2_000].split()), _MOST_OUTCOME), bool(failures)
+
+
+def _cut(line: str, longest: int) -> str:
+    if len(line) <= longest:
+        return line
+    end = line.rfind(" ", longest // 2, longest)
+    return line[: end if end > 0 else longest].rstrip() + "…"

@@ -1,0 +1,161 @@
+"""The account of a window: what went in, what stayed out, and what was done to make it fit."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from jiyi.context.head import Head
+from jiyi.records import (
+    SECTIONS,
+    Block,
+    Budget,
+    Message,
+    Report,
+    ReportItem,
+    ReportStep,
+    Section,
+)
+from jiyi.records.atoms import atoms
+from jiyi.short_term import Dropped
+from jiyi.text import TokenCounter
+
+__all__ = ["Account", "of_block", "of_message"]
+
+_TITLE = 60
+
+
+@dataclass(slots=True)
+class Account:
+    """Gathers what a `Report` says while the window is made."""
+
+    counter: TokenCounter
+    out: list[ReportItem] = field(default_factory=list)
+    steps: list[ReportStep] = field(default_factory=list)
+    saved: dict[str, int] = field(default_factory=dict)
+    shortened: dict[str, tuple[int, int]] = field(default_factory=dict)  # message id -> tokens before, now
+
+    def step(self, what: str, items: int, before: int, after: int, note: str = "") -> None:
+        """Note that something was done; ``before`` and ``after`` are tokens."""
+        made = ReportStep(what=what, items=items, tokens_before=before, tokens=after, note=note)
+        self.steps.append(made)
+
+    def head_left(self, gone: Sequence[Block]) -> None:
+        """Note what had to leave the head."""
+        reason = "left out so that system, pinned and current messages fit"
+        self.out += [of_block(block, reason) for block in gone]
+        for section, what in (("summary", "left out the summary"), ("skills", "closed skills")):
+            some = [block for block in gone if block.section == section]
+            if some:
+                self.step(what, len(some), sum(block.tokens for block in some), 0, reason)
+
+    def trimmed(self, messages: Sequence[Message], dropped: Sequence[Dropped]) -> None:
+        """Note which of the history's messages left; one that no model accepts is no trimming."""
+        self.out += [of_message(d.message, "history", d.reason, self.counter) for d in dropped]
+        if not dropped:
+            return
+        broken = {messages[i].id for atom in atoms(messages) if atom.broken for i in atom.indices}
+        lost = [d.message for d in dropped if d.message.id not in broken]
+        if lost:
+            before = sum(self.counter.count(m) for m in messages if m.id not in broken)
+            after = before - sum(self.counter.count(m) for m in lost)
+            self.step("trimmed history", len(lost), before, after)
+
+    def kept(self, messages: Iterable[Message]) -> None:
+        """Note what shortening saved in the messages that stayed."""
+        pairs = [self.shortened[m.id] for m in messages if m.id in self.shortened]
+        if pairs:
+            kept_out = sum(before - now for before, now in pairs)
+            self.saved["tool_output"] = self.saved.get("tool_output", 0) + kept_out
+
+    def report(
+        self,
+        head: Head,
+        talk: Sequence[Message],
+        blocks: Sequence[Block],
+        current: Message | None,
+        *,
+        budget: Budget,
+        tokens: int,
+        notes: Sequence[str],
+    ) -> Report:
+        """Return the report of a window that shows these."""
+        included = [self._message(m, "system", "system messages always stay") for m in head.system]
+        included += [of_block(b, _why_skill(b)) for b in head.skills]
+        if head.summary:
+            included.append(of_block(head.summary, _noted("stands for messages that left", head.summary)))
+        included += [self._message(m, "history", self._why_history(m)) for m in talk]
+        included += [of_block(b, _why(b)) for b in blocks]
+        if current is not None:
+            included.append(self._message(current, "input", "the current message always stays"))
+        sections: dict[Section, int] = dict.fromkeys(SECTIONS, 0)
+        for item in included:
+            sections[item.section] += item.tokens
+        return Report(
+            budget=budget,
+            tokens=tokens,
+            sections=sections,
+            framing=tokens - sum(sections.values()),
+            included=tuple(included),
+            left_out=tuple(self.out),
+            notes=tuple(notes),
+            steps=tuple(self.steps),
+            saved=self.saved,
+            counted_by=self.counter.name,
+            exact=self.counter.exact,
+        )
+
+    def _message(self, message: Message, section: Section, reason: str) -> ReportItem:
+        return of_message(message, section, reason, self.counter)
+
+    def _why_history(self, message: Message) -> str:
+        if message.pinned:
+            return "pinned"
+        if message.id in self.shortened:
+            before, now = self.shortened[message.id]
+            return f"recent history; tool output shortened from {before:,} to {now:,} tokens"
+        return "recent history"
+
+
+def of_message(message: Message, section: Section, reason: str, counter: TokenCounter) -> ReportItem:
+    """Return the line about a message."""
+    return ReportItem(
+        section=section,
+        kind="message",
+        id=message.id,
+        tokens=counter.count(message),
+        reason=reason,
+        title=_title(f"{message.role}: {message.search_text}"),
+        created_at=message.created_at,
+    )
+
+
+def of_block(block: Block, reason: str) -> ReportItem:
+    """Return the line about a block."""
+    return ReportItem(
+        section=block.section,
+        kind=block.kind,
+        id=block.source_id,
+        tokens=block.tokens,
+        reason=reason,
+        title=_title(block.title or block.text),
+        created_at=block.created_at,
+    )
+
+
+def _why(block: Block) -> str:
+    reason = "the task in hand" if block.section == "task" else f"found by search, score {block.score:.2f}"
+    return _noted(reason, block)
+
+
+def _why_skill(block: Block) -> str:
+    return _noted("always shown" if block.required else "an opened skill", block)
+
+
+def _noted(reason: str, block: Block) -> str:
+    return f"{reason}; {block.note}" if block.note else reason
+
+
+def _title(text: str) -> str:
+    flat = " ".join(text[: _TITLE + 20].split())
+    if len(flat) <= _TITLE:  # rare: much white space, or a short text
+        flat = " ".join(text[: 4 * _TITLE].split())
+    return flat if len(flat) <= _TITLE else flat[: _TITLE - 1] + "…"

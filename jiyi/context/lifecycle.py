@@ -1,0 +1,191 @@
+"""The life of a session: how well its context is, and whether to go on in it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from jiyi.errors import BadBudget, SettingsError
+from jiyi.records import Message
+from jiyi.short_term import turns
+from jiyi.text import TokenCounter, Trait, counter_for, query_terms, traits
+
+__all__ = ["Action", "Advice", "Health", "Thresholds", "advise", "goal_of", "health"]
+
+Action = Literal["continue", "summarise", "restart", "split"]
+"""What to do with a session; see `advise`."""
+
+_UNIT = re.compile(r"[^\W\d_\u3400-\u9fff]+|\d+|[\u3400-\u9fff]")
+_SHINGLE = 8  # words or Chinese characters in a row that make a repetition
+_TAKEN_UP = 0.15  # share of a message's terms in the newest turns from which it is not stale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """What a session's context is like; every share is from 0 to 1, only the length may be more."""
+
+    length: float  # tokens of the messages, in parts of the window; above 1 they do not fit
+    stale: float  # share of the tokens in older messages that the newest turns have nothing to do with
+    repeated: float  # share of the words that were said before in the same words
+    misses: float | None = None  # share of recalled text the replies did not use; None: not measured
+    drift: float | None = None  # how far the newest turns are from the goal; None: too early to say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """From where on a figure of `Health` is a bad sign.
+
+    Raises:
+        SettingsError: a threshold is negative or no number.
+    """
+
+    length: float = 0.8  # summarise before the window is full
+    full: float = 1.0  # more than a window holds
+    stale: float = 0.5
+    repeated: float = 0.3
+    misses: float = 0.7
+    drift: float = 0.8
+
+    def __post_init__(self) -> None:
+        """Refuse what no figure can be compared with."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
+                raise SettingsError(f"the threshold {one.name}={value!r} must be a number of at least 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What to do, and why."""
+
+    action: Action
+    reasons: tuple[str, ...]  # a line for each sign, with its figure; empty where all is well
+
+
+def health(
+    messages: Sequence[Message | Mapping[str, Any]],
+    max_tokens: int,
+    *,
+    goal: str = "",
+    recent: int = 3,
+    hit_rate: float | None = None,
+    drift: float | None = None,
+    counter: TokenCounter | None = None,
+) -> Health:
+    """Look at a session, or at the messages of a window, and say what they are like. Pure.
+
+    - Stale is a message before the last ``recent`` turns, neither system nor pinned, of whose
+      terms less than 15 % occur in those turns.
+    - Repeated are words inside eight in a row that stood together before, in this message or
+      an earlier one; numbers count as equal. After Broder, "On the resemblance and containment
+      of documents", 1997.
+    - Drift is the share of the goal's terms that the last ``recent`` turns do not mention.
+
+    Args:
+        messages: oldest first, as values or OpenAI dicts; ``window.messages`` will do.
+        max_tokens: the window's size.
+        goal: what the session is for; its first request where it is left out.
+        recent: how many turns are the newest, at least 1.
+        hit_rate: share of recalled text that replies used, where somebody measures it.
+        drift: where somebody measures it better, such as by vectors.
+        counter: counts tokens.
+
+    Raises:
+        BadBudget: ``max_tokens`` or ``recent`` is below 1.
+        BadMessage: a dict is no Chat Completions message.
+    """
+    if max_tokens < 1 or recent < 1:
+        raise BadBudget(f"max_tokens={max_tokens!r} and recent={recent!r} must be at least 1")
+    counter = counter or counter_for()
+    talk = [m if isinstance(m, Message) else Message.from_openai(m) for m in messages]
+    sizes = [counter.count(message) for message in talk]
+    rounds = turns(talk)
+    newest = {i for places in rounds[-recent:] for i in places}
+    fresh = {term for i in newest for term in query_terms(talk[i].search_text)}
+    stale = sum(
+        sizes[i]
+        for i, message in enumerate(talk)
+        if i not in newest and message.role != "system" and not message.pinned and _stale(message, fresh)
+    )
+    if drift is None and len(rounds) > recent:
+        drift = _drift(goal or goal_of(talk), fresh)
+    return Health(
+        length=counter.count_all(talk) / max_tokens,
+        stale=stale / sum(sizes) if talk else 0.0,
+        repeated=_repeated([m.search_text for m in talk if m.role != "system"]),
+        misses=None if hit_rate is None else 1 - hit_rate,
+        drift=drift,
+    )
+
+
+def advise(health: Health, thresholds: Thresholds | None = None) -> Advice:
+    """Say what to do with a session. Pure; the first rule that holds decides.
+
+    - restart: the context is muddled. It takes half of ``thresholds.length`` at least and two
+      of stale, repeated, misses and drift are over their thresholds; or it is long and drifts.
+      Start a new session from `handover`.
+    - split: it is ``thresholds.full`` and neither stale nor repeated, so all of it is needed:
+      the task is larger than a window. See `split_task`.
+    - summarise: it is long; or it takes half of that and is stale or repeated.
+    - continue: otherwise. A reason may still be there, such as drift in a short session: then
+      it helps to state the goal again.
+    """
+    limits = thresholds or Thresholds()
+    signs = _signs(health, limits)
+    long, half = health.length >= limits.length, health.length >= limits.length / 2
+    worn = "stale" in signs or "repeated" in signs
+    action: Action = "continue"
+    if (half and len(signs) >= 2) or (long and "drift" in signs):
+        action = "restart"
+    elif health.length >= limits.full and not worn:
+        action = "split"
+    elif long or (half and worn):
+        action = "summarise"
+    size = f"the messages take {health.length:.0%} of the window"
+    return Advice(action=action, reasons=(*([size] if long or action != "continue" else []), *signs.values()))
+
+
+def goal_of(messages: Sequence[Message]) -> str:
+    """Return what a session is for: its first user message that is more than a greeting, or ""."""
+    asked = [m.text for m in messages if m.role == "user" and m.text.strip()]
+    return next((text for text in asked if Trait.GREETING not in traits(text)), asked[0] if asked else "")
+
+
+def _signs(health: Health, limits: Thresholds) -> dict[str, str]:
+    """Return the bad signs beside the length, each as a sentence."""
+    found: dict[str, str] = {}
+    if health.stale >= limits.stale:
+        found["stale"] = f"{health.stale:.0%} is older and has nothing to do with the newest turns"
+    if health.repeated >= limits.repeated:
+        found["repeated"] = f"{health.repeated:.0%} was said before in the same words"
+    if health.misses is not None and health.misses >= limits.misses:
+        found["misses"] = f"the replies did not use {health.misses:.0%} of what was recalled"
+    if health.drift is not None and health.drift >= limits.drift:
+        found["drift"] = f"the newest turns are far from the goal ({health.drift:.2f} of 1)"
+    return found
+
+
+def _stale(message: Message, fresh: set[str]) -> bool:
+    terms = set(query_terms(message.search_text))
+    return bool(terms) and len(terms & fresh) < _TAKEN_UP * len(terms)
+
+
+def _drift(goal: str, fresh: set[str]) -> float | None:
+    terms = set(query_terms(goal)) if goal else set()
+    return 1 - len(terms & fresh) / len(terms) if terms else None
+
+
+def _repeated(texts: Sequence[str]) -> float:
+    seen: set[int] = set()
+    units = again = 0
+    for text in texts:
+        words = ["0" if word.isdigit() else word for word in _UNIT.findall(text.lower())]
+        units += len(words)
+        covered = 0  # words before this place are counted already
+        for end in range(_SHINGLE, len(words) + 1):
+            mark = hash(tuple(words[end - _SHINGLE : end]))
+            if mark in seen:
+                again += end - max(covered, end - _SHINGLE)
+                covered = end
+            seen.add(mark)
+    return again / units if units else 0.0

@@ -1,0 +1,26 @@
+"""Monitor: what the windows held, what came of them, and what should worry."""
+
+from jiyi.monitor.drift import Drift, Step, find_drift
+from jiyi.monitor.export import otel_metrics, prometheus_text
+from jiyi.monitor.gauges import Alert, Gauges, Limits, Spread, Thresholds
+from jiyi.monitor.hits import Hit, Hits, find_hits
+from jiyi.monitor.judge import LLMHits
+from jiyi.monitor.monitor import ContextMonitor
+
+__all__ = [
+    "Alert",
+    "ContextMonitor",
+    "Drift",
+    "Gauges",
+    "Hit",
+    "Hits",
+    "LLMHits",
+    "Limits",
+    "Spread",
+    "Step",
+    "Thresholds",
+    "find_drift",
+    "find_hits",
+    "otel_metrics",
+    "prometheus_text",
+]

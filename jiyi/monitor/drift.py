@@ -1,0 +1,190 @@
+"""Goal drift: does a run of steps still serve what was asked for?
+
+Each step has a nearness to the goal from 0 to 1. By terms: the step's terms that the goal
+has count 1; those that an earlier near step brought in count as much as half of that step was
+near, so that "tail error.log" after "look at the logs of nginx" is still near, and a
+chain of small turnings fades out. `ENOUGH` of that is as near as can be. With an embedder
+the cosine to the goal counts as well, above what sentences about nothing in common have
+with it (which differs from model to model); the larger of the two is taken.
+
+The nearness is smoothed (exponentially weighted moving average, Roberts 1959); the score is
+1 minus that. A run drifts when the score is at `DRIFTED` or above after `FEWEST` steps and
+does not fall (slope of least squares over the last steps), or when one action failed
+`repeats` times without success between.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jiyi.embeddings import Embedder
+from jiyi.errors import EmbeddingError
+from jiyi.text import analyse, language, query_terms
+
+__all__ = ["DRIFTED", "ENOUGH", "FEWEST", "Drift", "Step", "find_drift"]
+
+DRIFTED = 0.7
+"""The score from which a run counts as having left its goal."""
+
+ENOUGH = 1.5
+"""The weight of terms shared with the goal that makes a step as near as can be."""
+
+FEWEST = 4
+"""Steps a run has at least before its nearness says anything."""
+
+_SMOOTHING = 0.35  # what the newest step counts in the average
+_INHERITED = 0.5  # what a near step's own terms count in the steps behind it
+_COMING_BACK = -0.05  # trend of a run that finds its way
+_RECENT = 6  # steps the trend looks at
+_LOOKED = 12  # newest steps in which failures are counted
+_SAME = 0.8  # shared terms of two actions from which they are the same one
+_FAR, _CLOSE = 0.25, 0.5  # cosine above the baseline, as a part of what is left to 1: not near, quite near
+_FEWEST_TERMS = 2  # of a goal, to compare words with
+_MOST_CHARS = 2_000  # of a goal and of a step
+_EVERYDAY = {
+    "en": ("The cat sleeps on the warm windowsill.", "We bought two tickets for the concert."),
+    "zh": ("今天的晚饭是番茄炒蛋和米饭。", "他小时候在海边学会了游泳。"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of a run."""
+
+    text: str  # what was done, such as "docker restart nginx"
+    ok: bool = True  # whether it went well
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """How far a run has moved away from its goal."""
+
+    score: float  # 0: at the goal; 1: nothing to do with it any more
+    trend: float  # change of the score for each of the last steps; above 0: moving away
+    failures: int  # times the same action failed without success between
+    drifting: bool  # whether someone should look
+    why: str  # in plain words
+
+
+def find_drift(
+    goal: str,
+    steps: Sequence[Step],
+    *,
+    embedder: Embedder | None = None,
+    drifted: float = DRIFTED,
+    repeats: int = 3,
+) -> Drift:
+    """Return how far the steps have moved away from the goal.
+
+    Pure: the same goal and steps give the same answer. Without an embedder a step in another
+    language than the goal that shares no term with it is passed over. The first 2,000
+    characters of each are looked at, and failures of the last 12 steps.
+
+    Args:
+        goal: the original request; where it is "" or one word, only failures count.
+        steps: what was done, oldest first.
+        embedder: sees what is said in other words; costs one call for all steps.
+        drifted: the score from which the run drifts.
+        repeats: failures of one action that make the run drift.
+    """
+    failures, action = _failures(steps)
+    says_enough = len(query_terms(goal[:_MOST_CHARS])) >= (_FEWEST_TERMS if embedder is None else 1)
+    near, note = _nearness(goal, steps, embedder) if says_enough else ([], "")
+    score, trend = _score(near), -_slope(near[-_RECENT:])
+    away = len(near) >= FEWEST and score >= drifted and trend > _COMING_BACK
+    why = f"{len(steps)} steps, near the request"
+    if failures >= repeats:
+        why = f"the same step failed {failures} times: {_short(action)}"
+    elif away:
+        why = f"the last steps have little to do with the request, such as: {_short(steps[-1].text)}"
+    elif not says_enough:
+        why = "the request has too few words to tell"
+    elif len(near) < FEWEST:
+        why = f"{len(near)} steps are too few to tell"
+    elif score >= drifted:
+        why = "far from the request, but coming back"
+    return Drift(
+        score=round(score, 4),
+        trend=round(trend, 4),
+        failures=failures,
+        drifting=away or failures >= repeats,
+        why=why + note,
+    )
+
+
+def _nearness(goal: str, steps: Sequence[Step], embedder: Embedder | None) -> tuple[list[float], str]:
+    """Return how near each step is, and what was not as it should be."""
+    meant, note = [0.0] * len(steps), ""
+    if embedder is not None and steps:
+        try:
+            meant = _by_meaning(goal, steps, embedder)
+        except EmbeddingError as error:
+            note = f"; told by words alone, the embedder failed: {error}"
+    spoken = language(goal)
+    known = dict.fromkeys(query_terms(goal[:_MOST_CHARS]), 1.0)
+    near: list[float] = []
+    for step, value in zip(steps, meant, strict=True):
+        terms = set(analyse(step.text[:_MOST_CHARS]))
+        shared = sum(known.get(term, 0.0) for term in terms)
+        if not shared and embedder is None and language(step.text) != spoken:
+            continue  # words of two languages cannot be compared: it says nothing
+        near.append(max(min(1.0, shared / ENOUGH), value))
+        for term in terms:
+            known[term] = max(known.get(term, 0.0), _INHERITED * near[-1])
+    return near, note
+
+
+def _by_meaning(goal: str, steps: Sequence[Step], embedder: Embedder) -> list[float]:
+    everyday = [text for some in _EVERYDAY.values() for text in some]
+    texts = [text[:_MOST_CHARS] for text in (goal, *(step.text for step in steps), *everyday)]
+    # As queries, all of them: what matters is what they are about, not which answers which.
+    matrix = np.asarray(embedder.embed(texts, "query"), np.float64)
+    cosines = matrix[1:] @ matrix[0]
+    means = cosines[len(steps) :].reshape(len(_EVERYDAY), -1).mean(axis=1).clip(0.0, 0.99)
+    baselines = dict(zip(_EVERYDAY, means, strict=True))
+    near = []
+    for step, cosine in zip(steps, cosines[: len(steps)], strict=True):
+        baseline = baselines[language(step.text)]
+        above = (cosine - baseline) / (1 - baseline)
+        near.append(float(min(max((above - _FAR) / (_CLOSE - _FAR), 0.0), 1.0)))
+    return near
+
+
+def _score(near: Sequence[float]) -> float:
+    if not near:
+        return 0.0
+    average = near[0]
+    for value in near[1:]:
+        average += _SMOOTHING * (value - average)
+    return 1 - average
+
+
+def _slope(values: Sequence[float]) -> float:
+    count = len(values)
+    if count < 2:
+        return 0.0
+    middle, mean = (count - 1) / 2, sum(values) / count
+    spread = sum((i - middle) ** 2 for i in range(count))
+    return sum((i - middle) * (value - mean) for i, value in enumerate(values)) / spread
+
+
+def _failures(steps: Sequence[Step]) -> tuple[int, str]:
+    """Return how often the action that failed most did so, and its words; a success clears it."""
+    running: list[tuple[int, str, frozenset[str]]] = []
+    for step in steps[-_LOOKED:]:
+        terms = frozenset(analyse(step.text[:_MOST_CHARS]))
+        alike = next((i for i, (_, _, other) in enumerate(running) if _same(terms, other)), None)
+        before = 0 if alike is None else running.pop(alike)[0]
+        if not step.ok:
+            running.append((before + 1, step.text, terms))
+    return max(((count, text) for count, text, _ in running), default=(0, ""))
+
+
+def _same(one: frozenset[str], other: frozenset[str]) -> bool:
+    return len(one & other) >= _SAME * max(len(one | other), 1)
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text[:400].split())
+    return flat if len(flat) <= 80 else flat[:79] + "…"

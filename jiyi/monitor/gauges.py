@@ -1,0 +1,126 @@
+"""What the monitor says: figures by task type, thresholds and alerts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from math import ceil, isfinite
+from typing import Literal
+
+from jiyi.errors import SettingsError
+from jiyi.records import Section
+
+__all__ = ["Alert", "Gauges", "Level", "Limits", "Spread", "Thresholds"]
+
+Level = Literal["warning", "critical"]
+"""How much an alert matters."""
+
+_RESERVE = 1.5  # what is kept free for a reply, as a multiple of the mean reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How the values of one figure lie. Percentiles are by nearest rank: a value that occurred."""
+
+    count: int = 0  # values since the start
+    total: float = 0  # their sum since the start
+    mean: float = 0.0  # of the values kept; 0 where there are none, here and below
+    p50: float = 0.0  # half of the values kept are at most this
+    p95: float = 0.0  # 95 of 100 values kept are at most this
+    largest: float = 0.0  # of the values kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """The figures of one task type, or of all together.
+
+    Counts and sums are of everything since the start or the last `reset`; means,
+    percentiles and rates are of the newest values, as many as the monitor keeps.
+    """
+
+    task_type: str | None  # None: all together
+    windows: int  # built
+    replies: int
+    summaries: int  # summaries triggered
+    steps: int
+    failed_steps: int
+    tokens: Spread  # context length: tokens of a window
+    share: Spread  # tokens of a window as a part of its input budget
+    output_tokens: Spread  # output length: tokens of a reply
+    output_share: Spread  # the same as a part of what was kept free for it, where something was
+    milliseconds: Spread  # to build a window, where it was measured
+    sections: Mapping[Section, int]  # tokens by section, summed over all windows
+    saved: Mapping[str, int]  # tokens kept out by skills, tool outputs, ..., summed over all windows
+    judged: int  # replies to windows with retrieved blocks that were compared with them
+    blocks_shown: int  # retrieved blocks in those windows
+    blocks_used: int  # those of them that the reply used
+    hit_rate: float | None  # replies that used retrieved text, of those that were shown some
+    block_rate: float | None  # retrieved blocks used, of those shown
+    unjudged: int  # replies that left the waiting list before anyone asked for figures
+    drift: float | None  # mean score of the active runs; None where there are none
+    drifting: int  # active runs that drift
+
+    @property
+    def output_reserve(self) -> int:
+        """Tokens to keep free for a reply: 1.5 times the mean reply, rounded up; 0 without replies."""
+        return ceil(_RESERVE * self.output_tokens.mean)
+
+    @property
+    def summary_rate(self) -> float:
+        """Summaries for each window."""
+        return self.summaries / self.windows if self.windows else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Two steps of one threshold."""
+
+    warning: float  # worth a look
+    critical: float  # worth doing something now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """When the monitor speaks up.
+
+    Raises:
+        SettingsError: a limit is not a number, or the critical one is reached before the
+            warning; or ``fewest`` is below 1.
+    """
+
+    context_share: Limits = Limits(warning=0.95, critical=0.99)  # median window / input budget, at least
+    output_share: Limits = Limits(warning=0.8, critical=1.0)  # p95 reply / its reserve, at least
+    summaries: Limits = Limits(warning=0.2, critical=0.5)  # summaries for each window, at least
+    hit_rate: Limits = Limits(warning=0.3, critical=0.1)  # replies that used what was recalled, at most
+    milliseconds: Limits = Limits(warning=500.0, critical=2000.0)  # p95 of building a window, at least
+    drift: Limits = Limits(warning=0.7, critical=0.9)  # score of a run, at least
+    failures: Limits = Limits(warning=3, critical=5)  # of the same step in a run, at least
+    fewest: int = 20  # windows or replies before anything is said about them
+
+    def __post_init__(self) -> None:
+        """Refuse limits that cannot be meant."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, Limits):
+                continue
+            if not (isfinite(value.warning) and isfinite(value.critical)):
+                raise SettingsError(f"the limits of {field.name} must be finite numbers")
+            low, high = sorted((value.warning, value.critical))
+            if (value.warning, value.critical) != ((high, low) if field.name == "hit_rate" else (low, high)):
+                raise SettingsError(
+                    f"{field.name} would be critical before it warns: swap {value.critical:g} and "
+                    f"{value.warning:g}"
+                )
+        if self.fewest < 1:
+            raise SettingsError(f"fewest must be at least 1, not {self.fewest}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One figure that passed its threshold."""
+
+    name: str  # the field of `Thresholds`
+    level: Level
+    value: float  # what it is
+    threshold: float  # what it passed
+    text: str  # what is wrong and what to do, in plain words
+    task_type: str = ""  # whose figures
+    session_id: str = ""  # the run, where it is about one

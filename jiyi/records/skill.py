@@ -1,0 +1,58 @@
+"""Know-how for one kind of task: a card that is always shown, and a body that is opened."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jiyi.errors import InputError
+
+__all__ = ["MAX_SKILL_DESCRIPTION", "MAX_SKILL_NAME", "Skill"]
+
+MAX_SKILL_NAME = 64
+"""Characters of a skill's name, as the Agent Skills format has it (agentskills.io/specification)."""
+
+MAX_SKILL_DESCRIPTION = 1024
+"""Characters of a skill's description, from the same format."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """A skill: its card (name and description), and its body once that was read.
+
+    Raises:
+        InputError: name or description is missing, too long, or not of the form.
+    """
+
+    name: str  # lower-case letters of any script, digits, single hyphens between them
+    description: str  # what it does and when to use it
+    folder: Path  # where its SKILL.md lies
+    body: str | None = None  # the instructions; None while only the card was read
+    examples: Mapping[str, str] = field(default_factory=dict)  # its files of examples, read with the body
+    resources: tuple[str, ...] = ()  # names of its other files, known once the body was read
+    when_to_use: str = ""  # where the front matter says it apart from the description
+    tags: tuple[str, ...] = ()  # where the front matter has them
+    allowed_tools: tuple[str, ...] = ()  # tools it may use without asking, says its author
+    license: str = ""  # its name, or the file that holds it
+    compatibility: str = ""  # what it needs to run
+    metadata: Mapping[str, str] = field(default_factory=dict)  # whatever else its author noted
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be shown or asked for."""
+        if not self.name:
+            raise InputError('the name is missing; write "name: my-skill" in the front matter')
+        if len(self.name) > MAX_SKILL_NAME:
+            raise InputError(f"the name has {len(self.name)} characters; {MAX_SKILL_NAME} are the most")
+        parts = self.name.split("-")
+        if self.name != self.name.lower() or not all(part.isalnum() for part in parts):
+            raise InputError(
+                f"the name {self.name!r} must be lower-case letters and digits with single hyphens between"
+            )
+        if not self.description.strip():
+            raise InputError(
+                'the description is missing; write "description: what it does and when to use it"'
+            )
+        if len(self.description) > MAX_SKILL_DESCRIPTION:
+            raise InputError(
+                f"the description has {len(self.description):,} characters; "
+                f"{MAX_SKILL_DESCRIPTION:,} are the most: move the rest into the body"
+            )

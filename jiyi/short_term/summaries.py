@@ -1,0 +1,167 @@
+"""The stored summaries of sessions: the one that stands, its versions, and what is not in it yet."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from jiyi.clock import Clock, utc_now
+from jiyi.errors import BadScope, InputError, NotFound
+from jiyi.records import Message, Query, Scope, Summary
+from jiyi.records.summary import SummaryMethod
+from jiyi.storage.store import Store
+
+__all__ = ["Summaries"]
+
+_MOST = 10_000  # what one question may return
+
+
+class Summaries:
+    """Keeps the running summaries of sessions, in versions that build on each other.
+
+    With an agent in its scope a summary is of that agent's messages, without one of the whole
+    session's; the two do not know each other.
+
+    Guarantees:
+
+    - What `add` returned for is on disk, and what one process adds every other sees at once.
+    - There is one version of each number: of two that fold at the same time one comes first,
+      and the other is handed that.
+    - No version holds a message that was forgotten before it was stored. One that is forgotten
+      later takes the versions that hold it along, see `jiyi.long_term.forgetting`.
+    - Messages that leave in another way, such as by the forget gate, leave their summary; what
+      is said later in that session comes behind it.
+
+    Args:
+        store: where they are kept, beside the messages.
+        clock: where "now" comes from.
+    """
+
+    def __init__(self, store: Store, *, clock: Clock = utc_now) -> None:
+        self._store = store
+        self._clock = clock
+
+    def latest(self, scope: Scope) -> Summary | None:
+        """Return the summary of a session as it stands, None where nothing was folded yet.
+
+        Cheap, for every window: one look into an index.
+
+        Raises:
+            BadScope: the scope names no session.
+        """
+        found = self._find(scope, newest_first=True, limit=1)
+        # Without an agent any agent's would do; those of the whole session come before them.
+        return found[0] if found and found[0].scope == scope else None
+
+    def versions(self, scope: Scope) -> list[Summary]:
+        """Return all versions of a session's summary, oldest first; at most 10,000.
+
+        Raises:
+            BadScope: the scope names no session.
+        """
+        return [summary for summary in self._find(scope, limit=_MOST) if summary.scope == scope]
+
+    def add(
+        self,
+        scope: Scope,
+        text: str,
+        *,
+        covers: Sequence[str],
+        upto_seq: int,
+        method: SummaryMethod,
+        language: str = "",
+        tokens: int = 0,
+        after: Summary | None = None,
+    ) -> Summary:
+        """Store the next version, and return the one that stands then.
+
+        That is the new one, unless another process added or took away versions since ``after``
+        was read: then nothing is stored, and what is returned stands instead. Its ``id`` is
+        then that of no version this caller knows; fold again from it where that matters.
+
+        Args:
+            scope: user and session, and agent where it is of one agent's messages.
+            text: the summary, with everything that ``after`` says.
+            covers: ids of the messages that were folded in now.
+            upto_seq: up to which place of the session it goes, at least as far as ``after``.
+            method: who wrote it.
+            language: "zh" or "en".
+            tokens: of the text.
+            after: the version it builds on, as `latest` gave it; None for the first.
+
+        Raises:
+            NotFound: a message it covers is not there any more, or no version at all; what was
+                forgotten may be in the text. Nothing was stored: fold again from `latest`.
+            InputError: it could be no summary, or goes less far than ``after``.
+            BadScope: the scope names no session.
+            StorageError: the database cannot do it.
+        """
+        new = Summary(
+            scope=_of_session(scope),
+            text=text,
+            version=after.version + 1 if after else 1,
+            covers=tuple(dict.fromkeys(covers)),
+            upto_seq=upto_seq,
+            method=method,
+            language=language,
+            tokens=tokens,
+            previous=after.id if after else None,
+            created_at=self._clock(),
+        )
+        if after and upto_seq < after.upto_seq:
+            raise InputError(
+                f"upto_seq={upto_seq} lies before {after.upto_seq}, where the version it builds on ends"
+            )
+        with self._store.transaction():
+            standing = self.latest(scope)
+            if standing is None and after is not None:
+                raise NotFound(_GONE.format("the summary it builds on"))
+            if standing is not None and standing.id != new.previous:
+                return standing
+            self._check_there(new)
+            return cast("Summary", self._store.put([new])[0])
+
+    def unfolded(
+        self, scope: Scope, after_seq: int = -1, *, upto_seq: int | None = None, limit: int = 1_000
+    ) -> list[Message]:
+        """Return the messages of a session behind a place, in order, at most ``limit``.
+
+        For what a summary does not say yet: ``after_seq`` is its ``upto_seq``, and -1 where
+        there is none. The place of the last one is where the next piece begins.
+
+        Args:
+            scope: user and session; with an agent, that agent's messages alone.
+            after_seq: the place, not itself among them.
+            upto_seq: the last place that may be among them; None: to the end.
+            limit: 1 to 10,000.
+
+        Raises:
+            BadScope: the scope names no session.
+            BadQuery: ``limit`` is out of its bounds.
+        """
+        query = Query(
+            scope=_of_session(scope),
+            kinds=("message",),
+            after_seq=after_seq,
+            before_seq=None if upto_seq is None else upto_seq + 1,
+            limit=limit,
+        )
+        return cast("list[Message]", self._store.find(query))
+
+    def _find(self, scope: Scope, *, newest_first: bool = False, limit: int) -> list[Summary]:
+        query = Query(scope=_of_session(scope), kinds=("summary",), newest_first=newest_first, limit=limit)
+        return cast("list[Summary]", self._store.find(query))
+
+    def _check_there(self, new: Summary) -> None:
+        user = Scope(user_id=new.scope.user_id, session_id=new.scope.session_id)
+        for start in range(0, len(new.covers), _MOST):
+            ids = new.covers[start : start + _MOST]
+            if self._store.count(Query(scope=user, kinds=("message",), ids=ids))["message"] < len(ids):
+                raise NotFound(_GONE.format("a message it covers"))
+
+
+_GONE = "{} was forgotten meanwhile or never there; nothing was stored, fold again from latest()"
+
+
+def _of_session(scope: Scope) -> Scope:
+    if scope.session_id is None:
+        raise BadScope("a summary is of a session; give session_id")
+    return scope

@@ -1,0 +1,208 @@
+"""The running summary: when older messages are folded into it, which, and what comes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from jiyi.compression.compressor import Compressed, Given
+from jiyi.compression.summarize import Summarize
+from jiyi.errors import LLMError, SettingsError
+from jiyi.records import Message, Summary
+from jiyi.short_term.candidates import Candidates
+from jiyi.short_term.limit import check_limit
+from jiyi.short_term.policy import Dropped, Kept
+from jiyi.short_term.sliding_window import SlidingWindow
+from jiyi.text import TokenCounter, counter_for, language
+
+__all__ = ["Folded", "RunningSummary", "Summarized", "Summarizer"]
+
+_REASON = "goes into the summary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summarized:
+    """A summary and what of the conversation it stands for; what a stored `Summary` is made of."""
+
+    text: str  # the summary
+    covers: tuple[str, ...]  # ids of the messages folded in since the summary before, in order
+    upto_seq: int | None  # the highest place of a message folded in so far; None where unsaved
+    method: Literal["extractive", "llm"]  # who wrote it
+    language: Literal["zh", "en"]  # of the text
+    tokens: int  # of the text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """What came of folding. ``kept`` and ``dropped`` together are the input."""
+
+    kept: tuple[Message, ...]  # what stays as it is
+    summary: Summarized | Summary | None  # the new one; the one before where nothing was folded
+    dropped: tuple[Dropped, ...]  # folded in, and broken ones, which are in no summary
+    trigger: str = ""  # why it was time to fold; "" where it was not
+    note: str = ""  # what was not as it should be, such as a model that failed
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is a new summary, which should be saved."""
+        return any(one.reason == _REASON for one in self.dropped)
+
+
+class Summarizer(Protocol):
+    """Writes a summary of what was said before and what was said now; `Summarize` is one.
+
+    Raises `LLMError` where it cannot: then nothing is folded.
+    """
+
+    def __call__(
+        self,
+        given: Given,
+        *,
+        max_tokens: int | None = None,
+        query: str | None = None,
+        previous: str | None = None,
+    ) -> Compressed:
+        """Return the new summary: ``previous`` and ``given``, in fewer tokens."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSummary:
+    """A `Policy` that lets older messages go into a summary; `fold` writes it.
+
+    - Nothing leaves until it is time: the messages take more than ``at`` of ``max_tokens``
+      (or of ``budget`` where that is smaller), or there are more than ``max_messages`` of them
+      beside system messages.
+    - Then everything older than the last ``keep_turns`` turns leaves; see
+      `jiyi.short_term.turns` for what a turn is. What stays may still be over the limit where
+      these turns are long; a `TokenBudget` behind it in a `Pipeline` sees to that.
+    - System and pinned messages stay. Broken atoms leave, and into no summary.
+    - Deciding is pure and asks no model.
+
+    Raises:
+        BadBudget: ``max_tokens`` or ``budget`` is not a whole number of at least 1.
+        SettingsError: ``at`` is not over 0 and at most 1, or another number is below 1.
+    """
+
+    max_tokens: int  # of the window
+    at: float = field(default=0.8, kw_only=True)  # the fraction of the window that is enough
+    max_messages: int = field(default=50, kw_only=True)  # more of them are folded, however short
+    keep_turns: int = field(default=3, kw_only=True)  # the newest, which stay whole
+    counter: TokenCounter = field(default_factory=counter_for, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse what can be no limit."""
+        check_limit("max_tokens", self.max_tokens)
+        if isinstance(self.at, bool) or not isinstance(self.at, int | float) or not 0 < self.at <= 1:
+            raise SettingsError(f"at={self.at!r} must be a number over 0 and at most 1")
+        for name in ("max_messages", "keep_turns"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise SettingsError(f"{name}={value!r} must be a whole number of at least 1")
+
+    def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
+        """Decide which messages go into the summary, if it is time."""
+        return self._decide(messages, self.due(messages, budget))
+
+    def due(self, messages: Sequence[Message], budget: int | None = None, *, beside: int = 0) -> str:
+        """Return why it is time to fold, in words; "" where it is not.
+
+        Args:
+            messages: the conversation, oldest first.
+            budget: tokens of the window where they are fewer than ``max_tokens``.
+            beside: tokens that stand in the window beside the messages, such as the summary.
+        """
+        if budget is not None:
+            check_limit("budget", budget)
+        window = self.max_tokens if budget is None else min(self.max_tokens, budget)
+        sound = Candidates.of(messages).without({}).kept
+        spoken = sum(message.role != "system" for message in sound)
+        if spoken > self.max_messages:
+            return f"{spoken} messages, more than {self.max_messages}"
+        tokens = self.counter.count_all(sound) + beside
+        if tokens > self.at * window:
+            return f"{tokens:,} tokens, more than {100 * self.at:g} % of {window:,}"
+        return ""
+
+    def fold(
+        self,
+        messages: Sequence[Message],
+        previous: Summarized | Summary | None = None,
+        summarize: Summarizer | None = None,
+        *,
+        force: bool = False,
+        budget: int | None = None,
+    ) -> Folded:
+        """Write the summary anew if it is time: the one before, and what leaves the window now.
+
+        Nothing is saved. Where it is not time, nothing is older than the last turns, or
+        ``summarize`` fails, all sound messages and the summary stay as they are, and ``note``
+        says why for the last two.
+
+        Args:
+            messages: those of the session that no summary covers yet, oldest first, and its
+                system messages.
+            previous: the summary so far.
+            summarize: writes it; `Summarize()` by default, which asks no model.
+            force: fold whether it is time or not.
+            budget: tokens of the window where they are fewer than ``max_tokens``.
+        """
+        beside = previous.tokens if previous is not None else 0
+        trigger = self.due(messages, budget, beside=beside) or ("asked for" if force else "")
+        decided = self._decide(messages, trigger)
+        leaving = [one.message for one in decided.dropped if one.reason == _REASON]
+        if not leaving:
+            note = f"nothing is older than the last {self.keep_turns} turns" if trigger else ""
+            return _unchanged(messages, previous, trigger, note)
+        write = summarize or Summarize(counter=self.counter)
+        try:
+            made = write(leaving, previous=previous.text if previous is not None else "")
+        except LLMError as error:
+            return _unchanged(messages, previous, trigger, f"nothing was summarised: {error}")
+        if not made.text.strip():
+            return _unchanged(messages, previous, trigger, "nothing was summarised: there were no words")
+        return Folded(
+            kept=decided.kept,
+            summary=_summarized(made, leaving, previous),
+            dropped=decided.dropped,
+            trigger=trigger,
+            note="; ".join(made.notes),
+        )
+
+    def _decide(self, messages: Sequence[Message], trigger: str) -> Kept:
+        candidates = Candidates.of(messages)
+        if not trigger:
+            return candidates.without({})
+        broken = {i for atom in candidates.broken for i in atom.indices}
+        sound = [i for i in range(len(messages)) if i not in broken]
+        recent = SlidingWindow(self.keep_turns)([messages[i] for i in sound])
+        older = iter([*recent.dropped, None])
+        leaving: dict[int, str] = {}
+        following = next(older)
+        for place in sound:
+            if following is not None and following.message is messages[place]:
+                leaving[place] = _REASON
+                following = next(older)
+        return candidates.without(leaving)
+
+
+def _unchanged(
+    messages: Sequence[Message], previous: Summarized | Summary | None, trigger: str, note: str
+) -> Folded:
+    whole = Candidates.of(messages).without({})
+    return Folded(kept=whole.kept, summary=previous, dropped=whole.dropped, trigger=trigger, note=note)
+
+
+def _summarized(
+    made: Compressed, leaving: Sequence[Message], previous: Summarized | Summary | None
+) -> Summarized:
+    places = [message.seq for message in leaving if message.seq is not None]
+    if previous is not None and previous.upto_seq is not None:
+        places.append(previous.upto_seq)
+    return Summarized(
+        text=made.text,
+        covers=tuple(message.id for message in leaving),
+        upto_seq=max(places, default=None),
+        method="llm" if made.method == "llm" else "extractive",
+        language=language(made.text),
+        tokens=made.tokens,
+    )

@@ -1,0 +1,93 @@
+"""The cards of all skills as one text within a bound of tokens."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jiyi.errors import InputError
+from jiyi.records.skill import Skill
+from jiyi.text import TokenCounter
+
+__all__ = ["Cards", "cards"]
+
+_INTRO = {
+    "zh": "以下是几类任务的专门做法。任务与某一项相符时，先按名字打开它（工具 open_skill），再照着做：",
+    "en": "Know-how for special tasks. When a task fits one of these, open it by its name (tool open_skill) "
+    "before you begin, and follow it:",
+}
+_MORE = {"zh": "……另有 {} 项", "en": "… and {} more"}
+_SHORTEST = 6  # tokens of a description below which it says nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cards:
+    """What the model sees of skills before one is opened."""
+
+    text: str  # "" where there are no skills
+    tokens: int  # of the text
+    note: str = ""  # what had to be shortened, for the report
+
+
+def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tokens: int) -> Cards:
+    """Return a line for each skill, in the order given, within ``max_tokens`` by ``counter``.
+
+    Where all descriptions are too long together, each is cut to the same number of tokens, the
+    largest that fits; where that would leave less than 6, names stand alone; where even these
+    are too many, the first ones do, and how many more there are. ``note`` says which.
+
+    Raises:
+        InputError: not even the sentence above the cards fits, or the language is unknown.
+    """
+    if language not in _INTRO:
+        raise InputError(f'language must be "zh" or "en", not {language!r}')
+    if not skills:
+        return Cards(text="", tokens=0)
+    full = [_description(skill) for skill in skills]
+
+    def lines(most: int | None) -> str:
+        shown = (text if most is None else _cut(text, most, counter) for text in full)
+        rows = (f"- {skill.name}: {text}" for skill, text in zip(skills, shown, strict=True))
+        return "\n".join([_INTRO[language], *rows])
+
+    text, note = lines(None), ""
+    if counter.count_text(text) > max_tokens:
+        longest = max(counter.count_text(one) for one in full)
+        # The largest length that fits; bisect looks for the first that does not.
+        lengths = range(_SHORTEST, longest + 1)
+        fit = bisect_right(lengths, max_tokens, key=lambda most: counter.count_text(lines(most)))
+        if fit:
+            most = lengths[fit - 1]
+            text, note = lines(most), f"descriptions cut to {most} tokens each"
+        else:
+            text, note = _names(skills, counter, language, max_tokens)
+        note = f"{len(skills)} cards over {max_tokens:,} tokens: {note}"
+    return Cards(text=text, tokens=counter.count_text(text), note=note)
+
+
+def _names(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tokens: int) -> tuple[str, str]:
+    names = [skill.name for skill in skills]
+
+    def listed(count: int) -> str:
+        more = [_MORE[language].format(len(names) - count)] if count < len(names) else []
+        return "\n".join([_INTRO[language], ", ".join([*names[:count], *more])])
+
+    if counter.count_text(listed(len(names))) <= max_tokens:
+        return listed(len(names)), "names only"
+    shown = bisect_right(range(len(names)), max_tokens, key=lambda n: counter.count_text(listed(n))) - 1
+    if shown < 0:
+        raise InputError(f"max_card_tokens={max_tokens} is too few for any card; 100 are enough for some")
+    return listed(shown), f"names only, and {len(names) - shown} not named"
+
+
+def _description(skill: Skill) -> str:
+    return " ".join(" ".join((skill.description, skill.when_to_use)).split())
+
+
+def _cut(text: str, most: int, counter: TokenCounter) -> str:
+    """Return the beginning of a text, after a word where that is near."""
+    kept = counter.truncate(text, most)
+    if kept == text:
+        return text
+    before, space, rest = kept.rpartition(" ")
+    whole = before if space and rest.isascii() and len(rest) < len(before) else kept
+    return whole.rstrip(" ,.;:，。；：、") + "…"

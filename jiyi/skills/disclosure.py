@@ -1,0 +1,224 @@
+"""What one session sees of the skills: all cards, and the few bodies it has opened."""
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from jiyi.errors import InputError
+from jiyi.records import Block
+from jiyi.records.skill import Skill
+from jiyi.skills.cards import Cards, cards
+from jiyi.skills.registry import SkillRegistry
+from jiyi.skills.route import Routed, Router
+from jiyi.text import TokenCounter, counter_for, language
+
+__all__ = ["Disclosure"]
+
+_MOST_WITH_EXAMPLES = 5000  # tokens of an opened skill that the Agent Skills format recommends at most
+_WORDS = {
+    "zh": {"examples": "示例", "files": "本技能的其他文件，需要时按名字打开（open_skill 的 resource）："},
+    "en": {
+        "examples": "Examples",
+        "files": "Other files of this skill, to be opened by name when needed (resource of open_skill): ",
+    },
+}
+
+
+class Disclosure:
+    """Skills shown step by step in one session: cards, then a body, then a single file.
+
+    - The window starts with the cards alone; their text and order stay the same until the
+      registry finds a change, so they can be part of a cached prefix. Their sentences are in
+      the language of the first call of `blocks`.
+    - At most ``max_open`` skills are open; opening one more closes the one opened first.
+    - A call that fails changes nothing.
+    - Safe to share between threads. Nothing is stored: to go on after a restart, give what
+      `opened` was.
+
+    Args:
+        registry: the skills there are.
+        max_open: bodies open at a time.
+        max_card_tokens: bound of all cards together; see `jiyi.skills.cards`.
+        router: chooses skills for `route`; one without an embedder where it is left out.
+        opened: names to begin with, such as those of before a restart; unknown ones are passed over.
+
+    Raises:
+        InputError: ``max_open`` or ``max_card_tokens`` is below 1.
+    """
+
+    def __init__(
+        self,
+        registry: SkillRegistry,
+        *,
+        max_open: int = 3,
+        max_card_tokens: int = 1500,
+        router: Router | None = None,
+        opened: Iterable[str] = (),
+    ) -> None:
+        if max_open < 1 or max_card_tokens < 1:
+            raise InputError(f"max_open={max_open} and max_card_tokens={max_card_tokens} must be at least 1")
+        self._registry = registry
+        self._max_open = max_open
+        self._max_card_tokens = max_card_tokens
+        self._router = router or Router(registry)
+        self._lock = threading.RLock()
+        known = dict.fromkeys(name for name in opened if name in registry)
+        self._opened = list(known)[-max_open:]
+        self._language = ""
+        self._cards: tuple[tuple[int, str], Cards] | None = None
+
+    def __repr__(self) -> str:
+        return f"Disclosure({len(self._registry)} skills, opened: {', '.join(self.opened) or 'none'})"
+
+    @property
+    def registry(self) -> SkillRegistry:
+        """The skills there are."""
+        return self._registry
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """The names of open skills, the one opened first first."""
+        with self._lock:
+            return tuple(name for name in self._opened if name in self._registry)
+
+    def open(self, name: str, resource: str | None = None) -> str:
+        """Open a skill and return its text: body, examples, and the names of its other files.
+
+        It stays in the window until it is closed. Examples that would bring it over 5,000
+        tokens are named as files instead. With ``resource`` the text of that file is
+        returned, and nothing is opened or closed.
+
+        Raises:
+            NotFound: there is no such skill or file; names those there are.
+            InputError: the file cannot be read, or its name leads out of the skill's folder.
+        """
+        if resource is not None:
+            return self._registry.resource(name, resource)
+        text = _whole(self._registry.open(name))
+        with self._lock:
+            if name not in self._opened:
+                self._opened = [*self.opened, name][-self._max_open :]
+        return text
+
+    def close(self, name: str) -> bool:
+        """Take a skill's body out of the window; say whether it was open."""
+        with self._lock:
+            was_open = name in self._opened
+            self._opened = [one for one in self._opened if one != name]
+            return was_open
+
+    def swap(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Have exactly these open, as for a new task; return the names of those closed.
+
+        What is open already keeps its place; an empty list closes all.
+
+        Raises:
+            NotFound: one is unknown.
+            InputError: one cannot be read, or they are more than ``max_open``.
+        """
+        if isinstance(names, str):
+            raise InputError(f"swap() takes a list of names; write swap([{names!r}])")
+        wanted = list(dict.fromkeys(names))
+        if len(wanted) > self._max_open:
+            raise InputError(f"{len(wanted)} skills are more than max_open={self._max_open}; choose fewer")
+        for name in wanted:
+            self._registry.open(name)
+        with self._lock:
+            before = self.opened
+            staying = [name for name in before if name in wanted]
+            self._opened = [*staying, *(name for name in wanted if name not in staying)]
+            return tuple(name for name in before if name not in wanted)
+
+    def route(self, query: str, limit: int = 1) -> list[Routed]:
+        """Return the skills that fit a query, the best first; opens none of them.
+
+        Raises:
+            InputError: ``limit`` is below 1.
+        """
+        return self._router.route(query, limit)
+
+    def blocks(self, counter: TokenCounter, language: str) -> list[Block]:
+        """Return what the window shows: the cards, required, then each open body.
+
+        Bodies stand in the order they were opened, and of those the newest scores highest.
+        One that cannot be read any more is left out and named in the note of the cards.
+        Without skills the list is empty.
+
+        Args:
+            counter: counts tokens.
+            language: "zh" or "en", for the sentences around; the first call decides.
+
+        Raises:
+            InputError: the language is unknown, or ``max_card_tokens`` is too few for one name.
+        """
+        shown = self._shown(counter, language)
+        if not shown.text:
+            return []
+        bodies: list[Block] = []
+        notes = [shown.note] if shown.note else []
+        opened = self.opened
+        for place, name in enumerate(opened, 1):
+            try:
+                text = _whole(self._registry.open(name))
+            except InputError as error:
+                notes.append(str(error))
+                continue
+            bodies.append(
+                Block(
+                    section="skills",
+                    kind="skill",
+                    source_id=name,
+                    title=name,
+                    text=text,
+                    tokens=counter.count_text(text),
+                    score=place / len(opened),
+                )
+            )
+        first = Block(
+            section="skills",
+            kind="skill",
+            source_id="cards",
+            title=f"cards of {len(self._registry)} skills",
+            text=shown.text,
+            tokens=shown.tokens,
+            score=1.0,
+            required=True,
+            note="; ".join(notes),
+        )
+        return [first, *bodies]
+
+    def saved(self, counter: TokenCounter) -> int:
+        """Return the tokens of bodies and examples that are not in the window.
+
+        The first call reads each body once to count it; the texts are not kept.
+        """
+        opened = set(self.opened)
+        closed = (name for name in self._registry.names if name not in opened)
+        return sum(self._registry.body_tokens(name, counter) for name in closed)
+
+    def _shown(self, counter: TokenCounter, language: str) -> Cards:
+        with self._lock:
+            spoken = self._language or language
+            key = (self._registry.version, counter.name)
+            if self._cards is None or self._cards[0] != key:
+                skills = self._registry.skills
+                self._cards = (key, cards(skills, counter, spoken, self._max_card_tokens))
+                self._language = spoken
+            return self._cards[1]
+
+
+def _whole(skill: Skill) -> str:
+    """Return the text of an opened skill; it depends on nothing but the skill's files."""
+    body = skill.body or ""
+    words = _WORDS[language(body)]
+    parts = [body]
+    with_examples = [body, f"## {words['examples']}", *skill.examples.values()]
+    files = list(skill.resources)
+    if skill.examples:
+        if counter_for().count_text("\n\n".join(with_examples)) <= _MOST_WITH_EXAMPLES:
+            parts = with_examples
+        else:
+            files = sorted([*files, *skill.examples])
+    if files:
+        parts.append(words["files"] + ", ".join(files))
+    inside = "\n\n".join(part for part in parts if part)
+    return f'<skill name="{skill.name}">\n{inside}\n</skill>'

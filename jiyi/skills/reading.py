@@ -1,0 +1,183 @@
+"""Reading one skill's folder: first the card, later the body, at last a single file of it."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from jiyi.errors import InputError, NotFound
+from jiyi.records.skill import Skill
+from jiyi.skills.front_matter import parse
+
+__all__ = ["SKILL_FILE", "read_body", "read_card", "read_resource"]
+
+SKILL_FILE = "SKILL.md"
+"""The file that makes a folder a skill."""
+
+_MOST_FRONT_MATTER = 16_000  # bytes; a card is read at every start
+_MOST_TEXT = 1_000_000  # bytes of a body or a resource; no window holds more
+_MOST_RESOURCES = 200
+_DEEPEST = 4  # folders below the skill's own
+_SKIPPED = frozenset({"__pycache__", "node_modules"})
+_EXAMPLES = frozenset({"examples.md", "example.md"})
+_FENCE = "---"
+
+
+def read_card(folder: Path) -> Skill:
+    """Return a skill without its body; of the file nothing behind the front matter is read.
+
+    Raises:
+        InputError: there is no SKILL.md, it lies outside the folder, or its front matter is
+            missing, unreadable or against the format; says which.
+    """
+    head, _ = _split(folder, card_only=True)
+    fields = {name.lower().replace("_", "-"): value for name, value in parse(head).items()}
+    metadata = fields.get("metadata")
+    more = (
+        {str(k): v for k, v in metadata.items() if isinstance(v, str)} if isinstance(metadata, dict) else {}
+    )
+    return Skill(
+        name=_text(fields, "name"),
+        description=_text(fields, "description"),
+        folder=folder,
+        when_to_use=_text(fields, "when-to-use") or more.get("when-to-use", more.get("when_to_use", "")),
+        tags=_words(fields.get("tags", more.get("tags", "")), ","),
+        allowed_tools=_words(fields.get("allowed-tools", ""), None),
+        license=_text(fields, "license"),
+        compatibility=_text(fields, "compatibility"),
+        metadata=more,
+    )
+
+
+def read_body(card: Skill) -> Skill:
+    """Return the skill whole: body, examples, names of its other files.
+
+    Examples are ``examples.md`` and the Markdown files of a folder ``examples``.
+
+    Raises:
+        InputError: a file is no UTF-8 text, or too large.
+    """
+    _, body = _split(card.folder, card_only=False)
+    names = list(_files(card.folder))
+    shown = [name for name in names if _is_example(name)]
+    return replace(
+        card,
+        body=body.strip(),
+        examples={name: read_resource(card, name).strip() for name in shown},
+        resources=tuple(name for name in names if name not in shown),
+    )
+
+
+def read_resource(skill: Skill, name: str) -> str:
+    """Return the text of a file of the skill's folder, given by its name from there, with "/".
+
+    Raises:
+        InputError: the name leads out of the folder, or the file is no UTF-8 text or too large.
+        NotFound: the folder has no such file; names those it has.
+    """
+    root = skill.folder.resolve()
+    if not name or "\0" in name or "\\" in name or name.startswith(("/", "~")) or ".." in name.split("/"):
+        raise InputError(f"{name!r} must be the name of a file inside the folder of {skill.name}")
+    try:
+        file = (root / name).resolve(strict=True)
+    except (OSError, RuntimeError):
+        file = None
+    if file is not None and not file.is_relative_to(root):
+        raise InputError(f"{name!r} leads out of the folder of {skill.name}; copy the file into it")
+    if file is None or not file.is_file():
+        known = ", ".join(list(_files(skill.folder))[:20]) or "no other files"
+        raise NotFound(f"the skill {skill.name} has no file {name!r}; it has {known}")
+    return _decoded(_read(file, _MOST_TEXT), f"{name!r} of {skill.name}")
+
+
+def _split(folder: Path, *, card_only: bool) -> tuple[str, str]:
+    """Return front matter and body of a SKILL.md; the body is "" where only the card is wanted."""
+    file = folder / SKILL_FILE
+    if not file.is_file():
+        raise InputError(f"there is no {SKILL_FILE} in it; the name is written so, in capitals")
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise InputError(f"{SKILL_FILE} is a link that leads out of the folder; copy the file into it")
+    head: list[bytes] = []
+    try:
+        with file.open("rb") as lines:
+            if lines.readline(_MOST_FRONT_MATTER).removeprefix(b"\xef\xbb\xbf").rstrip() != _FENCE.encode():
+                raise InputError(f'{SKILL_FILE} has no front matter; its first line must be "{_FENCE}"')
+            size = 0
+            while (line := lines.readline(_MOST_FRONT_MATTER)).rstrip() != _FENCE.encode():
+                size += len(line)
+                if not line or size > _MOST_FRONT_MATTER:
+                    raise InputError(f'the front matter of {SKILL_FILE} has no end; close it with "{_FENCE}"')
+                head.append(line)
+            rest = b"" if card_only else lines.read(_MOST_TEXT + 1)
+    except OSError as error:
+        raise InputError(f"{SKILL_FILE} cannot be read: {error.strerror or error}") from error
+    if len(rest) > _MOST_TEXT:
+        raise InputError(f"the body of {SKILL_FILE} is larger than {_MOST_TEXT:,} bytes; move parts to files")
+    return _decoded(b"".join(head), SKILL_FILE), _decoded(rest, f"the body of {SKILL_FILE}")
+
+
+def _read(file: Path, limit: int) -> bytes:
+    try:
+        with file.open("rb") as source:
+            data = source.read(limit + 1)
+    except OSError as error:
+        raise InputError(f"{file.name} cannot be read: {error.strerror or error}") from error
+    if len(data) > limit:
+        raise InputError(f"{file.name} is larger than {limit:,} bytes; no window holds that")
+    return data
+
+
+def _decoded(data: bytes, what: str) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} is no UTF-8 text; save it as UTF-8") from error
+    if "\0" in text:
+        raise InputError(f"{what} is no text; only text can be shown to a model")
+    return text.replace("\r\n", "\n")
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Give the names of the files beside SKILL.md, hidden ones and links out of the folder left out."""
+    root, found = folder.resolve(), 0
+    for where, folders, files in os.walk(root):
+        here = Path(where)
+        deep = len(here.relative_to(root).parts) >= _DEEPEST
+        folders[:] = [] if deep else sorted(f for f in folders if f[0] != "." and f not in _SKIPPED)
+        for name in sorted(files):
+            file = here / name
+            if name[0] == "." or (here == root and name == SKILL_FILE):
+                continue
+            if not _is_inside(file, root):
+                continue
+            if found == _MOST_RESOURCES:
+                return
+            found += 1
+            yield file.relative_to(root).as_posix()
+
+
+def _is_inside(file: Path, root: Path) -> bool:
+    """Say whether this is a file, not a pipe or a dead link, that lies in the folder."""
+    try:
+        return file.is_file() and file.resolve(strict=True).is_relative_to(root)
+    except (OSError, RuntimeError):
+        return False
+
+
+def _is_example(name: str) -> bool:
+    *folders, last = name.lower().split("/")
+    return last in _EXAMPLES if not folders else folders == ["examples"] and last.endswith(".md")
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name, "")
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be text, not a list or fields of its own; put it in quotes")
+    return " ".join(value.split())
+
+
+def _words(value: object, separator: str | None) -> tuple[str, ...]:
+    """Return a list of words, given as a list or as one text."""
+    some = value.split(separator) if isinstance(value, str) else value if isinstance(value, list) else []
+    return tuple(word.strip() for word in some if isinstance(word, str) and word.strip())

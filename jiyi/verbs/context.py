@@ -1,0 +1,322 @@
+"""Verbs about the window: build it for a question, and fold a conversation into its summary."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, cast
+
+from jiyi.compression import Compressor, Summarize
+from jiyi.compression.tool_output import Page, ToolOutput, page
+from jiyi.context import Arranged, Materials, arrange, build_window
+from jiyi.errors import BadBudget, BadQuery, InputError, NotFound
+from jiyi.long_term import recall_blocks
+from jiyi.monitor import ContextMonitor
+from jiyi.records import Block, Budget, Message, Query, Scope, Session, Step, Summary, Window
+from jiyi.short_term import Dropped, Policy, Standing
+from jiyi.text import language
+from jiyi.verbs.base import Verbs, watched
+from jiyi.working import task_block
+
+__all__ = ["ContextVerbs"]
+
+_SUMMARY = 4  # a summary takes at most this part of the window
+_EXCERPTS = 4  # one excerpt takes at most this part of the recalled section
+
+
+class ContextVerbs(Verbs):
+    """Build windows, and keep the summaries they show."""
+
+    @property
+    def monitor(self) -> ContextMonitor | None:
+        """What windows held and what came of them; None unless the setting ``monitor`` is on."""
+        return self._monitor
+
+    def build_context(
+        self,
+        session_id: str,
+        query: str | None = None,
+        budget: int | Budget | None = None,
+        *,
+        system: str | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        policy: Policy | None = None,
+        compress: Compressor | None = None,
+        scratch: Sequence[Mapping[str, Any] | Message] = (),
+        recalled: Sequence[Block] | None = None,
+        task_type: str = "",
+        asked_at: datetime | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Window:
+        """Return what the model should see now, and the account of it.
+
+        Skills, the conversation's summary and recent messages, the task in hand and what the
+        memory recalls share the budget; the window ends with the question, or with what followed
+        it. Older messages are folded into the summary when it is time.
+
+        Args:
+            session_id: the conversation; a new one is fine.
+            query: the question; the session's newest user message where it is left out.
+            budget: input tokens, or a `Budget`; from the settings by default.
+            system: a system prompt to put in front of the session's own.
+            tools: tool definitions that will be sent along; their tokens count.
+            policy: looks at the history first; then `TokenBudget` keeps what fits.
+            compress: makes each recalled text smaller; without it long ones become excerpts.
+            scratch: steps of the run in hand, not saved in the conversation; they come last.
+            recalled: shown in place of a search: `Window.blocks` of this question's last window.
+            task_type: shares a budget that is a number as `PRESETS` says, and groups the
+                monitor's figures.
+            asked_at: when the question is asked, now by default: what "yesterday" in it means.
+            user_id, agent_id: whose, where `jiyi.open` did not say.
+
+        Raises:
+            BudgetTooSmall: system, pinned and current messages and tools alone are larger.
+            BadBudget: the budget is not a positive number of tokens, or no preset has the name.
+        """
+        started = time.perf_counter()
+        scope, limits = self._scope(user_id, agent_id, session_id), self._budget(budget, task_type)
+        session = self._short_term.window(scope)
+        standing = self._standing(scope, session.kept, limits)
+        talk = _arranged(system, standing.uncovered(session.kept), query, scratch)
+        asked = self._asked(scope, query, talk, asked_at, in_run=bool(scratch))
+        materials = self._materials(asked, standing, limits, recalled, compress)
+        older = self._older(scope, standing, session.kept)
+        window = build_window(
+            _joined(materials, talk, tools=tools, broken=session.dropped, notes=older),
+            limits,
+            counter=self._counter,
+            language=asked.tongue,
+            policy=policy,
+            summary_place=self._settings.summary_place,
+        )
+        self._watch_window(scope, window, standing, task_type, started)
+        return window
+
+    def summarize_session(
+        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> Summary | None:
+        """Fold all but the last turns of a conversation into its summary now, and return that.
+
+        `build_context` does so by itself when it is time. None where there is nothing to fold yet.
+
+        Raises:
+            LLMError: a language model is set and failed; the summary stays as it was.
+        """
+        standing = self._folding.fold(self._scope(user_id, agent_id, session_id))
+        return standing.summary
+
+    def summary(
+        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> Summary | None:
+        """Return the running summary of a conversation, None where nothing was folded yet."""
+        return self._folding.standing(self._scope(user_id, agent_id, session_id)).summary
+
+    def open_output(
+        self,
+        output_id: str,
+        offset: int = 0,
+        *,
+        max_tokens: int = 1_000,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Page:
+        """Return a message's or a step's text from a place on: what a shortened tool output left out.
+
+        Args:
+            output_id: as the shortened text names it.
+            offset: characters to pass over; the page says where the next one begins.
+            max_tokens: of the page.
+
+        Raises:
+            NotFound: the user has no such message and no such step.
+            InputError: ``offset`` or ``max_tokens`` is impossible.
+        """
+        scope = self._scope(user_id, agent_id)
+        found = self._store.find(Query(scope=scope, kinds=("message", "step"), ids=(output_id,), limit=1))
+        if not found:
+            raise NotFound(f"user {scope.user_id!r} has no message and no step with the id {output_id!r}")
+        record = found[0]
+        text = record.text if isinstance(record, Message) else cast("Step", record).result or ""
+        return page(text, offset, max_tokens, self._counter)
+
+    def _standing(self, scope: Scope, recent: Sequence[Message], limits: Budget) -> Standing:
+        if self._settings.summaries == "off":
+            return self._folding.standing(scope)
+        return self._folding.when_due(scope, recent, limits.max_input_tokens)
+
+    def _older(self, scope: Scope, standing: Standing, recent: Sequence[Message]) -> list[str]:
+        """Say how many messages the session has beside those it was asked for."""
+        older = self._saved(scope) - len(recent)
+        if standing.summary is not None or older <= 0:
+            return []
+        turns = self._settings.max_turns
+        return [f"{older} older messages lie behind the session's last {turns} turns; search finds them"]
+
+    def _saved(self, scope: Scope) -> int:
+        """Return how many messages of a session are stored; the whole session's number is kept ready."""
+        if scope.agent_id is not None:
+            return self._store.count(Query(scope=scope, kinds=("message",)))["message"]
+        found = self._store.find(Query(scope=scope, kinds=("session",), limit=1))
+        return cast("Session", found[0]).messages if found else 0
+
+    def _budget(self, budget: int | Budget | None, task_type: str) -> Budget:
+        if isinstance(budget, Budget):
+            return budget
+        if budget is not None and not isinstance(budget, int):
+            raise BadBudget(f"a budget is a number of tokens or a Budget, not {type(budget).__name__}")
+        most, reserve = self._settings.limits
+        plain = (
+            Budget(max_input_tokens=most, max_output_tokens=reserve)
+            if budget is None
+            else Budget(max_input_tokens=budget)
+        )
+        return plain.shared_as(task_type) if task_type else plain
+
+    def _skill_blocks(self, scope: Scope, question: str, tongue: str) -> tuple[list[Block], int]:
+        """Return what the session sees of the skills, and the tokens it does not see."""
+        if self._skills is None:
+            return [], 0
+        seen = self._skills.of(scope)
+        if self._settings.skill_routing == "auto" and not seen.opened and question.strip():
+            for routed in seen.route(question):
+                with suppress(InputError, NotFound):  # a file that cannot be read must not cost the window
+                    seen.open(routed.skill.name)
+        return seen.blocks(self._counter, tongue), seen.saved(self._counter)
+
+    def _shorten(self, message: Message, max_tokens: int) -> Message | None:
+        made = ToolOutput(counter=self._counter)(message, max_tokens=max_tokens)
+        return replace(message, content=made.text, tokens=None) if made.tokens < made.tokens_before else None
+
+    def _asked(
+        self, scope: Scope, query: str | None, talk: Arranged, at: datetime | None, *, in_run: bool
+    ) -> "_Asked":
+        text = query or (talk.current.text if talk.current else "")
+        chosen = self._settings.language
+        return _Asked(
+            scope=scope,
+            text=text,
+            at=at or self._clock(),
+            tongue=language(text) if chosen == "auto" else chosen,
+            without=talk.current.id if talk.current else "",
+            in_run=in_run,
+        )
+
+    def _materials(
+        self,
+        asked: "_Asked",
+        standing: Standing,
+        limits: Budget,
+        recalled: Sequence[Block] | None,
+        compress: Compressor | None,
+    ) -> Materials:
+        """Ask skills, working and long-term memory what they have for the window."""
+        notes: list[str] = []
+        if recalled is None:
+            recalled, notes = recall_blocks(
+                self._long_term.recall,
+                Query(scope=replace(asked.scope, session_id=None), text=asked.text, asked_at=asked.at),
+                without=asked.without,
+                counter=self._counter,
+                language=asked.tongue,
+                longest=int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPTS),
+                zone=self._settings.zone,
+                compress=compress,
+            )
+        skills, unloaded = self._skill_blocks(asked.scope, asked.text, asked.tongue)
+        return Materials(
+            skills=skills,
+            summary=self._summary_block(standing.summary, limits.max_input_tokens // _SUMMARY),
+            blocks=[*self._task(asked), *(b for b in recalled if b.section != "task")],
+            shorten=self._shorten,
+            notes=[*notes, *standing.notes],
+            steps=[standing.step] if standing.step else [],
+            saved={"skills": unloaded} if unloaded else {},
+        )
+
+    def _summary_block(self, summary: Summary | None, most: int) -> Block | None:
+        """Return the summary as a block; of one that is large for the window the weightiest points."""
+        if summary is None:
+            return None
+        text, note = summary.text, f"version {summary.version}, {summary.method}"
+        if summary.tokens > most > 0:
+            made = Summarize(max_tokens=most, counter=self._counter)([], previous=text)
+            text, note = made.text, f"{note}; {made.tokens} of its {summary.tokens} tokens"
+        if not text:
+            return None
+        return Block(
+            section="summary",
+            kind="summary",
+            source_id=summary.id,
+            title=text,
+            text=text,
+            tokens=self._counter.count_text(text),
+            created_at=summary.created_at,
+            note=note,
+        )
+
+    def _task(self, asked: "_Asked") -> list[Block]:
+        task = self._working.current(asked.scope)
+        if task is None:
+            return []
+        if asked.in_run:  # the run itself shows what its tools did
+            task = replace(task, steps=tuple(step for step in task.steps if step.tool_name is None))
+        return [task_block(task, self._counter, asked.tongue)]
+
+    def _watch_window(
+        self, scope: Scope, window: Window, standing: Standing, task_type: str, started: float
+    ) -> None:
+        if self._monitor is None:
+            return
+        key, took = watched(scope), 1000 * (time.perf_counter() - started)
+        self._monitor.window(window, task_type=task_type, session_id=key, milliseconds=took)
+        if standing.step is not None:
+            self._monitor.summarised(task_type=task_type, session_id=key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What a window is made for."""
+
+    scope: Scope  # user, session, agent
+    text: str  # the question
+    at: datetime  # when it is asked
+    tongue: str  # "zh" or "en", of the headings
+    without: str  # the id of the message that asks it
+    in_run: bool  # steps of a run stand behind the question
+
+
+def _arranged(
+    system: str | None,
+    messages: Sequence[Message],
+    query: str | None,
+    scratch: Sequence[Mapping[str, Any] | Message],
+) -> Arranged:
+    if not isinstance(query, str | None):
+        raise BadQuery(f"the question must be text, not {type(query).__name__}")
+    prompt = [Message(role="system", content=system)] if system else []
+    run = [m if isinstance(m, Message) else Message.from_openai(m) for m in scratch]
+    return arrange([*prompt, *messages], query, run)
+
+
+def _joined(
+    materials: Materials,
+    talk: Arranged,
+    *,
+    tools: Sequence[Mapping[str, Any]],
+    broken: Sequence[Dropped],
+    notes: Sequence[str],
+) -> Materials:
+    """Return the materials with the conversation."""
+    return replace(
+        materials,
+        system=talk.system,
+        history=talk.history,
+        current=talk.current,
+        tail=talk.tail,
+        tools=tools,
+        broken=broken,
+        left_out=talk.repeated,
+        notes=[*materials.notes, *notes],
+    )

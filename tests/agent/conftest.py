@@ -1,0 +1,53 @@
+"""Agents on a real file, with a model that says what it is told to over a real socket."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from local_llm import local_llm
+from scripted_chat import ScriptedChat
+from scripted_endpoint import Reply
+
+import jiyi
+from jiyi.agent import Agent
+from jiyi.endpoint import Endpoint
+from jiyi.llm import OpenAILLM
+
+__all__ = ["local_llm"]
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def scripted() -> Iterator[Callable[..., ScriptedChat]]:
+    """Start servers that give these replies in turn; all are stopped in the end."""
+    started: list[ScriptedChat] = []
+
+    def start(*replies: Reply) -> ScriptedChat:
+        started.append(ScriptedChat(*replies).__enter__())
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.__exit__()
+
+
+@pytest.fixture
+def make_agent(memory: jiyi.MemoryManager) -> Iterator[Callable[..., Agent]]:
+    """Make agents that ask a server."""
+    made: list[OpenAILLM] = []
+
+    def make(server: ScriptedChat, *actions: Any, **options: Any) -> Agent:
+        endpoint = Endpoint(base_url=server.url, api_key="", timeout=10, retries=0)
+        made.append(OpenAILLM("m", endpoint=endpoint, time_limit=20))
+        chosen: dict[str, Any] = {"goals": "Keep the shop running", "memory": memory} | options
+        return Agent(chosen.pop("goals"), actions, chosen.pop("memory"), llm=made[-1], **chosen)
+
+    yield make
+    for llm in made:
+        llm.close()

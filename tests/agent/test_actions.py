@@ -1,0 +1,201 @@
+"""Actions made of functions: schema, description, types; and where they are carried out."""
+
+import enum
+import time
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field
+
+from jiyi.agent import Action, Environment, action
+from jiyi.errors import InputError, SettingsError
+from jiyi.testing import ManualClock
+
+
+class Size(enum.Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+@dataclass
+class Box:
+    title: str
+    size: Size = Size.SMALL
+
+
+def everything(
+    name: str,
+    count: int = 3,
+    level: Literal["low", "high"] = "low",
+    tags: list[str] | None = None,
+    day: date | None = None,
+    box: Box | None = None,
+    *,
+    ratio: Annotated[float, Field(description="From 0 to 1.", ge=0, le=1)] = 0.5,
+) -> Any:
+    """Put things
+    into a box.
+
+    More about it.
+
+    Args:
+        name: what it is called
+            by everybody.
+        count (int): how many.
+
+    Returns:
+        nothing: of interest.
+    """
+    return name, count, level, tags, day, box, ratio
+
+
+def test_the_schema_is_that_of_the_signature() -> None:
+    made = action(everything)
+    assert (made.name, made.description, made.terminal) == ("everything", "Put things into a box.", False)
+    schema = made.parameters
+    assert (schema["type"], schema["required"], schema["additionalProperties"]) == ("object", ["name"], False)
+    told = schema["properties"]
+    assert told["name"] == {"type": "string", "description": "what it is called by everybody."}
+    assert told["count"] == {"type": "integer", "description": "how many.", "default": 3}
+    assert told["level"] == {"type": "string", "enum": ["low", "high"], "default": "low"}
+    assert told["ratio"]["description"] == "From 0 to 1."
+    assert "title" in schema["$defs"]["Box"]["properties"], "a property called title stays"
+    assert "title" not in told["day"]
+    assert list(told) == ["name", "count", "level", "tags", "day", "box", "ratio"]
+    assert made.to_openai() == action(everything).to_openai()
+
+
+def test_what_the_model_sends_becomes_what_the_function_takes() -> None:
+    made = action(everything)
+    args = {"name": "x", "day": "2026-03-02", "box": {"title": "t", "size": "l"}, "tags": ["a"]}
+    seen = made.function(**args)
+    assert seen == ("x", 3, "low", ["a"], date(2026, 3, 2), Box("t", Size.LARGE), 0.5)
+    with pytest.raises(ValueError, match="valid date"):
+        made.function(name="x", day="soon")
+
+
+def test_as_a_decorator_with_options_it_is_still_a_function() -> None:
+    @action(name="end-it", description="End.", terminal=True)
+    def finish(text: str) -> str:
+        """
+        :param text: the last words
+        """
+        return text.upper()
+
+    assert (finish.name, finish.description, finish.terminal) == ("end-it", "End.", True)
+    assert finish.parameters["properties"]["text"]["description"] == "the last words"
+    assert finish(text="bye") == "BYE"
+
+
+def test_methods_and_functions_without_hints_or_words() -> None:
+    class Shop:
+        def open(self, door):  # type: ignore[no-untyped-def]
+            return f"{door} open"
+
+    made = action(Shop().open)
+    assert made.description == ""
+    assert made.parameters["properties"] == {"door": {}}
+    assert made.function(door=1) == "1 open"
+
+
+def bare(*args: int) -> None: ...
+
+
+def named(**kwargs: int) -> None: ...
+
+
+def positional(a: int, /) -> None: ...
+
+
+def opaque(a: Environment) -> None: ...
+
+
+def unknown(a: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize("function", [bare, named, positional, opaque, unknown])
+def test_functions_that_no_model_can_call_are_refused(function: Any) -> None:
+    with pytest.raises(InputError, match=function.__name__):
+        action(function)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "says"),
+    [
+        ("two words", {"type": "object"}, "letters, digits"),
+        ("", {"type": "object"}, "letters, digits"),
+        ("x" * 65, {"type": "object"}, "at most 64"),
+        ("ok", {"type": "string"}, "describe an object"),
+        ("ok", {"type": "object", "properties": {"a": {"$ref": "http://x.invalid/"}}}, "outside itself"),
+    ],
+)
+def test_actions_no_api_would_take_are_refused(name: str, parameters: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Action(name=name, description="", parameters=parameters, function=print)
+
+
+# --- the environment
+
+
+def of(function: Any) -> Action:
+    return Action(name="a", description="", parameters={"type": "object"}, function=function)
+
+
+@pytest.mark.parametrize(
+    ("returned", "text"),
+    [
+        ("words", "words"),
+        (None, "ok"),
+        ("", ""),
+        ({"端口": [1, 2]}, '{"端口": [1, 2]}'),
+        (datetime(2026, 3, 2, tzinfo=UTC), '"2026-03-02 00:00:00+00:00"'),
+        (True, "true"),
+    ],
+)
+def test_what_an_action_returns_is_text(returned: Any, text: str) -> None:
+    clock = ManualClock()
+    seen = Environment(clock=clock).execute(of(lambda: returned), {})
+    assert (seen.text, seen.ok, seen.at) == (text, True, clock())
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("bad port"), SystemExit(3), RecursionError("deep"), MemoryError()]
+)
+def test_what_an_action_raises_is_an_observation(error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    seen = Environment().execute(of(fail), {})
+    assert not seen.ok
+    assert seen.text == f"{type(error).__name__}: {error}"
+
+
+def test_a_result_that_is_no_json_is_an_observation() -> None:
+    round: list[Any] = []
+    round.append(round)
+    seen = Environment().execute(of(lambda: round), {})
+    assert (seen.ok, seen.text.split(":")[0]) == (False, "ValueError")
+
+
+def test_an_action_that_hangs_is_not_waited_for() -> None:
+    started = time.monotonic()
+    seen = Environment(seconds=0.1).execute(of(lambda: time.sleep(1)), {})
+    assert time.monotonic() - started < 0.9
+    assert (seen.ok, "was not waited for" in seen.text) == (False, True)
+    assert seen.seconds >= 0.1
+
+
+def test_an_interrupt_in_an_action_is_one() -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Environment().execute(of(interrupt), {})
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
+def test_impossible_times_are_refused(seconds: float) -> None:
+    with pytest.raises(SettingsError, match="seconds"):
+        Environment(seconds=seconds)

@@ -1,0 +1,48 @@
+"""The loop on a real model of this machine: small as it is, the loop lives through whatever it says."""
+
+from collections.abc import Iterator
+
+import pytest
+
+import jiyi
+from jiyi.agent import Agent, Limits, action
+from jiyi.endpoint import Endpoint
+from jiyi.llm import OpenAILLM
+
+
+@pytest.fixture
+def llm(local_llm: str) -> Iterator[OpenAILLM]:
+    model = OpenAILLM(
+        "smollm2", endpoint=Endpoint(base_url=local_llm, api_key="", timeout=120), time_limit=240
+    )
+    yield model
+    model.close()
+
+
+@action
+def weather(city: str) -> str:
+    """The weather of a city."""
+    return f"sunny in {city}"
+
+
+@pytest.mark.slow
+def test_three_questions_in_one_session(llm: OpenAILLM, memory: jiyi.MemoryManager) -> None:
+    budget = jiyi.Budget(max_input_tokens=1_500, max_output_tokens=40)
+    agent = Agent(
+        "Answer in one short sentence", [weather], memory, llm=llm, budget=budget, limits=Limits(max_steps=3)
+    )
+    for number, question in enumerate(
+        ("My dog is called Bello.", "What is my dog called?", "杭州天气怎么样？"), 1
+    ):
+        pieces: list[str] = []
+        run = agent.run(question, "s", pieces.append)
+        assert run.stopped in ("done", "max_steps", "failed"), run.reason
+        assert run.model_calls >= 1
+        assert run.input_tokens > 100
+        if run.stopped == "done":
+            assert run.answer.strip()
+            assert memory.session_messages("s")[-1].content == run.answer
+        assert [m.role for m in memory.session_messages("s")].count("user") == number
+        assert memory.current_task("s") is None
+        assert run.window is not None
+        assert run.window.report.tokens <= 1_500

@@ -1,0 +1,168 @@
+"""The tools over the memory that the model is offered: what they do, and what they refuse."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_chat import ScriptedChat, call, calls, says
+from scripted_endpoint import Reply
+
+import jiyi
+from jiyi.agent import Agent, action
+
+Start = Callable[..., ScriptedChat]
+Make = Callable[..., Agent]
+
+
+def results(asked: dict[str, Any]) -> list[str]:
+    return [m["content"] for m in asked["messages"] if m["role"] == "tool"]
+
+
+@pytest.fixture
+def use(scripted: Start, make_agent: Make) -> Callable[..., list[str]]:
+    """Let the model call tools one after the other and return what it saw; a function gets what was asked."""
+
+    def use(*some: tuple[str, Any], **options: Any) -> list[str]:
+        def reply(number: int, name: str, args: Any) -> Reply:
+            def body(asked: dict[str, Any]) -> Any:
+                given = args(asked) if callable(args) else args
+                return calls(call(name, given, f"c{number}")).body(asked)
+
+            return Reply(body=body)
+
+        server = scripted(*(reply(n, name, args) for n, (name, args) in enumerate(some)), says("done"))
+        run = make_agent(server, **options).run("do it please", "s")
+        assert run.answer == "done", run.reason
+        return results(server.asked[-1])
+
+    return use
+
+
+def test_remember_keeps_facts(memory: jiyi.MemoryManager, use: Callable[..., list[str]]) -> None:
+    told = use(
+        ("remember", {"text": "The port of pay-gw is 9443."}), ("remember", {"text": "buy milk & eggs"})
+    )
+    assert "9443" in told[0]
+    assert [f.object for f in memory.facts("pay-gw")] == ["9443"]
+    assert any("milk" in f.object for f in memory.facts())
+
+
+def test_recall_quotes_with_ids_and_not_the_question(
+    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
+) -> None:
+    memory.save_message("old", role="user", content="the certificate of edge-01 expires in May", id="m-1")
+    memory.save_message("old", role="user", content="please do it again: edge-01", id="m-2")
+    told, nothing = use(
+        ("recall", {"query": "certificate edge-01, do it please"}), ("recall", {"query": "?"})
+    )
+    assert "[m-1] user" in told
+    assert "> the certificate of edge-01 expires in May" in told
+    assert "> do it please\n" not in f"{told}\n"
+    assert nothing
+
+
+def test_forget_takes_only_what_was_recalled(
+    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
+) -> None:
+    memory.save_message("old", role="user", content="my password is hunter2", id="m-1")
+    memory.save_message("old", role="user", content="keep this", id="m-2")
+    refused, _, done, again, words = use(
+        ("forget", {"ids": ["m-1"]}),
+        ("recall", {"query": "password hunter2"}),
+        ("forget", {"ids": ["m-1"]}),
+        ("forget", {"ids": ["m-1", "m-2"]}),
+        ("forget", {"query": "keep"}),
+    )
+    assert "only ids that recall returned" in refused
+    assert "records forgotten" in done
+    assert "m-1" in again
+    assert "do not fit" in words
+    assert [m.id for m in memory.session_messages("old")] == ["m-2"]
+
+
+def test_forget_reaches_no_other_user(memory: jiyi.MemoryManager, use: Callable[..., list[str]]) -> None:
+    memory.save_message("old", role="user", content="bob's secret", id="m-bob", user_id="bob")
+    recalled, refused = use(("recall", {"query": "bob's secret"}), ("forget", {"ids": ["m-bob"]}))
+    assert "secret" not in recalled
+    assert "m-bob" in refused
+    assert [m.id for m in memory.session_messages("old", user_id="bob")] == ["m-bob"]
+
+
+def test_plans_are_steps_of_the_task(memory: jiyi.MemoryManager, use: Callable[..., list[str]]) -> None:
+    seen: list[Any] = []
+
+    def look(asked: dict[str, Any]) -> dict[str, Any]:
+        task = memory.current_task("s")
+        assert task is not None
+        seen.append([(s.description, s.status) for s in task.steps if s.tool_name is None])
+        seen.append([m["content"] for m in asked["messages"] if m["role"] == "user"])
+        return {"steps": ["[x] look", "restart", "tell Ana"]}
+
+    told = use(
+        ("plan", {"steps": ["look", "[ ] mend"]}),
+        ("plan", look),
+        ("plan", {"steps": ["[X] look", "[x] mend"]}),
+        ("plan", {"steps": [" ", "[x]"]}),
+        ("plan", {"steps": []}),
+    )
+    assert told[:3] == ["0 of 2 steps done", "1 of 3 steps done", "2 of 2 steps done"]
+    assert "at least one step" in told[3]
+    assert "do not fit" in told[4]
+    assert seen[0] == [("look", "pending"), ("mend", "pending")]
+    assert any("look" in text and "mend" in text for text in seen[1]), "the plan is in the window"
+    (episode,) = memory.episodes()
+    left = {s.description: s.status for s in episode.steps if s.tool_name is None}
+    assert left == {"look": "completed", "mend": "completed", "restart": "failed", "tell Ana": "failed"}
+
+
+def test_messages_that_were_shortened_can_be_opened(
+    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
+) -> None:
+    memory.save_message("old", role="user", content="字" * 3_000, id="m-1")
+    first, end, none = use(
+        ("open_output", {"id": "m-1"}),
+        ("open_output", {"id": "m-1", "offset": 9_000}),
+        ("open_output", {"id": "m-404"}),
+    )
+    assert first.startswith("characters 0 to ")
+    assert first.count("字") >= 200
+    assert "from 0 to 3000" in end
+    assert "there is no output m-404" in none
+
+
+def test_skills_are_offered_where_the_memory_has_them(
+    tmp_path: Path, open_memory: Callable[..., jiyi.MemoryManager], use: Callable[..., list[str]]
+) -> None:
+    folder = tmp_path / "skills" / "restart-nginx"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(
+        "---\nname: restart-nginx\ndescription: How to restart nginx.\n---\nFirst drain the node.\n"
+    )
+    (folder / "hosts.md").write_text("edge-01 and edge-02")
+    memory = open_memory(skills=[str(tmp_path / "skills")], skill_routing="off")
+    opened, file, none = use(
+        ("open_skill", {"name": "restart-nginx"}),
+        ("open_skill", {"name": "restart-nginx", "resource": "hosts.md"}),
+        ("open_skill", {"name": "mend"}),
+        memory=memory,
+    )
+    assert opened == "skill restart-nginx is open"
+    assert "edge-01 and edge-02" in file
+    assert "restart-nginx" in none
+    assert memory.opened_skills("s") == ("restart-nginx",)
+
+
+def test_an_action_of_the_callers_takes_the_place_of_a_tool(
+    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make
+) -> None:
+    @action
+    def recall(query: str) -> str:
+        """Ask elsewhere."""
+        return f"elsewhere: {query}"
+
+    server = scripted(calls(call("recall", {"query": "x"})), says("ok"))
+    make_agent(server, recall).run("go", "s")
+    assert results(server.asked[1]) == ["elsewhere: x"]
+    names = [tool["function"]["name"] for tool in server.asked[0]["tools"]]
+    assert names.count("recall") == 1

@@ -1,0 +1,124 @@
+"""What every compressor guarantees, on arbitrary mixtures of Chinese, English, code and JSON."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jiyi.compression import Extract, PruneTokens, Relevance, ToolOutput
+from jiyi.compression.protected import protected_spans
+from jiyi.records import Message
+from jiyi.text import counter_for
+
+COUNT = counter_for().count_text
+QUERY = "which port does edge-02 listen on 端口"
+
+PROSE = st.sampled_from(
+    [
+        "The port of edge-02 is 8443, not 8080.",
+        "Thank you so much, that is really great!",
+        "nginx 又 502 了，重启之后还是不行。",
+        "我们决定把发布改到 3 月 14 日，别忘了通知老韩。",
+        "How are you doing? 你好呀，谢谢！",
+        "Remember: I never eat peanuts, and my sister Ana lives in Lyon.",
+        "TODO: renew the certificate before Friday.",
+        "错误：连接 db-west-02 超时，error code 111",
+    ]
+)
+CODE = st.sampled_from(
+    ["```\nx = [1, 2]\nif not x:\n    pass\n```", "`rm -rf /tmp/a`", "see /etc/nginx/nginx.conf"]
+)
+JSON = st.dictionaries(
+    st.text("ab的 ", min_size=1, max_size=4), st.integers() | st.text(max_size=6), max_size=4
+).map(lambda value: json.dumps(value, ensure_ascii=False))
+ODD = st.text(max_size=40)
+TEXTS = st.lists(PROSE | PROSE | CODE | JSON | ODD, max_size=8).map("\n".join)
+GIVEN = TEXTS | st.lists(TEXTS, min_size=1, max_size=4).map(
+    lambda texts: [
+        Message(role=("user", "assistant")[n % 2], content=text, id=f"m{n}") for n, text in enumerate(texts)
+    ]
+)
+LIMITS = st.none() | st.integers(1, 120)
+MANY = settings(max_examples=150, deadline=None)
+
+
+def whole(texts) -> str:
+    return texts if isinstance(texts, str) else "\n".join(message.search_text for message in texts)
+
+
+def check(made, texts, limit) -> None:
+    before = COUNT(whole(texts))
+    assert made.tokens_before == before
+    assert made.tokens == COUNT(made.text) <= before
+    if limit is not None:
+        assert made.tokens <= limit
+        if before <= limit:
+            assert made.text == whole(texts)
+    if not isinstance(texts, str):
+        known = [message.id for message in texts]
+        assert [one for one in known if one in made.sources] == list(made.sources)
+
+
+@MANY
+@given(texts=GIVEN, limit=LIMITS, rate=st.sampled_from([0.2, 0.5, 0.9]))
+def test_pruning(texts, limit, rate) -> None:
+    made = PruneTokens(rate)(texts, max_tokens=limit)
+    check(made, texts, limit)
+    assert made.text == PruneTokens(rate)(texts, max_tokens=limit).text
+
+
+@MANY
+@given(texts=st.lists(PROSE | CODE | JSON, min_size=1, max_size=6, unique=True).map("\n".join))
+def test_pruning_by_rate_keeps_protected_spans_in_order(texts) -> None:
+    made = PruneTokens(0.4)(texts).text
+    place = 0
+    for start, end in protected_spans(texts):
+        span = texts[start:end]
+        if texts.count(span) > 1:  # a line that comes again may go
+            continue
+        found = made.find(span, place)
+        assert found >= 0, span
+        place = found
+
+
+@MANY
+@given(texts=st.lists(PROSE, min_size=2, max_size=6).map(" ".join), limit=st.integers(1, 60))
+def test_pruned_words_are_words_of_the_text_in_order(texts, limit) -> None:
+    made = PruneTokens()(texts, max_tokens=limit).text
+    left = iter(re.findall(r"[A-Za-z]+|\d+", texts))
+    assert all(word in left for word in re.findall(r"[A-Za-z]+|\d+", made))
+
+
+@MANY
+@given(texts=GIVEN, limit=LIMITS)
+def test_relevance(texts, limit) -> None:
+    check(Relevance()(texts, max_tokens=limit, query=QUERY), texts, limit)
+
+
+@MANY
+@given(texts=GIVEN, limit=LIMITS)
+def test_extract(texts, limit) -> None:
+    check(Extract()(texts, max_tokens=limit), texts, limit)
+
+
+@MANY
+@given(text=TEXTS, limit=st.integers(1, 120))
+def test_tool_output(text, limit) -> None:
+    message = Message(role="tool", content=text, tool_call_id="c1", id="out-1")
+    made = ToolOutput(max_tokens=limit)(message)
+    check(made, text, limit)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n\n", "\0", "\ud83d", "a\u0301" * 50, "\u200b", "的" * 500], ids=ascii
+)
+def test_any_text_is_accepted(text: str) -> None:
+    for made in (
+        PruneTokens(0.3)(text),
+        Relevance()(text, query="q", max_tokens=5),
+        Extract()(text),
+        ToolOutput(max_tokens=5)(text),
+    ):
+        assert made.tokens <= COUNT(text)

@@ -1,0 +1,155 @@
+"""Four typed lists out of a conversation."""
+
+import json
+
+import pytest
+
+from jiyi.compression import Compressor, Extract
+from jiyi.errors import InputError, LLMUnreachable
+from jiyi.llm import Reply
+from jiyi.records import Message
+from jiyi.text import counter_for
+
+COUNT = counter_for().count_text
+
+TALK = [
+    Message(role="user", content="Hi! My name is Ana and I live in Lyon. I prefer short answers.", id="1"),
+    Message(role="assistant", content="Nice to meet you, Ana. I will keep it short.", id="2"),
+    Message(role="user", content="We decided to move the billing service to PostgreSQL.", id="3"),
+    Message(role="assistant", content="Noted: the billing service goes to PostgreSQL.", id="4"),
+    Message(role="user", content="I have to renew the billing certificate by Friday.", id="5"),
+    Message(role="user", content="The port of edge-02 is 8443.", id="6"),
+    Message(role="user", content="Correction: the port of edge-02 is 8444.", id="7"),
+    Message(role="user", content="What is the weather like? Maybe we should move to Oracle?", id="8"),
+]
+TALK_ZH = [
+    Message(role="user", content="我叫魏知夏，住在杭州，我喜欢喝龙井。", id="1"),
+    Message(role="assistant", content="好的，记下了。", id="2"),
+    Message(role="user", content="我们决定计费模块改用 PostgreSQL。", id="3"),
+    Message(role="user", content="我要在周五前续签计费模块的证书。", id="4"),
+    Message(role="user", content="今天天气怎么样？", id="5"),
+]
+
+
+class Model:
+    """Answers with what it is given."""
+
+    def __init__(self, answer: str | Exception) -> None:
+        self.answer = answer
+
+    def complete(self, messages, *, max_tokens=None, temperature=0, schema=None, stop=()) -> Reply:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return Reply(text=self.answer)
+
+
+def texts(items) -> str:
+    return " | ".join(item.text for item in items)
+
+
+def test_english_by_patterns() -> None:
+    found = Extract().extract(TALK)
+    assert "Ana" in texts(found.user_information)
+    assert "Lyon" in texts(found.user_information)
+    assert "PostgreSQL" in texts(found.conclusions)
+    assert "certificate" in texts(found.todos)
+    assert "billing" in texts(found.topics)
+    everything = texts([*found.user_information, *found.conclusions, *found.todos])
+    assert "weather" not in everything
+    assert "Oracle" not in everything
+
+
+def test_chinese_by_patterns() -> None:
+    found = Extract().extract(TALK_ZH)
+    assert "魏知夏" in texts(found.user_information)
+    assert "PostgreSQL" in texts(found.conclusions)
+    assert "证书" in texts(found.todos)
+    assert "天气" not in texts([*found.user_information, *found.conclusions, *found.todos])
+
+
+def test_items_name_source_confidence_and_method() -> None:
+    found = Extract().extract(TALK)
+    (item,) = [item for item in found.user_information if "Lyon" in item.text]
+    assert item.source == "1"
+    assert 0 < item.confidence <= 1
+    assert item.method == "patterns"
+    assert {item.method for item in found.topics} == {"terms"}
+    sources = [item.source for item in found.conclusions]
+    assert sources == sorted(sources), "in the order they were said"
+
+
+def test_the_later_value_stands() -> None:
+    found = Extract().extract(TALK)
+    assert "8444" in texts(found.conclusions)
+    assert "8443" not in texts(found.conclusions)
+
+
+def test_as_a_compressor_it_writes_bullets_in_the_language() -> None:
+    assert isinstance(Extract(), Compressor)
+    made = Extract()(TALK)
+    assert "## User information\n- " in made.text
+    assert "## To do\n- " in made.text
+    assert made.tokens == COUNT(made.text) <= made.tokens_before
+    assert set(made.sources) <= {message.id for message in TALK}
+    assert "5" in made.sources
+    zh = Extract()(TALK_ZH * 2)
+    assert "## 待办\n- " in zh.text
+
+
+def test_within_the_limit_the_least_certain_goes_first() -> None:
+    made = Extract()(TALK, max_tokens=30)
+    assert 0 < made.tokens <= 30
+    assert "did not fit" in made.notes[-1]
+
+
+def test_a_small_text_comes_back_and_an_empty_one_is_said() -> None:
+    assert Extract()("hello there", max_tokens=50).text == "hello there"
+    made = Extract()("How are you?")
+    assert made.text == ""
+    assert made.notes == ("nothing was found",)
+
+
+def test_lines_with_speakers_are_turns() -> None:
+    found = Extract().extract("Ana: I live in Lyon.\nBen: I live in Turin.")
+    assert "Lyon" in texts(found.user_information)
+    assert "Turin" in texts(found.user_information)
+
+
+def test_by_a_model() -> None:
+    fact = {
+        "message": 1,
+        "subject": "I",
+        "predicate": "home",
+        "object": "Lyon",
+        "category": "profile",
+        "action": "state",
+    }
+    answer = {
+        "facts": [fact],
+        "entities": [],
+        "todos": [{"message": 5, "text": "renew the billing certificate", "due": ""}],
+        "topics": ["billing"],
+        "conclusions": ["The billing service moves to PostgreSQL.", "Pluto is inhabited by dragons."],
+    }
+    found = Extract(Model(json.dumps(answer))).extract(TALK)
+    assert [item.method for item in found.user_information] == ["llm"]
+    assert found.todos[0].text == "renew the billing certificate" or "certificate" in found.todos[0].text
+    assert found.todos[0].source == "5"
+    assert texts(found.topics) == "billing"
+    assert "PostgreSQL" in texts(found.conclusions)
+    assert "dragons" not in texts(found.conclusions), "what the messages do not hold is left out"
+    assert Extract(Model(json.dumps(answer)))(TALK).method == "llm"
+
+
+def test_a_model_that_fails_costs_a_note() -> None:
+    found = Extract(Model(LLMUnreachable("gone"))).extract(TALK)
+    assert "gone" in found.notes[0]
+    assert found.todos == Extract().extract(TALK).todos
+    assert Extract().extract(TALK).notes == ()
+
+
+def test_misuse_is_named() -> None:
+    with pytest.raises(InputError, match="text, a message"):
+        Extract().extract(3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="max_tokens"):
+        Extract()("a", max_tokens=0)

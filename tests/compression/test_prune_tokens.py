@@ -1,0 +1,180 @@
+"""Pruning without a model: what goes, what stays, and how much of the answers."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from jiyi.compression import Compressor, PruneTokens
+from jiyi.errors import InputError
+from jiyi.records import Message
+from jiyi.text import counter_for
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT.parent / "shared" / "data"
+COUNT = counter_for().count_text
+
+CHAT_EN = (
+    "Hi there! Thank you so much for asking, I really appreciate it. By the way, I just wanted to let you "
+    "know that we decided to move the release of pay-gw to Friday 14 March at 18:30, because the certificate "
+    "for https://pay.example.com/health expires. Please do not restart db-west-02. How are you doing today?"
+)
+CHAT_ZH = (
+    "你好呀，非常感谢你的帮忙！对了，我想说一下，我们决定把 pay-gw 的发布时间改到 3 月 14 日 18:30，"
+    "因为 https://pay.example.com/health 的证书快要过期了。另外请不要重启 db-west-02，好吗？"
+)
+
+
+@pytest.mark.parametrize("text", [CHAT_EN, CHAT_ZH], ids=["en", "zh"])
+def test_half_is_left_and_it_is_the_half_that_matters(text: str) -> None:
+    made = PruneTokens(0.6)(text)
+    assert made.tokens == COUNT(made.text) <= 0.62 * made.tokens_before
+    assert made.tokens_before == COUNT(text)
+    for kept in ("pay-gw", "14", "18:30", "https://pay.example.com/health", "db-west-02"):
+        assert kept in made.text, kept
+    assert re.search(r"not restart|不要.*重启", made.text)
+    for gone in ("Thank you", "By the way", "非常感谢", "对了", "好吗"):
+        assert gone not in made.text, gone
+
+
+def test_it_is_a_compressor_and_deterministic() -> None:
+    prune = PruneTokens()
+    assert isinstance(prune, Compressor)
+    assert (
+        prune(CHAT_EN) == PruneTokens(0.5)(CHAT_EN) or prune(CHAT_EN).text == PruneTokens(0.5)(CHAT_EN).text
+    )
+    assert prune(CHAT_EN, query="anything").text == prune(CHAT_EN).text
+
+
+def test_words_are_whole_and_in_their_order() -> None:
+    words = re.findall(r"[\w'-]+", CHAT_EN)
+    left = iter(words)
+    assert all(word in left for word in re.findall(r"[\w'-]+", PruneTokens(0.4)(CHAT_EN).text))
+
+
+def test_no_punctuation_is_doubled_and_numbers_do_not_run_together() -> None:
+    text = "好的，嗯，那个，02 那台不是 8443，实际开的是 8444，8443 是它的健康检查口。好的。谢谢。"
+    made = PruneTokens(0.6)(text).text
+    assert not re.search(r"[，。,.]{2}", made)
+    assert "84448443" not in made
+    assert "不是" in made
+    assert not made.startswith("，")
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "```python\nfor a in the_list:\n    print(a)\n```",
+        '{"the": "value", "is": [1, 2], "and": {"of": null}}',
+        "`of the and`",
+        "/var/log/the/of.log",
+        '"to be or not to be"',
+        "《的了吗呢》",
+        "timeout=30s",
+        "foo_bar(the, of)",
+        "1,234.50",
+        "10.0.0.1:8080",
+        "config/the/of.yaml",
+    ],
+)
+def test_protected_spans_stay_as_they_are(kept: str) -> None:
+    text = (
+        f"Well, I really think that it is a very nice idea to have a look at it:\n{kept}\nThank you so much!"
+    )
+    assert kept in PruneTokens(0.5)(text).text
+
+
+def test_forced_tokens_stay() -> None:
+    text = "well you know it is really very important to me, thank you so much, and that is just about it"
+    assert "really" not in PruneTokens(0.4)(text).text
+    assert "really" in PruneTokens(0.4, force_tokens=["really"])(text).text
+
+
+def test_repeated_text_goes_first() -> None:
+    line = "The disk of app-03 is full: 98 % of /data, mounted on vol-7."
+    made = PruneTokens(0.25)("\n".join([line] * 4))
+    assert made.text.count("app-03") == 1
+    assert "98 %" in made.text
+    assert made.text.count("\n") == 0
+
+
+def test_a_small_text_and_rate_1_change_nothing() -> None:
+    assert PruneTokens(1.0)(CHAT_EN).text == CHAT_EN
+    assert PruneTokens(0.2)(CHAT_EN, max_tokens=500).text == CHAT_EN
+    assert PruneTokens()("").text == ""
+
+
+def test_the_limit_wins_over_what_is_protected() -> None:
+    text = "\n".join(f"the value of item-{n} is {n * 1117}" for n in range(60))
+    made = PruneTokens()(text, max_tokens=50)
+    assert 0 < made.tokens <= 50
+    assert "did not fit" in made.notes[0]
+    assert all(number in text.split() for number in made.text.split() if number.isdigit())
+
+
+def test_what_is_protected_wins_over_the_rate_and_that_is_said() -> None:
+    text = "https://a.example.com/1 https://b.example.com/2 https://c.example.com/3"
+    made = PruneTokens(0.3)(text)
+    assert made.text == text
+    assert "never cut" in made.notes[0]
+
+
+def test_sources_are_the_messages_something_is_left_of() -> None:
+    messages = [
+        Message(role="user", content="Hello! Thank you so much!", id="a"),
+        Message(role="assistant", content="The port of edge-02 is 8443, the owner is Ana.", id="b"),
+        Message(role="user", content="Great, thanks, that is really very nice of you.", id="c"),
+    ]
+    made = PruneTokens(0.4)(messages)
+    assert "b" in made.sources
+    assert "a" not in made.sources
+    assert list(made.sources) == sorted(made.sources)
+
+
+def test_lists_keep_their_bullets_and_lose_empty_points() -> None:
+    text = "- well, you know, so\n- the port is 8443\n1. and the owner is Ana Lopez"
+    made = PruneTokens(0.7)(text).text
+    assert "- " in made
+    assert "8443" in made
+    assert not re.search(r"^-\s*$", made, re.MULTILINE)
+
+
+@pytest.mark.parametrize("rate", [0, -1, 1.5, "half", True, float("nan")])
+def test_a_bad_rate_is_named(rate: object) -> None:
+    with pytest.raises(InputError, match="rate="):
+        PruneTokens(rate)  # type: ignore[arg-type]
+
+
+def test_misuse_is_named() -> None:
+    with pytest.raises(InputError, match="force_tokens"):
+        PruneTokens(force_tokens="重要")
+    with pytest.raises(InputError, match="max_tokens"):
+        PruneTokens()("text", max_tokens=0)
+    with pytest.raises(InputError, match="text, a message"):
+        PruneTokens()(42)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["{" * 20_000, "a" * 40_000, "x1-" * 8_000, '"' * 20_000, "a.b" * 8_000])
+@pytest.mark.timeout(60)
+def test_odd_text_takes_linear_time(text: str) -> None:
+    assert PruneTokens()(text).tokens <= COUNT(text)
+
+
+@pytest.mark.parametrize("name", ["locomo-en-dev", "lifecycle-zh-dev"])
+def test_answers_are_kept_at_half_the_tokens(name: str) -> None:
+    file = DATA / f"{name}.json"
+    if not file.is_file():
+        pytest.skip(f"needs the evaluation file {file.name}")
+    spec = importlib.util.spec_from_file_location("bench_compression", ROOT / "bench" / "compression.py")
+    assert spec is not None
+    assert spec.loader is not None
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    found = list(bench.cases(str(file)))
+    ways = bench.compressors(0.5)
+    pruned = bench.score(found, ways["prune_tokens"])
+    drawn = bench.score(found, ways["random"])
+    assert pruned.tokens <= 0.52
+    assert pruned.terms >= 0.95
+    assert drawn.terms < 0.7

@@ -1,0 +1,160 @@
+"""Sentences that serve a query."""
+
+import json
+
+import pytest
+
+from jiyi.compression import Compressor, Relevance
+from jiyi.errors import InputError, LLMUnreachable
+from jiyi.llm import Reply
+from jiyi.records import Message, ToolCall
+from jiyi.text import counter_for
+
+COUNT = counter_for().count_text
+
+TALK = "\n".join(
+    [
+        "Ana: Good morning! How was the weekend?",
+        "Ben: Fine, thanks. We went hiking near the lake and it rained a lot.",
+        "Ana: Which port does edge-02 listen on now?",
+        "Ben: It is 8444 since Monday. The old one was closed.",
+        "Ana: And who looks after the billing module?",
+        "Ben: Mira took it over in May. Ask her about invoices.",
+        "Ana: Great. Lunch at noon? There is a new noodle place around the corner.",
+    ]
+)
+TALK_ZH = "\n".join(
+    [
+        "小王：周末过得怎么样？",
+        "老李：去爬山了，下了一天雨，鞋都湿透了。",
+        "小王：edge-02 现在监听哪个端口？",
+        "老李：周一起改成 8444 了，旧的已经关掉。",
+        "小王：计费模块现在谁负责？",
+        "老李：五月起归小满，发票的事找她。",
+        "小王：中午一起吃面吗？街角新开了一家。",
+    ]
+)
+
+
+class Model:
+    """Answers with what it is given; remembers what it was asked."""
+
+    def __init__(self, answer: str | Exception) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    def complete(self, messages, *, max_tokens=None, temperature=0, schema=None, stop=()) -> Reply:
+        self.asked.append(messages[0]["content"])
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return Reply(text=self.answer)
+
+
+@pytest.mark.parametrize(
+    ("talk", "query", "kept", "gone"),
+    [
+        (TALK, "which port does edge-02 use?", ["edge-02", "8444"], ["noodle", "hiking"]),
+        (TALK, "who is responsible for billing?", ["billing", "Mira"], ["noodle", "hiking"]),
+        (TALK_ZH, "edge-02 的端口是多少？", ["edge-02", "8444"], ["爬山", "吃面"]),
+        (TALK_ZH, "计费模块归谁？", ["计费模块", "小满"], ["爬山", "吃面"]),
+    ],
+)
+def test_question_and_answer_are_kept(talk: str, query: str, kept: list[str], gone: list[str]) -> None:
+    made = Relevance()(talk, max_tokens=COUNT(talk) // 2, query=query)
+    assert made.tokens == COUNT(made.text) <= COUNT(talk) // 2
+    for word in kept:
+        assert word in made.text
+    for word in gone:
+        assert word not in made.text
+
+
+def test_it_is_a_compressor_and_keeps_order_and_speakers() -> None:
+    assert isinstance(Relevance(), Compressor)
+    made = Relevance()(TALK, max_tokens=60, query="port of edge-02 and the billing module")
+    lines = made.text.splitlines()
+    assert lines == [line for line in TALK.splitlines() if any(line.startswith(one) for one in lines)] or all(
+        line.split(":")[0] in ("Ana", "Ben") for line in lines
+    )
+    assert made.text.index("8444") < made.text.index("billing")
+
+
+def test_a_small_text_comes_back_as_it_is() -> None:
+    assert Relevance()(TALK, max_tokens=1_000, query="port").text == TALK
+
+
+def test_half_is_left_without_a_limit() -> None:
+    assert Relevance()(TALK, query="port").tokens <= COUNT(TALK) // 2
+
+
+def test_a_result_brings_its_call() -> None:
+    call = ToolCall(id="c1", name="shell", arguments='{"cmd": "ss -ltn"}')
+    messages = [
+        Message(
+            role="user", content="Please have a look at the host, I do not know what is wrong there.", id="1"
+        ),
+        Message(role="assistant", tool_calls=(call,), id="2"),
+        Message(role="tool", tool_call_id="c1", content="LISTEN 0 511 edge-02:8444", id="3"),
+        Message(
+            role="assistant",
+            content="Everything looks normal, memory and disk are fine, nothing to do.",
+            id="4",
+        ),
+    ]
+    made = Relevance()(messages, max_tokens=35, query="edge-02 8444")
+    assert made.sources == ("2", "3")
+    assert "ss -ltn" in made.text
+    assert "edge-02:8444" in made.text
+
+
+def test_speakers_are_written_before_messages_where_there_is_room() -> None:
+    messages = [
+        Message(role="user", content=f"Point {n} is about lunch and the weather.", id=f"{n}")
+        for n in range(8)
+    ]
+    messages[5] = Message(role="user", name="Mira", content="The port is 8444.", id="5")
+    made = Relevance()(messages, max_tokens=15, query="port")
+    assert made.text == "Mira: The port is 8444."
+    assert made.sources == ("5",)
+
+
+def test_nothing_in_common_keeps_the_newest_and_says_so() -> None:
+    made = Relevance()(TALK, max_tokens=25, query="quantum chromodynamics")
+    assert "noodle" in made.text
+    assert "nothing in the text" in made.notes[0]
+
+
+def test_a_limit_below_one_sentence_prunes_it() -> None:
+    made = Relevance()(TALK, max_tokens=4, query="port edge-02")
+    assert 0 < made.tokens <= 4
+    assert "no sentence fits" in made.notes[0]
+
+
+def test_a_model_names_the_numbers() -> None:
+    model = Model(json.dumps({"numbers": [1]}))
+    made = Relevance(model)(TALK, max_tokens=30, query="which port does edge-02 use?")
+    assert made.method == "llm"
+    assert "Good morning" in made.text, "what the model names goes first"
+    assert made.tokens <= 30
+    assert "> Ben:" in model.asked[0]
+
+
+def test_a_model_that_fails_costs_a_note() -> None:
+    query = "which port does edge-02 use?"
+    made = Relevance(Model(LLMUnreachable("gone")))(TALK, max_tokens=40, query=query)
+    alone = Relevance()(TALK, max_tokens=40, query=query)
+    assert made.text == alone.text
+    assert made.method == "relevance"
+    assert "gone" in made.notes[0]
+
+
+@pytest.mark.parametrize("query", [None, "", "  "])
+def test_without_a_query_it_says_what_to_do(query: str | None) -> None:
+    with pytest.raises(InputError, match=r"query=.*PruneTokens"):
+        Relevance()(TALK, query=query)
+
+
+def test_misuse_is_named() -> None:
+    with pytest.raises(InputError, match="query must be text"):
+        Relevance()(TALK, query=3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="max_tokens"):
+        Relevance()(TALK, query="port", max_tokens=-1)

@@ -1,0 +1,321 @@
+"""Summaries without a model: what is kept, how much, and for how long."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jiyi.compression.compressor import Compressor
+from jiyi.compression.summarize import Summarize
+from jiyi.errors import BadMessage, InputError
+from jiyi.records import Message, ToolCall
+from jiyi.text import counter_for
+
+COUNTER = counter_for()
+
+
+def user(text, **fields):
+    return Message(role="user", content=text, **fields)
+
+
+def assistant(text, **fields):
+    return Message(role="assistant", content=text, **fields)
+
+
+def tool(name, arguments, output, number=1):
+    call = ToolCall(id=f"c{number}", name=name, arguments=arguments)
+    return [
+        Message(role="assistant", tool_calls=(call,), id=f"call{number}"),
+        Message(role="tool", tool_call_id=f"c{number}", content=output, id=f"result{number}"),
+    ]
+
+
+LOGS = "09:41:02 INFO started\n09:41:05 ERROR upstream timed out (110) to 10.0.3.17:8080\n09:41:09 INFO retry"
+TALKS = {
+    "zh": [
+        user("你好！"),
+        assistant("你好，有什么可以帮你的？"),
+        user("我是运维组的小王。支付网关 pay-gw 从早上 9:40 开始间歇性报 502，能帮忙看下吗？", id="asked"),
+        assistant("好的，我先看一下日志。"),
+        *tool("shell", '{"cmd": "docker logs --tail 50 pay-gw"}', LOGS, 1),
+        assistant("日志显示连接 10.0.3.17:8080 超时，很可能是订单服务的连接池用满了。"),
+        user("嗯，对。"),
+        user("我们决定连接池调到 120，200 太激进了。记住：生产环境白天不能重启网关。", id="decided"),
+        assistant("好的，已记下。"),
+        *tool(
+            "edit_config", '{"file": "/etc/order/pool.yaml", "max": 120}', "ok: wrote /etc/order/pool.yaml", 2
+        ),
+        user("待办：明天给李工发复盘报告。"),
+        user("谢谢"),
+        assistant("不客气！还有什么需要随时告诉我。"),
+    ],
+    "en": [
+        user("Hi!"),
+        assistant("Hello, how can I help?"),
+        user("I'm Ana from ops. The gateway pay-gw throws 502s since 9:40. Can you take a look?", id="asked"),
+        assistant("Sure, let me check the logs first."),
+        *tool("shell", '{"cmd": "docker logs --tail 50 pay-gw"}', LOGS, 1),
+        assistant(
+            "It times out connecting to 10.0.3.17:8080; the pool of the order service is probably full."
+        ),
+        user("Right."),
+        user("We decided on 120 for the pool. Remember: never restart the gateway by day.", id="decided"),
+        assistant("Noted."),
+        *tool(
+            "edit_config", '{"file": "/etc/order/pool.yaml", "max": 120}', "ok: wrote /etc/order/pool.yaml", 2
+        ),
+        user("TODO: send Li the post-mortem tomorrow."),
+        user("thanks"),
+        assistant("You're welcome! Let me know if you need anything else."),
+    ],
+}
+KEPT = {
+    "zh": ["用户：", "502", "连接池调到 120", "记住：生产环境白天不能重启网关", "待办：明天给李工发复盘报告",
+           "工具 shell(docker logs --tail 50 pay-gw) → ", "ERROR upstream timed out",
+           "助手：日志显示连接 10.0.3.17:8080 超时"],
+    "en": ["User: ", "502", "120 for the pool", "Remember: never restart the gateway by day", "TODO: send Li",
+           "Tool shell(docker logs --tail 50 pay-gw) → ", "ERROR upstream timed out",
+           "Assistant: It times out connecting to 10.0.3.17:8080"],
+}  # fmt: skip
+LEFT_OUT = {
+    "zh": ["你好", "谢谢", "不客气", "已记下", "嗯"],
+    "en": ["Hello", "thanks", "welcome", "Noted", "Right."],
+}
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_what_matters_is_kept_and_small_talk_is_not(language):
+    made = Summarize(max_tokens=230)(TALKS[language], previous="")
+    for words in KEPT[language]:
+        assert words in made.text
+    for words in LEFT_OUT[language]:
+        assert words not in made.text
+    assert all(line.startswith("- ") for line in made.text.splitlines())
+    assert (made.method, made.notes) == ("extractive", ())
+    assert made.tokens == COUNTER.count_text(made.text) <= 230 < made.tokens_before
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_less_room_keeps_the_decisions(language):
+    made = Summarize(max_tokens=80)(TALKS[language], previous="")
+    assert ("白天不能重启" if language == "zh" else "never restart") in made.text
+    assert 40 < made.tokens <= 80
+    assert "decided" in made.sources
+
+
+def test_sources_are_the_messages_something_is_left_of():
+    made = Summarize(max_tokens=230)(TALKS["en"], previous="")
+    ids = [message.id for message in TALKS["en"]]
+    assert list(made.sources) == sorted(made.sources, key=ids.index)
+    assert {"asked", "decided", "call1", "result1"} <= set(made.sources)
+    assert TALKS["en"][0].id not in made.sources
+
+
+LINES = {
+    "zh": (
+        "我们决定：发布一律走蓝绿部署。",
+        "服务 svc-{n} 的端口是 {port}，日志在 /var/log/svc-{n}.log。",
+        "第 {n} 次构建失败了，报错是连接超时。",
+        "今天我们聊聊第{n}个话题吧，我觉得挺有意思。",
+        "好的，谢谢。",
+    ),
+    "en": (
+        "We decided: every release goes blue-green.",
+        "Service svc-{n} listens on port {port}, its log is /var/log/svc-{n}.log.",
+        "Build {n} failed: connection timed out.",
+        "Shall we talk about topic {n} a bit, I find it quite interesting?",
+        "ok, thanks.",
+    ),
+}
+
+
+def talk_of_400(language):
+    """Chit-chat, details and small talk; one decision at the third message."""
+    decision, detail, failure, chat, nod = LINES[language]
+    talk = []
+    for n in range(400):
+        line = detail if n % 10 == 0 else failure if n % 7 == 0 else chat if n % 3 == 0 else nod
+        text = decision if n == 2 else line.format(n=n, port=8000 + n)
+        talk.append((user if n % 2 == 0 else assistant)(text))
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("language", "decided"), [("zh", "一律走蓝绿部署"), ("en", "every release goes blue-green")]
+)
+def test_an_early_decision_survives_twenty_folds(language, decided):
+    talk, write, summary = talk_of_400(language), Summarize(max_tokens=300), ""
+    for start in range(0, 400, 20):
+        summary = write(talk[start : start + 20], previous=summary).text
+        assert decided in summary
+        assert COUNTER.count_text(summary) <= 300
+    assert "39" in summary, "and what was said last is there too"
+    once = write(talk, previous="").text
+    assert decided in once
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_a_decision_survives_among_other_decisions(language):
+    """With room for about thirty points, the first of ten decisions is not pushed out by the last."""
+    words = {"zh": "决定：模块{}交给第{}组负责。", "en": "We decided: module {} goes to team {}."}[language]
+    names = ("alpha", "bravo", "cobalt", "delta", "ember", "falcon", "garnet", "harbor", "indigo", "juniper")
+    write, summary = Summarize(max_tokens=400), ""
+    for n, name in enumerate(names):
+        summary = write([user(words.format(name, n)), *talk_of_400(language)[20:40]], previous=summary).text
+    assert all(name in summary for name in names)
+
+
+def test_a_to_do_that_is_done_goes():
+    write = Summarize(max_tokens=200)
+    before = "- User: TODO: renew the wildcard certificate for shop.example.com.\n- User: TODO: call Li."
+    after = write(
+        [user("The wildcard certificate for shop.example.com is renewed now."), *TALKS["en"]], previous=before
+    )
+    assert "TODO: renew" not in after.text
+    assert "TODO: call Li" in after.text
+    zh = write(
+        [user("通配符证书已经续好了，续通配符证书这件事已完成。")],
+        previous="- 用户：待办：续通配符证书。\n- 用户：待办：给小王打电话。",
+    )
+    assert "待办：续通配符证书" not in zh.text
+    assert "给小王打电话" in zh.text
+
+
+def test_the_same_said_again_is_there_once():
+    text = "The staging database runs on db-west port 5433."
+    made = Summarize(max_tokens=200)(
+        [user(text), assistant("ok"), user(text), user(text.upper())], previous="- User: " + text
+    )
+    assert made.text.lower().count("db-west") == 1
+
+
+def test_a_new_number_is_not_taken_for_a_repetition():
+    before = "- User: The staging database listens on port 5433 of db-west."
+    said = user("The staging database listens on port 6000 of db-west.")
+    made = Summarize(max_tokens=25)([said, *TALKS["en"]], previous=before)
+    assert "6000" in Summarize(max_tokens=300)([said], previous=before).text
+    assert "5433" not in made.text
+
+
+def test_names_of_speakers_are_kept():
+    made = Summarize()(
+        [user("I live in Porto.", name="Ana"), assistant("And I am from Lyon.", name="Bo")], previous=""
+    )
+    assert made.text == "- Ana: I live in Porto.\n- Bo: And I am from Lyon."
+    again = Summarize()([user("I live in Porto.", name="Ana")], previous=made.text)
+    assert again.text == made.text
+
+
+def test_speakers_are_named_in_the_language_asked_for():
+    talk = [user("the port is 8080"), assistant("端口改到 9090 了")]
+    assert "User: the port" in Summarize(language="en")(talk, previous="").text
+    assert "助手：端口" in Summarize(language="zh")(talk, previous="").text
+
+
+def test_small_texts_come_back_as_they_are():
+    assert Summarize()("only this\n  and that").text == "only this\n  and that"
+    made = Summarize()(["one", {"role": "assistant", "content": "two"}, user("three", id="m3")])
+    assert (made.text, made.tokens, made.tokens_before) == ("one\ntwo\nthree",) + (
+        COUNTER.count_text("one\ntwo\nthree"),
+    ) * 2
+    assert made.sources[-1] == "m3"
+
+
+def test_a_long_text_is_cut_to_its_points():
+    text = (
+        "We met on Monday. " * 30 + "Remember: the key is under the blue pot. " + "It was nice there. " * 60
+    )
+    made = Summarize(max_tokens=60)(text)
+    assert "the key is under the blue pot" in made.text
+    assert made.tokens <= 60
+
+
+def test_code_outputs_and_pictures_are_shown_in_a_line():
+    long = (
+        "\n".join(f"row {n}: fine" for n in range(5_000))
+        + "\nTraceback (most recent call last):\nValueError: bad row 4711"
+    )
+    code = "```py\nimport jiyi\nmemory = jiyi.open()\n```"
+    image = Message(role="user", content=({"type": "image_url", "image_url": {"url": "x"}},))
+    made = Summarize(max_tokens=300)([image, assistant(code), *tool("load", "not json", long)], previous="")
+    assert made.text.splitlines() == [
+        "- User: [image_url]",
+        "- Assistant: import jiyi …",
+        "- Tool load(not json) → ValueError: bad row 4711",
+    ]
+
+
+def test_a_call_without_its_result_and_a_result_without_its_call():
+    made = Summarize()([*tool("ping", "{}", "pong")[:1], *tool("scan", "{}", "3 hosts", 2)[1:]], previous="")
+    assert made.text == "- Tool ping → …\n- Tool → 3 hosts"
+
+
+def test_nothing_gives_nothing():
+    for empty in ("", [], [user("  ")], [assistant("")]):
+        made = Summarize()(empty, previous="")
+        assert (made.text, made.tokens, made.sources) == ("", 0, ())
+    kept = Summarize()([], previous="- User: the port is 8080")
+    assert kept.text == "- User: the port is 8080"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_tokens": 0},
+        {"max_tokens": "9"},
+        {"input_tokens": 999},
+        {"thinking_tokens": -1},
+        {"language": "fr"},
+    ],
+)
+def test_what_cannot_work_is_refused(options):
+    with pytest.raises(InputError):
+        Summarize(**options)
+
+
+def test_what_cannot_be_summarised_is_refused():
+    with pytest.raises(InputError):
+        Summarize()("x", max_tokens=0)
+    with pytest.raises(InputError):
+        Summarize()(42)
+    with pytest.raises(BadMessage):
+        Summarize()({"content": "no role"})
+
+
+def test_it_is_a_compressor():
+    assert isinstance(Summarize(), Compressor)
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_a_thousand_messages_take_less_than_a_second(language):
+    talk = [user(message.text + f" ({n})") for n, message in enumerate(talk_of_400(language) * 3)][:1_000]
+    Summarize()(talk[:50])
+    started = time.process_time()
+    made = Summarize(max_tokens=500)(talk, previous="")
+    assert time.process_time() - started < 2, "0.5 s on a quiet core"
+    assert made.tokens <= 500
+
+
+texts = st.text(max_size=80) | st.sampled_from(
+    [
+        "我们决定用 PostgreSQL，端口 5433。好的，谢谢！",
+        "TODO: call Li. It timed out at 9:40!",
+        "```py\nx\n```",
+        "a " * 300,
+        "好" * 400,
+    ]
+)
+said = st.builds(user, texts) | st.builds(assistant, texts)
+talks = st.lists(said | st.sampled_from(tool("shell", '{"cmd": "ls"}', "a\nb\nerror: no")), max_size=8)
+
+
+@settings(deadline=None)
+@given(talks, st.none() | texts, st.integers(1, 120))
+def test_any_input_gives_a_summary_within_its_limits(talk, previous, limit):
+    write = Summarize(max_tokens=limit)
+    made = write(talk, previous=previous)
+    assert made.tokens == COUNTER.count_text(made.text) <= min(limit, made.tokens_before)
+    assert write(talk, previous=previous) == made
+    assert set(made.sources) <= {message.id for message in talk}
+    assert bool(made.text.strip()) or not any(c.isalnum() for m in talk for c in m.search_text) or limit < 10

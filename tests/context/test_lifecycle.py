@@ -1,0 +1,155 @@
+"""Health of a session, and the advice that follows from it."""
+
+import pytest
+from conversations import conversations
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.context import Health, Materials, Thresholds, advise, build_window, health
+from jiyi.errors import BadBudget, BadMessage, SettingsError
+from jiyi.records import Budget, Message
+from jiyi.text import counter_for
+
+COUNTER = counter_for()
+ABOUT_WORK = {
+    "zh": [
+        ("user", "pay-gw 的健康检查要从 8443 迁到 9443，先看看预发环境。"),
+        ("assistant", "预发环境的 pay-gw 还在用 8443，健康检查每 10 秒一次。"),
+        ("user", "那就把预发的健康检查改到 9443。"),
+        ("assistant", "预发的 pay-gw 已经改到 9443，健康检查正常。"),
+    ],
+    "en": [
+        ("user", "The health check of pay-gw has to move from 8443 to 9443; look at staging first."),
+        ("assistant", "On staging pay-gw still has its health check at 8443, every 10 seconds."),
+        ("user", "Then move the health check on staging to 9443."),
+        ("assistant", "The health check of pay-gw on staging is at 9443 now and green."),
+    ],
+}
+ABOUT_FOOD = {
+    "zh": [
+        ("user", "周末想给孩子做红烧肉，五花肉怎么选？"),
+        ("assistant", "选肥瘦相间的五花肉，皮要完整，切成三厘米见方。"),
+        ("user", "糖色炒到什么程度？"),
+        ("assistant", "炒到枣红色、冒小泡就下肉，再晚会发苦。"),
+    ],
+    "en": [
+        ("user", "I want to cook a pot roast for the kids, which cut is good?"),
+        ("assistant", "Take a chuck roast with fine marbling, and dry its surface well."),
+        ("user", "How brown should the crust become?"),
+        ("assistant", "Deep brown like chocolate; later it turns bitter."),
+    ],
+}
+
+
+def talk(*parts):
+    return [{"role": role, "content": content} for part in parts for role, content in part]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_a_session_about_one_thing_is_well(language):
+    found = health(talk(ABOUT_WORK[language] * 1), 4_000, recent=1)
+    assert found.length < 0.1
+    assert found.stale == 0
+    assert found.repeated < 0.2
+    assert found.misses is None
+    assert advise(found).action == "continue"
+    assert advise(found).reasons == ()
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_what_the_newest_turns_have_nothing_to_do_with_is_stale_and_the_goal_is_far(language):
+    found = health(talk(ABOUT_WORK[language], ABOUT_FOOD[language]), 4_000, recent=2)
+    assert 0.4 < found.stale < 0.7
+    assert found.drift > 0.9
+    back = health(talk(ABOUT_FOOD[language], ABOUT_WORK[language]), 4_000, recent=2, goal="pay-gw 9443")
+    assert back.drift == 0
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_what_is_said_again_is_repeated(language):
+    once = health(talk(ABOUT_WORK[language]), 4_000).repeated
+    twice = health(talk(ABOUT_WORK[language], ABOUT_WORK[language]), 4_000).repeated
+    assert twice > once + 0.4
+    assert twice <= 0.6
+    logs = [
+        {"role": "user", "content": f"08:{n:02d} error upstream timed out while connecting to app-0{n}"}
+        for n in range(9)
+    ]
+    assert health(logs, 4_000).repeated > 0.8, "numbers count as equal"
+
+
+def test_system_and_pinned_messages_are_never_stale_and_the_length_is_the_windows():
+    old = [
+        Message(role="system", content="You are a cook."),
+        Message(role="user", content="allergic to nuts", pinned=True),
+    ]
+    later = [Message.from_openai(m) for m in talk(ABOUT_WORK["en"])]
+    found = health([*old, *later], 1_000, recent=1)
+    assert found.stale == 0
+    assert found.length == COUNTER.count_all([*old, *later]) / 1_000
+
+
+def test_a_window_can_be_looked_at_as_it_is():
+    materials = Materials(history=[Message.from_openai(m) for m in talk(ABOUT_WORK["en"])])
+    window = build_window(materials, Budget(max_input_tokens=200), counter=COUNTER, language="en")
+    found = health(window.messages, window.report.budget.max_input_tokens)
+    assert found.length == window.report.tokens / 200
+
+
+def test_what_is_measured_elsewhere_is_taken_over():
+    found = health(talk(ABOUT_WORK["en"]), 4_000, hit_rate=0.25, drift=0.9)
+    assert (found.misses, found.drift) == (0.75, 0.9)
+    assert health([], 100) == Health(length=0.03, stale=0, repeated=0)
+    assert health(talk(ABOUT_WORK["en"]), 4_000, recent=5).drift is None
+
+
+@given(conversations(), st.integers(1, 500), st.integers(1, 4))
+def test_every_share_is_one(messages, size, recent):
+    found = health(messages, size, recent=recent)
+    shares = (found.stale, found.repeated, found.drift or 0)
+    assert all(0 <= share <= 1 for share in shares)
+    assert found == health(messages, size, recent=recent)
+
+
+@pytest.mark.parametrize(
+    ("figures", "action", "signs"),
+    [
+        ({"length": 0.3}, "continue", 0),
+        ({"length": 0.3, "stale": 0.6}, "continue", 1),
+        ({"length": 0.3, "drift": 0.9}, "continue", 1),
+        ({"length": 0.3, "stale": 0.6, "repeated": 0.5, "drift": 0.9}, "continue", 3),
+        ({"length": 0.4, "stale": 0.6}, "summarise", 1),
+        ({"length": 0.8}, "summarise", 0),
+        ({"length": 0.9, "misses": 0.8}, "summarise", 1),
+        ({"length": 1.2, "stale": 0.6}, "summarise", 1),
+        ({"length": 0.4, "stale": 0.6, "repeated": 0.3}, "restart", 2),
+        ({"length": 0.9, "drift": 0.9}, "restart", 1),
+        ({"length": 1.5, "misses": 0.9, "drift": 0.95}, "restart", 2),
+        ({"length": 1.0}, "split", 0),
+        ({"length": 1.4, "misses": 0.9}, "split", 1),
+    ],
+)
+def test_the_advice_follows_from_the_figures(figures, action, signs):
+    advice = advise(Health(**{"stale": 0.0, "repeated": 0.0, **figures}))
+    assert advice.action == action
+    size = [r for r in advice.reasons if "of the window" in r]
+    assert len(advice.reasons) - len(size) == signs
+    assert bool(size) == (action != "continue")
+
+
+def test_own_thresholds_decide():
+    worn = Health(length=0.5, stale=0.3, repeated=0.0)
+    assert advise(worn).action == "continue"
+    assert advise(worn, Thresholds(stale=0.3)).action == "summarise"
+    assert advise(worn, Thresholds(length=0.5)).action == "summarise"
+
+
+def test_what_cannot_be_is_refused():
+    for wrong in ({"max_tokens": 0}, {"max_tokens": 10, "recent": 0}):
+        with pytest.raises(BadBudget):
+            health([], **wrong)
+    with pytest.raises(BadMessage):
+        health([{"content": "no role"}], 10)
+    for value in (-0.1, float("nan"), "0.5", True):
+        with pytest.raises(SettingsError, match="stale"):
+            Thresholds(stale=value)

@@ -1,0 +1,62 @@
+"""The most important pieces of text within a number of tokens."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.context import PriorityContext, pack_exact
+from jiyi.errors import BadBudget, InputError
+from jiyi.text import counter_for
+
+COUNTER = counter_for()
+
+
+def test_the_best_go_in_whole_highest_priority_first():
+    queue = PriorityContext(12)
+    queue.add("less important words here", priority=0.2)
+    queue.add("the decision", priority=1.0)
+    queue.add("a very long piece " * 10, priority=0.9)
+    queue.add("the number 42", priority=0.5)
+    assert queue.best() == ["the decision", "the number 42", "less important words here"]
+    assert queue.left() == ["a very long piece " * 10]
+
+
+def test_equals_keep_their_order_and_own_sizes_are_believed():
+    queue = PriorityContext(10)
+    for name in ("a", "b", "c"):
+        queue.add(name, priority=1, tokens=5)
+    assert queue.best() == ["a", "b"]
+    assert queue.left() == ["c"]
+
+
+def test_another_packer_chooses_otherwise():
+    queue = PriorityContext(100, packer=pack_exact)
+    for name, priority, tokens in (("a", 3.0, 60), ("b", 2.9, 50), ("c", 2.8, 50)):
+        queue.add(name, priority, tokens)
+    assert queue.best() == ["b", "c"]
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=30), st.floats(0, 1), st.none() | st.integers(0, 5)), max_size=12),
+    st.integers(1, 60),
+)
+def test_the_text_never_takes_more_than_there_is(pieces, size):
+    queue = PriorityContext(size)
+    for piece in pieces:
+        queue.add(*piece)
+    assert COUNTER.count_text(queue.text()) <= size
+    assert sorted((*queue.best(), *queue.left())) == sorted(text for text, _, _ in pieces)
+
+
+def test_nothing_in_nothing_out():
+    assert (PriorityContext(5).text(), PriorityContext(5).best()) == ("", [])
+
+
+def test_what_cannot_be_is_refused():
+    for wrong in (0, -1, 2.5, True):
+        with pytest.raises(BadBudget, match="max_tokens"):
+            PriorityContext(wrong)
+    with pytest.raises(InputError, match="text"):
+        PriorityContext(5).add(7, 1)
+    with pytest.raises(InputError, match="tokens"):
+        PriorityContext(5).add("x", 1, tokens=-1)

@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import pytest
+
+from jiyi.errors import InputError
+from jiyi.records.skill import MAX_SKILL_DESCRIPTION, MAX_SKILL_NAME, Skill
+
+
+def skill(name="one", description="Does one thing."):
+    return Skill(name=name, description=description, folder=Path("one"))
+
+
+@pytest.mark.parametrize("name", ["a", "pdf-forms", "nginx-502", "周报", "周报-模板", "x" * MAX_SKILL_NAME])
+def test_names_that_are_fine(name):
+    assert skill(name).name == name
+    assert skill(name).body is None
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("", "missing"),
+        ("x" * (MAX_SKILL_NAME + 1), "65 characters"),
+        ("PDF", "lower-case"),
+        ("-pdf", "lower-case"),
+        ("pdf-", "lower-case"),
+        ("pdf--forms", "lower-case"),
+        ("pdf forms", "lower-case"),
+        ("pdf_forms", "lower-case"),
+        ("../pdf", "lower-case"),
+        ("pdf\n", "lower-case"),
+    ],
+)
+def test_names_that_are_refused(name, complaint):
+    with pytest.raises(InputError, match=complaint):
+        skill(name)
+
+
+def test_descriptions():
+    assert skill(description="x" * MAX_SKILL_DESCRIPTION).description
+    for empty in ("", "  \n"):
+        with pytest.raises(InputError, match="description is missing"):
+            skill(description=empty)
+    with pytest.raises(InputError, match=r"1,025 characters.*body"):
+        skill(description="x" * (MAX_SKILL_DESCRIPTION + 1))

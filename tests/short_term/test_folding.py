@@ -1,0 +1,160 @@
+"""Folding on a real database: when, what stays, restarts, failures, and two at once."""
+
+from dataclasses import replace
+
+import pytest
+from conversations import assistant, user
+from session_tools import SCOPE, save, talk_of
+
+from jiyi.compression.summarize import Summarize
+from jiyi.errors import LLMUnreachable
+from jiyi.records import Message, Query
+from jiyi.short_term import RunningSummary, ShortTermMemory
+from jiyi.short_term.folding import Folding, Standing
+from jiyi.short_term.summaries import Summaries
+
+WIDE = 100_000  # a window no conversation here fills
+
+
+class Broken:
+    """A summariser whose model is down."""
+
+    def __call__(self, given, **options):
+        raise LLMUnreachable("nobody answers")
+
+
+class Noting:
+    """The extractive way, noting how many messages it was given each time."""
+
+    def __init__(self):
+        self.pieces = []
+
+    def __call__(self, given, **options):
+        self.pieces.append(len(given))
+        return Summarize(max_tokens=120)(given, **options)
+
+
+def folding(store, summarize=None, backlog=None, **policy):
+    extractive = Summarize(max_tokens=120)
+    made = RunningSummary(8_000, **policy)
+    return Folding(Summaries(store), made, summarize or extractive, backlog=backlog or extractive)
+
+
+def recent(store, turns=20, scope=SCOPE):
+    return ShortTermMemory(store, max_turns=turns).messages(scope)
+
+
+def test_nothing_happens_before_it_is_time(store):
+    save(store, *talk_of(25))
+    assert folding(store).when_due(SCOPE, recent(store, 30), WIDE) == Standing()
+
+
+@pytest.mark.parametrize(("turns", "window"), [(26, WIDE), (10, 100)])
+def test_many_messages_or_a_full_window_make_it_time(store, turns, window):
+    save(store, *talk_of(turns))
+    standing = folding(store).when_due(SCOPE, recent(store, 30), window)
+    assert standing.summary.covers == tuple(m.id for m in recent(store, 30)[: 2 * (turns - 3)])
+    assert standing.summary.upto_seq == 2 * (turns - 3) - 1
+    assert (standing.step.what, standing.step.items) == ("summarised", 2 * (turns - 3))
+    assert standing.step.tokens == standing.summary.tokens
+    left = standing.uncovered(recent(store, 30))
+    assert [m.text for m in left] == [m.text for m in recent(store, 3)]
+    again = folding(store).when_due(SCOPE, recent(store, 30), WIDE)
+    assert (again.summary, again.step) == (standing.summary, None)
+
+
+def test_what_leaves_the_window_of_the_session_is_folded(store):
+    save(store, *talk_of(6))
+    standing = folding(store, keep_turns=2).when_due(SCOPE, recent(store, 4), WIDE)
+    assert standing.summary.upto_seq == 7
+    save(store, *talk_of(2))
+    settled = folding(store, keep_turns=2).when_due(SCOPE, recent(store, 4), WIDE)
+    assert settled.step is None, "all that is not in the summary is in the window"
+
+
+def test_a_gap_left_by_other_agents_is_no_reason(store):
+    theirs = replace(SCOPE, agent_id="theirs")
+    mine = replace(SCOPE, agent_id="mine")
+    for question, answer in zip(talk_of(8)[::2], talk_of(8)[1::2], strict=True):
+        save(store, question, answer, scope=theirs)
+        save(store, user("mine"), assistant("yes"), scope=mine)
+    assert folding(store).when_due(mine, recent(store, 20, mine), WIDE).summary is None
+
+
+def test_system_and_pinned_messages_stay_beside_the_summary(store):
+    rule = Message(role="system", content="只说中文")
+    pinned = user("the blue door", pinned=True)
+    save(store, rule, *talk_of(5), pinned, assistant("noted"), *talk_of(25))
+    standing = folding(store).when_due(SCOPE, recent(store, 20), WIDE)
+    shown = standing.uncovered(recent(store, 20))
+    assert [m.text for m in shown[:2]] == ["只说中文", "the blue door"]
+    assert rule.id not in standing.summary.covers
+    assert pinned.id not in standing.summary.covers
+
+
+def test_it_grows_and_survives_a_restart(store):
+    save(store, user("记住：数据库的端口是 6543"), assistant("好的"), *talk_of(26))
+    first = folding(store).when_due(SCOPE, recent(store), WIDE).summary
+    save(store, *talk_of(26))
+    second = folding(store).when_due(SCOPE, recent(store), WIDE).summary
+    assert (second.version, second.previous) == (2, first.id)
+    assert "6543" in first.text
+    assert "6543" in second.text
+    assert set(first.covers).isdisjoint(second.covers)
+    assert Summaries(store).latest(SCOPE) == second
+
+
+def test_a_long_conversation_is_folded_in_pieces_none_of_them_skipped(store):
+    save(store, *talk_of(700))
+    now, before = Noting(), Noting()
+    standing = folding(store, now, before).fold(SCOPE)
+    assert len(before.pieces) == 2
+    assert len(now.pieces) == 1
+    covered = [id_ for version in Summaries(store).versions(SCOPE) for id_ in version.covers]
+    assert len(covered) == len(set(covered)) == 1_394 == sum(before.pieces + now.pieces)
+    assert standing.step.items == 1_394
+    assert standing.summary.upto_seq == 1_393
+
+
+def test_a_turn_longer_than_a_piece_is_folded_whole(store):
+    save(store, user("go"), *(assistant(f"step {i}") for i in range(900)), *talk_of(5))
+    standing = folding(store).fold(SCOPE)
+    assert standing.summary.upto_seq == 900 + 4
+
+
+def test_a_model_that_fails_changes_nothing_and_is_reported(store):
+    save(store, *talk_of(30))
+    standing = folding(store, Broken()).when_due(SCOPE, recent(store), WIDE)
+    assert (standing.summary, standing.step) == (None, None)
+    assert "nobody answers" in standing.notes[0]
+    assert standing.uncovered(recent(store)) == tuple(recent(store))
+    assert folding(store).when_due(SCOPE, recent(store), WIDE).summary is not None
+
+
+def test_a_message_forgotten_meanwhile_is_in_no_summary(store):
+    save(store, *talk_of(30))
+
+    class Forgetting:
+        def __call__(self, given, **options):
+            made = Summarize(max_tokens=120)(given, **options)
+            store.delete(Query(scope=SCOPE, kinds=("message",), ids=(given[0].id,)))
+            return made
+
+    standing = folding(store, Forgetting()).when_due(SCOPE, recent(store), WIDE)
+    assert (standing.summary, standing.step) == (None, None)
+    assert "changed meanwhile" in standing.notes[0]
+
+
+def test_of_two_that_fold_at_once_one_summary_is_left(store):
+    save(store, *talk_of(30))
+    other = folding(store)
+
+    class Slow:
+        def __call__(self, given, **options):
+            if Summaries(store).latest(SCOPE) is None:
+                other.fold(SCOPE)
+            return Summarize(max_tokens=120)(given, **options)
+
+    standing = folding(store, Slow()).fold(SCOPE)
+    assert [v.version for v in Summaries(store).versions(SCOPE)] == [1]
+    assert standing.summary == Summaries(store).latest(SCOPE)

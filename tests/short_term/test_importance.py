@@ -1,0 +1,149 @@
+import time
+from dataclasses import replace
+
+import pytest
+from conversations import assistant, calls, check, conversations, must_stay, result, system, user
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from policy_tools import newest
+
+from jiyi.errors import BadBudget, BudgetTooSmall, SettingsError
+from jiyi.short_term import ImportanceSampling
+from jiyi.text import counter_for
+
+COUNTER = counter_for()
+budgets = st.integers(1, 400)
+
+
+def tokens(*messages):
+    return COUNTER.count_all(messages)
+
+
+def ids(messages):
+    return tuple(message.id for message in messages)
+
+
+def test_the_least_important_leave_first_and_the_reason_says_the_score():
+    talk = [
+        system(),
+        user("我们决定用 PostgreSQL"),
+        user("好的"),
+        user("端口是 5433"),
+        user("吃什么好呢"),
+        user("再见"),
+    ]
+    limit = tokens(talk[0], talk[1], talk[3], talk[5])
+    decided = ImportanceSampling(limit)(talk)
+    assert decided.kept == (talk[0], talk[1], talk[3], talk[5])
+    assert [d.reason for d in decided.dropped] == [
+        f"importance 0.20, the least there was, over the budget of {limit} tokens",
+        f"importance 0.50, the least there was, over the budget of {limit} tokens",
+    ]
+
+
+def test_english_alike():
+    talk = [user("Remember: we ship on Friday."), user("ok"), user("the port is 5433"), user("so?")]
+    assert ImportanceSampling(tokens(talk[0], talk[2], talk[3]))(talk).kept == (talk[0], talk[2], talk[3])
+    assert ImportanceSampling(tokens(talk[0], talk[3]))(talk).kept == (talk[0], talk[3])
+
+
+def test_what_fits_is_not_scored(monkeypatch):
+    monkeypatch.setattr("jiyi.short_term.importance.salience", lambda text: pytest.fail("scored"))
+    talk = [user("never scored before: 4711"), assistant("nor this: 4712")]
+    assert ImportanceSampling(tokens(*talk))(talk).kept == tuple(talk)
+
+
+def test_a_text_is_scored_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr("jiyi.short_term.importance.salience", lambda text: asked.append(text) or 0.5)
+    talk = [user(f"scored once: {n}") for n in range(50)]
+    policy = ImportanceSampling(200)
+    policy(talk)
+    policy([*talk, user("one more")])
+    assert len(asked) == len(set(asked)) == 50
+
+
+def test_an_importance_that_was_given_wins():
+    talk = [
+        user("好的", importance=0.95),
+        user("我们决定用 MySQL", importance=0.1),
+        user("端口 1"),
+        user("?"),
+    ]
+    assert ImportanceSampling(tokens(talk[0], talk[2], talk[3]))(talk).kept == (talk[0], talk[2], talk[3])
+
+
+def test_a_tool_pair_is_worth_its_best_message():
+    talk = [calls("a"), result("a", importance=0.9), user("端口是 8080"), user("然后呢")]
+    limit = tokens(talk[0], talk[1], talk[3])
+    assert ImportanceSampling(limit)(talk).kept == (talk[0], talk[1], talk[3])
+
+
+def test_of_equals_the_oldest_leaves_or_as_the_seed_draws():
+    talk = [user(f"message {n}", importance=0.5, id=f"m{n:02}") for n in range(20)]
+    limit = tokens(*talk[-5:])
+    assert ImportanceSampling(limit)(talk).kept == tuple(talk[-5:])
+    drawn = {seed: ids(ImportanceSampling(limit, seed=seed)(talk).kept) for seed in range(1, 6)}
+    assert len(set(drawn.values())) == 5
+    assert all(ids(ImportanceSampling(limit, seed=seed)(talk).kept) == kept for seed, kept in drawn.items())
+    assert all(kept[-1] == talk[-1].id for kept in drawn.values())
+
+
+def test_what_could_never_fit_leaves_before_anything_else():
+    talk = [user("好的"), user("重要：" + "很长 " * 500, importance=1), user("端口 1")]
+    decided = ImportanceSampling(tokens(talk[0], talk[2]))(talk)
+    assert decided.kept == (talk[0], talk[2])
+    assert "larger than" in decided.dropped[0].reason
+
+
+def test_the_newest_stays_or_it_is_an_error():
+    talk = [user("我们决定用 PostgreSQL"), user("嗯 " * 30)]
+    assert ImportanceSampling(tokens(talk[1]))(talk).kept == (talk[1],)
+    with pytest.raises(BudgetTooSmall):
+        ImportanceSampling(tokens(talk[1]) - 1)(talk)
+    assert ImportanceSampling(tokens(talk[0]), keep_last=False)(talk).kept == (talk[0],)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True, None])
+def test_what_can_be_no_budget_or_seed_is_refused(bad):
+    with pytest.raises(BadBudget):
+        ImportanceSampling(bad)
+    if bad is not None:
+        with pytest.raises(BadBudget):
+            ImportanceSampling(9)([], bad)
+    with pytest.raises(SettingsError):
+        ImportanceSampling(9, seed="x")
+
+
+def test_ten_thousand_messages():
+    talk = [
+        replace(user(f"第 {n} 条：端口 {n % 977}"), tokens=12, tokens_by=COUNTER.name) for n in range(10_000)
+    ]
+    policy = ImportanceSampling(4_000)
+    policy(talk)
+    started = time.perf_counter()
+    kept = policy(talk).kept
+    assert time.perf_counter() - started < 2, "scores are kept: about 0.1 s on a quiet core"
+    assert tokens(*kept) <= 4_000
+
+
+@settings(deadline=None)
+@given(conversations(), budgets, st.none() | budgets, st.integers(0, 3), st.booleans())
+def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, seed, keep_last):
+    policy = ImportanceSampling(most, seed=seed, keep_last=keep_last)
+    limit = min(most, budget or most)
+    stay = {m.id for m in must_stay(talk)} | ({m.id for m in newest(talk)} if keep_last else set())
+    needed = tokens(*(m for m in talk if m.id in stay))
+    if needed > limit:
+        with pytest.raises(BudgetTooSmall) as caught:
+            policy(talk, budget)
+        assert (caught.value.needed, caught.value.available) == (needed, limit)
+        return
+    decided = policy(talk, budget)
+    check(talk, decided)
+    assert stay <= {m.id for m in decided.kept}
+    assert tokens(*decided.kept) <= limit
+    assert policy(talk, budget) == decided
+    assert policy(decided.kept, budget).kept == decided.kept
+    if tokens(*(m for m in talk if m.id in {k.id for k in decided.kept})) == tokens(*talk):
+        assert not decided.dropped

@@ -1,0 +1,95 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.errors import InputError
+from jiyi.records.skill import Skill
+from jiyi.skills import cards
+from jiyi.text import counter_for
+
+COUNTER = counter_for()
+ENGLISH = "Handles the forms of department {n}, its approvals and yearly budget. Use when {n} is mentioned."
+CHINESE = "处理第 {n} 部门的表格、审批和年度预算。客户或同事提到第 {n} 部门时使用。"
+
+
+def some(count, text=ENGLISH):
+    return [Skill(name=f"skill-{n:03}", description=text.format(n=n), folder=Path("x")) for n in range(count)]
+
+
+def test_a_line_for_each_skill():
+    shown = cards(some(2), COUNTER, "en", 1000)
+    head, *lines = shown.text.splitlines()
+    assert "open_skill" in head
+    assert lines == [
+        f"- skill-000: {ENGLISH.format(n=0)}",
+        f"- skill-001: {ENGLISH.format(n=1)}",
+    ]
+    assert shown.tokens == COUNTER.count_text(shown.text)
+    assert shown.note == ""
+    assert "open_skill" in cards(some(2), COUNTER, "zh", 1000).text.splitlines()[0]
+
+
+def test_a_description_takes_one_line():
+    skill = Skill(name="a", description="one\n\n# two", when_to_use="On\nMondays.", folder=Path("a"))
+    assert cards([skill], COUNTER, "en", 1000).text.splitlines()[1:] == ["- a: one # two On Mondays."]
+
+
+def test_no_skills_show_nothing():
+    assert cards([], COUNTER, "en", 1).text == ""
+
+
+@pytest.mark.parametrize("text", [ENGLISH, CHINESE], ids=["en", "zh"])
+def test_300_skills_within_each_bound(text):
+    skills = some(300, text)
+    whole = cards(skills, COUNTER, "en", 100_000)
+    assert whole.note == ""
+    assert whole.tokens > 7500
+
+    cut = cards(skills, COUNTER, "en", 5000)
+    assert 4500 < cut.tokens <= 5000  # no more is cut than has to be
+    assert "300 cards over 5,000 tokens: descriptions cut to" in cut.note
+    assert len(cut.text.splitlines()) == 301
+    assert all(line.endswith("…") for line in cut.text.splitlines()[1:])
+    assert all(len(line) > 20 for line in cut.text.splitlines()[1:])
+
+    names = cards(skills, COUNTER, "en", 1500)
+    assert names.tokens <= 1500
+    assert names.note.endswith("names only")
+    assert all(skill.name in names.text for skill in skills)
+    assert "department" not in names.text
+
+    first = cards(skills, COUNTER, "zh", 300)
+    assert first.tokens <= 300
+    listed = sum(skill.name in first.text for skill in skills)
+    assert 40 < listed < 300
+    assert first.text.endswith(f"……另有 {300 - listed} 项")
+    assert first.note.endswith(f"names only, and {300 - listed} not named")
+
+
+def test_short_descriptions_stay_whole_beside_long_ones():
+    short = Skill(name="short", description="Short one.", folder=Path("x"))
+    shown = cards([*some(20), short], COUNTER, "en", 400)
+    assert "descriptions cut" in shown.note
+    assert "- short: Short one." in shown.text.splitlines()
+
+
+def test_what_cannot_be_shown_at_all():
+    with pytest.raises(InputError, match="max_card_tokens=5 is too few"):
+        cards(some(3), COUNTER, "en", 5)
+    with pytest.raises(InputError, match="language"):
+        cards(some(3), COUNTER, "fr", 500)
+
+
+@given(
+    st.lists(st.text(min_size=1, max_size=200).filter(str.strip), min_size=1, max_size=30),
+    st.integers(60, 400),
+    st.sampled_from(["gpt-4o", "qwen3.5", "deepseek-chat"]),
+)
+def test_the_bound_holds_for_any_description(texts, most, model):
+    counter = counter_for(model)
+    skills = [Skill(name=f"s{n}", description=text, folder=Path("x")) for n, text in enumerate(texts)]
+    shown = cards(skills, counter, "en", most)
+    assert counter.count_text(shown.text) == shown.tokens <= most
+    assert shown == cards(skills, counter, "en", most)

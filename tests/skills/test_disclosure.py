@@ -1,0 +1,224 @@
+import threading
+
+import pytest
+
+from jiyi.errors import InputError, NotFound
+from jiyi.skills import Disclosure, SkillRegistry
+from jiyi.text import counter_for
+
+COUNTER = counter_for()
+
+
+@pytest.fixture
+def registry(write_skill):
+    for name in ("alpha", "beta", "gamma", "delta"):
+        write_skill(name, body=f"How to do {name}. " * 20)
+    folder = write_skill("alpha", body="How to do alpha.", examples_md="Like this.", files__a_md="A!")
+    return SkillRegistry(folder.parent, strict=True)
+
+
+def shown(disclosure, language="en"):
+    return [block.source_id for block in disclosure.blocks(COUNTER, language)]
+
+
+def test_a_session_begins_with_cards_alone(registry):
+    (block,) = Disclosure(registry).blocks(COUNTER, "en")
+    assert (block.section, block.kind, block.required) == ("skills", "skill", True)
+    assert block.tokens == COUNTER.count_text(block.text)
+    assert all(f"- {name}: Does {name}." in block.text for name in registry.names)
+    assert "How to do" not in block.text
+
+
+def test_open_brings_body_and_examples_into_the_window(registry):
+    disclosure = Disclosure(registry)
+    cards = disclosure.blocks(COUNTER, "en")[0]
+    text = disclosure.open("alpha")
+    assert text.startswith('<skill name="alpha">\nHow to do alpha.')
+    assert "## Examples\n\nLike this." in text
+    assert "files/a.md" in text
+    first, body = disclosure.blocks(COUNTER, "en")
+    assert first == cards
+    assert (body.text, body.source_id, body.required) == (text, "alpha", False)
+    assert body.tokens == COUNTER.count_text(text)
+
+
+def test_a_resource_is_returned_and_opens_nothing(registry):
+    disclosure = Disclosure(registry)
+    assert disclosure.open("alpha", resource="files/a.md") == "A!"
+    assert disclosure.opened == ()
+    with pytest.raises(InputError, match="inside the folder"):
+        disclosure.open("alpha", resource="../beta/SKILL.md")
+
+
+def test_the_one_opened_first_closes(registry):
+    disclosure = Disclosure(registry, max_open=2)
+    for name in ("alpha", "beta", "alpha", "gamma"):
+        disclosure.open(name)
+    assert disclosure.opened == ("beta", "gamma")
+    blocks = disclosure.blocks(COUNTER, "en")
+    assert [block.source_id for block in blocks] == ["cards", "beta", "gamma"]
+    assert blocks[1].score < blocks[2].score  # where a window is too small, the newest stays
+
+
+def test_close(registry):
+    disclosure = Disclosure(registry)
+    disclosure.open("alpha")
+    assert disclosure.close("alpha")
+    assert not disclosure.close("alpha")
+    assert shown(disclosure) == ["cards"]
+
+
+def test_swap_unloads_the_old_and_loads_the_new(registry):
+    disclosure = Disclosure(registry)
+    assert disclosure.swap(["alpha", "beta"]) == ()
+    assert disclosure.swap(["gamma", "beta", "gamma"]) == ("alpha",)
+    assert disclosure.opened == ("beta", "gamma")
+    assert disclosure.swap([]) == ("beta", "gamma")
+    assert shown(disclosure) == ["cards"]
+
+
+def test_a_call_that_fails_changes_nothing(registry, write_skill):
+    write_skill("torn", body=b"\xff")
+    registry.reload()
+    disclosure = Disclosure(registry, max_open=2)
+    disclosure.open("alpha")
+    with pytest.raises(NotFound, match="alpha, beta"):
+        disclosure.open("nothing")
+    with pytest.raises(InputError, match="torn cannot be opened"):
+        disclosure.open("torn")
+    for names, error in {
+        ("beta", "nothing"): NotFound,
+        ("beta", "torn"): InputError,
+        ("alpha", "beta", "gamma"): InputError,
+    }.items():
+        with pytest.raises(error):
+            disclosure.swap(names)
+    with pytest.raises(InputError, match="list of names"):
+        disclosure.swap("beta")
+    assert disclosure.opened == ("alpha",)
+
+
+def test_the_cards_stay_the_same_text_whatever_is_opened_and_asked(registry):
+    disclosure = Disclosure(registry)
+    first = disclosure.blocks(COUNTER, "zh")[0]
+    disclosure.open("beta")
+    disclosure.route("how to do gamma")
+    assert disclosure.blocks(COUNTER, "en")[0].text == first.text
+    disclosure.swap(["gamma"])
+    registry.reload()
+    assert disclosure.blocks(COUNTER, "en")[0].text == first.text
+
+
+def test_the_language_of_the_first_call_stays_when_skills_change(registry, write_skill):
+    disclosure = Disclosure(registry)
+    first = disclosure.blocks(COUNTER, "zh")[0].text.splitlines()[0]
+    write_skill("zeta")
+    registry.reload()
+    again = disclosure.blocks(COUNTER, "en")[0].text
+    assert "- zeta:" in again
+    assert again.splitlines()[0] == first
+
+
+def test_opening_one_more_leaves_what_stands_before_it(registry):
+    disclosure = Disclosure(registry)
+    disclosure.open("beta")
+    before = [block.text for block in disclosure.blocks(COUNTER, "en")]
+    disclosure.open("alpha")
+    assert [block.text for block in disclosure.blocks(COUNTER, "en")][:2] == before
+
+
+def test_a_reload_is_seen_without_a_restart(registry, write_skill):
+    registry = SkillRegistry(registry.get("alpha").folder.parent)
+    disclosure = Disclosure(registry)
+    disclosure.swap(["alpha", "beta"])
+    disclosure.blocks(COUNTER, "en")
+    write_skill("alpha", head="name: alpha\ndescription: Does it anew.", body="The new way.")
+    folder = write_skill("beta")
+    (folder / "SKILL.md").unlink()
+    write_skill("epsilon")
+    registry.reload()
+    cards, alpha = disclosure.blocks(COUNTER, "en")
+    assert "- alpha: Does it anew." in cards.text
+    assert "- epsilon:" in cards.text
+    assert "beta" not in cards.text
+    assert "The new way." in alpha.text
+    assert disclosure.opened == ("alpha",)
+
+
+def test_an_open_skill_that_cannot_be_read_any_more_is_said(registry, write_skill):
+    disclosure = Disclosure(registry)
+    disclosure.open("alpha")
+    write_skill("alpha", body=b"\xff")
+    registry.reload()
+    (cards,) = disclosure.blocks(COUNTER, "en")
+    assert "alpha cannot be opened" in cards.note
+
+
+def test_saved_is_what_is_not_in_the_window(registry):
+    disclosure = Disclosure(registry)
+    total = disclosure.saved(COUNTER)
+    assert total == sum(registry.body_tokens(name, COUNTER) for name in registry.names)
+    assert total > 300
+    disclosure.open("gamma")
+    assert disclosure.saved(COUNTER) == total - registry.body_tokens("gamma", COUNTER)
+    disclosure.close("gamma")
+    assert disclosure.saved(COUNTER) == total
+
+
+def test_long_examples_are_files_to_ask_for(write_skill):
+    folder = write_skill("long", body="Short.", examples_md="word " * 6000, other_md="x")
+    text = Disclosure(SkillRegistry(folder.parent)).open("long")
+    assert "word" not in text
+    assert "examples.md, other.md" in text
+
+
+def test_without_skills_there_is_nothing_to_show(tmp_path):
+    disclosure = Disclosure(SkillRegistry(tmp_path))
+    assert disclosure.blocks(COUNTER, "en") == []
+    assert disclosure.saved(COUNTER) == 0
+    assert disclosure.route("anything") == []
+
+
+def test_a_session_goes_on_where_it_was(registry):
+    disclosure = Disclosure(registry, opened=("gone", "beta", "alpha", "beta"))
+    assert disclosure.opened == ("beta", "alpha")
+    assert Disclosure(registry, max_open=1, opened=("beta", "alpha")).opened == ("alpha",)
+
+
+def test_shortened_cards_are_noted(registry):
+    block = Disclosure(registry, max_card_tokens=45).blocks(COUNTER, "en")[0]
+    assert block.tokens <= 45
+    assert "names only" in block.note
+
+
+@pytest.mark.parametrize("options", [{"max_open": 0}, {"max_card_tokens": 0}])
+def test_impossible_bounds(registry, options):
+    with pytest.raises(InputError, match="at least 1"):
+        Disclosure(registry, **options)
+
+
+def test_route_uses_the_cards(examples):
+    disclosure = Disclosure(SkillRegistry(examples))
+    (routed,) = disclosure.route("帮我写这周的周报")
+    assert routed.skill.name == "weekly-report"
+    assert disclosure.opened == ()
+
+
+def test_never_more_open_than_allowed_with_threads(registry):
+    disclosure = Disclosure(registry, max_open=2)
+    counts = []
+
+    def use(name):
+        for _ in range(100):
+            disclosure.open(name)
+            counts.append(len(disclosure.blocks(COUNTER, "en")))
+            disclosure.close(name)
+
+    threads = [threading.Thread(target=use, args=(name,)) for name in registry.names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(counts) == 400
+    assert max(counts) <= 3
+    assert disclosure.opened == ()

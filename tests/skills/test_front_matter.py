@@ -1,0 +1,73 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.errors import InputError
+from jiyi.skills.front_matter import parse
+
+
+def test_everything_is_text_as_it_is_written():
+    fields = parse("name: one\nversion: 1.10\nwhen: 2026-01-02\nflag: yes\nnothing:\n")
+    assert fields == {"name": "one", "version": "1.10", "when": "2026-01-02", "flag": "yes", "nothing": ""}
+
+
+def test_quotes_blocks_lists_fields_and_comments():
+    text = """
+# a comment
+description: >-
+  folded
+  lines
+notes: |
+  kept
+  lines
+quoted: "a: \\"b\\" #c"
+tools: [Read, 'Bash(git:*)']
+tags:
+  - one
+  - two
+metadata: {author: 小舟}
+"""
+    assert parse(text) == {
+        "description": "folded lines",
+        "notes": "kept\nlines\n",
+        "quoted": 'a: "b" #c',
+        "tools": ["Read", "Bash(git:*)"],
+        "tags": ["one", "two"],
+        "metadata": {"author": "小舟"},
+    }
+
+
+def test_a_plain_value_with_a_colon_is_taken_as_it_is_meant():
+    fields = parse('name: one\ndescription: Use it when: "x" is \\ asked, or: y  \nlicense: MIT\n')
+    assert fields == {
+        "name": "one",
+        "description": 'Use it when: "x" is \\ asked, or: y',
+        "license": "MIT",
+    }
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"])))
+def test_any_plain_value_with_a_colon_in_it(word):
+    value = f"x{word}: y"
+    assert parse(f"description: {value}") == {"description": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "no fields"),
+        ("just words", "no fields"),
+        ("- a\n- b", "no fields"),
+        ("name: one\ndescription: [a, b", r"no YAML: line 3"),
+        ("name: 'one", "no YAML"),
+        ("name: one\n\tdescription: x", "no YAML: line 3"),
+        ("a: " + "[" * 5000, "more than 500 brackets"),
+        ("- " * 5000, "too deeply"),
+        ("a: " + "[" * 500, "no YAML|too deeply"),
+        ("a: *nowhere", "no YAML"),
+        ("a: \x01", "no YAML"),
+    ],
+)
+def test_what_is_refused_says_where(text, complaint):
+    with pytest.raises(InputError, match=complaint):
+        parse(text)

@@ -1,0 +1,247 @@
+"""The window from the outside: summary, skills, task types, tool outputs, the monitor."""
+
+import json
+
+import pytest
+
+from jiyi.compression import PruneTokens
+from jiyi.errors import BadBudget, NotFound
+from jiyi.records import Budget
+
+SKILL = """---
+name: {name}
+description: {description}
+---
+# {name}
+
+{body}
+"""
+
+
+def talk(memory, turns, session="s", first=0):
+    for n in range(first, first + turns):
+        memory.save_message(session, role="user", content=f"question {n} about service {n}?")
+        memory.save_message(session, role="assistant", content=f"service {n} listens on port {9000 + n}")
+
+
+@pytest.fixture
+def skills(tmp_path):
+    for name, description, body in (
+        ("restart-nginx", "Restart nginx after a 502 error.", "Run `systemctl restart nginx`."),
+        ("write-report", "Write the weekly report for the board.", "Begin with the figures."),
+    ):
+        (tmp_path / "skills" / name).mkdir(parents=True)
+        text = SKILL.format(name=name, description=description, body=body)
+        (tmp_path / "skills" / name / "SKILL.md").write_text(text, "utf-8")
+    return tmp_path / "skills"
+
+
+def test_a_long_conversation_shows_its_summary_and_its_last_turns(open_memory):
+    memory = open_memory()
+    memory.save_message("s", role="user", content="记住：生产数据库的端口是 6543")
+    memory.save_message("s", role="assistant", content="好的，记住了")
+    talk(memory, 30)
+    window = memory.build_context("s", "what next?", 3_000, system="You run servers.")
+    first = window.messages[0]
+    assert first["role"] == "system"
+    assert first["content"].startswith("You run servers.")
+    assert "记住：生产数据库的端口是 6543" in first["content"]
+    assert [step.what for step in window.report.steps][:1] == ["summarised"]
+    assert window.report.sections["summary"] > 0
+    assert window.report.tokens <= 3_000
+    shown = [i for i in window.report.included if i.section == "history"]
+    assert len(shown) == 6
+    summary = memory.summary("s")
+    assert summary.method == "extractive"
+    assert len(summary.covers) == 62 - 6
+
+
+def test_the_summary_stays_until_it_is_time_again_and_survives_a_restart(open_memory):
+    memory = open_memory()
+    talk(memory, 30)
+    memory.build_context("s", "?", 3_000)
+    before = memory.summary("s")
+    talk(memory, 2, first=30)
+    assert memory.build_context("s", "?", 3_000).report.steps == ()
+    memory.close()
+    again = open_memory()
+    assert again.summary("s") == before
+    window = again.build_context("s", "?", 3_000)
+    assert before.text.splitlines()[0] in window.messages[0]["content"]
+
+
+def test_by_hand_and_as_a_message_of_its_own(open_memory):
+    memory = open_memory(summary_place="message")
+    assert memory.summarize_session("s") is None
+    talk(memory, 5)
+    assert memory.summary("s") is None
+    made = memory.summarize_session("s")
+    assert len(made.covers) == 4
+    first = memory.build_context("s", "?", 3_000, system="You run servers.").messages[:2]
+    assert first[0] == {"role": "system", "content": "You run servers."}
+    assert first[1]["role"] == "user"
+    assert made.text.splitlines()[0] in first[1]["content"]
+
+
+def test_switched_off_nothing_is_folded(open_memory):
+    memory = open_memory(summaries="off")
+    talk(memory, 40)
+    window = memory.build_context("s", "?", 3_000)
+    assert memory.summary("s") is None
+    assert window.report.sections["summary"] == 0
+    assert any("older messages" in note for note in window.report.notes)
+
+
+def test_forgetting_what_the_summary_says(open_memory):
+    memory = open_memory()
+    secret = memory.save_message("s", role="user", content="记住：保险箱的密码是 7391")
+    talk(memory, 30)
+    memory.build_context("s", "?", 3_000)
+    assert "7391" in memory.summary("s").text
+    memory.forget(ids=[secret.id])
+    assert memory.summary("s") is None
+    window = memory.build_context("s", "密码是多少？", 3_000)
+    assert "7391" not in json.dumps(window.messages, ensure_ascii=False)
+
+
+def test_a_window_begins_with_cards_and_opens_what_the_question_is_for(open_memory, skills):
+    memory = open_memory(skills=[str(skills)])
+    assert [skill.name for skill in memory.skills()] == ["restart-nginx", "write-report"]
+    window = memory.build_context("s", "how are you?", 2_000)
+    head = window.messages[0]["content"]
+    assert "restart-nginx" in head
+    assert "systemctl" not in head
+    assert window.report.saved["skills"] > 0
+    window = memory.build_context("s", "restart nginx, it gives a 502 error", 2_000)
+    assert "systemctl restart nginx" in window.messages[0]["content"]
+    assert memory.opened_skills("s") == ("restart-nginx",)
+    assert memory.opened_skills("elsewhere") == ()
+
+
+def test_a_task_changes_the_skills(open_memory, skills):
+    memory = open_memory(skills=[str(skills)])
+    assert "systemctl" in memory.open_skill("s", "restart-nginx")
+    memory.start_task("s", "write the weekly report for the board")
+    assert memory.opened_skills("s") == ("write-report",)
+    assert memory.close_skill("s", "write-report")
+    assert not memory.close_skill("s", "write-report")
+
+
+def test_skills_that_are_not_there(open_memory, skills):
+    memory = open_memory()
+    assert memory.skills() == []
+    assert memory.opened_skills("s") == ()
+    assert not memory.close_skill("s", "x")
+    with pytest.raises(NotFound, match="skills="):
+        memory.open_skill("s", "x")
+    with pytest.raises(NotFound, match="restart-nginx"):
+        open_memory(skills=[str(skills)]).open_skill("s", "x")
+
+
+def test_a_task_type_shares_the_budget(memory):
+    talk(memory, 20)
+    shares = memory.build_context("s", "?", 2_000, task_type="analysis").report.budget.shares
+    assert shares["history"] == pytest.approx(0.2)
+    with pytest.raises(BadBudget, match="conversation"):
+        memory.build_context("s", "?", 2_000, task_type="cooking")
+    own = Budget(max_input_tokens=2_000)
+    assert memory.build_context("s", "?", own, task_type="cooking").report.budget == own
+
+
+def test_a_model_has_limits_of_its_own(open_memory):
+    memory = open_memory(model="gpt-4o", models={"gpt-4o": {"max_input_tokens": 900}}, max_output_tokens=77)
+    budget = memory.build_context("s", "?").report.budget
+    assert (budget.max_input_tokens, budget.max_output_tokens) == (900, 77)
+
+
+def test_a_large_tool_output_is_shortened_and_can_be_opened(open_memory):
+    memory = open_memory()
+    lines = [f"row {n}: nothing to see" for n in range(600)]
+    lines[300] = "ERROR disk sda1 failed at block 7"
+    call = {"id": "c1", "type": "function", "function": {"name": "log", "arguments": "{}"}}
+    memory.save_message("s", role="user", content="read the log")
+    memory.save_message("s", {"role": "assistant", "content": None, "tool_calls": [call]})
+    given = {"role": "tool", "tool_call_id": "c1", "content": "\n".join(lines)}
+    result = memory.save_message("s", given)
+    memory.save_message("s", role="assistant", content="the disk failed")
+    window = memory.build_context("s", "what now?", 2_000)
+    shown = next(m["content"] for m in window.messages if m["role"] == "tool")
+    assert "ERROR disk sda1" in shown
+    assert result.id in shown
+    assert window.report.saved["tool_output"] > 1_000
+    page = memory.open_output(result.id, max_tokens=200)
+    assert page.text.startswith("row 0")
+    assert "row 300" not in page.text
+    assert memory.open_output(result.id, page.next_offset, max_tokens=200).offset == page.next_offset
+    with pytest.raises(NotFound):
+        memory.open_output("nothing")
+
+
+def test_the_monitor_sees_windows_replies_and_summaries(open_memory):
+    memory = open_memory(monitor=True)
+    talk(memory, 30)
+    window = memory.build_context("s", "which port has service 7?", 3_000, task_type="conversation")
+    memory.save_message("s", role="assistant", content="service 7 listens on port 9007")
+    seen = memory.monitor.gauges("conversation")
+    assert (seen.windows, seen.summaries) == (1, 1)
+    assert seen.tokens.largest == window.report.tokens
+    assert window.blocks
+    assert open_memory(monitor=False).monitor is None
+
+
+def test_the_life_of_a_session(open_memory):
+    memory = open_memory(max_turns=5)
+    memory.save_message("s", role="user", content="Find out why orders-api runs out of memory")
+    talk(memory, 30)
+    assert memory.session_health("s").length < 0.1
+    assert memory.session_advice("s").action == "continue"
+    assert memory.session_health("s", 100).length > 1
+    assert memory.session_advice("s", 100).action != "continue"
+    text = memory.handover("s", 400)
+    assert "Find out why orders-api runs out of memory" in text
+    assert "9029" in text
+    assert memory.counter.count_text(text) <= 400
+    memory.start_task("s", "Raise the limit of orders-api")
+    assert "Raise the limit of orders-api" in memory.handover("s")
+
+
+def test_recalled_texts_can_be_made_smaller_or_given(open_memory):
+    memory = open_memory()
+    memory.save_message(
+        "old", role="user", content="well, you know, the port of pay-gw is actually 8443, I think"
+    )
+    plain = memory.build_context("s", "which port has pay-gw?", 2_000)
+    pruned = memory.build_context("s", "which port has pay-gw?", 2_000, compress=PruneTokens(0.5))
+    assert [block.source_id for block in pruned.blocks] == [block.source_id for block in plain.blocks]
+    assert pruned.report.sections["recalled"] < plain.report.sections["recalled"]
+    assert "8443" in pruned.blocks[-1].text
+    memory.save_message("old", role="user", content="pay-gw listens on port 9443 from now on")
+    same = memory.build_context("s", "which port has pay-gw?", 2_000, recalled=plain.blocks)
+    assert [block.text for block in same.blocks] == [block.text for block in plain.blocks]
+
+
+def test_the_steps_of_a_run_stand_behind_the_question_and_not_in_the_task_too(memory):
+    task = memory.start_task("s", "restart nginx")
+    memory.add_step(
+        task.id, "docker restart nginx", tool_name="shell", status="completed", result="restarted"
+    )
+    call = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
+    run = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "restarted"},
+    ]
+    assert "docker restart" in memory.build_context("s", "restart nginx", 2_000).markdown
+    window = memory.build_context("s", "restart nginx", 2_000, scratch=run)
+    assert [m["role"] for m in window.messages[-3:]] == ["user", "assistant", "tool"]
+    assert "docker restart" not in window.markdown
+    assert memory.session_messages("s") == []
+
+
+def test_a_small_window_shows_the_weightiest_of_the_summary(open_memory):
+    memory = open_memory()
+    memory.save_message("s", role="user", content="Remember: never restart the gateway before 22:00")
+    talk(memory, 30)
+    memory.build_context("s", "?", 3_000)
+    window = memory.build_context("s", "?", 400)
+    assert window.report.sections["summary"] < 130 < memory.summary("s").tokens
+    assert "before 22:00" in window.messages[0]["content"]

@@ -1,0 +1,153 @@
+"""The scratch pad: always a conversation a chat API takes, freed in the end, made again from a task."""
+
+from collections.abc import Callable
+
+import pytest
+
+import jiyi
+from jiyi.compression import Compressed
+from jiyi.errors import InputError
+from jiyi.records import Message, ToolCall
+from jiyi.short_term import atoms
+from jiyi.working import Scratch, describe_call
+
+LS = ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')
+PS = ToolCall(id="c2", name="shell", arguments='{"cmd": "ps"}')
+
+
+def first_ten(message: Message) -> Compressed:
+    return Compressed(
+        text=f"{message.text[:10]} [{message.id}]",
+        sources=(message.id,),
+        tokens_before=9,
+        tokens=9,
+        method="cut",
+    )
+
+
+def test_thoughts_actions_and_observations_are_messages() -> None:
+    scratch = Scratch()
+    scratch.think("hm")
+    scratch.act([LS, PS], "look")
+    scratch.observe("c2", "processes", id="step-2")
+    scratch.observe("c1", "files")
+    scratch.note("go on")
+    found = [message.to_openai() for message in scratch.messages]
+    assert found == [
+        {"role": "assistant", "content": "hm"},
+        {"role": "assistant", "content": "look", "tool_calls": [LS.to_openai(), PS.to_openai()]},
+        {"role": "tool", "content": "processes", "tool_call_id": "c2"},
+        {"role": "tool", "content": "files", "tool_call_id": "c1"},
+        {"role": "user", "content": "go on"},
+    ]
+    assert scratch.messages[2].id == "step-2"
+
+
+def test_a_silent_action_says_so() -> None:
+    scratch = Scratch()
+    scratch.act([LS])
+    scratch.observe("c1", "")
+    assert scratch.messages[0].to_openai() == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [LS.to_openai()],
+    }
+
+
+def test_calls_are_shown_once_all_their_results_are_there() -> None:
+    scratch = Scratch()
+    scratch.think("hm")
+    scratch.act([LS, PS])
+    assert len(scratch.messages) == 1
+    scratch.observe("c1", "a")
+    assert len(scratch.messages) == 1
+    scratch.observe("c2", "b")
+    assert len(scratch.messages) == 4
+    assert all(atom.broken is None for atom in atoms(scratch.messages))
+
+
+def test_what_would_break_the_conversation_is_refused() -> None:
+    scratch = Scratch()
+    for bad in ([], [LS, LS]):
+        with pytest.raises(InputError, match="at least one tool call, each with an id"):
+            scratch.act(bad)
+    with pytest.raises(InputError, match="no call 'c1' waits"):
+        scratch.observe("c1", "x")
+    scratch.act([LS])
+    for add in (lambda: scratch.think("x"), lambda: scratch.note("x"), lambda: scratch.act([PS])):
+        with pytest.raises(InputError, match="c1 have no result yet"):
+            add()
+    scratch.observe("c1", "x")
+    with pytest.raises(InputError, match="no call 'c1' waits"):
+        scratch.observe("c1", "again")
+
+
+def test_the_list_given_out_is_a_copy_and_clear_frees_all() -> None:
+    scratch = Scratch("t-1")
+    scratch.think("hm")
+    scratch.messages.clear()
+    assert len(scratch.messages) == 1
+    scratch.act([LS])
+    scratch.clear()
+    assert (scratch.messages, scratch.task_id) == ([], "t-1")
+    scratch.act([LS])
+
+
+def test_long_observations_are_shown_shortened_and_name_where_the_whole_is() -> None:
+    scratch = Scratch(shorten=first_ten)
+    scratch.act([LS])
+    seen = scratch.observe("c1", "0123456789abcdef", id="step-1")
+    assert (seen.text, seen.id) == ("0123456789 [step-1]", "step-1")
+    assert scratch.messages[-1] == seen
+
+
+def test_it_can_be_made_again_from_a_task(memory: jiyi.MemoryManager) -> None:
+    task = memory.start_task("s", "disk?")
+    memory.add_step(task.id, "look, then mend", status="pending")
+    thought = memory.add_step(task.id, "Look first.", tool_name="shell", args={"cmd": "df"})
+    memory.update_step(thought.id, status="completed", result="full " * 10)
+    silent = memory.add_step(
+        task.id, describe_call("shell", {"命令": "ps"}), tool_name="shell", args={"命令": "ps"}
+    )
+    memory.update_step(silent.id, status="failed", result="no such command")
+    cut = memory.add_step(task.id, "shell", tool_name="shell")
+    stored = memory.current_task("s")
+    assert stored is not None
+    scratch = Scratch.from_task(stored, shorten=first_ten)
+    assert scratch.task_id == task.id
+    shown = scratch.messages
+    assert [m.role for m in shown] == ["assistant", "tool"] * 3
+    assert [m.content for m in shown[::2]] == ["Look first.", None, None]
+    assert [m.tool_calls[0].arguments for m in shown[::2]] == ['{"cmd": "df"}', '{"命令": "ps"}', "{}"]
+    assert [m.id for m in shown[1::2]] == [thought.id, silent.id, cut.id]
+    assert shown[1].text.startswith("full full  [")
+    assert shown[5].text.startswith("(interrupt")
+    assert all(atom.broken is None for atom in atoms(shown))
+
+
+def test_an_unfinished_step_says_so_in_the_language_of_the_task(memory: jiyi.MemoryManager) -> None:
+    task = memory.start_task("s", "磁盘满了吗？")
+    memory.add_step(task.id, "shell", tool_name="shell")
+    stored = memory.current_task("s")
+    assert stored is not None
+    assert "没有结果" in Scratch.from_task(stored).messages[1].text
+
+
+def test_a_window_shows_it_behind_the_question_and_the_conversation_does_not_keep_it(
+    memory: jiyi.MemoryManager, open_memory: Callable[..., jiyi.MemoryManager]
+) -> None:
+    memory.save_message("s", role="user", content="disk?")
+    scratch = Scratch()
+    scratch.act([LS], "look")
+    scratch.observe("c1", "full")
+    window = memory.build_context("s", "disk?", scratch=scratch.messages)
+    assert [m["content"] for m in window.messages[-3:]] == ["disk?", "look", "full"]
+    scratch.clear()
+    assert [m.content for m in open_memory().session_messages("s")] == ["disk?"]
+    assert memory.build_context("s", "disk?", scratch=scratch.messages).messages[-1]["content"] == "disk?"
+
+
+def test_calls_in_words_are_short() -> None:
+    assert describe_call("shell", {}) == "shell"
+    assert describe_call("shell", {"命令": "列"}) == 'shell {"命令": "列"}'
+    assert len(describe_call("shell", {"cmd": "x" * 500})) == 200
