@@ -7,7 +7,7 @@ from typing import Any
 from jiyi.context.account import Account, of_block, of_message
 from jiyi.context.budget import allot
 from jiyi.context.head import Head, SummaryPlace
-from jiyi.context.order import edges
+from jiyi.context.order import edges, joined
 from jiyi.context.pack import Packer, pack
 from jiyi.context.render import QUOTED, quote, render_context, render_frame, render_window
 from jiyi.context.shorten import Shorten, shorten_outputs
@@ -216,29 +216,37 @@ def _choose(
     late, never = packer(left, spare)
     for block in late:
         draft.chosen[block.section].append(block)
-    never = [*never, *_fit(draft)]
+    never = _fit(draft, never)
     draft.account.out += [of_block(b, _NO_ROOM) for b in never]
     if never:
         lost = sum(b.tokens for b in never)
         draft.account.step("trimmed retrieved", len(never), wanted, wanted - lost)
 
 
-def _fit(draft: _Draft) -> list[Block]:
-    """Render the context message; pieces may take a little more together than apart, so look again.
+def _fit(draft: _Draft, waiting: Sequence[Block]) -> list[Block]:
+    """Render the context message, and look again at what it takes; return the blocks that stay out.
 
-    Returns the blocks that had to go for that.
+    Pieces may take a little more together than apart: then the least of them goes. Passages
+    take less: what they save is given to those that wait.
     """
-    counter = draft.setup.counter
+    setup, counter = draft.setup, draft.setup.counter
     free = draft.room - sum(counter.count(m) for m in (*draft.history, *draft.tail))
     gone: list[Block] = []
     while True:
-        draft.shown = {section: edges(draft.chosen[section]) for section in QUOTED}
-        draft.text = render_context(draft.shown, draft.setup.language)
-        if not draft.text or counter.count(_context_message(draft.text)) <= free:
-            return gone
-        worst = min((b for some in draft.chosen.values() for b in some), key=lambda b: b.score)
-        draft.chosen[worst.section].remove(worst)
-        gone.append(worst)
+        draft.shown = {section: joined(edges(draft.chosen[section])) for section in QUOTED}
+        draft.text = render_context(draft.shown, setup.language)
+        over = counter.count(_context_message(draft.text)) - free if draft.text else 0
+        if over > 0:
+            worst = min((b for some in draft.chosen.values() for b in some), key=lambda b: b.score)
+            draft.chosen[worst.section].remove(worst)
+            gone.append(worst)
+            continue
+        more, left = setup.packer(waiting, -over) if over and not gone else ([], waiting)
+        if not more:
+            return [*waiting, *gone]
+        waiting = left
+        for block in more:
+            draft.chosen[block.section].append(block)
 
 
 def _keep_history(draft: _Draft, allowance: int) -> list[Message]:

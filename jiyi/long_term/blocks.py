@@ -1,8 +1,10 @@
 """What recall found, as blocks of context."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, tzinfo
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import cast
 
 from jiyi.compression.compressor import Compressor
@@ -16,7 +18,6 @@ from jiyi.records import (
     Knowledge,
     Message,
     Query,
-    Scope,
     Searchable,
     Section,
 )
@@ -29,6 +30,12 @@ RECALLED: Mapping[Kind, int] = {"message": 60, "episode": 5, "knowledge": 3, "fa
 
 _WITH_PARTNER = 5  # best hits that bring the question they answer, or the answer to it
 _PARTNER = 0.01  # by how much such a partner is worth less
+_WITH_TALK = 12  # best hits that bring what was said around them
+_FAR = 10  # messages on either side
+_NEXT, _FURTHER = 0.03, 0.95  # what the message next to a hit has of its weight; each further one, of that
+_TALK = 20  # times ``longest``: more than the tokens of a window, beyond which no talk is shown
+_USUAL, _HEAD = 30, 18  # tokens of a usual message and of the line above it
+_PAUSE = timedelta(hours=1)  # what is said so long after the message before it has a date of its own
 _SECTIONS: Mapping[str, Section] = {
     "message": "recalled",
     "episode": "episodes",
@@ -70,10 +77,15 @@ def recall_blocks(
         return [], []
     found = recall.search_each(query, {kind: most + 1 for kind, most in RECALLED.items()})
     hits = [hit for hit in found if hit.id != without and _belongs(hit.record)]
-    hits += _answered(recall, query.scope, hits, without)
+    around = recall.with_surroundings(query.scope, hits[:_WITH_TALK], _FAR)
+    hits += _answered(hits, around, without)
+    found_ids = {hit.id for hit in hits}
     terms = query_terms(query.text)
     blocks: list[Block] = []
-    for hit in hits:
+    room = _TALK * longest
+    for hit in _in_talk(hits, around, without):
+        if room <= 0 and hit.id not in found_ids:
+            continue
         head, body = _words(hit, language, zone)
         if compress is None:
             body, note = _shortened(body, terms, longest, counter)
@@ -81,25 +93,83 @@ def recall_blocks(
             body, note = _compressed(body, query.text, longest, compress)
         text = f"{head}\n{body}" if head else body
         blocks.append(_block(hit, text=text, title=body, tokens=counter.count_text(text), note=note))
-    return blocks, list(found.notes)
+        room -= blocks[-1].tokens
+    return _following(blocks), list(found.notes)
 
 
-def _answered(recall: Recall, scope: Scope, hits: list[Hit], without: str) -> list[Hit]:
+def _answered(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[Hit]:
     """Return the questions that the first hits answer, and the answers to those that ask.
 
     Each is worth a little less than its hit. What is a hit itself is there already.
     """
     known = {hit.id for hit in hits} | {without}
     more: list[Hit] = []
-    for hit in recall.with_surroundings(scope, hits[:_WITH_PARTNER], 1):
+    for hit in around[:_WITH_PARTNER]:
         message = cast("Message", hit.record)
         for other in hit.around:
+            if abs((other.seq or 0) - (message.seq or 0)) > 1:
+                continue
             first, second = sorted((message, other), key=lambda m: m.seq or 0)
             talk = Trait.ASKS_LAST in traits(first.search_text) and _speaker(first) != _speaker(second)
             if talk and other.id not in known and not _is_prompt(other):
                 known.add(other.id)
                 more.append(Hit(record=other, kind="message", score=hit.score - _PARTNER))
     return more
+
+
+def _in_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[Hit]:
+    """Return the hits and what was said around the best of them, best first, with scores that count that.
+
+    Scores are logarithms of weights: a message has its own weight, and a small part of that
+    of each of the best hits near it in its session. What is talked about at length is so
+    shown at length, and a hit that stands alone keeps its score.
+    """
+    if not any(hit.kind == "message" for hit in around):
+        return list(hits)
+    top = max(hit.score for hit in hits)
+    weights = {hit.id: math.exp(hit.score - top) for hit in hits}
+    beside = {m.id: Hit(record=m, kind="message", score=0.0) for hit in around for m in hit.around}
+    found = {id_: hit for id_, hit in beside.items() if id_ != without and not _is_prompt(hit.record)}
+    found |= {hit.id: hit for hit in hits}
+    said = {_place(hit.record): hit.id for hit in found.values() if hit.kind == "message"}
+    gained = dict.fromkeys(found, 0.0)
+    for hit in around:
+        thread, seq = _place(hit.record)
+        for apart in range(1, _FAR + 1) if thread else ():
+            for other in (said.get((thread, seq - apart)), said.get((thread, seq + apart))):
+                if other is not None:
+                    gained[other] += weights[hit.id] * _NEXT * _FURTHER ** (apart - 1)
+    scored = [
+        replace(hit, score=top + math.log(weight))
+        for id_, hit in found.items()
+        if (weight := weights.get(id_, 0.0) + gained[id_]) > 0
+    ]
+    return sorted(scored, key=lambda hit: -hit.score)
+
+
+def _place(record: Searchable) -> tuple[str, int]:
+    """Return the session of a message and its place there; ("", 0) for other records."""
+    if not isinstance(record, Message) or record.scope is None:
+        return "", 0
+    return record.scope.session_id or "", record.seq or 0
+
+
+def _following(blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks, those of messages with what they are shown as behind the message before them."""
+    said = {(block.thread, block.place): block for block in blocks if block.thread}
+    out = []
+    for block in blocks:
+        before = said.get((block.thread, block.place - 1))
+        head, _, body = block.text.partition("\n")
+        if before is not None and _soon(before.created_at, block.created_at):
+            speaker = head.strip("[]").partition(" · ")[2]
+            block = replace(block, follows=f"[{speaker}] {body}")  # noqa: PLW2901
+        out.append(block)
+    return out
+
+
+def _soon(first: datetime | None, second: datetime | None) -> bool:
+    return first is not None and second is not None and abs(second - first) < _PAUSE
 
 
 def _speaker(message: Message) -> str:
@@ -144,9 +214,18 @@ def _block(hit: Hit, *, text: str, title: str, tokens: int, note: str) -> Block:
         kind=hit.kind,
         source_id=hit.id,
         created_at=hit.created_at,
-        score=hit.score,
+        score=hit.score - (_bulk(tokens) if message else 0.0),
         note=note,
     )
+
+
+def _bulk(tokens: int) -> float:
+    """Return what a message loses for its length: half the logarithm of its tokens to those of a usual one.
+
+    In the same room two messages of half the length may stand; Dantzig's rule for knapsacks
+    would take off all of it, which leaves only short ones.
+    """
+    return 0.5 * math.log((_HEAD + tokens) / (_HEAD + _HEAD + _USUAL))
 
 
 def _words(hit: Hit, language: str, zone: tzinfo) -> tuple[str, str]:

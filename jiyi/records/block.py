@@ -50,6 +50,7 @@ class Block:
     created_at: datetime | None = None  # when that was said or done
     thread: str = ""  # the session it was said in, where its neighbours belong beside it
     place: int = 0  # where in the thread
+    follows: str = ""  # the words to show instead right behind the block before it in the thread
     score: float = 0.0  # worth; higher goes in first within its section
     required: bool = False  # the window is an error without it
     note: str = ""  # what the report should say, such as "excerpt, 90 of 1,200 tokens"

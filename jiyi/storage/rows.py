@@ -46,6 +46,8 @@ __all__ = [
     "kind_of",
 ]
 
+_SAID = {"role", "content"}  # the keys of a message that is only said
+
 Row = dict[str, Any]
 
 _EPISODE_BODY = ("trigger_type", "trigger_summary", "outcome_summary", "target", "tags")
@@ -140,17 +142,20 @@ def _message_row(m: Message) -> Row:
 
 
 def _message(row: Mapping[str, Any], scope: Scope) -> Message:
-    return Message.from_openai(
-        json.loads(row["body"]),
-        id=row["id"],
-        scope=scope,
-        seq=row["seq"],
-        importance=row["importance"],
-        pinned=bool(row["pinned"]),
-        created_at=utc_from_micros(row["created_at"]),
-        tokens=row["tokens"],
-        tokens_by=row["tokens_by"],
-    )
+    body = json.loads(row["body"])
+    fields = {
+        "id": row["id"],
+        "scope": scope,
+        "seq": row["seq"],
+        "importance": row["importance"],
+        "pinned": bool(row["pinned"]),
+        "created_at": utc_from_micros(row["created_at"]),
+        "tokens": row["tokens"],
+        "tokens_by": row["tokens_by"],
+    }
+    if body.keys() == _SAID and isinstance(body["content"], str) and body["role"] != "developer":
+        return Message(role=body["role"], content=body["content"], **fields)  # most are; half the time
+    return Message.from_openai(body, **fields)
 
 
 def _episode_row(e: Episode) -> Row:
