@@ -76,7 +76,7 @@ def _root(
 @app.command()
 def demo(
     db: Annotated[Path, typer.Option("--db", help="Where to keep it; overwritten.")] = Path("demo.db"),
-    budget: Annotated[int, typer.Option(help="Tokens of each window.")] = 3000,
+    budget: Annotated[int, typer.Option(help="Tokens of each window.")] = 3500,
     as_json: Json = False,
 ) -> None:
     """Replay three weeks of an ops agent and show the windows for three questions."""

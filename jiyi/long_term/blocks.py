@@ -122,7 +122,8 @@ def _in_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[H
 
     Scores are logarithms of weights: a message has its own weight, and a small part of that
     of each of the best hits near it in its session. What is talked about at length is so
-    shown at length, and a hit that stands alone keeps its score.
+    shown at length, and a hit that stands alone keeps its score. Tool calls and results are
+    no talk: they gain nothing.
     """
     if not any(hit.kind == "message" for hit in around):
         return list(hits)
@@ -131,7 +132,7 @@ def _in_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[H
     beside = {m.id: Hit(record=m, kind="message", score=0.0) for hit in around for m in hit.around}
     found = {id_: hit for id_, hit in beside.items() if id_ != without and not _is_prompt(hit.record)}
     found |= {hit.id: hit for hit in hits}
-    said = {_place(hit.record): hit.id for hit in found.values() if hit.kind == "message"}
+    said = {_place(hit.record): hit.id for hit in found.values() if _is_talk(hit.record)}
     gained = dict.fromkeys(found, 0.0)
     for hit in around:
         thread, seq = _place(hit.record)
@@ -145,6 +146,11 @@ def _in_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[H
         if (weight := weights.get(id_, 0.0) + gained[id_]) > 0
     ]
     return sorted(scored, key=lambda hit: -hit.score)
+
+
+def _is_talk(record: Searchable) -> bool:
+    """Say whether a record is said to somebody: no tool call, no result."""
+    return isinstance(record, Message) and record.role != "tool" and not record.tool_calls
 
 
 def _place(record: Searchable) -> tuple[str, int]:
@@ -214,7 +220,7 @@ def _block(hit: Hit, *, text: str, title: str, tokens: int, note: str) -> Block:
         kind=hit.kind,
         source_id=hit.id,
         created_at=hit.created_at,
-        score=hit.score - (_bulk(tokens) if message else 0.0),
+        score=hit.score - (_bulk(tokens) if message and message.role != "tool" else 0.0),
         note=note,
     )
 
@@ -223,7 +229,8 @@ def _bulk(tokens: int) -> float:
     """Return what a message loses for its length: half the logarithm of its tokens to those of a usual one.
 
     In the same room two messages of half the length may stand; Dantzig's rule for knapsacks
-    would take off all of it, which leaves only short ones.
+    would take off all of it, which leaves only short ones. What a tool gave back loses
+    nothing: it is no talk that could be had in other, shorter messages.
     """
     return 0.5 * math.log((_HEAD + tokens) / (_HEAD + _HEAD + _USUAL))
 
