@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from jiyi.errors import NotFound
+from jiyi.errors import LLMError, NotFound
 from jiyi.records import Message, ReportStep, Scope, Summary
 from jiyi.short_term.candidates import Candidates
 from jiyi.short_term.summaries import Summaries
@@ -22,6 +22,7 @@ class Standing:
     summary: Summary | None = None  # None where nothing was folded yet
     step: ReportStep | None = None  # what was folded just now
     notes: tuple[str, ...] = ()  # what was not as it should be
+    error: LLMError | None = None  # why a model did not write it
 
     def uncovered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Return those of a session's messages that must be shown beside the summary.
@@ -108,7 +109,7 @@ class Folding:
             if last or not folded.changed:
                 break
         step = _step(messages, before, summary) if messages and summary else None
-        return Standing(summary=summary, step=step, notes=tuple(dict.fromkeys(notes)))
+        return Standing(summary=summary, step=step, notes=tuple(dict.fromkeys(notes)), error=folded.error)
 
     def _lost(self, scope: Scope, standing: Standing, fresh: Sequence[Message]) -> bool:
         """Say whether messages left the session's window without being in the summary."""

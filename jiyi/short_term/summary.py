@@ -1,7 +1,7 @@
 """The running summary: when older messages are folded into it, which, and what comes of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from jiyi.compression.compressor import Compressed, Given
@@ -40,6 +40,7 @@ class Folded:
     dropped: tuple[Dropped, ...]  # folded in, and broken ones, which are in no summary
     trigger: str = ""  # why it was time to fold; "" where it was not
     note: str = ""  # what was not as it should be, such as a model that failed
+    error: LLMError | None = None  # that failure itself
 
     @property
     def changed(self) -> bool:
@@ -157,7 +158,8 @@ class RunningSummary:
         try:
             made = write(leaving, previous=previous.text if previous is not None else "")
         except LLMError as error:
-            return _unchanged(messages, previous, trigger, f"nothing was summarised: {error}")
+            unchanged = _unchanged(messages, previous, trigger, f"nothing was summarised: {error}")
+            return replace(unchanged, error=error)
         if not made.text.strip():
             return _unchanged(messages, previous, trigger, "nothing was summarised: there were no words")
         return Folded(

@@ -105,6 +105,8 @@ class ContextVerbs(Verbs):
             LLMError: a language model is set and failed; the summary stays as it was.
         """
         standing = self._folding.fold(self._scope(user_id, agent_id, session_id))
+        if standing.error is not None:
+            raise standing.error
         return standing.summary
 
     def summary(

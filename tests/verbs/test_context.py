@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jiyi.compression import PruneTokens
-from jiyi.errors import BadBudget, NotFound
+from jiyi.errors import BadBudget, LLMUnreachable, NotFound
 from jiyi.records import Budget
 
 SKILL = """---
@@ -245,3 +245,20 @@ def test_a_small_window_shows_the_weightiest_of_the_summary(open_memory):
     window = memory.build_context("s", "?", 400)
     assert window.report.sections["summary"] < 130 < memory.summary("s").tokens
     assert "before 22:00" in window.messages[0]["content"]
+
+
+class Silent:
+    """A language model that never answers."""
+
+    def complete(self, messages, **options):
+        raise LLMUnreachable("nobody answers")
+
+
+def test_a_model_that_fails_is_an_error_by_hand_and_a_note_in_a_window(open_memory):
+    memory = open_memory(llm=Silent())
+    talk(memory, 30)
+    with pytest.raises(LLMUnreachable, match="nobody answers"):
+        memory.summarize_session("s")
+    window = memory.build_context("s", "?", 3_000)
+    assert any("nobody answers" in note for note in window.report.notes)
+    assert memory.summary("s") is None
