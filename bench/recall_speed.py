@@ -15,7 +15,7 @@ The systems:
 - jiyi: `search(question, limit=10)` on an SQLite file: by words and by meaning, ranked by the
   conversation around. What is returned are whole records with the reasons.
 - Chroma, filtered: a `PersistentClient` with its defaults, ten results of one user, as those ask
-  who keep several users in a collection. By vector alone. Needs the extra ``bench-chroma``.
+  who keep several users in a collection. By vector alone. Needs the extra ``chroma``.
 - Chroma: the same without the condition.
 - scan: a float32 matrix times the vector in numpy, and the ten best of it: the floor of an exact
   search by vector, without words, users, texts or a file to keep.
@@ -198,7 +198,7 @@ def main() -> None:
     if options.without_chroma or missing:
         systems = [system for system in systems if not system.startswith("chroma")]
     if missing and not options.without_chroma:
-        header.append("Chroma is not installed and left out; it comes with the extra bench-chroma.")
+        header.append("Chroma is not installed and left out; it comes with the extra chroma.")
     console = Console(highlight=False)
     console.print("\n".join(header), "", style="dim")
     began = time.perf_counter()

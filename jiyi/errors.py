@@ -19,11 +19,15 @@ The tree::
     ├── ImportFailed                   a file cannot be imported at all
     ├── StorageError                   the database
     │   ├── DatabaseLocked             another process held the write lock too long
+    │   ├── DatabaseBusy               no free connection, or a statement took too long
+    │   ├── DatabaseUnreachable        the server refused, is gone, or cut the connection
+    │   ├── IndexUnreachable           the vectors are on a server of their own, which is away
     │   ├── DatabaseReadOnly           the file or its folder cannot be written
     │   ├── DiskFull                   no space left for the database
     │   ├── DatabaseDamaged            the file is not a sound database any more
     │   ├── ForeignDatabase            the file belongs to another program
     │   ├── NewerDatabase              the file was written by a newer jiyi
+    │   ├── CopyMismatch               what was copied is not what the source holds
     │   └── Closed                     used after close()
     ├── MissingExtra                   an optional package is not installed
     ├── EmbeddingError                 the embedder
@@ -48,9 +52,12 @@ __all__ = [
     "BadScope",
     "BudgetTooSmall",
     "Closed",
+    "CopyMismatch",
+    "DatabaseBusy",
     "DatabaseDamaged",
     "DatabaseLocked",
     "DatabaseReadOnly",
+    "DatabaseUnreachable",
     "DiskFull",
     "DuplicateId",
     "EmbedderMismatch",
@@ -59,6 +66,7 @@ __all__ = [
     "EndpointUnreachable",
     "ForeignDatabase",
     "ImportFailed",
+    "IndexUnreachable",
     "InputError",
     "JiyiError",
     "LLMError",
@@ -155,8 +163,23 @@ class DatabaseLocked(StorageError):
     """Another process held the write lock longer than the lock time-out."""
 
 
+class DatabaseBusy(StorageError):
+    """A server had no time: no connection of the pool was free, a statement took too long, or writers met."""
+
+
+class DatabaseUnreachable(StorageError):
+    """The server refused, is gone, or cut the connection and did not come back in time.
+
+    Nothing was written, unless the message says that this is not known.
+    """
+
+
+class IndexUnreachable(StorageError):
+    """The server that holds the vectors does not answer; rows are saved and words searched all the same."""
+
+
 class DatabaseReadOnly(StorageError):
-    """The file or its folder cannot be written."""
+    """The file or its folder cannot be written; or the server is one that only reads."""
 
 
 class DiskFull(StorageError):
@@ -168,11 +191,15 @@ class DatabaseDamaged(StorageError):
 
 
 class ForeignDatabase(StorageError):
-    """The file belongs to another program; it was left untouched."""
+    """The file or database belongs to another program; it was left untouched."""
 
 
 class NewerDatabase(StorageError):
-    """The file was written by a newer jiyi; it was left untouched."""
+    """The file or database was written by a newer jiyi; it was left untouched."""
+
+
+class CopyMismatch(StorageError):
+    """What was copied is not what the source holds."""
 
 
 class Closed(StorageError):

@@ -56,7 +56,21 @@ class Settings(BaseSettings):
     monitor: bool = False  # watch windows and replies; see MemoryManager.monitor
     language: Literal["auto", "zh", "en"] = "auto"  # of headings; auto: as the question
     timezone: str = "UTC"  # for dates shown, and for imported dates without a zone
+    database_url: SecretStr | None = None  # where the memory is, unless open() is told
+    migrate_on_open: bool = True  # make and upgrade a server's tables; else `jiyi migrate` must have
     lock_timeout: float = Field(5, ge=0, le=1e6)  # seconds to wait for another process's write
+    statement_seconds: float = Field(30, gt=0, le=1e6)  # most a statement on a server may take
+    pool_min: int = Field(1, ge=0, le=1_000)  # connections to a server that are kept open
+    pool_max: int = Field(10, ge=1, le=1_000)  # most connections to a server
+    pool_seconds: float = Field(10, gt=0, le=1e6)  # seconds to wait for a free one
+    reconnect_seconds: float = Field(30, ge=0, le=1e6)  # a lost server is tried again for so long
+    vector_index: Literal["own", "chroma"] = "own"  # where vectors are: in the database, or in Chroma
+    chroma_url: str | None = None  # a Chroma server, such as http://localhost:8000
+    chroma_path: Path | None = None  # else a folder; beside a file it is <file>.chroma by default
+    chroma_collection: str = Field(
+        "jiyi", pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
+    )  # what names begin with
+    chroma_seconds: float = Field(30, gt=0, le=3_600)  # most a question to the server may take
     embedder: Literal["e5", "openai"] = "e5"  # the bundled model, or an endpoint
     embedding_threads: int = Field(1, ge=1)  # threads of the bundled model for large batches
     embedding_model: str = ""  # the endpoint's model

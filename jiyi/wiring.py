@@ -35,13 +35,16 @@ from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Rer
 from jiyi.settings import Settings, load_settings
 from jiyi.short_term import Folding, RunningSummary, ShortTermMemory, Summaries
 from jiyi.skills import Router, SkillRegistry, SkillShelf
-from jiyi.storage import SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep, SqliteVectors
+from jiyi.storage import Store
+from jiyi.storage.backend import Backend, has_tables, open_backend, open_database
+from jiyi.storage.place import Place, locate
 from jiyi.text import TokenCounter, counter_for
 from jiyi.verbs import Parts
 
 __all__ = [
     "check_database",
     "embedder_for",
+    "is_there",
     "llm_for",
     "open_async_memory",
     "open_memory",
@@ -51,7 +54,7 @@ __all__ = [
 
 
 def open_memory(
-    url: str | Path,
+    url: str | Path | Place | None = None,
     *,
     user_id: str | None = None,
     agent_id: str | None = None,
@@ -64,10 +67,11 @@ def open_memory(
     check_embedder: bool = True,
     **settings: Any,
 ) -> MemoryManager:
-    """Open a memory, making its file if there is none.
+    """Open a memory, making its file or its tables if there are none.
 
     Args:
-        url: a path, or ``sqlite:///path``.
+        url: a path, ``sqlite:///path`` or ``postgresql://…``; else what the setting
+            ``database_url`` says.
         user_id, agent_id: whose memory by default.
         embedder, reranker, llm: own ones, or names as in the settings: ``reranker="llm"``.
         forget_rule: what episodes are worth to the forget gate; `ForgetRule` by default.
@@ -77,20 +81,22 @@ def open_memory(
         settings: any field of `Settings`.
 
     Raises:
-        SettingsError: a setting is unknown or unusable.
-        StorageError: the file is foreign, damaged, newer, or cannot be written.
+        SettingsError: a setting is unknown or unusable, or nothing says where the memory is.
+        StorageError: it is foreign, damaged, newer, cannot be written or reached.
         EmbedderMismatch: another embedder made its vectors.
+        MissingExtra: the package for this place or these settings is not installed.
     """
     settings |= dict(_named(embedder=embedder, reranker=reranker))
     chosen = load_settings(user_id=user_id, agent_id=agent_id, **settings)
+    place = _place(url, chosen)
     models = _models(chosen, embedder, reranker, llm)
-    database = SqliteDatabase(_path(url), lock_timeout=chosen.lock_timeout)
+    backend = open_backend(place, chosen)
     try:
         if check_embedder:
-            SqliteVectors(database).claim(models.embedder.name)
-        parts = _parts(database, models, chosen, clock, rule=forget_rule, background=background)
+            backend.vectors.claim(models.embedder.name)
+        parts = _parts(backend, models, chosen, clock, rule=forget_rule, background=background)
     except BaseException:
-        database.close()
+        backend.store.close()
         raise
     if background and check_embedder:
         parts.long_term.indexer.start()
@@ -121,7 +127,7 @@ def _models(
 
 
 def _parts(
-    database: SqliteDatabase,
+    backend: Backend,
     models: _Models,
     settings: Settings,
     clock: Clock,
@@ -129,13 +135,13 @@ def _parts(
     rule: Rule | None,
     background: bool,
 ) -> Parts:
-    store, counter = SqliteStore(database), counter_for(settings.model)
+    counter = counter_for(settings.model)
     return Parts(
-        store=store,
-        upkeep=SqliteUpkeep(database),
-        long_term=_long_term(database, models, rule, settings, clock),
-        short_term=_short_term(database, settings, clock),
-        folding=_folding(store, models, settings, clock, counter),
+        store=backend.store,
+        upkeep=backend.upkeep,
+        long_term=_long_term(backend, models, rule, settings, clock),
+        short_term=_short_term(backend, settings, clock),
+        folding=_folding(backend.store, models, settings, clock, counter),
         skills=_skills(models, settings, background),
         monitor=ContextMonitor(clock=clock, counter=counter) if settings.monitor else None,
         counter=counter,
@@ -145,10 +151,10 @@ def _parts(
     )
 
 
-def _short_term(database: SqliteDatabase, settings: Settings, clock: Clock) -> ShortTermMemory:
+def _short_term(backend: Backend, settings: Settings, clock: Clock) -> ShortTermMemory:
     return ShortTermMemory(
-        SqliteStore(database),
-        changes=SqliteUpkeep(database).changes,
+        backend.store,
+        changes=backend.upkeep.changes,
         max_turns=settings.max_turns,
         ttl=settings.session_ttl,
         clock=clock,
@@ -156,7 +162,7 @@ def _short_term(database: SqliteDatabase, settings: Settings, clock: Clock) -> S
 
 
 def _folding(
-    store: SqliteStore, models: _Models, settings: Settings, clock: Clock, counter: TokenCounter
+    store: Store, models: _Models, settings: Settings, clock: Clock, counter: TokenCounter
 ) -> Folding:
     policy = RunningSummary(
         settings.max_input_tokens,
@@ -188,10 +194,9 @@ def _prepare(router: Router) -> None:
 
 
 def _long_term(
-    database: SqliteDatabase, models: _Models, rule: Rule | None, settings: Settings, clock: Clock
+    backend: Backend, models: _Models, rule: Rule | None, settings: Settings, clock: Clock
 ) -> LongTermMemory:
-    store, vectors = SqliteStore(database), SqliteVectors(database)
-    upkeep, trash = SqliteUpkeep(database), SqliteTrash(database)
+    store, vectors, upkeep, trash = backend.store, backend.vectors, backend.upkeep, backend.trash
     facts = FactMemory(store, llm=models.llm, clock=clock, zone=settings.zone)
     consolidation = Consolidation(
         store, upkeep, vectors, llm=models.llm, clock=clock, language=settings.language
@@ -239,7 +244,7 @@ def _close(*parts: object) -> None:
             part.close()
 
 
-def open_async_memory(url: str | Path, **options: Any) -> AsyncMemoryManager:
+def open_async_memory(url: str | Path | Place | None = None, **options: Any) -> AsyncMemoryManager:
     """Open a memory whose verbs are awaited; ``options`` as for `open_memory`."""
     return AsyncMemoryManager(open_memory(url, **options))
 
@@ -318,44 +323,45 @@ def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
     return EndpointReranker(model, endpoint=endpoint, time_limit=settings.reranker_seconds)
 
 
-def check_database(url: str | Path) -> str:
+def check_database(url: str | Path | Place) -> str:
     """Read a whole database, compare its parts, and return what it holds in a line.
 
     Raises:
         StorageError: it is foreign, newer, damaged, or its parts do not agree.
     """
-    database = SqliteDatabase(_path(url))
+    database = open_database(locate(url), load_settings())
     try:
         return database.check()
     finally:
         database.close()
 
 
-def users_of(url: str | Path) -> list[str]:
-    """Return the names of all users in a database: for whoever looks after the file, not for agents."""
-    database = SqliteDatabase(_path(url))
+def is_there(url: str | Path | Place) -> bool:
+    """Say whether a file is there, or jiyi's tables in a server's database; nothing is made.
+
+    Raises:
+        StorageError: the server cannot be reached.
+    """
+    return has_tables(locate(url))
+
+
+def users_of(url: str | Path | Place) -> list[str]:
+    """Return the names of all users in a database: for whoever looks after it, not for agents."""
+    database = open_database(locate(url), load_settings())
     try:
         return database.users()
     finally:
         database.close()
 
 
+def _place(url: str | Path | Place | None, settings: Settings) -> Place:
+    url = url if url is not None else _secret(settings.database_url)
+    if url is None:
+        raise SettingsError(
+            'where is the memory? Give a path or URL, as in jiyi.open("agent.db"), or set JIYI_DATABASE_URL'
+        )
+    return locate(url)
+
+
 def _secret(key: SecretStr | None) -> str | None:
     return key.get_secret_value() if key else None
-
-
-def _path(url: str | Path) -> Path:
-    if isinstance(url, Path):
-        return url
-    if not isinstance(url, str):
-        raise SettingsError(f"a database is a path or a URL, not {type(url).__name__}")
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        path = url
-    elif scheme == "sqlite" and rest.startswith("/"):
-        path = rest[1:]
-    else:
-        raise SettingsError(f"{url!r} names no backend of this jiyi; give a file path or sqlite:///path")
-    if not path.strip() or path == ":memory:":
-        raise SettingsError("jiyi keeps its data in a file; give a path, in a temporary folder if need be")
-    return Path(path).expanduser()

@@ -7,6 +7,14 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from postgres_server import (  # noqa: F401
+    _cluster,
+    _server_of_the_run,
+    citus_url,
+    empty_postgres_url,
+    postgres_server,
+    postgres_url,
+)
 
 import jiyi
 from jiyi.testing import HashEmbedder

@@ -16,7 +16,7 @@ MOST_FUNCTION_LINES = 60
 MOST_CONSTRUCTOR_PARAMETERS = 8  # beside self
 
 # Folders of tests that stand for no package: suites run on several, and whole programs.
-SUITES = {"acceptance", "contract", "faults"}
+SUITES = {"acceptance", "chroma", "contract", "faults", "postgres", "postgres_faults"}
 
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|Users|work|opt|mnt)/\w")
 

@@ -82,7 +82,7 @@ def test_foreign_and_newer_files_are_refused(path, open_memory):
     path.unlink()
     database = SqliteDatabase(path)
     with database.write() as db:
-        db.execute("PRAGMA user_version=999")
+        db.raw.execute("PRAGMA user_version=999")
     database.close()
     with pytest.raises(NewerDatabase):
         open_memory()

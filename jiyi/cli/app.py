@@ -14,15 +14,19 @@ from rich.markup import escape
 from rich.progress import Progress, TaskID
 
 from jiyi.cli.chat import chat
+from jiyi.cli.database import migrate, serve_db
 from jiyi.cli.demo import run_demo
 from jiyi.cli.doctor import run_doctor
 from jiyi.cli.evaluate import evaluate_files
 from jiyi.cli.life import export, forget, maintain, pin, restore
 from jiyi.cli.listing import list_episodes, list_facts, list_knowledge, list_tasks
+from jiyi.cli.move import copy, reembed
 from jiyi.cli.options import (
+    AGENT_DB,
     Db,
     Json,
     User,
+    db_option,
     embedding_threads,
     fail,
     note_pending,
@@ -30,7 +34,6 @@ from jiyi.cli.options import (
     parse_moment,
     print_json,
     progress_bar,
-    require_database,
     stderr,
     stdout,
     told_briefly,
@@ -42,7 +45,7 @@ from jiyi.errors import ImportFailed
 from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Kind
 from jiyi.storage import ImportReceipt, Rejected
-from jiyi.wiring import open_memory
+from jiyi.storage.place import locate
 
 __all__ = ["app", "main"]
 
@@ -54,8 +57,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-_AGENT_DB = Path("agent.db")
 
 
 def _print_version(asked: bool) -> None:
@@ -75,12 +76,19 @@ def _root(
 
 @app.command()
 def demo(
-    db: Annotated[Path, typer.Option("--db", help="Where to keep it; overwritten.")] = Path("demo.db"),
+    db: Annotated[
+        str, typer.Option("--db", metavar="FILE", help="Where to keep it; overwritten.")
+    ] = "demo.db",
     budget: Annotated[int, typer.Option(help="Tokens of each window.")] = 3500,
     as_json: Json = False,
 ) -> None:
     """Replay three weeks of an ops agent and show the windows for three questions."""
-    run_demo(db, budget=budget, as_json=as_json)
+    with told_briefly():
+        place = locate(db)
+    if place.path is None:
+        fail(f"the demo overwrites what it is given and so takes a file only, not {place}")
+    else:
+        run_demo(place.path, budget=budget, as_json=as_json)
 
 
 @app.command(name="import")
@@ -93,7 +101,7 @@ def import_(
             dir_okay=False,
         ),
     ],
-    db: Db = _AGENT_DB,
+    db: Db = AGENT_DB,
     user: User = None,
     session: Annotated[str | None, typer.Option(help="The session of messages that name none.")] = None,
     vectors: Annotated[
@@ -145,7 +153,7 @@ def _import_one(
 @app.command()
 def search(
     query: Annotated[str, typer.Argument(help="Words or a question, Chinese or English.")],
-    db: Db = _AGENT_DB,
+    db: Db = AGENT_DB,
     user: User = None,
     limit: Annotated[int, typer.Option(help="How many hits at most.")] = 10,
     kind: Annotated[
@@ -190,7 +198,7 @@ def context(
     query: Annotated[
         str | None, typer.Argument(help="The question; the newest user message by default.")
     ] = None,
-    db: Db = _AGENT_DB,
+    db: Db = AGENT_DB,
     user: User = None,
     budget: Annotated[int | None, typer.Option(help="Input tokens of the window.")] = None,
     lines: Annotated[int, typer.Option(help="Lines shown of each message.")] = 40,
@@ -199,7 +207,7 @@ def context(
     """Show what the model would see now, with the budget report."""
     with opened(db, user) as memory:
         if query is None and not memory.session_messages(session, limit=1):
-            fail(f"no session {session!r}; list them with: jiyi show --db {db}")
+            fail(f"no session {session!r}; list them with: jiyi show {db_option(db)}")
         window = memory.build_context(session, query, budget)
         note_pending(memory)
     if as_json:
@@ -211,7 +219,7 @@ def context(
 @app.command()
 def show(
     name: Annotated[str | None, typer.Argument(help="The id of a session, or of any record.")] = None,
-    db: Db = _AGENT_DB,
+    db: Db = AGENT_DB,
     user: User = None,
     as_json: Json = False,
 ) -> None:
@@ -221,7 +229,7 @@ def show(
 
 
 @app.command()
-def stats(db: Db = _AGENT_DB, user: User = None, as_json: Json = False) -> None:
+def stats(db: Db = AGENT_DB, user: User = None, as_json: Json = False) -> None:
     """Count what is stored."""
     with opened(db, user) as memory:
         counts = dict(memory.stats())
@@ -233,33 +241,15 @@ def stats(db: Db = _AGENT_DB, user: User = None, as_json: Json = False) -> None:
 
 
 @app.command()
-def doctor(db: Db = _AGENT_DB, as_json: Json = False) -> None:
+def doctor(
+    db: Db = AGENT_DB,
+    mend: Annotated[
+        bool, typer.Option("--repair", help="Also mend what can be mended: vectors that lie elsewhere.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Check model, database and terminal, and say what to fix."""
-    run_doctor(db, as_json=as_json)
-
-
-@app.command()
-def reembed(db: Db = _AGENT_DB, as_json: Json = False) -> None:
-    """Finish pending vectors, of all users; if there are none, make every vector anew.
-
-    With another embedder in the settings the old vectors are dropped first. Run it again
-    after a break.
-    """
-    with told_briefly():
-        require_database(db)
-        with (
-            open_memory(
-                db, background=False, check_embedder=False, embedding_threads=embedding_threads()
-            ) as memory,
-            progress_bar(quiet=as_json) as bar,
-        ):
-            row = bar.add_task("vectors", total=None)
-            done = memory.reembed(partial(_advance, bar, row))
-            bar.update(row, total=done)
-    if as_json:
-        print_json({"embedded": done})
-    else:
-        stdout.print(f"{done} records embedded")
+    run_doctor(db, mend=mend, as_json=as_json)
 
 
 app.command(name="tasks")(list_tasks)
@@ -273,6 +263,10 @@ app.command()(maintain)
 app.command()(export)
 app.command(name="evaluate")(evaluate_files)
 app.command()(chat)
+app.command()(copy)
+app.command()(reembed)
+app.command()(migrate)
+app.command(name="serve-db")(serve_db)
 
 
 def _advance(bar: Progress, row: TaskID, count: int) -> None:

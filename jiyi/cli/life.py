@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import Progress, TaskID
 
 from jiyi.cli.options import (
+    AGENT_DB,
     Db,
     Json,
     User,
@@ -33,14 +34,12 @@ from jiyi.wiring import users_of
 
 __all__ = ["export", "forget", "maintain", "pin", "restore"]
 
-_AGENT_DB = Path("agent.db")
-
 
 def forget(
     query: Annotated[
         str | None, typer.Argument(help="Words; records that have all of them are forgotten.")
     ] = None,
-    db: Db = _AGENT_DB,
+    db: Db = AGENT_DB,
     user: User = None,
     ids: Annotated[list[str] | None, typer.Option("--id", help="This record; repeatable.")] = None,
     session: Annotated[str | None, typer.Option(help="Only there; alone: the whole conversation.")] = None,
@@ -92,7 +91,7 @@ def forget(
 
 def restore(
     ids: Annotated[list[str] | None, typer.Argument(help="What to bring back.")] = None,
-    db: Db = _AGENT_DB,
+    db: Db = AGENT_DB,
     user: User = None,
     at: Annotated[
         str | None, typer.Option(help="All that was forgotten at this moment, as `forget` said.")
@@ -112,7 +111,7 @@ def restore(
 
 def pin(
     ids: Annotated[list[str], typer.Argument(help="Messages, episodes, knowledge or facts.")],
-    db: Db = _AGENT_DB,
+    db: Db = AGENT_DB,
     user: User = None,
     off: Annotated[bool, typer.Option("--off", help="Unpin instead.")] = False,
     as_json: Json = False,
@@ -127,7 +126,7 @@ def pin(
 
 
 def maintain(
-    db: Db = _AGENT_DB,
+    db: Db = AGENT_DB,
     user: Annotated[
         str | None, typer.Option("--user", help="Only this user's memory; of all users by default.")
     ] = None,
@@ -162,7 +161,7 @@ def maintain(
 
 def export(
     file: Annotated[Path, typer.Argument(help="The file to write.")],
-    db: Db = _AGENT_DB,
+    db: Db = AGENT_DB,
     user: User = None,
     form: Annotated[
         str, typer.Option("--format", help="jsonl, which `jiyi import` reads back, or markdown, to read.")

@@ -2,27 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
 
 from jiyi.cli.lists import episodes_list, facts_list, knowledge_list, tasks_list
-from jiyi.cli.options import Db, Json, User, opened, parse_moment, print_json, stdout
+from jiyi.cli.options import AGENT_DB, Db, Json, User, opened, parse_moment, print_json, stdout
 from jiyi.cli.show import record_json
 from jiyi.records import Fact, FactStatus, Record, TaskStatus
 
 __all__ = ["list_episodes", "list_facts", "list_knowledge", "list_tasks"]
 
-_AGENT_DB = Path("agent.db")
 _STATES: tuple[FactStatus, ...] = ("active", "superseded", "retracted", "expired")
 
 _Limit = Annotated[int, typer.Option(help="How many at most.")]
 
 
 def list_tasks(
-    db: Db = _AGENT_DB,
+    db: Db = AGENT_DB,
     user: User = None,
     status: Annotated[str | None, typer.Option(help="Only those in_progress, completed or failed.")] = None,
     limit: _Limit = 50,
@@ -34,13 +32,13 @@ def list_tasks(
         _print(memory.tasks(limit, status=state), tasks_list, memory.zone, as_json)
 
 
-def list_episodes(db: Db = _AGENT_DB, user: User = None, limit: _Limit = 50, as_json: Json = False) -> None:
+def list_episodes(db: Db = AGENT_DB, user: User = None, limit: _Limit = 50, as_json: Json = False) -> None:
     """List finished tasks, newest first, with what they are worth to the forget gate."""
     with opened(db, user) as memory:
         _print(memory.episodes(limit), episodes_list, memory.zone, as_json)
 
 
-def list_knowledge(db: Db = _AGENT_DB, user: User = None, limit: _Limit = 50, as_json: Json = False) -> None:
+def list_knowledge(db: Db = AGENT_DB, user: User = None, limit: _Limit = 50, as_json: Json = False) -> None:
     """List what episodes taught, newest first."""
     with opened(db, user) as memory:
         _print(memory.knowledge(limit), knowledge_list, memory.zone, as_json)
@@ -48,7 +46,7 @@ def list_knowledge(db: Db = _AGENT_DB, user: User = None, limit: _Limit = 50, as
 
 def list_facts(
     subject: Annotated[str | None, typer.Argument(help="Only about this, by any of its names.")] = None,
-    db: Db = _AGENT_DB,
+    db: Db = AGENT_DB,
     user: User = None,
     as_of: Annotated[str | None, typer.Option(help="What held at this ISO 8601 date.")] = None,
     everything: Annotated[

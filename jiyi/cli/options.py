@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,15 +15,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from jiyi.errors import JiyiError, NotFound, ScopeMissing, StorageError
+from jiyi.errors import JiyiError, NotFound, ScopeMissing, SettingsError, StorageError
 from jiyi.manager import MemoryManager
 from jiyi.settings import load_settings
-from jiyi.wiring import open_memory, users_of
+from jiyi.storage.place import Place, locate
+from jiyi.wiring import is_there, open_memory, users_of
 
 __all__ = [
+    "AGENT_DB",
     "Db",
     "Json",
     "User",
+    "db_option",
     "embedding_threads",
     "fail",
     "note_pending",
@@ -39,22 +43,50 @@ __all__ = [
 stdout = Console(highlight=False, soft_wrap=False)
 stderr = Console(stderr=True, highlight=False)
 
-Db = Annotated[Path, typer.Option("--db", envvar="JIYI_DB", help="The database file.")]
+AGENT_DB = Place(path=Path("agent.db"))
+"""The default of `Db`; it gives way to the setting ``database_url``."""
+
+
+def _place_named(given: str | Place) -> Place:
+    """Return where ``--db`` points; without it, where the setting ``database_url`` does."""
+    try:
+        if not isinstance(given, Place):
+            return locate(given)
+        url = load_settings().database_url
+        return given if url is None else locate(url.get_secret_value())
+    except SettingsError as error:
+        if isinstance(given, Place):  # bad settings are told by what needs them
+            return given
+        raise typer.BadParameter(str(error)) from None
+
+
+Db = Annotated[
+    Place,
+    typer.Option(
+        "--db",
+        envvar="JIYI_DB",
+        parser=_place_named,
+        metavar="FILE|URL",
+        show_default="JIYI_DATABASE_URL, or agent.db",
+        show_envvar=False,
+        help="The database: a file, or postgresql://…; also JIYI_DB.",
+    ),
+]
 User = Annotated[str | None, typer.Option("--user", help="Whose memory; the only user's by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on standard output.")]
 
 
 @contextmanager
-def opened(db: Path, user: str | None, *, create: bool = False, **settings: Any) -> Iterator[MemoryManager]:
+def opened(db: Place, user: str | None, *, create: bool = False, **settings: Any) -> Iterator[MemoryManager]:
     """Open the memory of one user; every `JiyiError` inside ends the command with its message.
 
-    The user is the one named, else the settings' one, else the only one in the file.
+    The user is the one named, else the settings' one, else the only one there.
     Nothing runs in the background: a command embeds when it says so, or not at all.
     """
     with told_briefly():
         if not create:
             require_database(db)
-        there = users_of(db) if db.exists() else []
+        there = users_of(db) if is_there(db) else []
         who = user or load_settings().user_id or (there[0] if len(there) == 1 else None)
         if who is None:
             raise ScopeMissing(f"whose memory? Pass --user NAME or set JIYI_USER_ID{_named(there)}")
@@ -64,10 +96,18 @@ def opened(db: Path, user: str | None, *, create: bool = False, **settings: Any)
             yield memory
 
 
-def require_database(db: Path) -> None:
-    """Refuse to go on without the file: looking at a memory must not make one."""
-    if not db.exists():
-        raise StorageError(f"there is no database {db}; make one: jiyi import FILE --db {db} --user NAME")
+def require_database(db: Place) -> None:
+    """Refuse to go on without the file or the tables: looking at a memory must not make one."""
+    if is_there(db):
+        return
+    if db.path is None:
+        raise StorageError(f"there is no memory in {db} yet; make its tables: jiyi migrate {db_option(db)}")
+    raise StorageError(f"there is no database {db}; make one: jiyi import FILE {db_option(db)} --user NAME")
+
+
+def db_option(db: Place) -> str:
+    """Return the words that name a database in a command to be copied; a password is not among them."""
+    return f"--db {shlex.quote(str(db))}"
 
 
 @contextmanager

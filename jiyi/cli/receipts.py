@@ -2,16 +2,17 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, get_args
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from jiyi.cli.options import db_option
 from jiyi.cli.views import safe, short
 from jiyi.long_term import ForgetReceipt, Maintained, RestoreReceipt
 from jiyi.long_term.forgetting.receipt import Forgotten
 from jiyi.records import Kind
+from jiyi.storage.place import Place
 
 __all__ = ["counted", "forgotten_text", "maintained_text", "plan_view", "restored_view"]
 
@@ -39,7 +40,7 @@ def plan_view(receipt: ForgetReceipt) -> RenderableType:
     return Group(*parts)
 
 
-def forgotten_text(receipt: ForgetReceipt, db: Path, user: str | None) -> str:
+def forgotten_text(receipt: ForgetReceipt, db: Place, user: str | None) -> str:
     """Return what was forgotten, and the command that brings it back."""
     lines = [f"forgotten: {counted(receipt.counts)}"]
     if receipt.changed:
@@ -47,7 +48,7 @@ def forgotten_text(receipt: ForgetReceipt, db: Path, user: str | None) -> str:
     if receipt.erased:
         lines.append(f"overwritten on disk: {receipt.erased:,} {_plural('record', receipt.erased)}")
     elif receipt.total:
-        where = f"--db {shlex.quote(str(db))}" + (f" --user {shlex.quote(user)}" if user else "")
+        where = db_option(db) + (f" --user {shlex.quote(user)}" if user else "")
         lines.append(f"bring it back with: jiyi restore --at {receipt.at.isoformat()} {where}")
     return "\n".join(lines)
 

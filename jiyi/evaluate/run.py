@@ -1,7 +1,7 @@
 """The evaluation itself: fill, ask, measure; one conversation after another."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +37,7 @@ _DEEPER = (50, 200, 1000)  # how many messages are asked for until there are eno
 def evaluate(
     dataset: Dataset,
     *,
-    open: Opener = open_sqlite,
+    open: Opener | Mapping[str, Opener] = open_sqlite,
     backend: str = SQLITE,
     embedder: Embedder | None = None,
     budgets: Sequence[int] = (),
@@ -53,8 +53,9 @@ def evaluate(
 
     Args:
         dataset: see `load_dataset`.
-        open: opens an empty memory.
-        backend: what results call the place where those memories live.
+        open: opens an empty memory; or several that do, by what results call the places where
+            those memories live: jiyi then runs on each of them with the same conversations.
+        backend: what results call the place, where there is one.
         embedder: the one the settings name where it is left out.
         budgets: sizes of the windows to build for each question, in tokens.
         baselines: names of `BASELINES` to run on the same conversations.
@@ -68,29 +69,26 @@ def evaluate(
         StorageError: a memory or the folder of vectors could not be written.
     """
     sizes = tuple(dict.fromkeys(Budget(max_input_tokens=size).max_input_tokens for size in budgets))
-    names = (JIYI, *check_baselines(baselines))
+    places = {backend: open} if callable(open) else dict(open)
+    runs = [_Which(JIYI, place, opener) for place, opener in places.items()]
+    runs += [_Which(name) for name in check_baselines(baselines)]
     with _embedder(embedder) as inner, VectorFolder(vectors) if vectors else nullcontext() as folder:
         bench = _Bench(
             embedder=MeasuredEmbedder(inner, folder),
-            open=open,
             counter=_warm_counter(),
             budgets=sizes,
-            steps=_Steps(dataset, names, progress or _tell_nobody),
+            steps=_Steps(dataset, [which.system for which in runs], progress or _tell_nobody),
         )
-        tallies = {name: _Tally() for name in names}
+        tallies = [_Tally(made_here=place == 0) for place in range(len(runs))]
         for i, conversation in enumerate(dataset.conversations):
             # A generator each: what one system draws must not change what another does.
             hidden = with_opaque_ids(conversation, Random(f"{seed}/{i}"))
-            for name in names:
-                bench.run(name, hidden, tallies[name], Random(f"{seed}/{i}/{name}"))
-    used = bench.embedder.name
+            for which, tally in zip(runs, tallies, strict=True):
+                bench.run(which, hidden, tally, Random(f"{seed}/{i}/{which.system}"))
     return Evaluation(
-        runs=(
-            tallies.pop(JIYI).as_run(dataset, JIYI, sizes, backend=backend, embedder=used),
-            *(
-                tally.as_run(dataset, name, sizes, embedder=used if name in _BY_VECTORS else None)
-                for name, tally in tallies.items()
-            ),
+        runs=tuple(
+            tally.as_run(dataset, which, sizes, embedder=bench.embedder.name)
+            for which, tally in zip(runs, tallies, strict=True)
         )
     )
 
@@ -117,10 +115,20 @@ def _embedder(given: Embedder | None) -> Iterator[Embedder]:
             close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Which:
+    """A system, and where it keeps its memories."""
+
+    system: str
+    backend: str | None = None  # None: a baseline
+    open: Opener | None = None
+
+
 @dataclass(slots=True)
 class _Tally:
     """What came of the conversations so far, for one system."""
 
+    made_here: bool  # the vectors of the messages are made while this one is filled
     outcomes: list[Outcome] = field(default_factory=list)
     in_context: dict[int, list[float]] = field(default_factory=dict)  # shares, by budget
     search: list[float] = field(default_factory=list)  # milliseconds, as the two below
@@ -136,14 +144,13 @@ class _Tally:
     def as_run(
         self,
         dataset: Dataset,
-        system: str,
+        which: _Which,
         budgets: Sequence[int],
         *,
-        backend: str | None = None,
-        embedder: str | None,
+        embedder: str,
     ) -> Run:
         """Return the sum of it."""
-        made_here = system == JIYI and not self.from_disk
+        made_here = self.made_here and not self.from_disk
         too_large = [
             f"{budget} tokens are too few for {count} of the questions alone: no window was made for "
             "them, and their evidence counts as not shown"
@@ -152,9 +159,9 @@ class _Tally:
         return Run(
             file=dataset.file,
             language=dataset.language,
-            system=system,
-            backend=backend,
-            embedder=embedder,
+            system=which.system,
+            backend=which.backend,
+            embedder=embedder if which.system in _BY_VECTORS else None,
             scores=_scores(self.outcomes),
             by_category=_by_category(self.outcomes),
             evidence_in_context={n: _mean(self.in_context.get(n, ())) for n in budgets},
@@ -182,29 +189,28 @@ class _Bench:
     """Runs one system on one conversation."""
 
     embedder: MeasuredEmbedder
-    open: Opener
     counter: TokenCounter
     budgets: tuple[int, ...]
     steps: "_Steps"
 
-    def run(self, name: str, conversation: Conversation, tally: _Tally, random: Random) -> None:
+    def run(self, which: _Which, conversation: Conversation, tally: _Tally, random: Random) -> None:
         """Fill the system and ask it everything."""
         homes = {message.id: one.id for one in conversation.sessions for message in one.messages}
-        with self._filled(name, conversation, tally, random) as system:
+        with self._filled(which, conversation, tally, random) as system:
             for question in conversation.questions:
                 self._ask(system, question, homes, tally)
                 self.steps.asked()
 
     @contextmanager
     def _filled(
-        self, name: str, conversation: Conversation, tally: _Tally, random: Random
+        self, which: _Which, conversation: Conversation, tally: _Tally, random: Random
     ) -> Iterator[System]:
         before = self.embedder.read()
-        if name != JIYI:
+        if which.open is None:
             started = time.perf_counter()
-            with self.steps.loading(len(conversation.messages), counted=name == "dense") as advance:
+            with self.steps.loading(len(conversation.messages), counted=which.system == "dense") as advance:
                 baseline = make_baseline(
-                    name,
+                    which.system,
                     conversation,
                     embedder=self.embedder,
                     counter=self.counter,
@@ -215,7 +221,7 @@ class _Bench:
             tally.seconds_text += time.perf_counter() - started - embedding
             yield baseline
             return
-        with self.open(self.embedder) as memory:
+        with which.open(self.embedder) as memory:
             started = time.perf_counter()
             system = MemorySystem(memory, random)
             system.load(conversation)

@@ -15,6 +15,7 @@ __all__ = ["Indexer"]
 _BATCH = 8
 _HEAD = 600  # characters of a tool's output that are embedded
 _LONGEST_PAUSE = 60.0  # seconds between tries while the embedder fails
+_FEW = 64  # records saved while others were embedded that may wait until the switch
 _POLL = 15.0  # seconds between looks for work that another process left
 
 _log = logging.getLogger("jiyi")
@@ -65,17 +66,22 @@ class Indexer:
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Bind the data to this embedder and embed everything anew; return how many records.
 
-        What another embedder made is dropped first. Called again after a break, it goes
-        on where it stopped.
+        Where the data is this embedder's and only some vectors are pending, those are all that
+        is made. Else a second set of vectors is made beside the one that is searched, which stays
+        until the new one is whole; then the new one takes its place. What others save meanwhile is
+        found by the old set at once, and is in the new one when this returns. Called again after a
+        break, it goes on where it stopped.
         """
-        try:
-            self._vectors.claim(self._embedder.name, self._embedder.dims)
-            fresh = not self._vectors.pending(1, leased=False)
-        except EmbedderMismatch:
-            fresh = True
-        if fresh:
-            self._vectors.reset(self._embedder.name, self._embedder.dims)
-        return self.flush(progress)
+        name = self._embedder.name
+        bound = self._vectors.claim()
+        if bound.name in (None, name) and bound.renewing != name:
+            done = self.flush(progress)
+            if done or bound.name is None:
+                return done
+        self._vectors.renew(name, self._embedder.dims)
+        done = self._fill(progress)
+        self._vectors.switch(name)
+        return done + self.flush(lambda more: progress(done + more) if progress else None)
 
     def close(self, timeout: float = 5.0) -> None:
         """Stop the worker after the batch in hand; the rest stays pending."""
@@ -110,6 +116,19 @@ class Indexer:
             self._wake.wait(_POLL)
             self._wake.clear()
 
+    def _fill(self, progress: Callable[[int], None] | None) -> int:
+        """Give the second set what it lacks, and what is saved meanwhile as far as it is more than a few."""
+        done = 0
+        while True:
+            before = done
+            while batch := self._vectors.pending(_BATCH, name=self._embedder.name):
+                with self._working:
+                    done += self._vectors.add(self._rows(batch), name=self._embedder.name)
+                if progress:
+                    progress(done)
+            if done - before < _FEW:
+                return done
+
     def _step(self, *, leased: bool) -> int:
         with self._working:
             self._vectors.claim(self._embedder.name)  # before anything is leased or embedded for nothing
@@ -119,16 +138,19 @@ class Indexer:
         return len(batch)
 
     def _embed(self, batch: list[PendingText]) -> None:
+        rows = self._rows(batch)
+        self._vectors.claim(self._embedder.name, self._embedder.dims)
+        self._vectors.add(rows, name=self._embedder.name)
+        self.last_error = None
+
+    def _rows(self, batch: list[PendingText]) -> list[VectorRow]:
         parts = [_parts(item) for item in batch]
         matrix = self._embedder.embed([part for some in parts for part in some], "passage")
-        self._vectors.claim(self._embedder.name, self._embedder.dims)
         ends = np.cumsum([len(some) for some in parts])
-        rows = [
+        return [
             VectorRow(key=item.key, vectors=matrix[end - len(some) : end])
             for item, some, end in zip(batch, parts, ends.tolist(), strict=True)
         ]
-        self._vectors.add(rows)
-        self.last_error = None
 
 
 def _parts(item: PendingText) -> list[str]:

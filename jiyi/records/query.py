@@ -61,6 +61,9 @@ class Query:
     sources: tuple[str, ...] | None = None  # facts, knowledge or summaries that rest on any of these
     after_seq: int | None = None  # messages of a session behind this place
     before_seq: int | None = None  # messages of a session before this place
+    stretches: tuple[tuple[str, int, int], ...] | None = (
+        None  # messages of sessions, from one place to another
+    )
     limit: int = 10  # how many at most
     newest_first: bool = False  # order of lists
     asked_at: datetime | None = None  # when the question is asked: what "yesterday" in it means

@@ -16,6 +16,7 @@ class Session:
     started_at: datetime  # when its first message was said
     last_active_at: datetime  # when its newest message was said
     messages: int  # how many messages it holds
+    next_seq: int  # the place its next message gets; places of forgotten messages stay empty
 
     @property
     def id(self) -> str:

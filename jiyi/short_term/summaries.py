@@ -110,14 +110,7 @@ class Summaries:
             raise InputError(
                 f"upto_seq={upto_seq} lies before {after.upto_seq}, where the version it builds on ends"
             )
-        with self._store.transaction():
-            standing = self.latest(scope)
-            if standing is None and after is not None:
-                raise NotFound(_GONE.format("the summary it builds on"))
-            if standing is not None and standing.id != new.previous:
-                return standing
-            self._check_there(new)
-            return cast("Summary", self._store.put([new])[0])
+        return self._store.together(lambda: self._put(scope, new), repeatable=True)
 
     def unfolded(
         self, scope: Scope, after_seq: int = -1, *, upto_seq: int | None = None, limit: int = 1_000
@@ -145,6 +138,16 @@ class Summaries:
             limit=limit,
         )
         return cast("list[Message]", self._store.find(query))
+
+    def _put(self, scope: Scope, new: Summary) -> Summary:
+        """Store a version on top of the one it builds on; where another one stands, return that."""
+        standing = self.latest(scope)
+        if standing is None and new.previous is not None:
+            raise NotFound(_GONE.format("the summary it builds on"))
+        if standing is not None and standing.id != new.previous:
+            return standing
+        self._check_there(new)
+        return cast("Summary", self._store.put([new])[0])
 
     def _find(self, scope: Scope, *, newest_first: bool = False, limit: int) -> list[Summary]:
         query = Query(scope=_of_session(scope), kinds=("summary",), newest_first=newest_first, limit=limit)

@@ -85,15 +85,13 @@ def encode(record: Record) -> Row:
     return row
 
 
-def encode_terms(record: Searchable) -> Row:
-    """Return the columns of the text index for a record."""
-    terms = analyse(record.search_text)
-    return {
-        "length": len(terms),
-        "traits": int(traits(record.search_text)),
-        "speaker": (record.name or record.role) if isinstance(record, Message) else None,
-        "entry": pack(terms),
-    }
+def encode_terms(record: Searchable, known: tuple[int, int, bytes] | None = None) -> Row:
+    """Return the columns of the text index for a record; ``known`` are length, traits and entry of it."""
+    speaker = (record.name or record.role) if isinstance(record, Message) else None
+    if known is None:
+        terms = analyse(record.search_text)
+        known = len(terms), int(traits(record.search_text)), pack(terms)
+    return {"length": known[0], "traits": known[1], "speaker": speaker, "entry": known[2]}
 
 
 def decode(kind: Kind, row: Mapping[str, Any], steps: tuple[Step, ...] = ()) -> Record:
@@ -128,7 +126,8 @@ def decode_whole(kind: Kind, text: str) -> Record:
 
 
 def _message_row(m: Message) -> Row:
-    assert m.created_at is not None
+    if m.created_at is None:
+        raise InputError("a message needs created_at to be stored; say when it was said")
     return {
         "id": m.id,
         "role": m.role,
@@ -309,12 +308,8 @@ def _step_of(body: Row, scope: Scope, task_id: str) -> Step:
 
 
 def _session(row: Mapping[str, Any], scope: Scope) -> Session:
-    return Session(
-        scope=scope,
-        started_at=utc_from_micros(row["started_at"]),
-        last_active_at=utc_from_micros(row["last_active_at"]),
-        messages=row["messages"],
-    )
+    moments = {name: utc_from_micros(row[name]) for name in ("started_at", "last_active_at")}
+    return Session(scope=scope, messages=row["messages"], next_seq=row["next_seq"], **moments)
 
 
 def _summary_row(s: Summary) -> Row:

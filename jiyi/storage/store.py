@@ -1,13 +1,15 @@
 """The store: rows and words. The protocol every backend follows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from jiyi.records import Kind, Query, Record
 from jiyi.storage.candidates import Candidates, Key
 
 __all__ = ["Store"]
+
+_T = TypeVar("_T")
 
 
 class Store(Protocol):
@@ -26,6 +28,19 @@ class Store(Protocol):
 
         Readers inside see the newest state and no other writer comes between. An
         exception undoes all of it. Blocks may be nested; the outermost commits.
+        """
+        ...
+
+    def together(self, verb: Callable[[], _T], *, repeatable: bool = False) -> _T:
+        """Do several things in a `transaction` and return what the last gave.
+
+        Where the connection to a server broke, or writers met, all of it is done again in a new
+        one; inside another `transaction` it is done once.
+
+        Args:
+            verb: what to do; it changes nothing but the store.
+            repeatable: doing it twice is the same as doing it once. Else it is not done again
+                where it is not known whether it was.
         """
         ...
 

@@ -1,16 +1,19 @@
 """Looking after many records at once: the protocol every backend follows beside `Store`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from jiyi.errors import InputError
 from jiyi.records import Kind, Message, Query, Record, Scope
 
-__all__ = ["Amendment", "Cursor", "Page", "Upkeep"]
+__all__ = ["Amendment", "Cursor", "Page", "Upkeep", "Words"]
 
 Cursor = tuple[int, int]
 """A place in a scan: microseconds since 1970 and the backend's own number of a record."""
+
+Words = tuple[int, int, bytes]
+"""What the analysis of a text gave: number of terms, traits, and the terms as `postings.pack` writes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +21,9 @@ class Page:
     """A piece of a scan."""
 
     records: tuple[Record, ...]  # oldest first
+    numbers: tuple[int, ...]  # the backend's own number of each; with the user, the key of its vectors
     next: Cursor | None  # where the next piece begins; None behind the last
+    words: Mapping[str, Words] = field(default_factory=dict)  # by id, where they were asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +55,10 @@ class Upkeep(Protocol):
     `StorageError` where the database cannot do what is asked.
     """
 
-    def scan(self, query: Query, after: Cursor | None = None) -> Page:
+    def scan(self, query: Query, after: Cursor | None = None, *, words: bool = False) -> Page:
         """Return the next ``query.limit`` records of one kind, oldest first; summaries as they were stored.
+
+        ``words`` asks for the analysed words of searchable records, too.
 
         What is added, changed or taken out between two pieces moves no other record out of
         sight: each one that is there throughout is seen exactly once.
@@ -82,12 +89,15 @@ class Upkeep(Protocol):
         """
         ...
 
-    def put_back(self, messages: Sequence[Message]) -> list[Message]:
+    def put_back(
+        self, messages: Sequence[Message], *, words: Mapping[str, Words] | None = None
+    ) -> list[Message]:
         """Write messages that were stored before at the places they say, all or none; return them as stored.
 
         A message whose place in its session is taken, or that says none, goes to the end of it.
         One that is there already with the same words stays as it is. Summaries that do not know
-        a message go as `Trash.restore` says.
+        a message go as `Trash.restore` says. ``words``, by id, are what `scan` gave of the same
+        messages elsewhere: those are not analysed again.
 
         Raises:
             DuplicateId: another message has the id.

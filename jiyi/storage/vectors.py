@@ -10,14 +10,23 @@ from numpy.typing import NDArray
 from jiyi.records import Match, Query, Scope
 from jiyi.storage.candidates import Key
 
-__all__ = ["Parts", "PendingText", "VectorIndex", "VectorRow"]
+__all__ = ["Binding", "Parts", "PendingText", "VectorIndex", "VectorRow"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """Whose vectors the data holds."""
+
+    name: str | None = None  # the embedder whose vectors are searched; None before the first one
+    dims: int | None = None  # numbers in a vector of it
+    renewing: str | None = None  # the embedder of the second set that is being made; None: there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingText:
     """A record that still lacks its vectors."""
 
-    key: int  # the index's own key, to be handed back
+    key: tuple[str, int]  # user and the index's own number, to be handed back
     text: str  # what to embed
     role: str | None = None  # of a message
 
@@ -26,7 +35,7 @@ class PendingText:
 class VectorRow:
     """The vectors of one record: one for each part of its text."""
 
-    key: int  # from `PendingText`
+    key: tuple[str, int]  # from `PendingText`
     vectors: NDArray[np.float32]  # shape (parts, dims), rows of length 1
 
 
@@ -43,28 +52,42 @@ class VectorIndex(Protocol):
 
     A row is written without its vector and marked as pending; whoever embeds asks for
     pending texts and adds their vectors. A record deleted meanwhile is passed over.
+
+    For another embedder, or the same one anew, a second set of vectors is made beside the one
+    that is searched: `renew`, `pending` and `add` with its name, `switch`.
     """
 
-    def claim(self, name: str, dims: int | None = None) -> None:
-        """Bind the data to an embedder, or check that it is bound to this one.
+    def claim(self, name: str | None = None, dims: int | None = None) -> Binding:
+        """Bind the data to an embedder, or check that it is bound to this one; return whose it is.
 
-        Without ``dims`` only the name is checked and nothing is bound.
+        Without ``dims`` only the name is checked and nothing is bound; without ``name`` nothing
+        is checked.
 
         Raises:
             EmbedderMismatch: the data belongs to another embedder; says how to re-embed.
         """
         ...
 
-    def pending(self, limit: int, *, leased: bool = True) -> list[PendingText]:
+    def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
         """Return up to ``limit`` texts without vectors, oldest first.
 
         They are leased to the caller for two minutes, so that two processes do not
         embed the same text; ``leased=False`` looks past the leases of others.
+
+        With ``name``: the texts that the second set lacks, nothing where none of this embedder
+        is being made. No lease is taken; each answer goes on behind the one before. Behind the
+        last record comes an empty one, then it begins from the start: what was saved meanwhile.
         """
         ...
 
-    def add(self, rows: Sequence[VectorRow]) -> int:
-        """Store vectors and mark their records as complete, in one transaction; return how many."""
+    def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
+        """Store vectors and mark their records as complete, a user's in one transaction; return how many.
+
+        With ``name`` they go into each of the two sets that is of this embedder and lacks them.
+
+        Raises:
+            EmbedderMismatch: neither set is of the embedder named; another process switched meanwhile.
+        """
         ...
 
     def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
@@ -74,13 +97,28 @@ class VectorIndex(Protocol):
         """
         ...
 
-    def read(self, scope: Scope, keys: Sequence[Key]) -> Parts:
+    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False) -> Parts:
         """Return the vectors of these records of a user; an unknown or pending one has none.
 
-        Of very many they may be a little rounded: good for comparing, not for storing.
+        Of very many they may be a little rounded, good for comparing: ``exact`` gives them as
+        they are stored, those of a record in their order.
         """
         ...
 
-    def reset(self, name: str, dims: int) -> int:
-        """Drop all vectors, bind the data to another embedder, mark all as pending; return how many."""
+    def renew(self, name: str, dims: int) -> int:
+        """Begin a second set of vectors, or go on with it; return how many records it lacks.
+
+        The searched set stays as it is. A second set of yet another embedder is dropped.
+        """
+        ...
+
+    def switch(self, name: str) -> int:
+        """Search the second set from now on, drop the first; return how many records wait for vectors then.
+
+        Those are the ones that the second set lacks: they are pending. Where another process has
+        switched, or was broken off in it, this completes it.
+
+        Raises:
+            WrongState: no second set of this embedder is being made.
+        """
         ...

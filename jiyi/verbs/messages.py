@@ -164,9 +164,13 @@ class MessageVerbs(Verbs):
             self._long_term.facts.learn(stored)
 
     def _save(self, scope: Scope, messages: Sequence[Message]) -> list[Message]:
-        with self._store.transaction():
+        def save() -> list[Message]:
             stored = cast("list[Message]", self._store.put(messages))
             self._learn(stored)
+            return stored
+
+        # The messages have their ids, and what was read in them for facts is known a second time.
+        stored = self._store.together(save, repeatable=True)
         self._short_term.append(scope, stored)
         self._long_term.indexer.notify()
         if self._monitor is not None:

@@ -25,7 +25,8 @@ class UpkeepVerbs(Verbs):
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Bind the data to the embedder in use and embed everything anew; return how many records.
 
-        Text search works meanwhile; a break is taken up by the next open.
+        Where only some vectors are pending, those are all that is made. Else searches use the old
+        ones until the new ones are whole; called again after a break, it goes on.
         """
         return self._long_term.indexer.reembed(progress)
 

@@ -111,7 +111,8 @@ class WorkingMemory:
         _check_text("description", description)
         _check_optional("tool_name", tool_name)
         _check_optional("result", result)
-        with self._store.transaction():
+
+        def add() -> Step:
             task = self._in_progress(scope, task_id)
             now = at or self._clock()
             step = Step(
@@ -124,7 +125,9 @@ class WorkingMemory:
             )
             (stored,) = self._store.put([_moved(step, status, now)])
             self._store.put([replace(task, updated_at=now)])
-        return cast("Step", stored)
+            return cast("Step", stored)
+
+        return self._store.together(add)
 
     def update_step(
         self,
@@ -143,7 +146,8 @@ class WorkingMemory:
             InputError: the status is unknown.
         """
         _check_optional("result", result)
-        with self._store.transaction():
+
+        def update() -> Step:
             found = self._store.find(Query(scope=_of_user(scope), kinds=("step",), ids=(step_id,)))
             if not found:
                 raise NotFound(f"user {scope.user_id!r} has no step {step_id!r}; add one with add_step()")
@@ -155,7 +159,9 @@ class WorkingMemory:
             if status is not None:
                 step = _moved(step, status, now)
             self._store.put([step, replace(task, updated_at=now)])
-        return step
+            return step
+
+        return self._store.together(update)
 
     def complete(
         self,
@@ -192,7 +198,8 @@ class WorkingMemory:
         at: datetime | None,
     ) -> Episode:
         _check_optional("summary", summary)
-        with self._store.transaction():
+
+        def end() -> Episode:
             task = self._in_progress(scope, task_id)
             now = at or self._clock()
             ended = replace(
@@ -200,7 +207,9 @@ class WorkingMemory:
             )
             episode = Episode.of_task(ended)
             self._store.put([ended, episode])
-        return episode
+            return episode
+
+        return self._store.together(end)
 
     def _in_progress(self, scope: Scope, task_id: str) -> Task:
         task = self.get(scope, task_id)

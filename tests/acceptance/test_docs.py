@@ -79,11 +79,18 @@ def quiet_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text("utf-8")], ids=name_of)
 @pytest.mark.usefixtures("quiet_surroundings")
 def test_examples_run(
-    page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
     """A page's Python blocks run in order; a ```text output block is what the one before printed."""
     if page not in READMES:  # the READMEs run with the bundled model
         monkeypatch.setattr(wiring, "embedder_for", lambda settings: HashEmbedder())
+    if any("JIYI_DATABASE_URL" in block.text for block in blocks_of(page) if block.info == "python"):
+        monkeypatch.setenv("JIYI_DATABASE_URL", request.getfixturevalue("postgres_url"))
+    if any('vector_index="chroma"' in block.text for block in blocks_of(page) if block.info == "python"):
+        pytest.importorskip("chromadb", reason='chromadb is not installed: pip install "jiyi[chroma]"')
     names: dict[str, object] = {"__name__": "__main__"}
     printed = ""
     for block in blocks_of(page):
@@ -112,7 +119,8 @@ def test_every_command_and_option_is_documented(folder: Path) -> None:
             assert re.search(rf"`{option}\b(?!-)", described[heading]), f"{name} {option}"
         for parameter in command.params:
             if parameter.param_type_name == "argument":
-                assert str(parameter.name).upper() in heading, f"{name} {parameter.name}"
+                shown = str(getattr(parameter, "metavar", None) or parameter.name).upper()
+                assert shown in heading, f"{name} {shown}"
     shared = (folder / "cli.md").read_text("utf-8")
     for option in options_of(typer.main.get_command(app)):
         assert option in shared, option

@@ -192,11 +192,6 @@ def test_stats(run, run_json, db):
     assert (counts["message"], counts["session"], counts["episode"]) == (6, 2, 1)
 
 
-def test_reembed(run, run_json, db):
-    assert run_json("reembed", "--db", db) == {"embedded": 7}
-    assert run("reembed", "--db", db).stdout == "7 records embedded\n"
-
-
 @pytest.mark.slow
 def test_doctor(run, run_json, db, tmp_path):
     told = run_json("doctor", "--db", db)

@@ -1,26 +1,27 @@
 """The backends under contract: one param each, opened on a fresh place or again on the same."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from chroma_server import ABSENT, ChromaProcess, chroma_place, chroma_server  # noqa: F401
+from opening import Opened, open_place
 from samples import fact, knowledge
 from taken_out import MAKE, embed
 
 from jiyi.records import Scope, Step
-from jiyi.storage import (
-    SqliteDatabase,
-    SqliteStore,
-    SqliteTrash,
-    SqliteUpkeep,
-    SqliteVectors,
-    Store,
-    Trash,
-    Upkeep,
-    VectorIndex,
-)
+from jiyi.storage import Store, Trash, Upkeep, VectorIndex
+
+BACKENDS = ["sqlite", "postgres"]
+if os.environ.get("JIYI_TEST_CITUS_URL"):
+    BACKENDS.append("citus")
+# Where vectors matter: beside a file in a folder, and beside PostgreSQL on a server.
+CHROMA = [
+    pytest.param(name, marks=pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT)))
+    for name in ("chroma", "chroma-server")
+]
 
 
 @dataclass
@@ -31,15 +32,6 @@ class Seconds:
 
     def __call__(self) -> float:
         return self.now
-
-
-class Opened(NamedTuple):
-    """All protocols on one connection."""
-
-    store: Store
-    vectors: VectorIndex
-    upkeep: Upkeep
-    trash: Trash
 
 
 @dataclass
@@ -54,21 +46,34 @@ class Backend:
         return self.open_all()[:2]
 
 
-@pytest.fixture(params=["sqlite"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test on every database, and what is about vectors with Chroma beside it too."""
+    if "backend" in metafunc.fixturenames:
+        about = {"vectors", "both", "one_of_each"}.intersection(metafunc.fixturenames)
+        more = CHROMA if about or "test_vectors" in metafunc.module.__name__ else []
+        metafunc.parametrize("backend", [*BACKENDS, *more], indirect=True)
+
+
+@pytest.fixture
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    assert request.param == "sqlite", "a new backend opens itself here"
+    if request.param == "sqlite":
+        place = str(tmp_path / "contract.db")
+    elif request.param == "chroma":
+        place = chroma_place(tmp_path / "chroma", str(tmp_path / "contract.db"))
+    elif request.param == "chroma-server":
+        server: ChromaProcess = request.getfixturevalue("chroma_server")
+        place = chroma_place(server.url, request.getfixturevalue("postgres_url"))
+    else:
+        place = request.getfixturevalue(f"{request.param}_url")
     clock, opened = Seconds(), []
-    file = tmp_path / "contract.db"
 
     def make(patience: float = 5.0) -> Opened:
-        database = SqliteDatabase(file, lock_timeout=patience)
-        opened.append(database)
-        vectors = SqliteVectors(database, now=clock)
-        return Opened(SqliteStore(database), vectors, SqliteUpkeep(database), SqliteTrash(database))
+        opened.append(open_place(place, patience, clock))
+        return opened[-1]
 
-    yield Backend(open_all=make, clock=clock, place=str(file))
-    for database in opened:
-        database.close()
+    yield Backend(open_all=make, clock=clock, place=place)
+    for one in opened:
+        one.store.close()
 
 
 @pytest.fixture

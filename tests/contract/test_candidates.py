@@ -346,14 +346,13 @@ def test_asking_while_others_write(store):
 
 ELSEWHERE = """
 from jiyi.records import Query, Scope
-from jiyi.storage import SqliteDatabase, SqliteStore
+from opening import open_place
 from samples import message
 
-database = SqliteDatabase(sys.argv[1])
-store = SqliteStore(database)
-store.delete(Query(scope=Scope(user_id="ana"), ids=("s1",)))
-store.put([message("from elsewhere", id="new")])
-database.close()
+opened = open_place(sys.argv[1])
+opened.store.delete(Query(scope=Scope(user_id="ana"), ids=("s1",)))
+opened.store.put([message("from elsewhere", id="new")])
+opened.database.close()
 """
 
 

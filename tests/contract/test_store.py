@@ -171,7 +171,8 @@ def test_a_replaced_step_keeps_its_place_and_its_task(store):
 
 
 def test_what_a_record_needs_is_checked(store):
-    session = Session(scope=ANA.in_session("s"), started_at=START, last_active_at=START, messages=1)
+    scope = ANA.in_session("s")
+    session = Session(scope=scope, started_at=START, last_active_at=START, messages=1, next_seq=1)
     homeless = [replace(message(), scope=None), replace(message(), scope=ANA)]
     for bad in homeless:
         with pytest.raises(BadScope, match="session_id"):

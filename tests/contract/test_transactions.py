@@ -54,6 +54,24 @@ def test_an_exception_caught_outside_undoes_the_inner_block_only(store):
     assert [m.seq for m in find(store, "message")] == [0, 1]
 
 
+def test_a_block_that_fails_first_leaves_the_transaction_as_if_it_had_not_been(store):
+    def broken():
+        with store.transaction():
+            store.put([message("gone", id="gone")])
+            raise LookupError
+
+    with store.transaction():
+        for _ in range(2):
+            with pytest.raises(LookupError):
+                broken()
+        assert find(store, "message") == []
+        (kept,) = store.put([message("kept", id="kept")])
+        with pytest.raises(LookupError):
+            broken()
+    assert find(store, "message") == [kept]
+    assert kept.seq == 0
+
+
 def test_no_other_writer_comes_between(backend):
     (store, _), (second, _) = backend.open(), backend.open()
     (job,) = store.put([task()])

@@ -17,7 +17,7 @@ from jiyi.storage import VectorRow
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_taken_out_is_found_nowhere_and_comes_back_as_it_was(one_of_each, kind):
-    store, vectors, upkeep, trash = one_of_each
+    store, vectors, upkeep, trash, _ = one_of_each
     before, bens = find(store), find(store, scope=BEN)
     (record,) = find(store, kind, ids=(kind,))
     word, near = Query(scope=ANA, text="word", limit=100), np.ones(4, np.float32)
@@ -44,7 +44,7 @@ def test_what_is_taken_out_is_found_nowhere_and_comes_back_as_it_was(one_of_each
 
 
 def test_what_rests_on_what_follows(one_of_each):
-    store, _, _, trash = one_of_each
+    store, _, _, trash, _ = one_of_each
     resting = Query(scope=ANA, sources=("message", "episode"))
     assert [(type(r).__name__, r.id) for r in store.find(resting)] == [
         ("Knowledge", "built"),
@@ -68,14 +68,15 @@ def test_every_kind_lies_and_comes_back_as_it_was(store, trash, text):
     assert sum(counts.values()) == len(before) == 8
     assert find(store, *KINDS, "session", "step") == []
     lain = {(e.kind, e.record.id): e.record for e in lying(trash)}
-    assert {e.reason for e in lying(trash)} == {text.replace("\ud83d", "?").replace("\udc00", "?")}
+    storable = text.replace("\ud83d", "?").replace("\udc00", "?").replace("\0", "\ufffd")
+    assert {e.reason for e in lying(trash)} == {storable}
     assert [lain[key] for key in keys] == before
     assert {r.id for r in trash.restore(ANA, keys)} == {r.id for r in before}
     assert find(store) == before
 
 
 def test_a_message_returns_to_its_place_for_everybody(backend):
-    store, _, _, trash = backend.open_all()
+    store, _, _, trash, _ = backend.open_all()
     said = store.put([message(f"word {i}", id=f"{i}") for i in range(6)])
     other = backend.open_all().store
     for reader in (store, other):
@@ -176,7 +177,7 @@ def test_other_kinds_are_refused_before_anything_goes(store, trash, kind):
 
 
 def test_what_is_undone_was_never_taken_out_or_brought_back(one_of_each):
-    store, vectors, _, trash = one_of_each
+    store, vectors, _, trash, _ = one_of_each
     before, word = find(store), Query(scope=ANA, text="word")
     keys = [(kind, kind) for kind in KINDS]
 
@@ -227,7 +228,7 @@ def test_a_hundred_thousand_keys(store, trash):
 
 
 def test_a_late_vector_lands_on_no_other_record(every):
-    store, vectors, _, trash = every
+    store, vectors, _, trash, _ = every
     store.put([knowledge("old", id="k"), knowledge("kept", id="r")])
     late = [VectorRow(key=p.key, vectors=np.ones((1, 4), np.float32)) for p in vectors.pending(10)]
     discard(trash, ("knowledge", "k"), ("knowledge", "r"))
@@ -244,14 +245,14 @@ OTHER = """
 import sys
 from datetime import UTC, datetime
 from jiyi.records import Scope
-from jiyi.storage import SqliteDatabase, SqliteTrash
-database = SqliteDatabase(sys.argv[1])
-trash, scope = SqliteTrash(database), Scope(user_id="ana")
+from opening import open_place
+opened = open_place(sys.argv[1])
+trash, scope = opened.trash, Scope(user_id="ana")
 if sys.argv[2] == "discard":
     trash.discard(scope, [("message", "1")], reason="other", at=datetime(2026, 3, 1, tzinfo=UTC))
 else:
     trash.restore(scope, [("message", "1")])
-database.close()
+opened.database.close()
 """
 
 
@@ -261,7 +262,9 @@ def test_another_process_is_noticed_at_once(backend, store, vectors, trash):
     word, near = Query(scope=ANA, text="word"), np.ones(4, np.float32)
     for verb, left in (("discard", {"0", "2"}), ("restore", {"0", "1", "2"})):
         assert len(by_words(store, word)) > 0
-        subprocess.run([sys.executable, "-c", OTHER, backend.place, verb], check=True, timeout=60)
+        folder = __file__.rpartition("/")[0]
+        code = f"import sys; sys.path.append({folder!r}){OTHER}"
+        subprocess.run([sys.executable, "-c", code, backend.place, verb], check=True, timeout=60)
         assert {*by_words(store, word)} == left
         assert {*ids(vectors.nearest(word, near))} == {"0", "2"}
         assert [e.reason for e in lying(trash)] == (["other"] if verb == "discard" else [])

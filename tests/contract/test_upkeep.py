@@ -80,7 +80,7 @@ def test_a_scan_is_of_one_kind_that_search_finds(upkeep, kinds):
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_there_throughout_is_scanned_exactly_once(every, seed):
     chance = random.Random(seed)
-    store, _, upkeep, trash = every
+    store, _, upkeep, trash, _ = every
     names = [f"{i}" for i in range(60)]
     store.put([episode(n, id=n, at=chance.randrange(10)) for n in names])
     stay = {*chance.sample(names, 30)}
@@ -104,7 +104,7 @@ def test_what_is_there_throughout_is_scanned_exactly_once(every, seed):
 
 
 def test_a_scan_beside_another_writer(backend):
-    store, _, upkeep, _ = backend.open_all()
+    store, _, upkeep, *_ = backend.open_all()
     other = backend.open_all()
     store.put([fact(f"{i}", id=f"{i}", at=i % 7) for i in range(200)])
     stop, failed = threading.Event(), []
@@ -164,7 +164,7 @@ AMENDED = {
 
 @pytest.mark.parametrize("kind", MAKE)
 def test_amending_changes_these_fields_and_nothing_else(every, kind):
-    store, vectors, upkeep, _ = every
+    store, vectors, upkeep, *_ = every
     a, b = store.put([MAKE[kind]("same word", id=name) for name in "ab"])
     store.put([MAKE[kind]("same word", id="a", user="ben")])
     rows = vectors.pending(10)
@@ -234,7 +234,7 @@ def test_thousands_are_amended_at_once_and_all_or_none(store, upkeep):
 
 
 def test_changes_grow_with_what_memory_must_notice(every):
-    store, _, upkeep, trash = every
+    store, _, upkeep, trash, _ = every
     assert upkeep.changes(ANA) == 0
     store.put([message("a", id="a"), message("b", id="b"), message("c", user="ben")])
     numbers = [upkeep.changes(ANA)]
@@ -257,7 +257,7 @@ def test_changes_grow_with_what_memory_must_notice(every):
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3]])
 def test_messages_are_put_back_at_their_places_in_any_order(backend, order):
-    store, _, upkeep, _ = backend.open_all()
+    store, _, upkeep, *_ = backend.open_all()
     said = [message(f"word {i}", id=f"{i}", at=-i, seq=i) for i in range(5)]
     for i in order:
         assert upkeep.put_back([said[i]]) == [said[i]]
@@ -291,3 +291,20 @@ def test_upkeep_of_a_user_who_has_nothing(upkeep, store):
     assert scanned(upkeep, kinds=("message",)) == []
     assert upkeep.targets(Query(scope=ANA)) == {}
     assert upkeep.changes(Scope(user_id="nobody")) == 0
+
+
+def test_words_that_were_scanned_need_no_analysis(store, upkeep, monkeypatch):
+    said = [message("重启 nginx 之后恢复", id="a", name="Ana"), message("the disk is full", id="b", at=1)]
+    store.put(said)
+    page = upkeep.scan(Query(scope=ANA, kinds=("message",), limit=5), words=True)
+    assert set(page.words) == {"a", "b"}
+    assert upkeep.scan(Query(scope=ANA, kinds=("message",), limit=5)).words == {}
+    query = Query(scope=ANA, text="nginx full")
+    before = store.match(query)
+    store.delete(Query(scope=ANA))
+    monkeypatch.setattr("jiyi.storage.rows.analyse", lambda text: 1 / 0)
+    upkeep.put_back(page.records, words=page.words)
+    monkeypatch.undo()
+    after = store.match(query)
+    assert (after.keys, after.text.tolist()) == (before.keys, before.text.tolist())
+    assert (after.traits.tolist(), after.length.tolist()) == (before.traits.tolist(), before.length.tolist())

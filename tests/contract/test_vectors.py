@@ -95,7 +95,7 @@ def test_add_counts_what_it_completed_and_passes_over_the_rest(store, vectors):
     store.delete(Query(scope=ANA, ids=("b",)))
     assert vectors.add(rows) == 2
     assert vectors.add(rows) == 0
-    assert vectors.add([VectorRow(key=10**9, vectors=one(0))]) == 0
+    assert vectors.add([VectorRow(key=("ana", 10**9), vectors=one(0))]) == 0
     assert sorted(ids(nearest(vectors, one(0)[0]))) == ["a", "c"]
     store.put([message("b", id="b")])
     assert vectors.add(rows) == 0, "a late vector must not land on a new record"
@@ -249,16 +249,17 @@ ELSEWHERE = """
 import sys
 import numpy as np
 from jiyi.records import Query, Scope
-from jiyi.storage import SqliteDatabase, SqliteStore, SqliteVectors, VectorRow
+from jiyi.storage import VectorRow
+from opening import open_place
 from samples import message
 
-database = SqliteDatabase(sys.argv[1])
-store, vectors = SqliteStore(database), SqliteVectors(database)
+opened = open_place(sys.argv[1])
+store, vectors = opened.store, opened.vectors
 store.delete(Query(scope=Scope(user_id="ana"), ids=("gone",)))
 store.put([message("from elsewhere", id="new")])
 row = np.eye(16, dtype=np.float32)[[5]]
 vectors.add([VectorRow(key=p.key, vectors=row) for p in vectors.pending(10, leased=False)])
-database.close()
+opened.database.close()
 """
 
 
@@ -296,22 +297,6 @@ def test_what_was_undone_leaves_no_trace_in_memory(store, vectors):
     fill(vectors, {"d": one(3)})
     assert set(ids(nearest(vectors, one(0)[0]))) == {"a", "d"}
     assert nearest(vectors, one(3)[0])[0].score == pytest.approx(1, abs=1e-3)
-
-
-def test_reset_drops_all_and_marks_all(backend):
-    (store, vectors), (_, other) = backend.open(), backend.open()
-    store.put([message("a", id="a"), message("b", id="b", user="ben"), message("")])
-    vectors.claim("old", DIMS)
-    fill(vectors, {"a": one(0), "b": one(1)})
-    assert len(nearest(other, one(0)[0])) == 1
-    assert vectors.reset("new", 4) == 2
-    vectors.claim("new", 4)
-    with pytest.raises(EmbedderMismatch, match="new"):
-        other.claim("old")
-    assert nearest(other, one(0)[0]) == []
-    assert {p.text for p in vectors.pending(10)} == {"a", "b"}
-    fill(vectors, {"a": np.eye(4, dtype=np.float32)[:1], "b": np.eye(4, dtype=np.float32)[1:2]})
-    assert ids(nearest(other, np.eye(4, dtype=np.float32)[0])) == ["a"]
 
 
 def test_a_question_of_another_size_is_an_embedder_error(store, vectors):

@@ -6,8 +6,9 @@ from unittest import mock
 import apsw
 from second_schema import make_second_schema
 
-from jiyi.storage import SqliteDatabase, sqlite_migrate
+from jiyi.storage import SqliteDatabase
 from jiyi.storage.sql import load_migrations
+from jiyi.storage.sqlite import migrate as sqlite_migrate
 
 __all__ = ["make_third_schema"]
 

@@ -9,7 +9,15 @@ import pytest
 
 from jiyi import wiring
 from jiyi.errors import BadBudget, EmbeddingError, InputError, SettingsError
-from jiyi.evaluate import BASELINES, METRICS, evaluate, load_dataset, open_sqlite, opener_for, read_dataset
+from jiyi.evaluate import (
+    BASELINES,
+    METRICS,
+    evaluate,
+    load_dataset,
+    open_sqlite,
+    opener_for,
+    read_dataset,
+)
 from jiyi.evaluate.policies import POLICIES
 from jiyi.evaluate.systems import MemorySystem, Ranking
 from jiyi.manager import MemoryManager
@@ -332,15 +340,11 @@ def test_the_settings_embedder_is_used_and_closed(monkeypatch):
     assert Closing.closed == 1
 
 
-@pytest.mark.parametrize("backend", ["postgresql://ana:secret@db/x", "mysql", "", "sqlite:///x.db", "x.db"])
+@pytest.mark.parametrize("backend", ["mysql://ana:secret@db/x", "mysql", "", "sqlite:///x.db", "x.db"])
 def test_backends_that_are_not_there(backend):
-    with pytest.raises(SettingsError, match="there is sqlite") as refused:
+    with pytest.raises(SettingsError, match=r"no backend|names no backend") as refused:
         opener_for(backend)
     assert "secret" not in str(refused.value)
-
-
-def test_the_backend_that_is_there():
-    assert opener_for("sqlite") == ("sqlite", open_sqlite)
 
 
 def test_a_system_is_anything_that_ranks(open_memory):

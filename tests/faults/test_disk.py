@@ -24,10 +24,10 @@ from jiyi.testing import HashEmbedder
 def whole(memory):
     """Say that the file is sound and its parts agree."""
     with memory._store._db.read() as db:
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        (documents,) = db.execute("SELECT count(*) FROM documents").fetchone()
-        assert db.execute("SELECT count(*) FROM terms").fetchone() == (documents,)
-        assert db.execute("SELECT count(*) FROM messages").fetchone() == (documents,)
+        assert db.raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        (documents,) = db.raw.execute("SELECT count(*) FROM documents").fetchone()
+        assert db.raw.execute("SELECT count(*) FROM terms").fetchone() == (documents,)
+        assert db.raw.execute("SELECT count(*) FROM messages").fetchone() == (documents,)
     return documents
 
 
@@ -55,12 +55,12 @@ def check_nothing_lost(memory, saved, error):
 def test_a_file_that_may_not_grow_is_disk_full_and_loses_nothing(open_memory):
     memory = open_memory()
     with memory._store._db.write() as db:
-        (pages,) = db.execute("PRAGMA page_count").fetchone()
+        (pages,) = db.raw.execute("PRAGMA page_count").fetchone()
     writer = memory._store._db._writer
-    writer.execute(f"PRAGMA max_page_count={pages + 20}")
+    writer.raw.execute(f"PRAGMA max_page_count={pages + 20}")
     saved, error = fill_up(memory)
     check_nothing_lost(memory, saved, error)
-    writer.execute("PRAGMA max_page_count=4294967294")
+    writer.raw.execute("PRAGMA max_page_count=4294967294")
     memory.save_message("s", role="user", content="space again " + "x" * 100_000)
     assert whole(memory) == len(saved) + 1
 
@@ -262,7 +262,7 @@ def test_a_newer_file_is_refused_and_left_alone(tmp_path, open_memory, crashed):
     original = tmp_path / "original.db"
     database = SqliteDatabase(original)
     with database.write() as db:
-        db.execute("PRAGMA user_version=999")
+        db.raw.execute("PRAGMA user_version=999")
     if not crashed:
         database.close()
     path = tmp_path / "agent.db"
@@ -311,19 +311,19 @@ def test_a_transaction_the_database_undid_cannot_be_gone_on_with(path):
     """A full disk undoes everything; what follows in the block must not be saved alone."""
     database = SqliteDatabase(path)
     with database.write() as db:
-        db.execute("CREATE TABLE t (a)")
-    database._writer.execute("PRAGMA max_page_count=1")
+        db.raw.execute("CREATE TABLE t (a)")
+    database._writer.raw.execute("PRAGMA max_page_count=1")
 
     def go_on():
         with database.write() as db:
-            db.execute("INSERT INTO t VALUES (1)")
+            db.raw.execute("INSERT INTO t VALUES (1)")
             with pytest.raises(DiskFull), database.write() as inner:
-                inner.execute("INSERT INTO t VALUES (zeroblob(10000000))")
+                inner.raw.execute("INSERT INTO t VALUES (zeroblob(10000000))")
             with database.write() as inner:
-                inner.execute("INSERT INTO t VALUES (2)")
+                inner.raw.execute("INSERT INTO t VALUES (2)")
 
     with pytest.raises(StorageError, match="undid"):
         go_on()
     with database.read() as db:
-        assert db.execute("SELECT count(*) FROM t").fetchone() == (0,)
+        assert db.raw.execute("SELECT count(*) FROM t").fetchone() == (0,)
     database.close()

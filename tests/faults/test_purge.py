@@ -188,7 +188,7 @@ def test_freed_pages_statistics_and_a_marker_that_is_a_term_only(memory, folder)
     assert memory.store.delete(everything) == {"message": 300}
     memory.say(LATIN, "two", learn=False)
     with memory.database.write() as db:
-        db.execute("ANALYZE")
+        db.raw.execute("ANALYZE")
     assert marked(folder)
     memory.purge(query=words(LATIN))
     clean(memory, folder)
@@ -287,11 +287,11 @@ def test_temporary_files_of_the_overwriting_hold_none_of_it(memory, folder, monk
                 continue
         return False
 
-    with memory.database.outside() as db:
-        db.execute("PRAGMA cache_size=10")  # pages: more than these goes into the temporary file
+    with memory.database._alone() as db:
+        db.raw.execute("PRAGMA cache_size=10")  # pages: more than these goes into the temporary file
         db.set_progress_handler(look, 500)
     memory.purge(query=words(LATIN))
-    with memory.database.outside() as db:
+    with memory.database._alone() as db:
         db.set_progress_handler(None)
     assert any(b"bleibt" in data for data in seen), "looked at the wrong files"
     assert not [data for data in seen if any(mark.encode() in data for mark in MARKS)]

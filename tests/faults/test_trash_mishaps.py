@@ -11,7 +11,7 @@ from samples import ANA, START, by_words, message
 
 from jiyi.errors import DatabaseLocked, DiskFull, WrongState
 from jiyi.records import Query
-from jiyi.storage import Amendment, SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep
+from jiyi.storage import Amendment, SqliteDatabase, SqlStore, SqlTrash, SqlUpkeep
 
 COUNT = 300
 KEYS = [("message", f"{i}") for i in range(COUNT)]
@@ -24,7 +24,7 @@ def open_it(path):
     def make(**options):
         database = SqliteDatabase(path, **options)
         databases.append(database)
-        return database, SqliteStore(database), SqliteTrash(database)
+        return database, SqlStore(database), SqlTrash(database)
 
     yield make
     for database in databases:
@@ -49,12 +49,12 @@ def test_a_full_disk_leaves_everything_where_it_was(open_it):
     database, store, trash = open_it()
     fill(store)
     writer = database._writer
-    (pages,) = writer.execute("PRAGMA page_count").fetchone()
-    writer.execute(f"PRAGMA max_page_count={pages + 3}")
+    (pages,) = writer.raw.execute("PRAGMA page_count").fetchone()
+    writer.raw.execute(f"PRAGMA max_page_count={pages + 3}")
     with pytest.raises(DiskFull, match="nothing was written"):
         trash.discard(ANA, KEYS, reason="x" * 2_000, at=START)
     check_whole(database, store, trash, there=True)
-    writer.execute("PRAGMA max_page_count=4294967294")
+    writer.raw.execute("PRAGMA max_page_count=4294967294")
     trash.discard(ANA, KEYS, reason="x", at=START)
     check_whole(database, store, trash, there=False)
     assert len(trash.restore(ANA, KEYS)) == COUNT
@@ -92,7 +92,7 @@ def hold(path):
 
 def test_a_locked_file_is_named_and_everything_is_where_it_was(open_it, hold):
     database, store, trash = open_it(lock_timeout=0.2)
-    upkeep = SqliteUpkeep(database)
+    upkeep = SqlUpkeep(database)
     fill(store)
     trash.discard(ANA, KEYS[:5], reason="x", at=START)
     release = hold("BEGIN IMMEDIATE")
@@ -116,9 +116,9 @@ KILLED = """
 import sys
 from datetime import UTC, datetime
 from jiyi.records import Scope
-from jiyi.storage import SqliteDatabase, SqliteTrash
+from jiyi.storage import SqliteDatabase, SqlTrash
 database = SqliteDatabase(sys.argv[1], lock_timeout=60)
-trash, scope = SqliteTrash(database), Scope(user_id="ana")
+trash, scope = SqlTrash(database), Scope(user_id="ana")
 keys = [("message", f"{i}") for i in range(int(sys.argv[2]))]
 print("ready", flush=True)
 sys.stdin.readline()

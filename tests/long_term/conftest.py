@@ -4,7 +4,7 @@ import pytest
 from embedders import Moody
 
 from jiyi.long_term import Indexer, Recall
-from jiyi.storage import SqliteDatabase, SqliteStore, SqliteVectors
+from jiyi.storage import SqliteDatabase, SqliteVectors, SqlStore
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def database(path):
 
 @pytest.fixture
 def store(database):
-    return SqliteStore(database)
+    return SqlStore(database)
 
 
 @pytest.fixture

@@ -47,6 +47,30 @@ def test_a_session_ends_where_it_ends(store):
     assert around(store, hits(alone), 5) == [[]]
 
 
+def test_the_surroundings_of_many_hits_are_asked_for_at_once(store):
+    class Counting:
+        asked = 0
+
+        def find(self, query):
+            self.asked += 1
+            return store.find(query)
+
+    said = [m for session in "stu" for m in talk(store, 30, session)]
+    counting = Counting()
+    assert around(counting, hits(said[3], said[40], said[70], said[77]), 1) == [
+        ["s2", "s4"],
+        ["t9", "t11"],
+        ["u9", "u11"],
+        ["u16", "u18"],
+    ]
+    assert counting.asked == 1
+    assert sum(len(ids) for ids in around(counting, hits(*said[::4]), 1)) == 23 * 2 - 2
+    assert counting.asked == 1 + 2, "sixteen stretches at a time"
+    found = around(counting, hits(said[0], said[30]), 4_999)
+    assert [len(ids) for ids in found] == [29, 29]
+    assert counting.asked == 3 + 2, "as many messages as one answer may have"
+
+
 def test_what_two_hits_share_the_better_one_has(store):
     said = talk(store)
     assert around(store, hits(said[5], said[3]), 1) == [["s4", "s6"], ["s2"]]

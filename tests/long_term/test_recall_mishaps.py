@@ -11,7 +11,7 @@ from samples import AWKWARD, episode, knowledge, message
 from jiyi.errors import StorageError
 from jiyi.long_term import Indexer, Recall
 from jiyi.records import Query
-from jiyi.storage import SqliteStore
+from jiyi.storage import SqlStore
 from jiyi.testing import HashEmbedder
 
 MEANING = {"meaning", "apart", "first_by_meaning"}
@@ -47,7 +47,7 @@ def test_a_closed_store_is_not_taken_for_a_failing_embedder(store, recall):
         search(recall, "502")
 
 
-class Forgetful(SqliteStore):
+class Forgetful(SqlStore):
     """Another process deletes records just after they were found."""
 
     gone = ()

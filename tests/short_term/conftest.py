@@ -1,10 +1,10 @@
 import pytest
 
-from jiyi.storage import SqliteDatabase, SqliteStore
+from jiyi.storage import SqliteDatabase, SqlStore
 
 
 @pytest.fixture
 def store(tmp_path):
-    store = SqliteStore(SqliteDatabase(tmp_path / "sessions.db"))
+    store = SqlStore(SqliteDatabase(tmp_path / "sessions.db"))
     yield store
     store.close()

@@ -10,12 +10,14 @@ from third_schema import make_third_schema
 
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import Query, Scope
-from jiyi.storage import SqliteDatabase, SqliteStore, SqliteTrash, SqliteUpkeep, SqliteVectors, sqlite_migrate
+from jiyi.storage import SqliteDatabase, SqliteVectors, SqlStore, SqlTrash, SqlUpkeep
 from jiyi.storage.sql import load_migrations
+from jiyi.storage.sqlite import migrate as sqlite_migrate
+from jiyi.storage.sqlite.connection import SqliteConnection
 from jiyi.testing import HashEmbedder
 from jiyi.text.traits import traits
 
-NEWEST = 4
+NEWEST = 5
 OLDER = pytest.mark.parametrize("make", [make_first_schema, make_second_schema, make_third_schema])
 
 
@@ -33,7 +35,7 @@ def opened(path):
 
     def open_it():
         databases.append(SqliteDatabase(path))
-        return SqliteStore(databases[-1])
+        return SqlStore(databases[-1])
 
     yield open_it
     for database in databases:
@@ -61,7 +63,7 @@ def test_a_file_of_the_first_schema_is_found_whole(path, opened):
 def test_a_file_of_the_second_schema_is_found_whole(path, opened):
     ids = make_second_schema(path, ["ana", "ben"])
     store = opened()
-    upkeep, vectors = SqliteUpkeep(store._db), SqliteVectors(store._db)
+    upkeep, vectors = SqlUpkeep(store._db), SqliteVectors(store._db)
     for user in ("ana", "ben"):
         scope = Scope(user_id=user)
         assert {r.id for r in store.find(Query(scope=scope, limit=100))} == {*ids[user]}
@@ -93,7 +95,7 @@ def test_a_file_of_the_third_schema_is_found_whole(path, opened):
     before = rows(path, "SELECT * FROM documents"), rows(path, "SELECT * FROM terms ORDER BY doc")
     assert rows(path, "PRAGMA user_version") == [(3,)]
     store = opened()
-    trash = SqliteTrash(store._db)
+    trash = SqlTrash(store._db)
     assert (rows(path, "SELECT * FROM documents"), rows(path, "SELECT * FROM terms ORDER BY doc")) == before
     for user in ("ana", "ben"):
         scope = Scope(user_id=user)
@@ -133,7 +135,7 @@ def test_a_migrated_file_takes_facts_and_nothing_unknown(path, opened, make):
         assert store.count(Query(scope=kept.scope, kinds=("fact",)))["fact"] == count
         odd = "UPDATE documents SET kind = 'dream' WHERE kind = 'fact'"
         with pytest.raises(apsw.ConstraintError, match="CHECK"):
-            store._db._writer.execute(odd)
+            store._db._writer.raw.execute(odd)
         with pytest.raises(apsw.ConstraintError, match="CHECK"):
             rows(path, odd)
         assert rows(path, "PRAGMA integrity_check") == [("ok",)]
@@ -163,7 +165,7 @@ def test_a_migrated_file_is_as_one_made_and_written_today(path, tmp_path, opened
     store = opened()
     records = [r for user in ("ana", "ben") for r in store.find(Query(scope=Scope(user_id=user), limit=100))]
     other = SqliteDatabase(tmp_path / "today.db")
-    SqliteStore(other).put(records)
+    SqlStore(other).put(records)
     schema = (
         "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
     )
@@ -195,15 +197,16 @@ def test_a_migrated_file_is_as_one_made_and_written_today(path, tmp_path, opened
 )
 def test_texts_are_read_in_batches(path, opened, monkeypatch, make, records, times):
     make(path, ["ana"], more=10)
-    read, sizes = sqlite_migrate.read_documents, []
+    read, sizes = SqliteConnection.records, []
 
-    def counted(*args):
-        batch = read(*args)
-        sizes.append(len(batch))
+    def counted(db, name, values, **parts):
+        batch = read(db, name, values, **parts)
+        if parts["where"] == "d.doc > :after":
+            sizes.append(len(batch))
         return batch
 
     monkeypatch.setattr(sqlite_migrate, "_BATCH", 4)
-    monkeypatch.setattr(sqlite_migrate, "read_documents", counted)
+    monkeypatch.setattr(SqliteConnection, "records", counted)
     assert f"{records} records" in opened()._db.check()
     assert sum(sizes) == records * times
     assert max(sizes) == 4

@@ -9,7 +9,7 @@ from samples import by_words
 
 from jiyi.errors import InputError, NaiveDatetime, NotFound, WrongState
 from jiyi.records import Episode, Query, Scope
-from jiyi.storage import SqliteDatabase, SqliteStore
+from jiyi.storage import SqliteDatabase, SqlStore
 from jiyi.testing import ManualClock
 from jiyi.text import counter_for
 from jiyi.working import WorkingMemory, task_block
@@ -20,7 +20,7 @@ NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001
 
 @pytest.fixture
 def store(path):
-    store = SqliteStore(SqliteDatabase(path))
+    store = SqlStore(SqliteDatabase(path))
     yield store
     store.close()
 
@@ -89,7 +89,7 @@ def test_a_task_ends_once(memory, store, end, status, outcome):
 
 def test_two_processes_cannot_both_end_a_task(path, store, memory):
     job = memory.start(ANA, "x")
-    other = SqliteStore(SqliteDatabase(path))
+    other = SqlStore(SqliteDatabase(path))
     together, ended = threading.Barrier(2), []
 
     def end(working):

@@ -225,7 +225,8 @@ class FactMemory:
         if not statements:
             return Learned(method=method)
         ordered = sorted(statements, key=lambda statement: statement.said_at)
-        with self._store.transaction():
+
+        def keep() -> Learned:
             known = known_for(self._store, scope, ordered)
             changes = merge(
                 ordered,
@@ -238,7 +239,9 @@ class FactMemory:
             )
             if changes.put:
                 self._store.put(changes.put)
-        return Learned.of(changes, method=method)
+            return Learned.of(changes, method=method)
+
+        return self._store.together(keep)
 
     def _about(
         self,

@@ -1,6 +1,6 @@
 """Passages: a hit with what was said just before and behind it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -8,6 +8,11 @@ from jiyi.records import Hit, Message, Query, Scope
 from jiyi.storage import Store
 
 __all__ = ["with_surroundings"]
+
+_AT_ONCE = 16  # stretches in one question
+_MOST = 10_000  # messages in one answer
+
+_Stretch = tuple[str, int, int]  # session, first and last place
 
 
 def with_surroundings(store: Store, scope: Scope, hits: Sequence[Hit], steps: int) -> list[Hit]:
@@ -18,20 +23,54 @@ def with_surroundings(store: Store, scope: Scope, hits: Sequence[Hit], steps: in
     is a hit itself is nobody's neighbour. Neighbours lie within ``scope``.
     """
     shown = {hit.id for hit in hits if isinstance(hit.record, Message)}
+    said = _read(store, scope, [stretch for hit in hits if (stretch := _stretch(hit, steps))])
     found = []
     for hit in hits:
-        message = hit.record
-        if not isinstance(message, Message) or message.scope is None or message.seq is None:
+        stretch = _stretch(hit, steps)
+        if stretch is None:
             found.append(hit)
             continue
-        query = Query(
-            scope=replace(scope, session_id=message.scope.session_id),
-            kinds=("message",),
-            after_seq=message.seq - steps - 1,
-            before_seq=message.seq + steps + 1,
-            limit=2 * steps + 1,
-        )
-        beside = [m for m in cast("list[Message]", store.find(query)) if m.id not in shown]
-        shown.update(m.id for m in beside)
+        session, first, last = stretch
+        there = said.get(session, {})
+        places = range(first, last + 1) if last - first < len(there) else sorted(there)
+        beside = [there[place] for place in places if first <= place <= last and place in there]
+        beside = [message for message in beside if message.id not in shown]
+        shown.update(message.id for message in beside)
         found.append(replace(hit, around=tuple(beside)))
     return found
+
+
+def _stretch(hit: Hit, steps: int) -> _Stretch | None:
+    """Return the session of a message, and the first and last place that count as its surroundings."""
+    message = hit.record
+    if not isinstance(message, Message) or message.scope is None or message.seq is None:
+        return None
+    session = cast("str", message.scope.session_id)
+    return session, message.seq - steps, message.seq + steps
+
+
+def _read(store: Store, scope: Scope, stretches: Sequence[_Stretch]) -> dict[str, dict[int, Message]]:
+    """Return the messages of all stretches, by session and place; few questions for many stretches."""
+    said: dict[str, dict[int, Message]] = {}
+    for piece in _pieces(stretches):
+        most = sum(last - first + 1 for _, first, last in piece)
+        query = Query(scope=scope, kinds=("message",), stretches=piece, limit=most)
+        for message in cast("list[Message]", store.find(query)):
+            session = cast("str", cast("Scope", message.scope).session_id)
+            said.setdefault(session, {})[cast("int", message.seq)] = message
+    return said
+
+
+def _pieces(stretches: Sequence[_Stretch]) -> Iterator[tuple[_Stretch, ...]]:
+    """Yield the stretches in pieces that one question may ask for."""
+    piece: list[_Stretch] = []
+    room = 0
+    for stretch in dict.fromkeys(stretches):
+        needed = stretch[2] - stretch[1] + 1
+        if piece and (needed > room or len(piece) == _AT_ONCE):
+            yield tuple(piece)
+            piece = []
+        room = (room if piece else _MOST) - needed
+        piece.append(stretch)
+    if piece:
+        yield tuple(piece)

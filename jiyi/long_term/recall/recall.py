@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jiyi.clock import Clock, utc_now
 from jiyi.embeddings import Embedder
-from jiyi.errors import BadQuery, EmbeddingError
+from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.diversity import repeats_last
 from jiyi.long_term.recall.features import Evidence, Features, evidence_of, measure
@@ -176,12 +176,12 @@ class Recall:
             vector = self._embedder.embed([asked], "query")[0]
             self._vectors.claim(self._embedder.name)  # another process may have re-embedded the data
             near = self._vectors.nearest(wide, vector)
-        except EmbeddingError as error:
+            table = self._store.match(wide, [(match.kind, match.id) for match in near])
+            self._remember(user, table)
+            return table, self._evidence(wide.scope, table, vector), ()
+        except (EmbeddingError, IndexUnreachable) as error:
             note = f"vector search unavailable, text search only: {error}"
             return self._store.match(wide), None, (note,)
-        table = self._store.match(wide, [(match.kind, match.id) for match in near])
-        self._remember(user, table)
-        return table, self._evidence(wide.scope, table, vector), ()
 
     def _remember(self, user: str, table: Candidates) -> tuple[str, ...]:
         with self._lock:

@@ -18,7 +18,8 @@ def load_queries(dialect: str) -> Mapping[str, str]:
     text = (files(__package__) / dialect / "queries.sql").read_text(encoding="utf-8")
     parts = _NAME.split(text)[1:]
     pairs = zip(parts[::2], parts[1::2], strict=True)
-    return MappingProxyType({name: body.strip().rstrip(";") for name, body in pairs})
+    # What follows the last semicolon is a headline of the statements behind it.
+    return MappingProxyType({name: body[: body.rindex(";")] for name, body in pairs})
 
 
 @cache

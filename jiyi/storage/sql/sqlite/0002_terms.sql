@@ -1,6 +1,6 @@
 -- The words of each record in a row of its own, from which search builds one user's index in
 -- memory; the bytes of an entry are described in jiyi/storage/postings.py. A step in Python
--- (jiyi/storage/sqlite_migrate.py) fills the table from the stored texts.
+-- (jiyi/storage/sqlite/migrate.py) fills the table from the stored texts.
 
 DROP TABLE search;
 

@@ -8,6 +8,12 @@ SELECT value FROM meta WHERE name = :name;
 INSERT INTO meta (name, value) VALUES (:name, :value)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
+-- name: all_meta
+SELECT name, value FROM meta;
+
+-- name: drop_meta
+DELETE FROM meta WHERE name = :name;
+
 -- name: add_owner
 INSERT INTO owners (user_id) VALUES (:user_id) ON CONFLICT (user_id) DO NOTHING;
 
@@ -16,6 +22,9 @@ SELECT owner, generation FROM owners WHERE user_id = :user_id;
 
 -- name: users
 SELECT user_id FROM owners ORDER BY user_id;
+
+-- name: users_after
+SELECT user_id FROM owners WHERE user_id > :after ORDER BY user_id LIMIT :limit;
 
 -- name: bump_generation
 UPDATE owners SET generation = generation + 1 WHERE user_id = :user_id;
@@ -29,38 +38,41 @@ SELECT generation + pin_changes FROM owners WHERE user_id = :user_id;
 -- name: bump_every_generation
 UPDATE owners SET generation = generation + 1;
 
--- name: enter_session
--- A session whose messages are all gone may still have a summary: it goes on behind the places of that.
-INSERT INTO sessions (user_id, session_id, started_at, last_active_at, next_seq, messages)
-VALUES (:user_id, :session_id, :created_at, :created_at, 1 + CASE
-  WHEN EXISTS (SELECT 1 FROM sessions WHERE user_id = :user_id AND session_id = :session_id) THEN 0
-  ELSE coalesce((SELECT max(upto_seq) + 1 FROM summaries WHERE user_id = :user_id AND session_id = :session_id), 0)
-END, 1)
-ON CONFLICT (user_id, session_id) DO UPDATE SET
-  started_at = min(started_at, excluded.started_at),
-  last_active_at = max(last_active_at, excluded.last_active_at),
-  next_seq = next_seq + 1,
-  messages = messages + 1
-RETURNING next_seq - 1;
+-- name: go_on_session
+UPDATE sessions SET
+  started_at = min(started_at, :first_at), last_active_at = max(last_active_at, :last_at),
+  next_seq = next_seq + :count, messages = messages + :count
+WHERE user_id = :user_id AND session_id = :session_id
+RETURNING next_seq - :count;
 
--- name: recount_session
-UPDATE sessions SET (started_at, last_active_at, messages) = (
-  SELECT coalesce(min(created_at), 0), coalesce(max(created_at), 0), count(*) FROM documents AS d
-  WHERE d.kind = 'message' AND d.user_id = :user_id AND d.session_id = :session_id
-)
+-- name: seq_behind_summaries
+SELECT coalesce(max(upto_seq) + 1, 0) FROM summaries WHERE user_id = :user_id AND session_id = :session_id;
+
+-- name: begin_session
+INSERT INTO sessions (user_id, session_id, started_at, last_active_at, next_seq, messages)
+VALUES (:user_id, :session_id, :first_at, :last_at, :next_seq, :count);
+
+-- name: session_extent
+SELECT count(*), coalesce(min(created_at), 0), coalesce(max(created_at), 0) FROM documents
+WHERE kind = 'message' AND user_id = :user_id AND session_id = :session_id;
+
+-- name: set_session
+UPDATE sessions SET messages = :messages, started_at = :started_at, last_active_at = :last_active_at
 WHERE user_id = :user_id AND session_id = :session_id;
 
--- name: drop_empty_session
-DELETE FROM sessions WHERE user_id = :user_id AND session_id = :session_id AND messages = 0;
+-- name: drop_session
+DELETE FROM sessions WHERE user_id = :user_id AND session_id = :session_id;
 
 -- name: find_session
-SELECT user_id, session_id, started_at, last_active_at, messages FROM sessions AS s
+SELECT user_id, session_id, started_at, last_active_at, messages, next_seq FROM sessions AS s
 WHERE {where} ORDER BY last_active_at {order}, session_id {order} LIMIT :limit;
+
+-- name: newest_number
+SELECT seq FROM sqlite_sequence WHERE name = 'documents';
 
 -- name: add_document
 INSERT INTO documents (doc, user_id, agent_id, session_id, kind, id, role, seq, created_at, pinned, vector_state)
-VALUES (:doc, :user_id, :agent_id, :session_id, :kind, :id, :role, :seq, :created_at, :pinned, :vector_state)
-RETURNING doc;
+VALUES (:doc, :user_id, :agent_id, :session_id, :kind, :id, :role, :seq, :created_at, :pinned, :vector_state);
 
 -- name: change_document
 UPDATE documents SET agent_id = :agent_id, session_id = :session_id, created_at = :created_at, pinned = :pinned
@@ -126,13 +138,12 @@ ON CONFLICT (user_id, id) DO UPDATE SET
   status = excluded.status, updated_at = excluded.updated_at,
   completed_at = excluded.completed_at, body = excluded.body;
 
+-- name: next_step
+SELECT coalesce(max(seq) + 1, 0) FROM steps WHERE user_id = :user_id AND task_id = :task_id;
+
 -- name: put_step
 INSERT INTO steps (user_id, task_id, seq, id, status, body)
-VALUES (
-  :user_id, :task_id,
-  (SELECT coalesce(max(seq) + 1, 0) FROM steps WHERE user_id = :user_id AND task_id = :task_id),
-  :id, :status, :body
-)
+VALUES (:user_id, :task_id, :seq, :id, :status, :body)
 ON CONFLICT (user_id, id) DO UPDATE SET status = excluded.status, body = excluded.body
 WHERE task_id = excluded.task_id
 RETURNING seq;
@@ -149,8 +160,8 @@ RETURNING entry;
 
 -- name: add_covered
 INSERT INTO covered (owner, message, entry)
-SELECT (SELECT owner FROM owners WHERE user_id = :user_id), j.value, :entry FROM json_each(:covers) AS j
-WHERE true ON CONFLICT DO NOTHING;
+VALUES ((SELECT owner FROM owners WHERE user_id = :user_id), :message, :entry)
+ON CONFLICT DO NOTHING;
 
 -- name: go_on_behind_summary
 UPDATE sessions SET next_seq = max(next_seq, :upto_seq + 1)
@@ -231,7 +242,7 @@ WHERE user_id = :user_id AND kind = :kind AND id IN (SELECT value FROM json_each
 DELETE FROM tasks WHERE user_id = :user_id AND id IN (SELECT value FROM json_each(:ids));
 
 -- name: count_documents
-SELECT d.kind, count(*), sum(d.vector_state = 'pending') FROM documents AS d WHERE {where} GROUP BY d.kind;
+SELECT d.kind, count(*), count(*) FILTER (WHERE d.vector_state = 'pending') FROM documents AS d WHERE {where} GROUP BY d.kind;
 
 -- name: count_task
 SELECT count(*) FROM tasks AS t WHERE {where};
@@ -242,40 +253,84 @@ SELECT count(*) FROM sessions AS s WHERE {where};
 -- name: count_summary
 SELECT count(*) FROM summaries AS s WHERE {where};
 
+-- name: first_pending
+-- A lease that ends much later than one taken now was taken by a clock far ahead: it holds nothing.
+SELECT user_id, doc FROM documents
+WHERE vector_state = 'pending' AND (lease_until <= :now OR lease_until > 2 * :until - :now) ORDER BY doc LIMIT :limit;
+
+-- name: pending_of
+SELECT doc FROM documents
+WHERE user_id = :user_id AND vector_state = 'pending' AND (lease_until <= :now OR lease_until > 2 * :until - :now)
+ORDER BY doc LIMIT :limit;
+
 -- name: lease_pending
 UPDATE documents SET lease_until = :until
-WHERE doc IN (
-  SELECT doc FROM documents WHERE vector_state = 'pending' AND lease_until <= :now ORDER BY doc LIMIT :limit
-)
-RETURNING doc, user_id, kind, id, role;
-
--- name: any_pending
-SELECT 1 FROM documents WHERE vector_state = 'pending' AND lease_until <= :now LIMIT 1;
+WHERE user_id = :user_id AND doc IN (SELECT value FROM json_each(:docs))
+  AND vector_state = 'pending' AND (lease_until <= :now OR lease_until > 2 * :until - :now)
+RETURNING doc, kind, id, role;
 
 -- name: count_pending
 SELECT count(*) FROM documents WHERE vector_state = 'pending';
 
 -- name: settle
-UPDATE documents SET vector_state = :state, lease_until = 0 WHERE doc = :doc AND vector_state = 'pending'
-RETURNING user_id;
+UPDATE documents SET vector_state = :state, lease_until = 0
+WHERE doc = :doc AND user_id = :user_id AND vector_state = 'pending'
+RETURNING kind;
 
 -- name: add_vector
-INSERT INTO vectors (doc, owner, vector) VALUES (:doc, :owner, :vector);
+INSERT INTO vectors (doc, owner, space, vector)
+VALUES (:doc, (SELECT owner FROM owners WHERE user_id = :user_id), :space, :vector);
 
--- name: drop_every_vector
-DELETE FROM vectors;
+-- name: lacks_vectors
+SELECT 1 FROM documents AS d WHERE d.doc = :doc AND d.user_id = :user_id
+  AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = d.doc AND v.space = :space);
 
--- name: all_pending
-UPDATE documents SET vector_state = 'pending', lease_until = 0 WHERE vector_state = 'ready';
+-- name: texts_without
+SELECT d.doc, d.user_id, d.kind, d.id, d.role FROM documents AS d
+WHERE d.user_id = :user_id AND d.vector_state != 'none' AND d.doc > :after
+  AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = d.doc AND v.space = :space)
+ORDER BY d.doc LIMIT :limit;
+
+-- name: count_without
+SELECT count(*) FROM documents AS d WHERE d.user_id = :user_id AND d.vector_state != 'none'
+  AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = d.doc AND v.space = :space);
+
+-- name: mark_ready
+-- Nothing waits that has vectors of the set that is searched now.
+UPDATE documents SET vector_state = 'ready', lease_until = 0
+WHERE user_id = :user_id AND vector_state = 'pending'
+  AND EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = documents.doc AND v.space = :space);
+
+-- name: mark_pending
+-- Everything waits that has a text and no vectors of the set that is searched now.
+UPDATE documents SET vector_state = 'pending', lease_until = 0
+WHERE user_id = :user_id AND vector_state = 'ready'
+  AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = documents.doc AND v.space = :space);
+
+-- name: drop_space
+DELETE FROM vectors WHERE part IN (
+  SELECT part FROM vectors
+  WHERE owner = (SELECT owner FROM owners WHERE user_id = :user_id) AND space = :space LIMIT :limit
+)
+RETURNING 1;
 
 -- name: count_vectors
-SELECT count(*) FROM vectors WHERE owner = :owner;
+SELECT count(*) FROM vectors WHERE owner = :owner AND space = :space;
 
 -- name: read_vectors
-SELECT part, doc, vector FROM vectors WHERE owner = :owner AND part > :after ORDER BY part LIMIT :limit;
+SELECT part, doc, vector FROM vectors
+WHERE owner = :owner AND space = :space AND part > :after ORDER BY part LIMIT :limit;
+
+-- name: read_exactly
+SELECT doc, vector FROM vectors
+WHERE doc IN (SELECT value FROM json_each(:docs)) AND space = :space ORDER BY doc, part;
 
 -- name: read_parts
 SELECT part, vector FROM vectors WHERE part IN (SELECT value FROM json_each(:parts));
+
+-- name: words_of
+SELECT d.id, t.length, t.traits, t.entry FROM documents AS d JOIN terms AS t USING (doc)
+WHERE d.doc IN (SELECT value FROM json_each(:docs)) AND d.user_id = :user_id;
 
 -- name: read_terms
 SELECT d.doc, d.kind, d.id, d.role, d.session_id, d.agent_id, d.seq, d.created_at,
@@ -310,8 +365,7 @@ UPDATE facts SET confidence = coalesce(:confidence, confidence) WHERE doc = :doc
 -- name: put_trash
 INSERT INTO trash (user_id, kind, id, doc, agent_id, session_id, discarded_at, reason, body)
 VALUES (
-  :user_id, :kind, :id, (SELECT doc FROM documents WHERE user_id = :user_id AND kind = :kind AND id = :id),
-  :agent_id, :session_id, :discarded_at, :reason, :body
+  :user_id, :kind, :id, :doc, :agent_id, :session_id, :discarded_at, :reason, :body
 )
 ON CONFLICT (user_id, kind, id) DO UPDATE SET
   doc = excluded.doc, agent_id = excluded.agent_id, session_id = excluded.session_id,
@@ -326,25 +380,28 @@ SELECT t.entry, kind, discarded_at, reason, body FROM trash AS t
 WHERE {where} AND t.entry > :after ORDER BY t.entry LIMIT :limit;
 
 -- name: take_trash
-DELETE FROM trash WHERE user_id = :user_id AND kind = :kind AND id = :id RETURNING body, doc;
+DELETE FROM trash
+WHERE user_id = :user_id AND kind = :kind AND id IN (SELECT value FROM json_each(:ids))
+RETURNING id, body, doc;
+
+-- name: users_with_trash
+SELECT DISTINCT +user_id FROM trash WHERE discarded_at < :before LIMIT :limit;
 
 -- name: erase_trash
 DELETE FROM trash WHERE entry IN (SELECT t.entry FROM trash AS t WHERE {where} LIMIT :limit) RETURNING 1;
 
--- name: return_to_session
-INSERT INTO sessions (user_id, session_id, started_at, last_active_at, next_seq, messages)
-VALUES (:user_id, :session_id, :created_at, :created_at, 1 + max(:seq, CASE
-  WHEN EXISTS (SELECT 1 FROM sessions WHERE user_id = :user_id AND session_id = :session_id) THEN 0
-  ELSE coalesce((SELECT max(upto_seq) FROM summaries WHERE user_id = :user_id AND session_id = :session_id), 0)
-END), 1)
-ON CONFLICT (user_id, session_id) DO UPDATE SET
-  started_at = min(started_at, excluded.started_at),
-  last_active_at = max(last_active_at, excluded.last_active_at),
-  next_seq = max(next_seq, excluded.next_seq),
-  messages = messages + 1;
+-- name: next_place
+SELECT next_seq FROM sessions WHERE user_id = :user_id AND session_id = :session_id;
 
--- name: place_taken
-SELECT 1 FROM documents WHERE kind = 'message' AND user_id = :user_id AND session_id = :session_id AND seq = :seq;
+-- name: return_to_session
+UPDATE sessions SET
+  started_at = min(started_at, :first_at), last_active_at = max(last_active_at, :last_at),
+  next_seq = max(next_seq, :next_seq), messages = messages + :count
+WHERE user_id = :user_id AND session_id = :session_id;
+
+-- name: taken_places
+SELECT seq FROM documents
+WHERE user_id = :user_id AND kind = 'message' AND session_id = :session_id AND seq IN (SELECT value FROM json_each(:places));
 
 -- name: fill_owner_of_episodes
 UPDATE episodes SET owner = (
@@ -374,7 +431,13 @@ WHERE NOT EXISTS (
 );
 
 -- name: wrong_vector_states
-SELECT count(*) FROM documents WHERE (vector_state = 'ready') != (doc IN (SELECT doc FROM vectors));
+-- While a switch to another set is being completed, states still follow the set that was searched before.
+SELECT count(*) FROM documents WHERE (vector_state = 'ready') != (doc IN (
+    SELECT doc FROM vectors
+    WHERE space = coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'embedder_space'), 0)
+  ))
+  AND coalesce((SELECT value FROM meta WHERE name = 'next_embedder_space'), '') !=
+      coalesce((SELECT value FROM meta WHERE name = 'embedder_space'), '0');
 
 -- name: covered_messages_without_summary
 SELECT count(*) FROM covered WHERE entry NOT IN (SELECT entry FROM summaries);
@@ -386,3 +449,121 @@ SELECT count(*) FROM summaries WHERE user_id NOT IN (SELECT user_id FROM owners)
 SELECT (SELECT count(*) FROM owners), count(*), coalesce(sum(vector_state = 'pending'), 0),
        (SELECT count(*) FROM summaries)
 FROM documents;
+
+-- Vectors in Chroma
+
+-- name: chroma_prepare
+-- However a record loses its vectors, the other index is told by whoever looks next.
+CREATE TRIGGER IF NOT EXISTS chroma_gone AFTER DELETE ON vectors BEGIN
+  UPDATE chroma_items SET state = 'going' WHERE doc = old.doc AND space = old.space AND state = 'held';
+END;
+
+-- name: chroma_leave
+DROP TRIGGER IF EXISTS chroma_gone;
+
+-- name: any_vectors
+SELECT 1 FROM vectors LIMIT 1;
+
+-- name: chroma_begin
+INSERT INTO chroma_items (user_id, token, doc, space, parts, state, lease_until)
+VALUES (:user_id, :token, :doc, :space, :parts, 'adding', :until);
+
+-- name: chroma_hold
+UPDATE chroma_items SET state = 'held' WHERE user_id = :user_id AND token = :token AND state = 'adding'
+RETURNING token;
+
+-- name: chroma_mark
+INSERT INTO vectors (doc, owner, space, vector)
+VALUES (:doc, (SELECT owner FROM owners WHERE user_id = :user_id), :space, x'');
+
+-- name: chroma_let_go
+UPDATE chroma_items SET state = 'going'
+WHERE user_id = :user_id AND token IN (SELECT value FROM json_each(:tokens));
+
+-- name: chroma_to_go
+SELECT user_id, space, token, parts FROM chroma_items WHERE state = 'going'
+UNION ALL
+SELECT user_id, space, token, parts FROM chroma_items WHERE state = 'adding' AND lease_until <= :now
+LIMIT :limit;
+
+-- name: chroma_expire
+UPDATE chroma_items SET state = 'going'
+WHERE user_id = :user_id AND token IN (SELECT value FROM json_each(:tokens))
+  AND state = 'adding' AND lease_until <= :now;
+
+-- name: chroma_going
+SELECT token, space, parts FROM chroma_items
+WHERE user_id = :user_id AND token IN (SELECT value FROM json_each(:tokens)) AND state = 'going';
+
+-- name: chroma_gone
+DELETE FROM chroma_items
+WHERE user_id = :user_id AND token IN (SELECT value FROM json_each(:tokens)) AND state = 'going';
+
+-- name: chroma_allowed
+SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
+CROSS JOIN chroma_items AS i ON i.user_id = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
+WHERE {where} LIMIT :limit;
+
+-- name: chroma_among
+SELECT i.token, d.kind, d.id, d.doc FROM chroma_items AS i
+CROSS JOIN documents AS d ON d.doc = i.doc
+WHERE i.user_id = :user_id AND i.token IN (SELECT value FROM json_each(:tokens))
+  AND i.space = :space AND i.state = 'held' AND {where};
+
+-- name: chroma_held
+-- Whether the rows say so too: 1 or 0.
+SELECT i.token, i.parts, EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = i.doc AND v.space = i.space)
+FROM chroma_items AS i
+WHERE i.user_id = :user_id AND i.token > :after AND i.space = :space AND i.state = 'held'
+ORDER BY i.token LIMIT :limit;
+
+-- name: chroma_unheld
+-- Records that have vectors by the rows and none that are held.
+SELECT DISTINCT v.doc FROM vectors AS v
+WHERE v.owner = (SELECT owner FROM owners WHERE user_id = :user_id) AND v.space = :space AND NOT EXISTS (
+  SELECT 1 FROM chroma_items AS i WHERE i.doc = v.doc AND i.space = v.space AND i.state = 'held'
+);
+
+-- name: chroma_known
+SELECT token FROM chroma_items WHERE user_id = :user_id AND token IN (SELECT value FROM json_each(:tokens));
+
+-- name: chroma_without_mark
+-- What is held of records that have no vectors by the rows.
+UPDATE chroma_items SET state = 'going' WHERE user_id = :user_id AND state = 'held' AND NOT EXISTS (
+  SELECT 1 FROM vectors AS v WHERE v.doc = chroma_items.doc AND v.space = chroma_items.space
+)
+RETURNING token;
+
+-- name: chroma_mark_without
+-- Records that have vectors by the rows and none that are held.
+DELETE FROM vectors WHERE owner = (SELECT owner FROM owners WHERE user_id = :user_id) AND NOT EXISTS (
+  SELECT 1 FROM chroma_items AS i WHERE i.doc = vectors.doc AND i.space = vectors.space AND i.state = 'held'
+)
+RETURNING doc;
+
+-- name: chroma_unmark
+DELETE FROM vectors WHERE space = :space AND doc IN (
+  SELECT i.doc FROM chroma_items AS i
+  WHERE i.user_id = :user_id AND i.token IN (SELECT value FROM json_each(:tokens))
+    AND i.space = :space AND i.state = 'held'
+)
+RETURNING doc;
+
+-- name: chroma_forget_space
+DELETE FROM chroma_items WHERE user_id = :user_id AND space = :space;
+
+-- name: chroma_of
+SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
+CROSS JOIN chroma_items AS i ON i.user_id = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
+WHERE d.user_id = :user_id AND d.kind = :kind AND d.id IN (SELECT value FROM json_each(:ids));
+
+-- name: chroma_lacking
+SELECT d.doc, d.kind FROM documents AS d
+WHERE d.user_id = :user_id AND d.doc IN (SELECT value FROM json_each(:docs))
+  AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = d.doc AND v.space = :space);
+
+-- name: chroma_known_to_any
+SELECT token FROM chroma_items WHERE token IN (SELECT value FROM json_each(:tokens));
+
+-- name: chroma_in_use
+SELECT 1 FROM chroma_items WHERE space = :space AND state != 'going' AND token NOT IN (SELECT value FROM json_each(:tokens)) LIMIT 1;

@@ -1,0 +1,144 @@
+"""`jiyi migrate` and `jiyi serve-db`: bringing tables up to date, and a server of one's own."""
+
+import json
+import os
+import signal
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from jiyi.cli.options import AGENT_DB, Db, Json, fail, print_json, progress_bar, stderr, stdout, told_briefly
+from jiyi.errors import SettingsError
+from jiyi.settings import Settings, load_settings
+from jiyi.storage.backend import migrate as migrate_place
+from jiyi.storage.backend import open_database, postgres_adapter
+from jiyi.storage.place import Place, masked
+
+__all__ = ["migrate", "serve_db"]
+
+
+def migrate(
+    db: Db = AGENT_DB,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    distribute: Annotated[
+        bool, typer.Option("--distribute", help="Spread the tables over the machines of a Citus cluster.")
+    ] = False,
+    vector_index: Annotated[
+        bool, typer.Option("--vector-index", help="Also make the index for approximate search (HNSW).")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make the tables, or bring them to the newest schema; a memory that is opened does the same."""
+    with told_briefly():
+        settings = load_settings()
+        if db.path is not None and (distribute or vector_index):
+            raise SettingsError(f"{db} is a file; --distribute and --vector-index are for PostgreSQL")
+        done = migrate_place(db, settings, dry_run=dry_run)
+        if distribute:
+            done += ["spread the tables over the cluster"] if dry_run else _distribute(db, settings)
+        if vector_index:
+            done += ["make the vector index"] if dry_run else _index(db, settings, quiet=as_json)
+    if as_json:
+        print_json({"db": str(db), "dry_run": dry_run, "steps": done})
+        return
+    for step in done:
+        stdout.print(f"{'would be done' if dry_run else 'done'}: {escape(step)}", soft_wrap=True)
+    if not done:
+        stdout.print(f"{escape(str(db))} is up to date", soft_wrap=True)
+
+
+def _distribute(db: Place, settings: Settings) -> list[str]:
+    postgres_adapter()
+    distributing = import_module("jiyi.storage.postgres.distribute")
+    database = open_database(db, settings)
+    try:
+        return list(distributing.distribute(database))
+    finally:
+        database.close()
+
+
+def _index(db: Place, settings: Settings, *, quiet: bool) -> list[str]:
+    postgres = postgres_adapter()
+    database = open_database(db, settings)
+    try:
+        with progress_bar(quiet=quiet) as bar:
+            row = bar.add_task("vector index", total=None)
+            made: str = postgres.PostgresVectors(database).make_ann_index(partial(_shown, bar, row))
+    finally:
+        database.close()
+    return [made]
+
+
+def _shown(bar: Any, row: Any, done: int, total: int) -> None:
+    bar.update(row, completed=done, total=total)
+
+
+def serve_db(
+    data: Annotated[Path, typer.Option(help="The folder of the data; made when missing.")] = Path(
+        "jiyi-postgres"
+    ),
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="On 127.0.0.1; the one from last time by default, or a free one."
+        ),
+    ] = None,
+    run_as: Annotated[
+        str | None, typer.Option(metavar="NAME", help="As root: the system user that runs the server.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a PostgreSQL server with pgvector for this machine, until Ctrl-C; needs the extra "server"."""
+    with told_briefly():
+        from jiyi.storage.postgres.installation import installed_programs
+
+        installed_programs()
+        postgres_adapter()
+        from jiyi.storage.postgres.server import LocalServer, ServerRuns
+
+        server = LocalServer(data, port=port, run_as=run_as)
+        before = {number: signal.signal(number, _leave) for number in (signal.SIGINT, signal.SIGTERM)}
+        with suppress(_Stopped):
+            try:
+                server.start()
+                _tell(server, as_json=as_json)
+                code = server.wait()
+                fail(f"the server ended with code {code}; see {server.log}")
+            except ServerRuns as running:
+                fail(
+                    f"{running}: {masked(running.url)}; its password is in {server.folder / 'server.json'}, "
+                    f"kill -INT {running.pid} stops it"
+                )
+            finally:
+                for number in before:
+                    signal.signal(number, signal.SIG_IGN)  # stopping is not to be stopped
+                server.stop()
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+    if not as_json:
+        stderr.print("stopped")
+
+
+class _Stopped(BaseException):
+    """Somebody wants the server to stop."""
+
+
+def _leave(*_: object) -> None:
+    raise _Stopped
+
+
+def _tell(server: Any, *, as_json: bool) -> None:
+    """Say where the server is; a program that reads this may begin."""
+    if as_json:
+        told = {"url": server.url, "superuser_url": server.superuser_url, "pid": server.pid}
+        typer.echo(json.dumps(told | {"data": os.fspath(server.folder)}))
+        return
+    stderr.print(
+        f"PostgreSQL runs, its data are in {escape(str(server.folder))}. Ctrl-C stops it.", soft_wrap=True
+    )
+    typer.echo(f"export JIYI_DATABASE_URL={server.url}")

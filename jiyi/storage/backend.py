@@ -1,0 +1,217 @@
+"""The database behind a place: the one function that picks it, and all protocols on it."""
+
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+from jiyi.errors import MissingExtra
+from jiyi.settings import Settings
+from jiyi.storage.database import Database
+from jiyi.storage.elsewhere import leave, refuse_bound, take_over
+from jiyi.storage.place import Place
+from jiyi.storage.relational import SqlStore, SqlTrash, SqlUpkeep
+from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
+from jiyi.storage.sqlite.pending import pending_steps
+from jiyi.storage.store import Store
+from jiyi.storage.trash import Trash
+from jiyi.storage.upkeep import Upkeep
+from jiyi.storage.vectors import VectorIndex
+
+if TYPE_CHECKING:
+    from jiyi.storage.chroma.drift import Drift
+    from jiyi.storage.chroma.vectors import ChromaVectors
+    from jiyi.storage.postgres.about import About
+
+__all__ = [
+    "Backend",
+    "about_server",
+    "chroma_adapter",
+    "drift",
+    "has_tables",
+    "migrate",
+    "open_backend",
+    "open_database",
+    "postgres_adapter",
+    "repair",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """All protocols on one database."""
+
+    database: Database  # to be closed in the end
+    store: Store
+    upkeep: Upkeep
+    trash: Trash
+    vectors: VectorIndex
+
+
+def open_backend(place: Place, settings: Settings) -> Backend:
+    """Open a place, making what is missing there.
+
+    Raises:
+        StorageError: it cannot be opened; says why.
+        MissingExtra: the package for it is not installed.
+        WrongState: its vectors are not where ``vector_index`` says.
+    """
+    chroma = chroma_adapter() if settings.vector_index == "chroma" else None
+    database = open_database(place, settings)
+    try:
+        own = _on(database)
+        if chroma is None:
+            refuse_bound(database)
+            return own
+        vectors = chroma.open_vectors(place, database, settings)
+        store, trash = chroma.ChromaStore(own.store, vectors), chroma.ChromaTrash(own.trash, vectors)
+        return replace(own, store=store, trash=trash, vectors=vectors)
+    except BaseException:
+        database.close()
+        raise
+
+
+def _on(database: Database) -> Backend:
+    """Return all protocols on a database that holds its vectors itself."""
+    if isinstance(database, SqliteDatabase):
+        return Backend(
+            database=database,
+            store=SqlStore(database),
+            upkeep=SqlUpkeep(database),
+            trash=SqlTrash(database),
+            vectors=SqliteVectors(database),
+        )
+    postgres = postgres_adapter()  # whose verbs are tried again when the connection is lost
+    return Backend(
+        database=database,
+        store=postgres.PostgresStore(database),
+        upkeep=postgres.PostgresUpkeep(database),
+        trash=postgres.PostgresTrash(database),
+        vectors=postgres.PostgresVectors(database),
+    )
+
+
+def open_database(place: Place, settings: Settings) -> Database:
+    """Open the tables of a place alone, for whoever looks after them; see `open_backend`."""
+    if place.path is not None:
+        return SqliteDatabase(place.path, lock_timeout=settings.lock_timeout)
+    database: Database = postgres_adapter().PostgresDatabase(
+        str(place.url),
+        lock_timeout=settings.lock_timeout,
+        statement_seconds=settings.statement_seconds,
+        pool_min=settings.pool_min,
+        pool_max=settings.pool_max,
+        pool_seconds=settings.pool_seconds,
+        reconnect_seconds=settings.reconnect_seconds,
+        migrate=settings.migrate_on_open,
+    )
+    return database
+
+
+def has_tables(place: Place) -> bool:
+    """Say whether a file is there, or jiyi's tables in a server's database; nothing is made.
+
+    Raises:
+        StorageError: the server cannot be reached.
+    """
+    if place.path is not None:
+        return place.path.exists()
+    postgres_adapter()
+    from jiyi.storage.postgres import about
+
+    return about.has_tables(str(place.url))
+
+
+def about_server(place: Place) -> "About":
+    """Ask the server of a place what it is.
+
+    Raises:
+        StorageError: it cannot be reached, or refuses.
+    """
+    postgres_adapter()
+    from jiyi.storage.postgres import about
+
+    return about.about(str(place.url))
+
+
+def migrate(place: Place, settings: Settings, *, dry_run: bool = False) -> list[str]:
+    """Bring a place to the newest schema and return what that took; a dry run only says it.
+
+    Raises:
+        StorageError: it is foreign, newer, cannot be written or reached.
+    """
+    if place.path is not None:
+        steps = pending_steps(place.path)
+    else:
+        steps = postgres_adapter().migrate.pending(str(place.url))
+    if steps and not dry_run:
+        open_database(place, settings.model_copy(update={"migrate_on_open": True})).close()
+    return steps
+
+
+def repair(place: Place, settings: Settings) -> list[str]:
+    """Mend what a place can mend of itself and return what was done.
+
+    Rows and vectors in one database are written together and need none of it; an index
+    elsewhere has a verb ``repair``.
+
+    Raises:
+        StorageError: it cannot be opened or mended.
+    """
+    database = open_database(place, settings)
+    try:  # first of all to where ``vector_index`` says
+        waiting = take_over(database) if settings.vector_index == "chroma" else leave(database)
+    finally:
+        database.close()
+    done = [f"{waiting} records wait to be embedded anew"] if waiting else []
+    backend = open_backend(place, settings)
+    try:
+        mend = getattr(backend.vectors, "repair", None)
+        return [*done, *(mend() if mend else [])]
+    finally:
+        backend.store.close()
+
+
+def drift(place: Place, settings: Settings) -> "Drift | None":
+    """Compare an index elsewhere with the rows, changing nothing; None where both are in one place.
+
+    Raises:
+        StorageError: either cannot be opened.
+    """
+    if settings.vector_index != "chroma":
+        return None
+    backend = open_backend(place, settings)
+    try:
+        return cast("ChromaVectors", backend.vectors).drift()
+    finally:
+        backend.store.close()
+
+
+def chroma_adapter() -> ModuleType:
+    """Return `jiyi.storage.chroma`, which is imported only where it is used.
+
+    Raises:
+        MissingExtra: chromadb is not installed.
+    """
+    try:
+        import chromadb  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra('vectors in Chroma need a package: pip install "jiyi[chroma]"') from error
+    from jiyi.storage import chroma
+
+    return chroma
+
+
+def postgres_adapter() -> ModuleType:
+    """Return `jiyi.storage.postgres`, which is imported only where it is used.
+
+    Raises:
+        MissingExtra: psycopg is not installed.
+    """
+    try:
+        import psycopg  # noqa: F401
+        import psycopg_pool  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra('a memory on PostgreSQL needs a package: pip install "jiyi[postgres]"') from error
+    from jiyi.storage import postgres
+
+    return postgres

@@ -1,0 +1,139 @@
+"""What is copied, and how both ends read and compare it: in pieces, by the protocols alone."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal, get_args
+
+from jiyi.clock import to_micros
+from jiyi.records import SEARCHABLE, Kind, Query, Record, Scope
+from jiyi.storage.backend import Backend
+from jiyi.storage.candidates import Key
+from jiyi.storage.pages import all_records
+from jiyi.storage.rows import encode_whole, kind_of
+from jiyi.storage.trash import Discarded
+from jiyi.storage.upkeep import Words
+
+__all__ = [
+    "PARTS",
+    "PIECE",
+    "Digest",
+    "Item",
+    "Part",
+    "key_of",
+    "look_up",
+    "pieces",
+    "pieces_to_copy",
+    "text_of",
+]
+
+Part = Literal["trash", "message", "task", "episode", "knowledge", "fact", "summary"]
+"""A kind of record, or the trash."""
+
+PARTS: tuple[Part, ...] = get_args(Part)
+"""Everything, in the order in which it is copied.
+
+The trash goes first: an id or a place in a session that got free there may have been given anew
+since. Summaries go behind the messages, for a message that comes back takes out what does not know it.
+"""
+
+Item = Record | Discarded
+"""A record, or an entry of the trash."""
+
+PIECE = 1_000
+"""How many records are read and written at once."""
+
+_DISCARDED: tuple[Kind, ...] = (*SEARCHABLE, "task")
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What a number of records say, whatever their order.
+
+    The sum of the BLAKE2b hashes (RFC 7693) of their texts, modulo 2 to the power of 128: the additive
+    set hash of Bellare and Micciancio, "A New Paradigm for Collision-Free Hashing" (1997). It is meant
+    for mishaps, not against forgers.
+    """
+
+    count: int = 0  # records
+    total: int = 0  # the sum
+
+    def __add__(self, other: "Digest") -> "Digest":
+        return Digest(self.count + other.count, (self.total + other.total) % (1 << 128))
+
+    @classmethod
+    def of(cls, items: Iterable[Item]) -> "Digest":
+        """Return the digest of these records."""
+        out = cls()
+        for item in items:
+            data = text_of(item).encode("utf-8", "surrogatepass")
+            out += cls(1, int.from_bytes(hashlib.blake2b(data, digest_size=16).digest()))
+        return out
+
+    @property
+    def hex(self) -> str:
+        """The sum as 32 hex digits."""
+        return f"{self.total:032x}"
+
+
+def key_of(item: Item) -> Key:
+    """Return kind and id."""
+    return (item.kind, item.record.id) if isinstance(item, Discarded) else (kind_of(item), item.id)
+
+
+def text_of(item: Item) -> str:
+    """Return everything a record says as one text, the same on every backend; vectors are no part of it."""
+    if isinstance(item, Discarded):
+        return f"{to_micros(item.discarded_at)} {item.reason} {item.kind} {encode_whole(item.record)}"
+    return encode_whole(item)
+
+
+def pieces(side: Backend, scope: Scope, part: Part) -> Iterator[Sequence[Item]]:
+    """Give one part of a user's memory, `PIECE` records at a time, the oldest first."""
+    if part == "trash":
+        yield from _trash(side, scope)
+        return
+    records = all_records(side.store, side.upkeep, Query(scope=scope, kinds=(part,), limit=PIECE))
+    while piece := list(islice(records, PIECE)):
+        yield piece
+
+
+def pieces_to_copy(
+    side: Backend, scope: Scope, part: Part
+) -> Iterator[tuple[Sequence[Item], Mapping[str, Words]]]:
+    """Give the same as `pieces`, messages with their analysed words by id: analysing them costs the most."""
+    if part != "message":
+        yield from ((piece, {}) for piece in pieces(side, scope, part))
+        return
+    query, after = Query(scope=scope, kinds=(part,), limit=PIECE), None
+    while True:
+        page = side.upkeep.scan(query, after, words=True)
+        if page.records:
+            yield page.records, page.words
+        after = page.next
+        if after is None:
+            return
+
+
+def look_up(side: Backend, scope: Scope, part: Part, items: Sequence[Item]) -> Mapping[Key, Item]:
+    """Return what one end holds under the keys of these items."""
+    found: Sequence[Item]
+    ids = tuple(dict.fromkeys(id_ for _, id_ in map(key_of, items)))
+    if part == "trash":
+        most = len(ids) * len(_DISCARDED)
+        found = side.trash.discarded(Query(scope=scope, kinds=_DISCARDED, ids=ids, limit=most))
+    else:
+        found = side.store.find(Query(scope=scope, kinds=(part,), ids=ids, limit=len(ids)))
+    return {key_of(item): item for item in found}
+
+
+def _trash(side: Backend, scope: Scope) -> Iterator[Sequence[Item]]:
+    query, after = Query(scope=scope, kinds=_DISCARDED, limit=PIECE), 0
+    while True:
+        page = side.trash.walk(query, after)
+        if page.entries:
+            yield page.entries
+        if page.next is None:
+            return
+        after = page.next

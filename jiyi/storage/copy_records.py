@@ -1,0 +1,197 @@
+"""Putting a piece of a memory into another as it was: nothing twice, and nothing over what is there."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import cast
+
+from jiyi.errors import DuplicateId, InputError
+from jiyi.records import Kind, Message, Query, Record, Scope, Session, Summary, Task
+from jiyi.records.ids import new_id
+from jiyi.storage.backend import Backend
+from jiyi.storage.candidates import Key
+from jiyi.storage.copy_parts import Item, Part, key_of, look_up, text_of
+from jiyi.storage.trash import Discarded
+from jiyi.storage.upkeep import Words
+
+__all__ = ["Refused", "Written", "put_piece", "sessions_ending"]
+
+_Write = Callable[[Backend, Scope, Sequence[Item]], None]
+
+Refused = tuple[Key, str]
+"""Kind and id of what was left out, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of a piece."""
+
+    added: int  # new in the target
+    known: int  # there already, the same
+    refused: tuple[Refused, ...]  # left out: the target has something else in its place
+
+
+def put_piece(
+    source: Backend,
+    target: Backend,
+    scope: Scope,
+    part: Part,
+    items: Sequence[Item],
+    *,
+    words: Mapping[str, Words],
+) -> Written:
+    """Put what is new into the target, in one transaction; what is there stays, also where it differs.
+
+    Sessions whose newest message is in the piece go on at the place where they do in the source.
+    ``words`` are the analysed words of messages, by id.
+    """
+    write = partial(_put_messages, words=words) if part == "message" else _WRITE.get(part, _put_records)
+    with target.store.transaction():
+        there = look_up(target, scope, part, items)
+        new = [item for item in items if key_of(item) not in there]
+        refused: list[Refused] = [
+            (key_of(item), "it differs from the one that is there")
+            for item in items
+            if key_of(item) in there and text_of(there[key_of(item)]) != text_of(item)
+        ]
+        known = len(items) - len(new) - len(refused)
+        left_out = _put(target, scope, new, write)
+        if part == "message":
+            _go_on(source, target, scope, cast("Sequence[Message]", items))
+    return Written(added=len(new) - len(left_out), known=known, refused=(*refused, *left_out))
+
+
+def sessions_ending(
+    source: Backend, target: Backend, scope: Scope, messages: Sequence[Message]
+) -> Iterator[tuple[Session, Session | None]]:
+    """Give the source's sessions whose newest message is among these, each with the target's."""
+    newest: dict[str, Message] = {}
+    for message in messages:  # they are in the order of time
+        newest[_session_of(message)] = message
+    ended = {
+        id_: session
+        for id_, session in _sessions(source, scope, tuple(newest)).items()
+        if session.last_active_at == newest[id_].created_at
+    }
+    there = _sessions(target, scope, tuple(ended))
+    for id_, session in ended.items():
+        yield session, there.get(id_)
+
+
+def _put(target: Backend, scope: Scope, items: Sequence[Item], write: _Write) -> list[Refused]:
+    """Write new records; where one is refused, the others go in; return what was left out."""
+    if not items:
+        return []
+    try:
+        with target.store.transaction():
+            write(target, scope, items)
+    except InputError as error:
+        if len(items) == 1:
+            return [(key_of(items[0]), str(error))]
+        half = len(items) // 2
+        return [*_put(target, scope, items[:half], write), *_put(target, scope, items[half:], write)]
+    return []
+
+
+def _put_records(target: Backend, scope: Scope, items: Sequence[Item]) -> None:
+    del scope  # records say whose they are
+    target.store.put([part for item in items for part in _whole(cast("Record", item))])
+
+
+def _whole(record: Record) -> Sequence[Record]:
+    return (replace(record, steps=()), *record.steps) if isinstance(record, Task) else (record,)
+
+
+def _put_messages(
+    target: Backend, scope: Scope, items: Sequence[Item], words: Mapping[str, Words] | None = None
+) -> None:
+    del scope
+    messages = cast("Sequence[Message]", items)
+    for message, stored in zip(messages, target.upkeep.put_back(messages, words=words), strict=True):
+        if stored.seq != message.seq:
+            raise DuplicateId(
+                f"place {message.seq} of session {_session_of(message)!r} is taken by another message"
+            )
+
+
+def _put_summaries(target: Backend, scope: Scope, items: Sequence[Item]) -> None:
+    for summary in cast("Sequence[Summary]", items):
+        bridge = _bridge(target, scope, summary)
+        target.store.put([*bridge, summary])
+        if bridge:
+            ids = tuple(version.id for version in bridge)
+            target.store.delete(Query(scope=scope, kinds=("summary",), ids=ids, limit=len(ids)))
+
+
+def _bridge(target: Backend, scope: Scope, summary: Summary) -> list[Summary]:
+    """Return stand-ins for versions before this one that are gone: a version goes on from the one before."""
+    if summary.previous is None:
+        return []
+    last = Query(scope=scope, kinds=("summary",), ids=(summary.previous,), limit=1)
+    if target.store.find(last):
+        return []
+    of_session = Query(scope=summary.scope, kinds=("summary",), newest_first=True, limit=1)
+    found = cast("list[Summary]", target.store.find(of_session))
+    head = found[0] if found and found[0].scope == summary.scope else None
+    version, previous, out = head.version if head else 0, head.id if head else None, list[Summary]()
+    upto_seq = head.upto_seq if head else 0
+    while version < summary.version - 1:
+        version += 1
+        id_ = summary.previous if version == summary.version - 1 else new_id()
+        out.append(replace(summary, id=id_, version=version, previous=previous, upto_seq=upto_seq, covers=()))
+        previous = id_
+    return out
+
+
+def _put_discarded(target: Backend, scope: Scope, items: Sequence[Item]) -> None:
+    """Put records and take them out again: so they get into the trash as everything does."""
+    entries = cast("Sequence[Discarded]", items)
+    by_kind: dict[Kind, list[Record]] = {}
+    for entry in entries:
+        by_kind.setdefault(entry.kind, []).append(entry.record)
+    for kind, records in by_kind.items():
+        ids = tuple(record.id for record in records)
+        living = target.store.find(Query(scope=scope, kinds=(kind,), ids=ids, limit=len(ids)))
+        if living:
+            raise DuplicateId(f"{kind} {living[0].id!r} lies in the source's trash, but lives in the target")
+        write = _put_messages if kind == "message" else _put_records
+        write(target, scope, records)
+    for (reason, at), some in groupby(entries, lambda entry: (entry.reason, entry.discarded_at)):
+        target.trash.discard(scope, [key_of(entry) for entry in some], reason=reason, at=at)
+
+
+def _go_on(source: Backend, target: Backend, scope: Scope, messages: Sequence[Message]) -> None:
+    """Keep places of forgotten messages at the end of a session from being given again."""
+    for session, there in sessions_ending(source, target, scope, messages):
+        if there is None or there.next_seq >= session.next_seq:
+            continue
+        # A message at the last place, in no summary, comes and goes: what is behind it is free.
+        last = Message(
+            role="system",
+            content="",
+            scope=session.scope,
+            created_at=session.last_active_at,
+            seq=session.next_seq - 1,
+        )
+        target.upkeep.put_back([last])
+        target.store.delete(Query(scope=scope, kinds=("message",), ids=(last.id,), limit=1))
+
+
+def _sessions(side: Backend, scope: Scope, ids: tuple[str, ...]) -> Mapping[str, Session]:
+    if not ids:
+        return {}
+    query = Query(scope=scope, kinds=("session",), ids=ids, limit=len(ids))
+    return {session.id: session for session in cast("list[Session]", side.store.find(query))}
+
+
+def _session_of(message: Message) -> str:
+    assert message.scope is not None
+    assert message.scope.session_id is not None
+    return message.scope.session_id
+
+
+_WRITE: Mapping[Part, _Write] = {
+    "summary": _put_summaries,
+    "trash": _put_discarded,
+}

@@ -1,0 +1,125 @@
+"""What the store's logic asks of a database: connections that run named statements of a dialect."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from jiyi.records import Kind
+from jiyi.storage.rows import Row
+from jiyi.storage.user_cache import UserCache
+
+__all__ = ["Connection", "Database", "Dialect", "Values"]
+
+Values = Mapping[str, Any]
+"""Values of a statement's named parameters; those it does not name are left alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """How conditions are written where databases differ."""
+
+    user: str  # the column that holds a record's user
+    among: str  # a column is one of a list that is a parameter: {column}, {name}
+    listed: Callable[[Sequence[Any]], Any]  # makes the value of such a parameter
+    owned: str  # a row of another table belongs to the user: {alias}
+    same: str  # a row of another table belongs to that of documents AS d: {alias}
+    yes: str  # a flag that is set
+    no: str  # a flag that is not, and a condition that nothing meets
+    aside: str  # put before a column, keeps its index out of use
+
+
+class Connection(Protocol):
+    """One connection inside a block of `Database.read` or `Database.write`.
+
+    Statements are those of the dialect's ``queries.sql``, by name; ``parts`` replace what
+    stands in braces in them. Every one of them concerns one user: ``values["user_id"]``.
+    """
+
+    dialect: Dialect
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether what is read here may be undone: it must not be kept."""
+        ...
+
+    def rows(self, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        ...
+
+    def records(self, name: str, values: Values, **parts: str) -> list[Row]:
+        """Run a statement and return its rows, each by the names of its columns."""
+        ...
+
+    def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
+        """Run a statement and return its first row, None where there is none."""
+        ...
+
+    def run(self, name: str, values: Values, **parts: str) -> None:
+        """Run a statement that gives nothing back."""
+        ...
+
+    def many(self, name: str, values: Iterable[Values]) -> None:
+        """Run a statement that gives nothing back once for each of these."""
+        ...
+
+    def take_numbers(self, user_id: str, count: int) -> int:
+        """Set aside so many numbers for a user's new rows and return the first; they ascend.
+
+        A number is never given to two rows, and of two that commit the later has the higher.
+        """
+        ...
+
+    def add_documents(self, kind: Kind, rows: Sequence[Row]) -> None:
+        """Write new documents of one kind and user, with their columns and words.
+
+        Each row has its number under ``doc``; see `jiyi.storage.rows` for the rest.
+        """
+        ...
+
+
+class Database(Protocol):
+    """Where the tables are."""
+
+    cache: UserCache  # what was read of users for searching
+    place: str  # names it in messages
+
+    def read(self, user_id: str | None = None) -> AbstractContextManager[Connection]:
+        """Give a connection for looking at a user's rows; None is for what concerns all users.
+
+        Inside this thread's `write` block it sees that block's changes.
+        """
+        ...
+
+    def write(self, user_id: str | None = None) -> AbstractContextManager[Connection]:
+        """Give a connection inside one transaction that nobody else's writes to this user come between.
+
+        Blocks of one thread nest: an exception caught outside an inner one undoes that one
+        only, the outermost commits. None, for a block around others, leaves the user to the
+        blocks inside.
+        """
+        ...
+
+    def users(self) -> list[str]:
+        """Return the names of all users, in alphabetical order."""
+        ...
+
+    def check(self) -> str:
+        """Verify that the parts agree and return in a line what it holds.
+
+        Raises:
+            DatabaseDamaged: they do not.
+        """
+        ...
+
+    def check_alone(self) -> None:
+        """See `jiyi.storage.trash.Trash.check_alone`."""
+        ...
+
+    def scrub(self) -> None:
+        """See `jiyi.storage.trash.Trash.scrub`."""
+        ...
+
+    def close(self) -> None:
+        """Release it. Closing twice is fine; using it afterwards raises `Closed`."""
+        ...

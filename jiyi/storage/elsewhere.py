@@ -1,0 +1,120 @@
+"""Which index holds a memory's vectors: written in its database, so that nobody uses another by mistake."""
+
+import uuid
+
+from jiyi.errors import StorageError, WrongState
+from jiyi.storage.database import Database
+from jiyi.storage.relational.vector_states import read_spaces
+
+__all__ = ["bind", "leave", "refuse_bound", "take_over"]
+
+_INDEX, _OWNER = "vector_index", "chroma_owner"
+_PIECE = 10_000  # vectors dropped at once
+
+
+def refuse_bound(database: Database) -> None:
+    """Refuse a memory whose vectors are elsewhere.
+
+    Raises:
+        WrongState: they are; says how to get at them.
+    """
+    if _bound(database):
+        raise WrongState(
+            f"{database.place} has its vectors in Chroma; open it with vector_index=chroma and the "
+            "chroma_url or chroma_path that it had, or let it embed its records anew for itself: "
+            "jiyi doctor --repair"
+        )
+
+
+def bind(database: Database) -> str:
+    """Bind a memory to Chroma, if it is not yet; return what names it there.
+
+    Raises:
+        WrongState: it holds vectors itself; says how to go over.
+        StorageError: its tables are spread over several machines.
+    """
+    with database.read() as db:
+        owner = db.first("get_meta", {"name": _OWNER})
+        own = owner is None and db.first("any_vectors", {}) is not None
+    if owner is not None:
+        return str(owner[0])
+    if own:
+        raise WrongState(
+            f"{database.place} holds its vectors itself; to embed its records anew into Chroma, run with "
+            "the same settings: jiyi doctor --repair"
+        )
+    return _enter(database)
+
+
+def take_over(database: Database) -> int:
+    """Bind a memory that holds vectors itself; they are dropped. Return how many records lack them then."""
+    if _bound(database):
+        return 0
+    waiting = _empty(database)
+    _enter(database)
+    return waiting
+
+
+def leave(database: Database) -> int:
+    """Let a memory hold its vectors itself again; return how many records wait for new ones.
+
+    The collection stays in Chroma; it can be deleted there.
+    """
+    if not _bound(database):
+        return 0
+    waiting = _empty(database)
+    with database.write() as db:
+        db.run("chroma_leave", {})
+        for name in (_INDEX, _OWNER):
+            db.run("drop_meta", {"name": name})
+    return waiting
+
+
+def _bound(database: Database) -> bool:
+    with database.read() as db:
+        return db.first("get_meta", {"name": _INDEX}) is not None
+
+
+def _enter(database: Database) -> str:
+    about = getattr(database, "about", None)  # of a server
+    if about is not None and about()["citus"]:
+        raise StorageError(
+            f"{database.place} is spread over machines by Citus, where Chroma cannot be told of deletions; "
+            "leave vector_index as it is: pgvector searches there"
+        )
+    with database.write() as db:
+        owner = db.first("get_meta", {"name": _OWNER})
+        if owner is not None:  # another process was quicker
+            return str(owner[0])
+        db.run("chroma_prepare", {})
+        name = uuid.uuid4().hex
+        db.run("set_meta", {"name": _OWNER, "value": name})
+        db.run("set_meta", {"name": _INDEX, "value": "chroma"})
+        return name
+
+
+def _empty(database: Database) -> int:
+    """Drop all vectors of the rows and what is noted of Chroma; return how many records wait then."""
+    with database.read() as db:
+        spaces = read_spaces(db)
+    numbers = [number for number in (spaces.number, spaces.next_number) if number is not None]
+    for user_id in database.users():
+        for number in dict.fromkeys(numbers):
+            _drop(database, user_id, number)
+        with database.write(user_id) as db:
+            db.run("mark_pending", {"user_id": user_id, "space": spaces.number})
+    with database.write() as db:
+        for part in ("name", "dims", "space"):
+            db.run("drop_meta", {"name": f"next_embedder_{part}"})
+    with database.read() as db:
+        row = db.first("count_pending", {})
+    return int(row[0]) if row else 0
+
+
+def _drop(database: Database, user_id: str, number: int) -> None:
+    values, dropped = {"user_id": user_id, "space": number, "limit": _PIECE}, _PIECE
+    while dropped == _PIECE:  # others may write in between
+        with database.write(user_id) as db:
+            dropped = len(db.rows("drop_space", values))
+            db.run("chroma_forget_space", {"user_id": user_id, "space": number})
+            db.run("bump_generation", {"user_id": user_id})

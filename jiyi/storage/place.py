@@ -1,0 +1,74 @@
+"""Where a memory lies: a path or a URL, and how it is named without its password."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jiyi.errors import SettingsError
+
+__all__ = ["Place", "locate", "masked"]
+
+_SERVERS = ("postgresql", "postgres")
+# user:password@host:port,host:port - each part may be missing; a host may be [an IPv6 address].
+_HOST = r"(?:\[[^\]]*\]|[^:@\[\]]*)(?::\d*)?"
+_AUTHORITY = re.compile(rf"(?:[^@]*@)?{_HOST}(?:,{_HOST})*")
+# What stands between a user's name and the last @: a password may hold any character.
+_PASSWORD = re.compile(r"(://[^:@/?#]*):.*@")
+_PARAMETER = re.compile(r"(?<=[?&])((?:ssl)?password)=[^&]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A file, or a database on a server; as text it shows no password."""
+
+    path: Path | None = None  # the file
+    url: str | None = field(default=None, repr=False)  # the database on a server, password and all
+
+    def __str__(self) -> str:
+        return str(self.path) if self.url is None else masked(self.url)
+
+
+def locate(url: "str | Path | Place") -> Place:
+    """Read a path, ``sqlite:///path``, ``postgresql://…`` or ``postgres://…``.
+
+    Raises:
+        SettingsError: it names nothing that jiyi can open.
+    """
+    if isinstance(url, Place):
+        return url
+    if isinstance(url, Path):
+        return Place(path=url)
+    if not isinstance(url, str):
+        raise SettingsError(f"a database is a path or a URL, not {type(url).__name__}")
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme in _SERVERS:
+        _check_authority(url, rest)
+        return Place(url=url)
+    if not separator:
+        path = url
+    elif scheme == "sqlite" and rest.startswith("/"):
+        path = rest[1:]
+    else:
+        raise SettingsError(
+            f"{masked(url)!r} names no backend of this jiyi; give a file path, sqlite:///path or postgresql://…"
+        )
+    if not path.strip() or path == ":memory:":
+        raise SettingsError("jiyi keeps its data in a file; give a path, in a temporary folder if need be")
+    return Place(path=Path(path).expanduser())
+
+
+def _check_authority(url: str, rest: str) -> None:
+    """Refuse what the driver would take apart elsewhere: its complaint may show the password."""
+    before, _, query = rest.partition("?")
+    authority, _, path = before.partition("/")
+    nameless = any("=" not in part for part in query.split("&")) if query else False
+    if "@" in path or nameless or not _AUTHORITY.fullmatch(authority):
+        raise SettingsError(
+            f"{masked(url)} is no usable address; in user and password write @ as %40, : as %3A, / as %2F, "
+            "? as %3F, # as %23 and % as %25"
+        )
+
+
+def masked(url: str) -> str:
+    """Return a URL with its password hidden."""
+    return _PARAMETER.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", url))

@@ -1,0 +1,221 @@
+"""An approximate index over all vectors, and when it is asked instead of comparing every vector of a user.
+
+Comparing all is exact and costs time in proportion to what one user holds; the index (HNSW:
+Malkov & Yashunin, "Efficient and robust approximate nearest neighbor search using Hierarchical
+Navigable Small World graphs", IEEE TPAMI 42(4), 2020) costs about the same for any size, but it
+knows no users: it walks through the nearest vectors of everybody and leaves out the others'. So
+it pays for whoever holds many vectors and a good part of the table, and for nobody else.
+``bench/ann.py`` measures both ways.
+"""
+
+import contextlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from psycopg import sql
+
+from jiyi.errors import WrongState
+from jiyi.records import Kind
+from jiyi.storage.postgres.database import PostgresDatabase
+from jiyi.storage.postgres.pool import Raw, connect
+from jiyi.storage.postgres.statements import SQL, named
+from jiyi.storage.relational.vector_states import read_spaces
+
+__all__ = ["ANN_FROM", "ANN_SHARE", "AnnIndex", "AnnPlan", "Progress"]
+
+ANN_FROM = 20_000
+"""Vectors of one user and kind, times their share of the table, from which on the index is asked.
+
+The time of comparing all grows with the vectors, that of the index with 1 / share; below this
+product comparing all takes less than twice as long, and it is exact.
+"""
+
+ANN_SHARE = 0.3
+"""What of the table they must be at least: of others' vectors the index would walk through too many."""
+
+_EF_SEARCH = 300  # candidates kept while walking: what recall depends on; pgvector's 40 finds 8 of 10
+_MOST_EF_SEARCH = 1_000  # pgvector's own limit
+_MOST_SCANNED = 50_000  # where walking on ends: a question must not walk through the whole index
+_M, _EF_CONSTRUCTION = 16, 128  # links of a vector, and candidates looked at when one is added
+_MOST_DIMS = 4_000  # of a halfvec that pgvector can index
+_MOST_PARTS = 150  # rows asked of the index: of twice as many it takes the best
+_KNOWN_SECONDS = 60.0  # for which sizes are taken to be what they were
+_KNOWN_USERS = 10_000
+_NAME = "vectors_ann_"
+_LEAST_MEMORY, _MOST_MEMORY = 64, 1024  # megabytes for building
+
+Progress = Callable[[int, int], None]
+"""Called with what is done and what there is to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnPlan:
+    """How a user's question goes through the index."""
+
+    space: int  # number of the set of vectors that it holds
+    dims: int  # numbers in one of them
+    kinds: frozenset[Kind]  # those it is asked for; the others are compared one by one
+    ef_search: int  # candidates
+
+    @property
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """Return the settings of pgvector for the statement.
+
+        Where fewer candidates than asked for pass the conditions, the walk goes on behind them.
+        The order of what comes so may be a little off (relaxed), which costs less: the rows are
+        put in their exact order afterwards.
+        """
+        return (
+            ("hnsw.ef_search", str(self.ef_search)),
+            ("hnsw.iterative_scan", "relaxed_order"),
+            ("hnsw.max_scan_tuples", str(_MOST_SCANNED)),
+            ("enable_sort", "off"),  # else the planner, who thinks sorting cheaper than it is, compares all
+        )
+
+    def of_kind(self, kind: Kind) -> str:
+        """Return the part of the statement ``nearest`` for a kind."""
+        return SQL["near_of_kind"].format(kind=kind, space=self.space, dims=self.dims)
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    space: int
+    dims: int
+    vectors: int  # about
+
+
+class AnnIndex:
+    """The index of one database, and what is known of sizes; that is asked again every minute."""
+
+    def __init__(self, database: PostgresDatabase, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._db = database
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._index: tuple[float, _Index | None] | None = None
+        self._sizes: OrderedDict[str, tuple[float, dict[Kind, int]]] = OrderedDict()
+
+    def plan(self, user_id: str, parts: int) -> AnnPlan | None:
+        """Return how the index is asked for ``parts`` vectors of a user and a kind, None where it is not."""
+        if parts > _MOST_PARTS or self._db.in_transaction:
+            return None
+        index = self._known_index()
+        if index is None or index.vectors < ANN_FROM:
+            return None
+        shares = {kind: min(1.0, n / index.vectors) for kind, n in self._known_sizes(user_id).items()}
+        paying = {
+            kind: share
+            for kind, share in shares.items()
+            if share >= ANN_SHARE and share * share * index.vectors >= ANN_FROM
+        }
+        if not paying:
+            return None
+        # Of the candidates only so many are the user's: as many more are needed.
+        ef_search = min(round(_EF_SEARCH / min(paying.values())), _MOST_EF_SEARCH)
+        return AnnPlan(space=index.space, dims=index.dims, kinds=frozenset(paying), ef_search=ef_search)
+
+    def forget(self) -> None:
+        """Ask for everything again: what was known is not so any more."""
+        with self._lock:
+            self._index = None
+            self._sizes.clear()
+
+    def make(self, progress: Progress | None = None) -> str:
+        """Make the index for the set that is searched, or make it anew; return what was done.
+
+        Others read and write meanwhile. Indexes of other sets, and what is left of one that was
+        broken off, go.
+
+        Raises:
+            WrongState: there is no embedder yet, or its vectors are too long; or inside a transaction.
+        """
+        if self._db.in_transaction:
+            raise WrongState("an index is made outside a transaction; call it after that")
+        with self._db.read() as db:
+            spaces = read_spaces(db)
+        if spaces.dims is None:
+            raise WrongState(f"{self._db.place} holds no vectors yet; save something first")
+        if spaces.dims > _MOST_DIMS:
+            raise WrongState(f"vectors of {spaces.dims} numbers cannot be indexed; {_MOST_DIMS} is the most")
+        name, started = f"{_NAME}{spaces.number}_{spaces.dims}", time.monotonic()
+        with connect(self._db.url) as raw:
+            for (old,) in raw.execute(SQL["ann_names"]).fetchall():
+                raw.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(old)))
+            _let_it_build(raw, spaces.dims)
+            words = SQL["make_ann"].format(
+                name=name, space=spaces.number, dims=spaces.dims, m=_M, ef_construction=_EF_CONSTRUCTION
+            )
+            with _told(self._db.url, raw.info.backend_pid, progress):
+                raw.execute(words.encode())
+        self.forget()
+        return f"made the index {name} in {time.monotonic() - started:.0f} s"
+
+    def _known_index(self) -> _Index | None:
+        now = self._clock()
+        with self._lock:
+            known = self._index
+        if known is None or now - known[0] > _KNOWN_SECONDS:
+            with self._db.read() as db:
+                row = db.first("ann_index", {})
+            known = (now, None)
+            if row is not None:
+                space, dims = str(row[0]).removeprefix(_NAME).split("_")
+                known = (now, _Index(int(space), int(dims), int(row[1])))
+            with self._lock:
+                self._index = known
+        return known[1]
+
+    def _known_sizes(self, user_id: str) -> dict[Kind, int]:
+        now = self._clock()
+        with self._lock:
+            known = self._sizes.get(user_id)
+        if known is None or now - known[0] > _KNOWN_SECONDS:
+            with self._db.read(user_id) as db:
+                rows = db.rows("count_kinds", {"user_id": user_id})
+            known = (now, {cast("Kind", kind): int(count) for kind, count in rows})
+            with self._lock:
+                self._sizes[user_id] = known
+                self._sizes.move_to_end(user_id)
+                while len(self._sizes) > _KNOWN_USERS:
+                    self._sizes.popitem(last=False)
+        return known[1]
+
+
+def _let_it_build(raw: Raw, dims: int) -> None:
+    """Let the server take the memory that the index needs, within bounds: else building slows down."""
+    row = raw.execute(
+        "SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = 'vectors'::regclass"
+    ).fetchone()
+    vectors = float(row[0]) if row else 0.0
+    # A vector, and its links twice over in the lowest layer; measured: 1.2 kB at 384 dimensions.
+    megabytes = 1.5 * vectors * (2 * dims + 16 * _M) / 1_000_000
+    memory = int(min(max(megabytes, _LEAST_MEMORY), _MOST_MEMORY))
+    raw.execute("SELECT set_config('maintenance_work_mem', %s, false)", (f"{memory}MB",))
+    raw.execute("SET statement_timeout = 0; SET lock_timeout = 0")
+
+
+@contextlib.contextmanager
+def _told(url: str, pid: int, progress: Progress | None) -> Iterator[None]:
+    """Tell of the progress of an index that another connection makes, twice a second."""
+    if progress is None:
+        yield
+        return
+    done = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(url, pid, progress, done), name="jiyi-index", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _watch(url: str, pid: int, progress: Progress, done: threading.Event) -> None:
+    with connect(url) as raw:
+        while not done.wait(0.5):
+            row = raw.execute(named("ann_progress"), {"pid": pid}).fetchone()
+            if row is not None:
+                progress(int(row[0]), int(row[1]))

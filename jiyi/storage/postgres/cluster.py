@@ -1,0 +1,192 @@
+"""Tables on several machines, by PostgreSQL's extension Citus: where each lies, and putting it there.
+
+The rows of a user stay together on one machine: all tables are cut by the hash of ``tenant_id``
+into the same shards. What has no tenant is copied to every machine.
+"""
+
+import contextlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+from psycopg.pq import TransactionStatus
+
+from jiyi.errors import StorageError
+from jiyi.storage.postgres.pool import Raw
+
+__all__ = [
+    "GATE",
+    "OLDEST_CITUS",
+    "Table",
+    "check_cluster",
+    "clean",
+    "finish",
+    "look_at",
+    "machines",
+    "spread",
+]
+
+OLDEST_CITUS = 11  # the first whose free edition hands policies on to the shards
+GATE = "owners"  # whoever writes locks a row of it first
+
+_CITUS = """
+SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus'),
+       (SELECT default_version FROM pg_available_extensions WHERE name = 'citus')
+"""
+_MACHINES = "SELECT count(*) FROM pg_dist_node WHERE isactive AND noderole = 'primary' AND shouldhaveshards"
+_TABLES = """
+SELECT c.relname::text, p.partmethod::text, p.colocationid, c.relforcerowsecurity,
+       pg_relation_size(c.oid) > 0,
+       EXISTS (SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id')
+FROM pg_class AS c LEFT JOIN pg_dist_partition AS p ON p.logicalrelid = c.oid
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY(%s)
+"""
+_HOW = (
+    "as a superuser in this database, on each machine: CREATE EXTENSION citus; "
+    "and here for each of the others: SELECT citus_add_node('address', 5432)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One of jiyi's tables as it lies there."""
+
+    name: str
+    method: str | None  # "h": cut by a hash, "n": whole on every machine, None: only where it was made
+    group: int | None  # tables of one group are cut alike
+    walled: bool  # row level security holds for its owner too
+    filled: bool  # rows lie where it was made, be it hidden ones
+    of_tenants: bool  # it has a tenant_id
+
+    @property
+    def spread(self) -> bool:
+        """Whether it lies as it should."""
+        return self.method == ("h" if self.of_tenants else "n")
+
+
+def check_cluster(raw: Raw, place: str) -> None:
+    """Make sure that a database has Citus and machines to put rows on.
+
+    Raises:
+        StorageError: not; says what is missing and how to get it.
+    """
+    installed, available = raw.execute(_CITUS).fetchone() or (None, None)
+    if installed is None and available is None:
+        raise StorageError(
+            f"{place}: the server lacks the extension citus, which spreads tables over machines; install it "
+            "on each of them (the image citusdata/citus, or the package postgresql-17-citus-13.0), name it "
+            f"first in shared_preload_libraries and restart; then, {_HOW}"
+        )
+    if installed is None:
+        raise StorageError(f"{place} has no extension citus yet; make it, {_HOW}")
+    if int(re.findall(r"\d+", installed)[0]) < OLDEST_CITUS:
+        raise StorageError(f"{place} has Citus {installed}; jiyi needs {OLDEST_CITUS} or later")
+    if not machines(raw):
+        raise StorageError(
+            f"{place} knows no machine to put rows on; let a superuser run here, for each of them: "
+            "SELECT citus_add_node('address', 5432)"
+        )
+
+
+def machines(raw: Raw) -> int:
+    """Return how many machines take rows."""
+    (count,) = raw.execute(_MACHINES).fetchone() or (0,)
+    return int(count)
+
+
+def look_at(raw: Raw, names: Sequence[str]) -> list[Table]:
+    """Return tables as they lie, in the order of their names here; those that are not there are left out."""
+    fields = ("name", "method", "group", "walled", "filled", "of_tenants")
+    rows = raw.execute(_TABLES, (list(names),)).fetchall()
+    found = [Table(**dict(zip(fields, row, strict=True))) for row in rows]
+    return sorted(found, key=lambda table: names.index(table.name))
+
+
+def finish(raw: Raw, place: str, names: Sequence[str]) -> list[str]:
+    """Spread the tables that a migration made, where the older ones are spread already.
+
+    Nobody uses them yet, so that nobody must wait. Where nothing is spread, nothing is done.
+
+    Raises:
+        StorageError: see `spread`.
+    """
+    if not any(table.method for table in look_at(raw, names)):
+        return []
+    return [*spread(raw, raw, place, names), *clean(raw, names)]
+
+
+def spread(raw: Raw, gate: Raw, place: str, names: Sequence[str], *, shards: int | None = None) -> list[str]:
+    """Spread the tables that are not, each in a transaction of its own; return what was done.
+
+    Args:
+        raw: a connection that may be used.
+        gate: the one in whose transaction writers are kept waiting; the table they wait for is spread
+            there, last.
+        place: names the database.
+        names: the tables, none before one that it refers to.
+        shards: into how many each is cut; None: as many as the cluster says.
+
+    Raises:
+        StorageError: a table lies otherwise than it should already.
+    """
+    found = look_at(raw, names)
+    _check(place, found)
+    done = []
+    for table in found:
+        if not table.of_tenants and not table.spread:
+            raw.execute("SELECT create_reference_table(%s)", (table.name,))
+            done.append(f"{table.name}: copied to every machine")
+    anchor = next((table.name for table in found if table.method == "h"), None)
+    waiting = [table for table in found if table.of_tenants and not table.spread]
+    for table in sorted(waiting, key=lambda table: table.name == GATE):
+        _cut(gate if table.name == GATE else raw, table, anchor, shards)
+        done.append(f"{table.name}: cut by tenant_id" + (f", as {anchor} is" if anchor else ""))
+        anchor = anchor or table.name
+    return done
+
+
+def clean(raw: Raw, names: Sequence[str]) -> list[str]:
+    """Raise the second wall again where tables were spread, and remove the rows that were moved away.
+
+    After a break it does what is left of that.
+    """
+    done = []
+    found = [table for table in look_at(raw, names) if table.of_tenants and table.spread]
+    for table in found:
+        if not table.walled:
+            raw.execute(_of("ALTER TABLE {} FORCE ROW LEVEL SECURITY", table))
+    for table in found:
+        if table.filled:
+            raw.execute("SELECT truncate_local_data_after_distributing_table(%s)", (table.name,))
+            done.append(f"{table.name}: rows moved")
+    return done
+
+
+def _check(place: str, found: Sequence[Table]) -> None:
+    odd = [table.name for table in found if table.method and not table.spread]
+    groups = {table.group for table in found if table.method == "h"}
+    if odd or len(groups) > 1:
+        what = f"{', '.join(odd)} lies" if odd else "tables with users' rows lie"
+        raise StorageError(
+            f"{place}: {what} otherwise than jiyi puts them; bring them back with "
+            "SELECT undistribute_table('…', cascade_via_foreign_keys => true) and run this again"
+        )
+
+
+def _cut(raw: Raw, table: Table, anchor: str | None, shards: int | None) -> None:
+    free = raw.info.transaction_status == TransactionStatus.IDLE
+    with raw.transaction() if free else contextlib.nullcontext():
+        raw.execute("SET LOCAL statement_timeout = 0")
+        # Rows are moved by COPY, which PostgreSQL refuses to whom row level security holds for: it must
+        # not hold for the owner meanwhile.
+        raw.execute(_of("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY", table))
+        if anchor is None:
+            first = "SELECT create_distributed_table(%s, 'tenant_id', 'hash', 'none', %s::int)"
+            raw.execute(first, (table.name, shards))
+        else:
+            raw.execute("SELECT create_distributed_table(%s, 'tenant_id', 'hash', %s)", (table.name, anchor))
+
+
+def _of(words: str, table: Table) -> sql.Composed:
+    return sql.SQL(words).format(sql.Identifier(table.name))

@@ -1,0 +1,215 @@
+"""A database on a PostgreSQL server: transactions, what they may see, and tries again."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import TypeVar, cast
+
+import psycopg
+from psycopg import errors as pg
+from psycopg import sql
+
+from jiyi.errors import DatabaseDamaged, DatabaseReadOnly, WrongState
+from jiyi.storage.place import masked
+from jiyi.storage.postgres.backoff import repeat
+from jiyi.storage.postgres.connection import PostgresConnection
+from jiyi.storage.postgres.errors import Conflict, translate
+from jiyi.storage.postgres.migrate import prepare, tables
+from jiyi.storage.postgres.pool import Pool, Raw, connect
+from jiyi.storage.postgres.recent import RecentUsers
+from jiyi.storage.postgres.statements import Statement, named, set_tenant
+from jiyi.storage.postgres.transaction import Reading, Writing
+from jiyi.storage.user_cache import UserCache
+
+__all__ = ["PostgresDatabase"]
+
+_CACHE_BYTES = 512 * 1024 * 1024
+_POOLED = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
+_AGREEMENTS = (
+    "records_that_never_get_vectors",
+    "records_with_vectors_that_wait",
+    "sessions_with_wrong_counts",
+    "numbers_that_would_come_again",
+)  # statements that count what disagrees
+
+_T = TypeVar("_T")
+
+
+class PostgresDatabase:
+    """Tables of many users on a server, reached through a pool of connections.
+
+    Guarantees: what a `write` block committed survives a crash as far as the server's settings
+    say (by default: of the server too); each block sees rows of its user only, which the
+    server enforces by row level security; no statement takes longer than the limits; errors
+    of the server are raised as those of `jiyi.errors`. Safe for many threads and processes.
+
+    ``cache`` holds what was read of users for searching, ``recent`` the users last written to.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        lock_timeout: float = 5.0,
+        statement_seconds: float = 30.0,
+        pool_min: int = 1,
+        pool_max: int = 10,
+        pool_seconds: float = 10.0,
+        reconnect_seconds: float = 30.0,
+        migrate: bool = True,
+    ) -> None:
+        """Connect, and bring the tables to the newest schema.
+
+        Args:
+            url: ``postgresql://user:password@host:port/database``, with parameters of libpq behind it.
+            lock_timeout: seconds to wait for another writer to the same user.
+            statement_seconds: most seconds a statement may take.
+            pool_min: connections kept open.
+            pool_max: connections at most.
+            pool_seconds: seconds to wait for a free one.
+            reconnect_seconds: how long verbs are tried again while the server is away.
+            migrate: make and upgrade the tables; else they must be up to date.
+
+        Raises:
+            DatabaseUnreachable: the server cannot be reached; it is asked once.
+            StorageError: the database cannot be used; says what to do.
+        """
+        self.url = url
+        self.cache = UserCache(_CACHE_BYTES)
+        self.recent = RecentUsers()
+        self._timeouts = (max(1, round(statement_seconds * 1000)), max(1, round(lock_timeout * 1000)))
+        self._reconnect_seconds = reconnect_seconds
+        self._local = threading.local()
+        with connect(url) as raw:
+            found = prepare(raw, masked(url), allowed=migrate)
+        self._citus, self._bulk = found.citus, found.temporary and not found.citus
+        self._pool = Pool(
+            url, least=pool_min, most=pool_max, seconds=pool_seconds, statement_seconds=statement_seconds
+        )
+        self.place = self._pool.place
+
+    @contextlib.contextmanager
+    def read(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
+        """See `Database.read`."""
+        here = self._writing
+        if here is not None:
+            with self._translated(here.raw):
+                yield PostgresConnection(here, user_id)
+            return
+        with self._pool.borrow() as raw, self._translated(raw):
+            yield PostgresConnection(Reading(raw, self._set_tenant, explicit=self._citus), user_id)
+
+    @contextlib.contextmanager
+    def write(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
+        """See `Database.write`."""
+        if user_id is not None:
+            self.recent.add(user_id)
+        here = self._writing
+        if here is not None:
+            with self._translated(here.raw), here.inner():
+                yield PostgresConnection(here, user_id, writes=True, bulk=self._bulk)
+            return
+        with self._pool.borrow() as raw:
+            writing = Writing(raw, self._set_tenant)
+            with self._translated(raw, writing), self._here(writing):
+                yield PostgresConnection(writing, user_id, writes=True, bulk=self._bulk)
+
+    @contextlib.contextmanager
+    def _here(self, writing: Writing) -> Iterator[None]:
+        """Make a transaction this thread's, and end it."""
+        self._local.writing = writing
+        try:
+            yield
+            writing.commit()
+        except BaseException:
+            writing.rollback()
+            raise
+        finally:
+            self._local.writing = None
+
+    def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:
+        """Do something again while the connection breaks or other writers come between.
+
+        Inside this thread's `write` block it is done once: who began the block decides.
+
+        Args:
+            verb: what to do; it opens blocks of its own.
+            repeatable: doing it twice is the same as doing it once. Else it is not done again
+                where its COMMIT may have arrived.
+        """
+        if self._writing is not None:
+            return verb()
+        return repeat(verb, seconds=self._reconnect_seconds, repeatable=repeatable)
+
+    def users(self) -> list[str]:
+        """See `Database.users`."""
+
+        def users() -> list[str]:
+            with self.read() as db:
+                return [row[0] for row in db.rows("users", {})]
+
+        return self.attempt(users)
+
+    def check(self) -> str:
+        """See `Database.check`: numbers, sessions and vectors agree with the rows; keys hold the rest."""
+        with self.read() as db:
+            for name in _AGREEMENTS:
+                count = db.rows(name, {})[0][0]
+                if count:
+                    raise DatabaseDamaged(f"{self.place}: {count} {name.replace('_', ' ')}; restore a backup")
+            users, documents, waiting, summaries = cast("tuple[int, int, int, int]", db.rows("totals", {})[0])
+        held = f"{users} users, {documents} records, {waiting} without vectors yet"
+        return f"{self.place} is sound: {held}" + (f", {summaries} summaries" if summaries else "")
+
+    def pool_sizes(self) -> dict[str, int]:
+        """Return how many connections the pool has at most, open, and in use, by these names."""
+        return self._pool.sizes()
+
+    def check_alone(self) -> None:
+        """See `Trash.check_alone`: a server needs nothing."""
+
+    def scrub(self) -> None:
+        """See `Trash.scrub`: make the room of dropped rows free for others, who overwrite it.
+
+        What was written stays in the server's log, in replicas and backups until these go.
+        """
+        if self._writing is not None:
+            raise WrongState("freeing room is no part of a transaction; call it after that")
+        with connect(self.url) as raw:
+            for name in tables():
+                row = raw.execute(named("may_vacuum"), {"name": name}).fetchone()
+                may, owner = row or (False, "its owner")
+                if not may:
+                    raise DatabaseReadOnly(
+                        f"{self.place}: this role may not free the room of {name}; purge again as {owner}"
+                    )
+                raw.execute(sql.SQL("VACUUM (ANALYZE) {}").format(sql.Identifier(name)))
+
+    def close(self) -> None:
+        """See `Database.close`."""
+        self.cache.clear()
+        self._pool.close()
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether this thread is inside a `write` block."""
+        return self._writing is not None
+
+    @property
+    def _writing(self) -> Writing | None:
+        """This thread's transaction."""
+        return cast("Writing | None", getattr(self._local, "writing", None))
+
+    def _set_tenant(self, user_id: str | None) -> list[Statement]:
+        return set_tenant(user_id, self._timeouts, plain=not self._citus)
+
+    @contextlib.contextmanager
+    def _translated(self, raw: Raw, writing: Writing | None = None) -> Iterator[None]:
+        try:
+            yield
+        except _POOLED as error:  # a pooler between gives every transaction another connection
+            self._pool.prepares = False
+            raise Conflict(f"{self.place} keeps no prepared statements; try again") from error
+        except psycopg.Error as error:
+            committing = writing is not None and writing.committing
+            raise translate(error, self.place, raw, committing=committing) from error

@@ -1,0 +1,145 @@
+"""Errors of psycopg and its pool in jiyi's own words, and which of them may pass when tried again."""
+
+import psycopg
+import psycopg_pool
+from psycopg import errors as pg
+
+from jiyi.errors import (
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseLocked,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+    DiskFull,
+    StorageError,
+)
+
+__all__ = ["Conflict", "ConnectionLost", "MachineLost", "is_lost", "translate"]
+
+_CUT = (pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow, pg.IdleSessionTimeout)
+_CLASS_OF_CONNECTIONS = "08"  # of SQLSTATE
+# What Citus says without a SQLSTATE of its own when a machine was cut off in a transaction.
+_OF_CLUSTER = ("connection marked as essential", "could not commit transaction for shard")
+_FULL = (pg.TooManyConnections, pg.ConfigurationLimitExceeded, pg.OutOfMemory)
+_NOT_KNOWN = "whether the change was written is not known, look before doing it again"
+_MISSING = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedFunction, pg.UndefinedObject)
+
+
+class ConnectionLost(DatabaseUnreachable):
+    """The connection broke; the same on a new one may succeed.
+
+    Attributes:
+        maybe_done: the COMMIT was on its way: what was asked may have been done or not.
+    """
+
+    def __init__(self, message: str, *, maybe_done: bool = False) -> None:
+        super().__init__(message)
+        self.maybe_done = maybe_done
+
+    def after_one_that_may_be_done(self) -> "ConnectionLost":
+        """Return this error for a verb of which an earlier try got as far as its COMMIT."""
+        return type(self)(f"{self}; {_NOT_KNOWN}", maybe_done=True)
+
+
+class MachineLost(ConnectionLost):
+    """One machine of a cluster does not answer its coordinator: other users' rows can be had as before."""
+
+
+class Conflict(DatabaseBusy):
+    """The server undid this transaction for another one's sake; the same once more may succeed."""
+
+
+def is_lost(error: psycopg.Error, connection: psycopg.Connection | None) -> bool:
+    """Say whether an error means that the connection is gone."""
+    if connection is not None and (connection.broken or connection.closed):
+        return True
+    # What comes without a code does not come from the server: libpq found the connection unusable.
+    of_libpq = isinstance(error, psycopg.OperationalError) and not isinstance(error, pg.PipelineAborted)
+    if of_libpq and error.sqlstate is None:
+        return True
+    return isinstance(error, _CUT) and not _is_elsewhere(error)
+
+
+def _is_elsewhere(error: psycopg.Error) -> bool:
+    """Say whether a server tells of a connection to another one: its own it ends with FATAL."""
+    code, said = error.sqlstate or "", error.diag.message_primary or ""
+    between = code[:2] == _CLASS_OF_CONNECTIONS or isinstance(error, _CUT)
+    return error.diag.severity_nonlocalized == "ERROR" and (
+        between or any(part in said for part in _OF_CLUSTER)
+    )
+
+
+def translate(
+    error: psycopg.Error, place: str, connection: psycopg.Connection | None, *, committing: bool = False
+) -> StorageError:
+    """Return the error of jiyi for one of psycopg's.
+
+    Args:
+        error: what was raised.
+        place: names the database.
+        connection: where it was raised; None where connecting failed.
+        committing: the COMMIT had been sent when it was raised.
+    """
+    said = _words(error)
+    match error:
+        case psycopg_pool.PoolTimeout() | psycopg_pool.TooManyRequests():
+            return DatabaseBusy(
+                f"no connection to {place} was free in time; close what holds one for long, or raise "
+                "pool_max or pool_seconds"
+            )
+        case pg.QueryCanceled():
+            return DatabaseBusy(
+                f"{place} took longer than statement_seconds allows; nothing was written, "
+                "try again or raise it"
+            )
+        case pg.LockNotAvailable():
+            return DatabaseLocked(
+                f"{place}: another writer held what this one needs longer than lock_timeout; "
+                "nothing was written, try again or raise it"
+            )
+        case pg.DeadlockDetected() | pg.SerializationFailure():
+            return Conflict(f"{place}: other writers came between ({said}); nothing was written, try again")
+    end = f"; {_NOT_KNOWN if committing else 'nothing was written'}"
+    if connection is not None and not connection.closed and _is_elsewhere(error):
+        return MachineLost(
+            f"a machine of {place} does not answer ({said}); only users whose rows are there are "
+            f"affected{end}",
+            maybe_done=committing,
+        )
+    if connection is not None and is_lost(error, connection):
+        return ConnectionLost(f"the connection to {place} broke ({said}){end}", maybe_done=committing)
+    return _translate_rest(error, place, connection, said)
+
+
+def _translate_rest(
+    error: psycopg.Error, place: str, connection: psycopg.Connection | None, said: str
+) -> StorageError:
+    match error:
+        case pg.DiskFull():
+            return DiskFull(f"no space left at {place}; nothing was written, free some space and try again")
+        case pg.ReadOnlySqlTransaction():
+            return DatabaseReadOnly(f"{place} only reads (a standby?); name the server that writes")
+        case pg.InsufficientPrivilege():
+            return DatabaseReadOnly(
+                f"{place}: this role may not do that ({said}); use the role that owns jiyi's tables"
+            )
+        case pg.DataCorrupted() | pg.IndexCorrupted():
+            return DatabaseDamaged(f"{place} is damaged ({said}); restore a backup")
+        case pg.InFailedSqlTransaction():
+            return StorageError(f"{place}: an earlier error undid this transaction; begin it anew")
+        case _ if isinstance(error, _MISSING):
+            return StorageError(f"{place} lacks a part ({said}); bring it up to date with: jiyi migrate")
+        case _ if isinstance(error, _FULL):
+            return DatabaseBusy(f"{place} has no room for another connection ({said}); try again")
+        case psycopg.OperationalError() if connection is None:
+            return DatabaseUnreachable(
+                f"{place} cannot be reached ({said}); check that the server runs, the address, "
+                "the user and the password"
+            )
+        case _:
+            return StorageError(f"{place}: {said}")
+
+
+def _words(error: psycopg.Error) -> str:
+    """Return what the server said, in one line."""
+    return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())

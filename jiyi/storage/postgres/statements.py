@@ -1,0 +1,136 @@
+"""Named statements as psycopg takes them, and the values that go with them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg import sql
+from psycopg.adapt import AdaptersMap, Dumper
+from psycopg.pq import Format
+from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.types.string import StrDumperUnknown
+
+from jiyi.storage.sql import load_queries
+
+__all__ = [
+    "SQL",
+    "Adapters",
+    "Halves",
+    "Statement",
+    "converted",
+    "named",
+    "set_local",
+    "set_tenant",
+    "storable",
+]
+
+Statement = tuple[str, dict[str, Any] | None]
+"""A statement as psycopg takes it and its values."""
+
+_COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
+_NAMED = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+SQL = {name: _COMMENT.sub("", text + "\n").strip() for name, text in load_queries("postgres").items()}
+"""The statements of ``queries.sql`` by name, without comments."""
+
+
+def named(name: str, **parts: str) -> str:
+    """Return a statement of ``queries.sql`` by name; ``parts`` replace what stands in braces."""
+    return converted(SQL[name].format(**parts) if parts else SQL[name])
+
+
+@lru_cache(maxsize=1_024)
+def converted(text: str) -> str:
+    """Return a statement with its parameters ``:name`` as psycopg writes them."""
+    return _NAMED.sub(r"%(\1)s", text.replace("%", "%%"))
+
+
+_PRELUDE = converted(
+    "SELECT set_config('jiyi.tenant', :tenant, true), set_config('jiyi.every_tenant', :every, true), "
+    "set_config('statement_timeout', :statement, true), set_config('lock_timeout', :lock, true), "
+    "set_config('idle_in_transaction_session_timeout', :idle, true), set_config('jit', 'off', true)"
+)
+_IDLE_LEAST = 60_000  # milliseconds
+
+
+def set_tenant(user_id: str | None, timeouts: tuple[int, int], *, plain: bool = True) -> list[Statement]:
+    """Return what makes a transaction see one user's rows; None is for what looks at all users.
+
+    Args:
+        user_id: whose.
+        timeouts: milliseconds for a statement and for a lock.
+        plain: whether the database is on one machine. On several, a function would not reach
+            the others: settings that they must know are then written out.
+    """
+    statement, lock = map(str, timeouts)
+    # A client that fell silent in the middle must not hold its lock until TCP gives it up.
+    idle = str(max(_IDLE_LEAST, 2 * timeouts[0]))
+    every = "on" if user_id is None else "off"
+    if plain:
+        values = {"tenant": user_id or "", "every": every, "statement": statement, "lock": lock, "idle": idle}
+        return [(_PRELUDE, values)]
+    settings = {"jiyi.tenant": user_id or "", "jiyi.every_tenant": every}
+    settings |= {"statement_timeout": statement, "lock_timeout": lock}
+    settings |= {"idle_in_transaction_session_timeout": idle}
+    return [
+        ("SET LOCAL citus.propagate_set_commands TO 'local'", None),
+        *set_local(list(settings.items()), plain=False),
+    ]
+
+
+def set_local(settings: Sequence[tuple[str, str]], *, plain: bool) -> list[Statement]:
+    """Return what gives settings of the server values until the transaction ends; see `set_tenant`."""
+    if plain:
+        words = converted("SELECT set_config(:name, :value, true)")
+        return [(words, {"name": name, "value": value}) for name, value in settings]
+    written = [
+        sql.SQL("SET LOCAL {} TO {}").format(sql.Identifier(*name.split(".")), sql.Literal(value))
+        for name, value in settings
+    ]
+    return [(words.as_string(None), None) for words in written]
+
+
+def storable(text: str) -> str:
+    """Return a text as PostgreSQL can hold it: without zero bytes and halves of surrogate pairs."""
+    return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
+
+
+class _Text(StrDumperUnknown):
+    """Any text, as `storable`."""
+
+    def dump(self, obj: str) -> Any:
+        return super().dump(storable(obj))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Halves:
+    """A vector for a parameter that the statement casts to halfvec."""
+
+    numbers: NDArray[np.float16]
+
+
+class _Halves(Dumper):
+    """The binary form of pgvector: two bytes of dimensions, two of nothing, the numbers."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: Halves) -> bytes:
+        return len(obj.numbers).to_bytes(2, "big") + b"\0\0" + obj.numbers.astype(">f2").tobytes()
+
+
+class Adapters:
+    """How Python's values are handed over; whole numbers always as bigint: statements stay the same."""
+
+    connection = None
+
+    def __init__(self) -> None:
+        self.adapters = AdaptersMap(psycopg.adapters)
+        self.adapters.register_dumper(int, Int8BinaryDumper)
+        self.adapters.register_dumper(str, _Text)
+        self.adapters.register_dumper(Halves, _Halves)

@@ -1,0 +1,242 @@
+"""Vectors in PostgreSQL, compared on the server by pgvector."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from psycopg import errors as pg
+
+from jiyi.errors import EmbedderMismatch, StorageError
+from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
+from jiyi.storage.candidates import Key
+from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
+from jiyi.storage.postgres.connection import POSTGRES, PostgresConnection
+from jiyi.storage.postgres.database import PostgresDatabase
+from jiyi.storage.postgres.errors import MachineLost
+from jiyi.storage.postgres.statements import SQL, Halves
+from jiyi.storage.relational.conditions import on_documents
+from jiyi.storage.relational.vector_states import Sets, VectorStates
+from jiyi.storage.vectors import Binding, Parts, PendingText, VectorRow
+
+__all__ = ["PostgresVectors"]
+
+_Near = tuple[Kind, str, float, int]  # kind, id, cosine, number of a record
+
+_NO_CONDITIONS: dict[str, Any] = {"text": "", "limit": 10, "newest_first": False, "asked_at": None}
+_SPARE_PARTS = 8  # asked for beside two for each record
+_HEAD = 2  # halves in front of the numbers in a vector's binary form
+
+
+class PostgresVectors:
+    """`jiyi.storage.vectors.VectorIndex` on the same `PostgresDatabase` as the store."""
+
+    def __init__(self, database: PostgresDatabase, *, now: Callable[[], float] = time.time) -> None:
+        self._db = database
+        self._states = VectorStates(database, now=now)
+        self._ann = AnnIndex(database)
+
+    def claim(self, name: str | None = None, dims: int | None = None) -> Binding:
+        """See `VectorIndex.claim`."""
+        return self._db.attempt(lambda: self._states.claim(name, dims))
+
+    def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
+        """See `VectorIndex.pending`.
+
+        While a machine of a cluster is away, texts of the users this process wrote to lately.
+        """
+
+        def pending() -> list[PendingText] | None:
+            try:
+                return self._states.pending(limit, leased=leased, name=name)
+            except MachineLost:
+                if name is not None:  # a second set is complete for everybody or not at all
+                    raise
+                return None
+
+        found = self._db.attempt(pending)
+        return self._pending_of_recent(limit, leased) if found is None else found
+
+    def _pending_of_recent(self, limit: int, leased: bool) -> list[PendingText]:
+        found: list[PendingText] = []
+        for user_id in self._db.recent.newest_first():
+            if len(found) < limit:
+                with suppress(MachineLost):
+                    found += self._states.pending_of(user_id, limit - len(found), leased=leased)
+        return found
+
+    def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
+        """See `VectorIndex.add`."""
+        by_user: dict[str, dict[int, VectorRow]] = {}
+        for row in rows:
+            by_user.setdefault(row.key[0], {})[row.key[1]] = row
+        added = [self._add_again(user_id, own, name) for user_id, own in by_user.items()]
+        for one in added:
+            if isinstance(one, MachineLost):  # the others' are added all the same
+                raise one
+        return sum(one for one in added if isinstance(one, int))
+
+    def _add_again(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int | MachineLost:
+        def add() -> int | MachineLost:
+            try:
+                return self._add(user_id, rows, name)
+            except MachineLost as error:
+                return error
+
+        return self._db.attempt(add, repeatable=False)
+
+    def _add(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int:
+        with self._db.write(user_id) as db:
+            sets = self._states.sets_for(db, name)
+            taking, complete = _settle(db, user_id, rows, sets)
+            db.add_vectors(
+                [
+                    {"user_id": user_id, "doc": doc, "space": space, "part": part, "kind": kind}
+                    | {"vector": Halves(half)}
+                    for doc, space, kind in taking
+                    for part, half in enumerate(rows[doc].vectors.astype(np.float16))
+                ]
+            )
+        return complete
+
+    def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
+        """See `VectorIndex.nearest`."""
+        kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
+        if not kinds:
+            return []
+        where, values = _on_vectors(query)
+        half = vector.astype(np.float16)
+        rest = (vector - half.astype(np.float32)).astype(np.float16)
+        values |= {"vector": Halves(half), "rest": Halves(rest)}
+        parts = 2 * query.limit + _SPARE_PARTS
+        plan = None if where else self._ann.plan(query.scope.user_id, parts)
+        while True:
+            of_kinds = [
+                plan.of_kind(kind)
+                if plan and kind in plan.kinds
+                else SQL["nearest_of_kind"].format(kind=kind, and_where=where)
+                for kind in kinds
+            ]
+            asked = values | {"parts": parts, "nearby": 2 * parts}
+            rows = self._nearest(query.scope.user_id, asked, of_kinds, plan)
+            found, seen, short = _best_of_records(rows, query.limit)
+            if plan and any(seen[kind] < parts for kind in plan.kinds & set(kinds)):
+                self._ann.forget()  # the index is gone, or another set is searched
+                plan = None
+            elif plan or all(seen[kind] < parts for kind in short):
+                return found
+            else:  # of records with many parts each, not enough records are among the nearest parts
+                parts *= 8
+
+    def _nearest(
+        self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None
+    ) -> list[_Near]:
+        settings, words = plan.settings if plan else (), " UNION ALL ".join(of_kinds)
+
+        def nearest() -> list[_Near]:
+            with self._db.read(user_id) as db:
+                return cast("list[_Near]", db.rows_with(settings, "nearest", values, of_kinds=words))
+
+        try:
+            return self._db.attempt(nearest)
+        except StorageError as error:
+            if isinstance(error.__cause__, pg.DataException):
+                raise self._mismatch(user_id, len(values["vector"].numbers)) from error
+            raise
+
+    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False) -> Parts:
+        """See `VectorIndex.read`; they are as they are stored in either case."""
+        del exact
+        places: dict[tuple[str, str], int] = {key: place for place, key in enumerate(keys)}
+        parts, values = list[str](), dict[str, Any](user_id=scope.user_id)
+        for kind in SEARCHABLE:
+            ids = [id_ for other, id_ in places if other == kind]
+            if ids:
+                parts.append(f"d.kind = '{kind}' AND d.id = ANY(:ids_{kind})")
+                values[f"ids_{kind}"] = ids
+        if not parts:
+            return Parts(rows=np.empty(0, np.intp), vectors=np.empty((0, 0), np.float32))
+
+        def read() -> list[tuple[Kind, str, bytes]]:
+            with self._db.read(scope.user_id) as db:
+                return db.rows("read_vectors", values, among=" OR ".join(parts))
+
+        rows = self._db.attempt(read)
+        numbers = np.frombuffer(b"".join(row[2] for row in rows), ">f2")
+        vectors = numbers.reshape(len(rows), -1)[:, _HEAD:] if rows else np.empty((0, 0))
+        owners = [places[row[0], row[1]] for row in rows]
+        return Parts(rows=np.asarray(owners, np.intp), vectors=vectors.astype(np.float32))
+
+    def renew(self, name: str, dims: int) -> int:
+        """See `VectorIndex.renew`."""
+        return self._db.attempt(lambda: self._states.renew(name, dims))
+
+    def switch(self, name: str) -> int:
+        """See `VectorIndex.switch`."""
+        return self._db.attempt(lambda: self._states.switch(name))
+
+    def make_ann_index(self, progress: Progress | None = None) -> str:
+        """Make an approximate index for users with very many vectors; see `AnnIndex.make`.
+
+        Args:
+            progress: called with the number of vectors done and of all.
+        """
+        return self._ann.make(progress)
+
+    def _mismatch(self, user_id: str, dims: int) -> EmbedderMismatch:
+        with self._db.read(user_id) as db:
+            held = db.first("dims_held", {"user_id": user_id})
+        return EmbedderMismatch(
+            f"{self._db.place} holds vectors of {held and held[0]} numbers, the question's has {dims}; "
+            "open it with the embedder that made them"
+        )
+
+
+def _settle(
+    db: PostgresConnection, user_id: str, rows: dict[int, VectorRow], sets: Sets
+) -> tuple[list[tuple[int, int, Kind]], int]:
+    """Mark records as complete; return number, set and kind of those that take vectors, and how many are.
+
+    What `VectorStates.settle` does for one record, for all of them at once.
+    """
+    docs = [doc for doc, row in rows.items() if len(row.vectors)]
+    bare = [doc for doc, row in rows.items() if not len(row.vectors)]
+    taking: list[tuple[int, int, Kind]] = []
+    complete: set[int] = set()
+    values = {"user_id": user_id}
+    if sets.searched is not None:
+        settled = db.rows("settle_all", values | {"docs": [*docs, *bare]})
+        complete |= {doc for doc, _ in settled}
+        taking += [(doc, sets.searched, kind) for doc, kind in settled if len(rows[doc].vectors)]
+        if bare:
+            db.run("without_text", values | {"docs": [doc for doc in bare if doc in complete]})
+    if sets.second is not None and docs:
+        lacking = db.rows("all_that_lack_vectors", values | {"docs": docs, "space": sets.second})
+        complete |= {doc for doc, _ in lacking}
+        taking += [(doc, sets.second, kind) for doc, kind in lacking]
+    return taking, len(complete)
+
+
+def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[list[Match], Counter[Kind], list[Kind]]:
+    """Return the best part of each record, ``limit`` of each kind; parts there are; kinds that fall short."""
+    best: dict[int, Match] = {}
+    seen = Counter[Kind](row[0] for row in rows)
+    left = dict.fromkeys(seen, limit)
+    for kind, id_, score, doc in rows:
+        if doc not in best and left[kind]:
+            best[doc] = Match(kind=kind, id=id_, score=score)
+            left[kind] -= 1
+    return list(best.values()), seen, [kind for kind in seen if left[kind]]
+
+
+def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:
+    """Return the conditions on ``vectors AS v`` beside user and kind."""
+    user = Scope(user_id=query.scope.user_id)
+    if replace(query, kinds=SEARCHABLE, **_NO_CONDITIONS) == Query(scope=user):
+        return "", {"user_id": user.user_id}
+    where, values = on_documents(query, POSTGRES)
+    return f"AND v.doc IN (SELECT d.doc FROM documents AS d WHERE {where})", values

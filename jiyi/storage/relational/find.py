@@ -1,0 +1,58 @@
+"""Rows to records: reading one kind of record from a database."""
+
+from typing import cast
+
+from jiyi.records import Kind, Query, Record, Scope, Step
+from jiyi.storage.database import Connection
+from jiyi.storage.relational.conditions import on_kind
+from jiyi.storage.rows import Row, decode
+from jiyi.storage.upkeep import Cursor
+
+__all__ = ["find_records", "scan_records"]
+
+_MOST_STEPS = 10_000
+_BEHIND = {"entry": "s.entry > :after_number", "doc": "(d.created_at, d.doc) > (:after_time, :after_number)"}
+
+
+def find_records(db: Connection, kind: Kind, query: Query) -> list[Record]:
+    """Return the records of one kind that a query describes, in the query's order."""
+    where, values = on_kind(kind, query, db.dialect)
+    order = "DESC" if query.newest_first else "ASC"
+    by = _by(kind, query, order, db.dialect.aside)
+    rows = db.records(f"find_{kind}", values | {"limit": query.limit}, where=where, order=order, by=by)
+    return [decode(kind, row, _steps_of(db, kind, row)) for row in rows]
+
+
+def _by(kind: Kind, query: Query, order: str, aside: str) -> str:
+    """Return what records are sorted by; the order of the last column follows it."""
+    in_session = query.scope.session_id is not None
+    if kind == "summary":  # those of a whole session have no agent and come first
+        return "s.agent_id, s.version" if in_session else f"s.created_at {order}, s.entry"
+    by = "d.seq" if kind == "message" and in_session else f"d.created_at {order}, d.doc"
+    # A whole index must not be walked in order to save a sort.
+    return by if query.ids is None and query.stretches is None else f"{aside}{by}"
+
+
+def scan_records(
+    db: Connection, kind: Kind, query: Query, after: Cursor | None
+) -> tuple[list[Record], list[int], Cursor | None]:
+    """Return records of one kind behind a place in time, oldest first, their numbers, and the last place.
+
+    Summaries come as they were stored: a version never before the one it builds on.
+    """
+    where, values = on_kind(kind, query, db.dialect)
+    number = "entry" if kind == "summary" else "doc"
+    if after is not None:
+        where += f" AND {_BEHIND[number]}"
+        values |= {"after_time": after[0], "after_number": after[1]}
+    by = "s.entry" if kind == "summary" else "d.created_at, d.doc"
+    rows = db.records(f"find_{kind}", values | {"limit": query.limit}, where=where, order="ASC", by=by)
+    last = (rows[-1]["created_at"], rows[-1][number]) if rows else None
+    return [decode(kind, row) for row in rows], [row[number] for row in rows], last
+
+
+def _steps_of(db: Connection, kind: Kind, row: Row) -> tuple[Step, ...]:
+    if kind != "task":
+        return ()
+    query = Query(scope=Scope(user_id=row["user_id"]), kinds=("step",), task_id=row["id"], limit=_MOST_STEPS)
+    return tuple(cast("list[Step]", find_records(db, "step", query)))

@@ -1,0 +1,355 @@
+"""Records into rows: what every writing verb does inside its transaction."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, TypeVar, cast
+
+from jiyi.errors import BadQuery, BadScope, DuplicateId, NotFound
+from jiyi.records import (
+    SEARCHABLE,
+    Kind,
+    Message,
+    Query,
+    Record,
+    Scope,
+    Searchable,
+    Session,
+    Step,
+    Summary,
+    Task,
+)
+from jiyi.storage.database import Connection, Database
+from jiyi.storage.relational.find import find_records
+from jiyi.storage.rows import Row, encode, encode_terms, kind_of
+from jiyi.storage.upkeep import Words
+
+__all__ = [
+    "Prepared",
+    "age_of",
+    "delete_record",
+    "delete_records",
+    "for_each_user",
+    "mend_session",
+    "prepare",
+    "put_all",
+    "put_all_back",
+    "put_back",
+]
+
+Prepared = tuple[Record, Row]
+"""A record and its columns."""
+
+_T = TypeVar("_T")
+_NOT_YET = datetime.max.replace(tzinfo=UTC)  # a step to come is the newest
+_MOST = 10_000  # ids in one question
+
+
+def prepare(record: Record, words: Words | None = None) -> Prepared:
+    """Do what needs no lock: check the scope, make the columns, analyse the words unless they are known."""
+    if isinstance(record, Session):
+        raise BadQuery("sessions are kept by the store; put their messages")
+    if record.scope is None or (isinstance(record, Message) and record.scope.session_id is None):
+        raise BadScope("a message needs a scope with user_id and session_id to be stored")
+    row = encode(record)
+    if isinstance(record, Message):
+        row |= {"kind": "message", **_index_row(record, words)}
+    return record, row
+
+
+def _index_row(record: Searchable, words: Words | None = None) -> Row:
+    """Return the columns by which search finds a record."""
+    return encode_terms(record, words) | {"vector_state": "pending" if record.search_text.strip() else "none"}
+
+
+def put_all(database: Database, prepared: Sequence[Prepared]) -> list[Record]:
+    """Write records with their columns from `prepare`, all or none; see `Store.put`."""
+    return for_each_user(database, prepared, lambda item: item[1]["user_id"], _put_in_order)
+
+
+def for_each_user(
+    database: Database,
+    items: Sequence[_T],
+    user_of: Callable[[_T], str],
+    write: Callable[[Connection, Sequence[_T]], Sequence[Record]],
+) -> list[Record]:
+    """Write what belongs to each user, all in one transaction; return the results in the items' order."""
+    places: dict[str, list[int]] = {}
+    for place, item in enumerate(items):
+        places.setdefault(user_of(item), []).append(place)
+    if len(places) == 1:
+        with database.write(next(iter(places))) as db:
+            return list(write(db, items))
+    written: dict[int, Record] = {}
+    with database.write():
+        for user_id in sorted(places):  # in one order everywhere, so that no two wait for each other
+            with database.write(user_id) as db:
+                records = write(db, [items[place] for place in places[user_id]])
+            written |= dict(zip(places[user_id], records, strict=True))
+    return [written[place] for place in range(len(items))]
+
+
+def _put_in_order(db: Connection, prepared: Sequence[Prepared]) -> list[Record]:
+    stored: list[Record] = []
+    for kind, items in groupby(prepared, lambda item: kind_of(item[0])):
+        run = list(items)
+        if kind == "message":
+            stored += _put_messages(db, run)
+        elif kind in SEARCHABLE:
+            stored += _put_documents(db, kind, run)
+        else:
+            stored += [_put_other(db, *item) for item in run]
+    return stored
+
+
+def _put_other(db: Connection, record: Record, row: Row) -> Record:
+    if isinstance(record, Step):
+        return _put_step(db, record, row)
+    if isinstance(record, Summary):
+        return _put_summary(db, record, row)
+    db.run("put_task", row)
+    return record
+
+
+def _put_messages(db: Connection, prepared: Sequence[Prepared]) -> list[Record]:
+    """Write messages of one user in their order; known ones are left alone."""
+    user_id = prepared[0][1]["user_id"]
+    known = _known(db, "message", user_id, [row["id"] for _, row in prepared])
+    new: dict[str, Row] = {}
+    for record, row in prepared:
+        message = cast("Message", record)
+        if row["id"] in known:
+            _check_same(cast("Message", known[row["id"]]), message, row)
+        else:
+            known[row["id"]], new[row["id"]] = message, row
+    sessions: dict[str, list[Row]] = {}
+    for row in new.values():
+        sessions.setdefault(row["session_id"], []).append(row)
+    for rows in sessions.values():
+        first = _enter_session(db, rows)
+        for place, row in enumerate(rows):
+            row["seq"] = first + place
+    _add(db, "message", list(new.values()))
+    return [
+        replace(cast("Message", known[row["id"]]), id=row["id"], seq=new[row["id"]]["seq"])
+        if row["id"] in new
+        else known[row["id"]]
+        for _, row in prepared
+    ]
+
+
+def _known(db: Connection, kind: Kind, user_id: str, ids: Sequence[str]) -> dict[str, Record]:
+    known: dict[str, Record] = {}
+    for start in range(0, len(ids), _MOST):
+        piece = tuple(ids[start : start + _MOST])
+        query = Query(scope=Scope(user_id=user_id), kinds=(kind,), ids=piece, limit=len(piece))
+        known |= {record.id: record for record in find_records(db, kind, query)}
+    return known
+
+
+def _check_same(stored: Message, message: Message, row: Row) -> None:
+    if not _is_same(stored, message, row):
+        scope = cast("Scope", stored.scope)
+        raise DuplicateId(
+            f"message id {message.id!r} is taken by a different message of {scope.user_id!r} "
+            f"(session {scope.session_id!r}); leave the id out to get a new one"
+        )
+
+
+def _is_same(stored: Message, message: Message, row: Row) -> bool:
+    return stored.scope == message.scope and stored.to_openai() == json.loads(row["body"])
+
+
+def _enter_session(db: Connection, rows: Sequence[Row]) -> int:
+    """Make room for new messages at the end of their session and return the place of the first."""
+    moments = [row["created_at"] for row in rows]
+    values = rows[0] | {"first_at": min(moments), "last_at": max(moments), "count": len(rows)}
+    there = db.first("go_on_session", values)
+    if there is not None:
+        return int(there[0])
+    # A session whose messages are all gone may still have a summary: it goes on behind its places.
+    first = int((db.first("seq_behind_summaries", values) or (0,))[0])
+    db.run("begin_session", values | {"next_seq": first + values["count"]})
+    return first
+
+
+def _add(db: Connection, kind: Kind, rows: Sequence[Row]) -> None:
+    """Write new documents of one user under their old numbers, where they had one, or new ones."""
+    new = [row for row in rows if row.get("doc") is None]
+    if new:
+        first = db.take_numbers(new[0]["user_id"], len(new))
+        for place, row in enumerate(new):
+            row["doc"] = first + place
+    if rows:
+        db.add_documents(kind, rows)
+
+
+def put_back(db: Connection, taken: Sequence[tuple[Record, int | None]]) -> list[Record]:
+    """Write a user's records that were stored before, under their old numbers where these are known.
+
+    A message returns to the place it says, or goes to the end of its session where that is taken.
+    One that is there again with the same words stays as it is.
+
+    Raises:
+        DuplicateId: another record has an id by now.
+    """
+    restored: list[Record] = []
+    for kind, items in groupby(taken, lambda item: kind_of(item[0])):
+        run = list(items)
+        prepared = [(record, prepare(record)[1] | {"doc": doc}) for record, doc in run]
+        if kind == "message":
+            restored += _put_messages_back(db, prepared)
+            continue
+        for id_ in _known(db, kind, prepared[0][1]["user_id"], [row["id"] for _, row in prepared]):
+            raise _given_anew(kind, id_)
+        _put_in_order(db, prepared)
+        steps = [step for record, _ in run if isinstance(record, Task) for step in record.steps]
+        _put_in_order(db, [prepare(step) for step in steps])
+        restored += [record for record, _ in run]
+    return restored
+
+
+def put_all_back(database: Database, messages: Sequence[Message], words: Mapping[str, Words]) -> list[Record]:
+    """Write messages that were stored before, all or none; see `Upkeep.put_back`."""
+    prepared = [prepare(message, words.get(message.id)) for message in messages]
+    return for_each_user(database, prepared, lambda item: item[1]["user_id"], _put_messages_back)
+
+
+def _put_messages_back(db: Connection, prepared: Sequence[Prepared]) -> list[Record]:
+    """Write messages of one user at their places; where those are taken, at the end."""
+    known = _known(db, "message", prepared[0][1]["user_id"], [row["id"] for _, row in prepared])
+    returning: dict[str, list[Row]] = {}
+    for record, row in prepared:
+        message = cast("Message", record)
+        if row["id"] not in known:
+            known[row["id"]] = message
+            returning.setdefault(row["session_id"], []).append(row | {"seq": message.seq})
+        elif not _is_same(cast("Message", known[row["id"]]), message, row):
+            raise _given_anew("message", message.id)
+    for rows in returning.values():
+        _return_to_session(db, rows)
+        known |= {row["id"]: replace(cast("Message", known[row["id"]]), seq=row["seq"]) for row in rows}
+    return [known[row["id"]] for _, row in prepared]
+
+
+def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
+    """Find the places of messages of one session, each after the one before it, and write them."""
+    moments = [row["created_at"] for row in rows]
+    values = rows[0] | {"first_at": min(moments), "last_at": max(moments), "count": len(rows)}
+    wanted = db.dialect.listed([row["seq"] for row in rows if row["seq"] is not None])
+    taken = {seq for (seq,) in db.rows("taken_places", values | {"places": wanted})}
+    behind = (db.first("seq_behind_summaries", values) or (0,))[0]
+    there = db.first("next_place", values)
+    following = there[0] if there else behind
+    for row in rows:
+        if row["seq"] is None or row["seq"] in taken:
+            row["seq"] = following
+        taken.add(row["seq"])
+        following = max(following, row["seq"] + 1)
+    db.run("return_to_session" if there else "begin_session", values | {"next_seq": following})
+    _add(db, "message", rows)
+    for row in rows:
+        if row["seq"] < behind and row["role"] != "system" and not row["pinned"]:  # those are in no summary
+            db.run("drop_summaries_without", row)
+
+
+def _given_anew(kind: Kind, id_: str) -> DuplicateId:
+    return DuplicateId(f"{kind} id {id_!r} was given anew meanwhile; take that {kind} out first")
+
+
+def _put_documents(db: Connection, kind: Kind, prepared: Sequence[Prepared]) -> list[Record]:
+    """Write records of one user and searchable kind other than messages; known ones are replaced."""
+    known = _known(db, kind, prepared[0][1]["user_id"], [row["id"] for _, row in prepared])
+    for record, row in prepared:
+        _put_document(db, kind, record, row, known.get(row["id"]))
+        known[row["id"]] = record
+    return [record for record, _ in prepared]
+
+
+def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: Record | None) -> None:
+    row |= {"kind": kind, "seq": None}
+    if known and cast("Any", known).search_text == cast("Any", record).search_text:
+        changed = db.first("change_document", row)
+        assert changed is not None
+        row["doc"] = changed[0]
+        if (known.scope, age_of(known)) != (record.scope, age_of(record)):
+            db.run("bump_generation", row)  # rows in memory carry these
+        db.run(f"put_{kind}", row)
+    else:
+        # Other words are another document: a vector made of the old ones cannot land on it.
+        if known:
+            delete_record(db, kind, row)
+            db.run("bump_generation", row)
+        row |= _index_row(cast("Searchable", record))
+        _add(db, kind, [row])
+    if "sources" in row:
+        db.run("drop_sources", row)
+        db.many("add_source", [row | {"source": source} for source in row["sources"]])
+
+
+def _put_step(db: Connection, step: Step, row: Row) -> Step:
+    if db.first("has_task", row) is None:
+        raise NotFound(
+            f"no task {step.task_id!r} of user {step.scope.user_id!r}; put the task before its steps"
+        )
+    place = db.first("next_step", row)
+    stored = db.first("put_step", row | {"seq": place[0] if place else 0})
+    if stored is None:
+        raise DuplicateId(f"step id {step.id!r} is taken by a step of another task; leave the id out")
+    return replace(step, seq=stored[0])
+
+
+def _put_summary(db: Connection, summary: Summary, row: Row) -> Summary:
+    known = _known(db, "summary", row["user_id"], [summary.id]).get(summary.id)
+    if known:
+        if known != summary:
+            raise DuplicateId(f"summary id {summary.id!r} is taken by another summary; leave the id out")
+        return summary
+    newest, version, upto_seq = db.first("get_summary_head", row) or (None, 0, 0)
+    if (summary.previous, summary.version) != (newest, version + 1) or summary.upto_seq < upto_seq:
+        raise DuplicateId(
+            f"version {summary.version} of the summary of session {row['session_id']!r} does not go on from "
+            f"version {version}, the newest there is; read that and fold into it"
+        )
+    added = db.first("add_summary", row | {"entry": db.take_numbers(row["user_id"], 1)})
+    assert added is not None
+    covered = {"user_id": row["user_id"], "entry": added[0]}
+    db.many("add_covered", [covered | {"message": id_} for id_ in summary.covers])
+    db.run("go_on_behind_summary", row)
+    return summary
+
+
+def delete_record(db: Connection, kind: Kind, row: Row) -> None:
+    """Remove one record with all that hangs on it."""
+    db.run(f"delete_{kind}" if kind in ("task", "summary") else "delete_document", row)
+
+
+def delete_records(db: Connection, kind: Kind, user_id: str, ids: Sequence[str]) -> None:
+    """Remove records of one kind with all that hangs on them."""
+    values = {"user_id": user_id, "kind": kind, "ids": db.dialect.listed(ids)}
+    db.run("delete_tasks" if kind == "task" else "delete_documents", values)
+
+
+def mend_session(db: Connection, scope: Scope) -> None:
+    """Bring a session's row in line with the messages it still has."""
+    row = {"user_id": scope.user_id, "session_id": scope.session_id}
+    extent = db.first("session_extent", row)
+    messages, started_at, last_active_at = extent or (0, 0, 0)
+    if messages:
+        more = {"messages": messages, "started_at": started_at, "last_active_at": last_active_at}
+        db.run("set_session", row | more)
+    else:
+        db.run("drop_session", row)
+
+
+def age_of(record: Record) -> Any:
+    """Return the moment that lists are sorted by."""
+    match record:
+        case Step():
+            return record.started_at or _NOT_YET
+        case Task() | Session():
+            return record.started_at
+        case _:
+            return record.created_at

@@ -1,0 +1,760 @@
+-- Statements by name; the names, parameters and columns are those of ../sqlite/queries.sql. Every statement
+-- names the tenant on every table, or says in its first line why it looks at all of them. {where} is
+-- replaced by conditions that begin with the tenant.
+
+-- Users
+
+-- name: get_owner
+SELECT 0, generation FROM owners WHERE tenant_id = :user_id;
+
+-- name: lock_owner
+SELECT next_doc FROM owners WHERE tenant_id = :user_id FOR UPDATE;
+
+-- name: add_owner
+INSERT INTO owners (tenant_id) VALUES (:user_id) ON CONFLICT (tenant_id) DO NOTHING;
+
+-- name: set_next_doc
+UPDATE owners SET next_doc = :next_doc WHERE tenant_id = :user_id;
+
+-- name: bump_generation
+UPDATE owners SET generation = generation + 1 WHERE tenant_id = :user_id;
+
+-- name: bump_pin_changes
+UPDATE owners SET pin_changes = pin_changes + 1 WHERE tenant_id = :user_id;
+
+-- name: count_changes
+SELECT generation + pin_changes FROM owners WHERE tenant_id = :user_id;
+
+-- name: users
+-- every tenant: lists them
+SELECT tenant_id FROM owners ORDER BY tenant_id;
+
+-- name: users_after
+-- every tenant: walks through them
+SELECT tenant_id FROM owners WHERE tenant_id > :after ORDER BY tenant_id LIMIT :limit;
+
+-- Sessions
+
+-- name: go_on_session
+UPDATE sessions SET
+  started_at = least(started_at, :first_at), last_active_at = greatest(last_active_at, :last_at),
+  next_seq = next_seq + :count, messages = messages + :count
+WHERE tenant_id = :user_id AND session_id = :session_id
+RETURNING next_seq - :count;
+
+-- name: seq_behind_summaries
+SELECT coalesce(max(upto_seq) + 1, 0) FROM summaries WHERE tenant_id = :user_id AND session_id = :session_id;
+
+-- name: begin_session
+INSERT INTO sessions (tenant_id, session_id, started_at, last_active_at, next_seq, messages)
+VALUES (:user_id, :session_id, :first_at, :last_at, :next_seq, :count);
+
+-- name: next_place
+SELECT next_seq FROM sessions WHERE tenant_id = :user_id AND session_id = :session_id;
+
+-- name: return_to_session
+UPDATE sessions SET
+  started_at = least(started_at, :first_at), last_active_at = greatest(last_active_at, :last_at),
+  next_seq = greatest(next_seq, :next_seq), messages = messages + :count
+WHERE tenant_id = :user_id AND session_id = :session_id;
+
+-- name: taken_places
+SELECT seq FROM documents
+WHERE tenant_id = :user_id AND kind = 'message' AND session_id = :session_id AND seq = ANY(:places);
+
+-- name: session_extent
+SELECT count(*), coalesce(min(created_at), 0), coalesce(max(created_at), 0) FROM documents
+WHERE tenant_id = :user_id AND kind = 'message' AND session_id = :session_id;
+
+-- name: set_session
+UPDATE sessions SET messages = :messages, started_at = :started_at, last_active_at = :last_active_at
+WHERE tenant_id = :user_id AND session_id = :session_id;
+
+-- name: drop_session
+DELETE FROM sessions WHERE tenant_id = :user_id AND session_id = :session_id;
+
+-- name: find_session
+SELECT tenant_id AS user_id, session_id, started_at, last_active_at, messages, next_seq FROM sessions AS s
+WHERE {where} ORDER BY last_active_at {order}, session_id {order} LIMIT :limit;
+
+-- name: count_session
+SELECT count(*) FROM sessions AS s WHERE {where};
+
+-- Messages, episodes, knowledge, facts
+
+-- name: add_document
+INSERT INTO documents (
+  tenant_id, doc, kind, id, agent_id, session_id, role, seq, created_at, pinned, has_text,
+  length, traits, speaker, entry, importance, tokens, tokens_by, body
+)
+VALUES (
+  :user_id, :doc, :kind, :id, :agent_id, :session_id, :role, :seq, :created_at, (:pinned)::int::boolean,
+  :vector_state::text <> 'none', :length, :traits, :speaker, :entry, :importance, :tokens, :tokens_by, :body
+);
+
+-- name: add_pending
+INSERT INTO pending (tenant_id, doc) VALUES (:user_id, :doc);
+
+-- name: stage_documents
+-- every tenant: a table of this transaction alone; COPY may not write to one with row level security
+CREATE TEMPORARY TABLE staged (LIKE documents) ON COMMIT DROP;
+
+-- name: copy_staged
+-- every tenant: a table of this transaction alone
+COPY staged FROM STDIN (FORMAT BINARY);
+
+-- name: add_staged
+INSERT INTO documents SELECT s.* FROM staged AS s WHERE s.tenant_id = :user_id;
+
+-- name: add_staged_pending
+INSERT INTO pending (tenant_id, doc)
+SELECT s.tenant_id, s.doc FROM staged AS s WHERE s.tenant_id = :user_id AND s.has_text;
+
+-- name: drop_staged
+-- every tenant: a table of this transaction alone
+DROP TABLE staged;
+
+-- name: change_document
+UPDATE documents SET
+  agent_id = :agent_id, session_id = :session_id, created_at = :created_at,
+  pinned = (:pinned)::int::boolean, body = :body
+WHERE tenant_id = :user_id AND kind = :kind AND id = :id
+RETURNING doc;
+
+-- name: put_episode
+INSERT INTO episodes (
+  tenant_id, doc, task_id, outcome, importance, access_count, last_accessed_at, consolidated, target_key
+)
+VALUES (
+  :user_id, :doc, :task_id, :outcome, :importance, :access_count, :last_accessed_at,
+  (:consolidated)::int::boolean, :target_key
+)
+ON CONFLICT (tenant_id, doc) DO UPDATE SET
+  task_id = excluded.task_id, outcome = excluded.outcome, importance = excluded.importance,
+  access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at,
+  consolidated = excluded.consolidated, target_key = excluded.target_key;
+
+-- name: put_knowledge
+INSERT INTO knowledge (tenant_id, doc, confidence, access_count, last_accessed_at, updated_at)
+VALUES (:user_id, :doc, :confidence, :access_count, :last_accessed_at, :updated_at)
+ON CONFLICT (tenant_id, doc) DO UPDATE SET
+  confidence = excluded.confidence, access_count = excluded.access_count,
+  last_accessed_at = excluded.last_accessed_at, updated_at = excluded.updated_at;
+
+-- name: put_fact
+INSERT INTO facts (
+  tenant_id, doc, subject_key, predicate_key, object_key, status, valid_from, valid_to, confidence,
+  supersedes, superseded_by, access_count, last_accessed_at
+)
+VALUES (
+  :user_id, :doc, :subject_key, :predicate_key, :object_key, :status, :valid_from, :valid_to, :confidence,
+  :supersedes, :superseded_by, :access_count, :last_accessed_at
+)
+ON CONFLICT (tenant_id, doc) DO UPDATE SET
+  subject_key = excluded.subject_key, predicate_key = excluded.predicate_key, object_key = excluded.object_key,
+  status = excluded.status, valid_from = excluded.valid_from, valid_to = excluded.valid_to,
+  confidence = excluded.confidence, supersedes = excluded.supersedes, superseded_by = excluded.superseded_by,
+  access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at;
+
+-- name: drop_sources
+DELETE FROM sources WHERE tenant_id = :user_id AND doc = :doc;
+
+-- name: add_source
+INSERT INTO sources (tenant_id, source, doc) VALUES (:user_id, :source, :doc) ON CONFLICT DO NOTHING;
+
+-- name: find_message
+SELECT d.doc, d.tenant_id AS user_id, d.agent_id, d.session_id, d.id, d.seq, d.created_at,
+       d.pinned::int AS pinned, d.body, d.importance, d.tokens, d.tokens_by
+FROM documents AS d
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: find_episode
+SELECT d.doc, d.tenant_id AS user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned::int AS pinned,
+       e.task_id, e.outcome, e.importance, e.access_count, e.last_accessed_at,
+       e.consolidated::int AS consolidated, d.body
+FROM documents AS d JOIN episodes AS e ON e.tenant_id = :user_id AND e.doc = d.doc
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: find_knowledge
+SELECT d.doc, d.tenant_id AS user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned::int AS pinned,
+       k.confidence, k.access_count, k.last_accessed_at, k.updated_at, d.body
+FROM documents AS d JOIN knowledge AS k ON k.tenant_id = :user_id AND k.doc = d.doc
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: find_fact
+SELECT d.doc, d.tenant_id AS user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned::int AS pinned,
+       f.status, f.valid_from, f.valid_to, f.confidence, f.supersedes, f.superseded_by,
+       f.access_count, f.last_accessed_at, d.body
+FROM documents AS d JOIN facts AS f ON f.tenant_id = :user_id AND f.doc = d.doc
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: document_ids
+SELECT d.doc FROM documents AS d WHERE {where};
+
+-- name: docs_of
+SELECT id, doc FROM documents WHERE tenant_id = :user_id AND kind = :kind AND id = ANY(:ids);
+
+-- name: count_documents
+SELECT d.kind, count(*), count(p.doc)
+FROM documents AS d LEFT JOIN pending AS p ON p.tenant_id = :user_id AND p.doc = d.doc
+WHERE {where} GROUP BY d.kind;
+
+-- name: count_targets
+SELECT e.target_key, count(*)
+FROM documents AS d JOIN episodes AS e ON e.tenant_id = :user_id AND e.doc = d.doc
+WHERE {where} GROUP BY e.target_key HAVING count(*) >= :at_least ORDER BY e.target_key;
+
+-- name: words_of
+SELECT id, length, traits, entry FROM documents WHERE tenant_id = :user_id AND doc = ANY(:docs);
+
+-- name: read_terms
+SELECT doc, kind, id, role, session_id, agent_id, seq, created_at, length, traits, speaker, entry
+FROM documents WHERE tenant_id = :user_id AND doc > :after ORDER BY doc LIMIT :limit;
+
+-- name: delete_document
+DELETE FROM documents WHERE tenant_id = :user_id AND kind = :kind AND id = :id;
+
+-- name: delete_documents
+DELETE FROM documents WHERE tenant_id = :user_id AND kind = :kind AND id = ANY(:ids);
+
+-- name: amend_pin
+UPDATE documents SET pinned = (:pinned)::int::boolean WHERE tenant_id = :user_id AND doc = :doc;
+
+-- name: amend_message
+UPDATE documents SET importance = coalesce(:importance, importance) WHERE tenant_id = :user_id AND doc = :doc;
+
+-- name: amend_episode
+UPDATE episodes SET
+  importance = coalesce(:importance, importance),
+  consolidated = coalesce((:consolidated)::int::boolean, consolidated)
+WHERE tenant_id = :user_id AND doc = :doc;
+
+-- name: amend_knowledge
+UPDATE knowledge SET confidence = coalesce(:confidence, confidence) WHERE tenant_id = :user_id AND doc = :doc;
+
+-- name: amend_fact
+UPDATE facts SET confidence = coalesce(:confidence, confidence) WHERE tenant_id = :user_id AND doc = :doc;
+
+-- Tasks and steps
+
+-- name: put_task
+INSERT INTO tasks (tenant_id, id, agent_id, session_id, status, started_at, updated_at, completed_at, body)
+VALUES (:user_id, :id, :agent_id, :session_id, :status, :started_at, :updated_at, :completed_at, :body)
+ON CONFLICT (tenant_id, id) DO UPDATE SET
+  agent_id = excluded.agent_id, session_id = excluded.session_id, started_at = excluded.started_at,
+  status = excluded.status, updated_at = excluded.updated_at,
+  completed_at = excluded.completed_at, body = excluded.body;
+
+-- name: has_task
+SELECT 1 FROM tasks WHERE tenant_id = :user_id AND id = :task_id;
+
+-- name: next_step
+SELECT coalesce(max(seq) + 1, 0) FROM steps WHERE tenant_id = :user_id AND task_id = :task_id;
+
+-- name: put_step
+INSERT INTO steps (tenant_id, task_id, seq, id, status, body)
+VALUES (:user_id, :task_id, :seq, :id, :status, :body)
+ON CONFLICT (tenant_id, id) DO UPDATE SET status = excluded.status, body = excluded.body
+WHERE steps.task_id = excluded.task_id
+RETURNING seq;
+
+-- name: find_task
+SELECT tenant_id AS user_id, agent_id, session_id, id, status, started_at, updated_at, completed_at, body
+FROM tasks AS t WHERE {where} ORDER BY started_at {order}, id {order} LIMIT :limit;
+
+-- name: find_step
+SELECT s.tenant_id AS user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.body
+FROM steps AS s JOIN tasks AS t ON s.tenant_id = :user_id AND t.id = s.task_id
+WHERE {where} ORDER BY s.task_id, s.seq {order} LIMIT :limit;
+
+-- name: count_task
+SELECT count(*) FROM tasks AS t WHERE {where};
+
+-- name: count_step
+SELECT count(*) FROM steps AS s JOIN tasks AS t ON s.tenant_id = :user_id AND t.id = s.task_id WHERE {where};
+
+-- name: delete_task
+DELETE FROM tasks WHERE tenant_id = :user_id AND id = :id;
+
+-- name: delete_tasks
+DELETE FROM tasks WHERE tenant_id = :user_id AND id = ANY(:ids);
+
+-- Summaries
+
+-- name: get_summary_head
+SELECT id, version, upto_seq FROM summaries
+WHERE tenant_id = :user_id AND session_id = :session_id AND agent_id = coalesce(:agent_id, '')
+ORDER BY version DESC LIMIT 1;
+
+-- name: add_summary
+INSERT INTO summaries (tenant_id, entry, session_id, agent_id, version, id, upto_seq, created_at, body)
+VALUES (
+  :user_id, :entry, :session_id, coalesce(:agent_id, ''), :version, :id, :upto_seq, :created_at, :body
+)
+RETURNING entry;
+
+-- name: add_covered
+INSERT INTO covered (tenant_id, message, entry) VALUES (:user_id, :message, :entry) ON CONFLICT DO NOTHING;
+
+-- name: go_on_behind_summary
+UPDATE sessions SET next_seq = greatest(next_seq, :upto_seq + 1)
+WHERE tenant_id = :user_id AND session_id = :session_id;
+
+-- name: find_summary
+SELECT s.entry, s.tenant_id AS user_id, nullif(s.agent_id, '') AS agent_id, s.session_id, s.id, s.version,
+       s.upto_seq, s.created_at, s.body
+FROM summaries AS s WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: count_summary
+SELECT count(*) FROM summaries AS s WHERE {where};
+
+-- name: delete_summary
+DELETE FROM summaries WHERE tenant_id = :user_id AND id = :id;
+
+-- name: drop_summaries_without
+-- Those of a session, of all and of the message's agent, that speak of its place but never took it in.
+DELETE FROM summaries
+WHERE tenant_id = :user_id AND session_id = :session_id AND agent_id IN ('', coalesce(:agent_id, ''))
+  AND upto_seq >= :seq AND NOT EXISTS (
+    SELECT 1 FROM covered AS c
+    JOIN summaries AS other ON other.tenant_id = :user_id AND other.entry = c.entry
+    WHERE c.tenant_id = :user_id AND c.message = :id
+      AND other.session_id = :session_id AND other.agent_id = summaries.agent_id
+  );
+
+-- Trash
+
+-- name: put_trash
+INSERT INTO trash (tenant_id, kind, id, entry, doc, agent_id, session_id, discarded_at, reason, body)
+VALUES (:user_id, :kind, :id, :entry, :doc, :agent_id, :session_id, :discarded_at, :reason, :body)
+ON CONFLICT (tenant_id, kind, id) DO UPDATE SET
+  doc = excluded.doc, agent_id = excluded.agent_id, session_id = excluded.session_id,
+  discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body;
+
+-- name: find_trash
+SELECT t.kind, t.discarded_at, t.reason, t.body FROM trash AS t
+WHERE {where} ORDER BY t.discarded_at DESC, t.kind, t.id LIMIT :limit;
+
+-- name: walk_trash
+SELECT t.entry, t.kind, t.discarded_at, t.reason, t.body FROM trash AS t
+WHERE {where} AND t.entry > :after ORDER BY t.entry LIMIT :limit;
+
+-- name: take_trash
+DELETE FROM trash WHERE tenant_id = :user_id AND kind = :kind AND id = ANY(:ids) RETURNING id, body, doc;
+
+-- name: erase_trash
+DELETE FROM trash WHERE tenant_id = :user_id AND entry IN (
+  SELECT t.entry FROM trash AS t WHERE {where} LIMIT :limit
+)
+RETURNING 1;
+
+-- name: users_with_trash
+-- every tenant: whose trash has expired is not known before
+SELECT DISTINCT tenant_id FROM trash WHERE discarded_at < :before
+ORDER BY tenant_id LIMIT :limit;
+
+-- What is known of vectors
+
+-- name: get_meta
+-- every tenant: a table of the whole database
+SELECT value FROM meta WHERE name = :name;
+
+-- name: all_meta
+-- every tenant: a table of the whole database
+SELECT name, value FROM meta;
+
+-- name: lock_meta
+-- every tenant: a table of the whole database
+SELECT value FROM meta WHERE name = 'application' FOR UPDATE;
+
+-- name: set_meta
+-- every tenant: a table of the whole database
+INSERT INTO meta (name, value) VALUES (:name, :value)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: drop_meta
+-- every tenant: a table of the whole database
+DELETE FROM meta WHERE name = :name;
+
+-- name: first_pending
+-- every tenant: whose records wait is not known before
+SELECT tenant_id AS user_id, doc FROM pending
+WHERE (lease_until <= :now OR lease_until > 2 * :until - :now) ORDER BY queued_at, doc LIMIT :limit;
+
+-- name: pending_of
+SELECT doc FROM pending
+WHERE tenant_id = :user_id AND (lease_until <= :now OR lease_until > 2 * :until - :now) ORDER BY queued_at, doc LIMIT :limit;
+
+-- name: lease_pending
+UPDATE pending AS p SET lease_until = :until FROM documents AS d
+WHERE p.tenant_id = :user_id AND d.tenant_id = :user_id AND d.doc = p.doc
+  AND p.doc = ANY(:docs) AND (p.lease_until <= :now OR p.lease_until > 2 * :until - :now)
+RETURNING p.doc, d.kind, d.id, d.role;
+
+-- name: count_pending
+-- every tenant: a figure of the whole database
+SELECT count(*) FROM pending;
+
+-- name: settle
+WITH settled AS (
+  DELETE FROM pending WHERE tenant_id = :user_id AND doc = :doc RETURNING doc
+), without_text AS (
+  UPDATE documents SET has_text = false
+  WHERE tenant_id = :user_id AND doc = :doc AND :state = 'none'
+    AND EXISTS (SELECT 1 FROM settled)
+)
+SELECT d.kind FROM documents AS d WHERE d.tenant_id = :user_id AND d.doc = :doc
+  AND EXISTS (SELECT 1 FROM settled);
+
+-- name: settle_all
+WITH settled AS (
+  DELETE FROM pending WHERE tenant_id = :user_id AND doc = ANY(:docs) RETURNING doc
+)
+SELECT d.doc, d.kind FROM documents AS d
+WHERE d.tenant_id = :user_id AND d.doc IN (SELECT doc FROM settled);
+
+-- name: without_text
+UPDATE documents SET has_text = false WHERE tenant_id = :user_id AND doc = ANY(:docs);
+
+-- name: lacks_vectors
+SELECT 1 FROM documents AS d WHERE d.tenant_id = :user_id AND d.doc = :doc AND NOT EXISTS (
+  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
+);
+
+-- name: all_that_lack_vectors
+SELECT d.doc, d.kind FROM documents AS d
+WHERE d.tenant_id = :user_id AND d.doc = ANY(:docs) AND NOT EXISTS (
+  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
+);
+
+-- name: count_without
+SELECT count(*) FROM documents AS d WHERE d.tenant_id = :user_id AND d.has_text AND NOT EXISTS (
+  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
+);
+
+-- name: texts_without
+SELECT d.doc, d.tenant_id AS user_id, d.kind, d.id, d.role FROM documents AS d
+WHERE d.tenant_id = :user_id AND d.has_text AND d.doc > :after AND NOT EXISTS (
+  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
+)
+ORDER BY d.doc LIMIT :limit;
+
+-- name: mark_ready
+-- Nothing waits that has vectors of the set that is searched now.
+DELETE FROM pending AS p WHERE p.tenant_id = :user_id AND EXISTS (
+  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = p.doc AND v.space = :space
+);
+
+-- name: mark_pending
+-- Everything waits that has a text and no vectors of the set that is searched now.
+INSERT INTO pending (tenant_id, doc)
+SELECT d.tenant_id, d.doc FROM documents AS d
+WHERE d.tenant_id = :user_id AND d.has_text AND NOT EXISTS (
+  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
+)
+ON CONFLICT (tenant_id, doc) DO NOTHING;
+
+-- name: drop_space
+DELETE FROM vectors WHERE tenant_id = :user_id AND space = :space AND (doc, part) IN (
+  SELECT v.doc, v.part FROM vectors AS v WHERE v.tenant_id = :user_id AND v.space = :space LIMIT :limit
+)
+RETURNING 1;
+
+-- Vectors
+
+-- name: add_vector
+INSERT INTO vectors (tenant_id, doc, space, part, kind, vector)
+VALUES (:user_id, :doc, :space, :part, :kind, :vector::halfvec)
+ON CONFLICT (tenant_id, doc, space, part) DO UPDATE SET vector = excluded.vector;
+
+-- name: stage_vectors
+-- every tenant: a table of this transaction alone; COPY may not write to one with row level security
+CREATE TEMPORARY TABLE staged_vectors (
+  tenant_id text, doc bigint, space bigint, part bigint, kind text, vector halfvec
+) ON COMMIT DROP;
+
+-- name: copy_staged_vectors
+-- every tenant: a table of this transaction alone
+COPY staged_vectors FROM STDIN (FORMAT BINARY);
+
+-- name: add_staged_vectors
+INSERT INTO vectors (tenant_id, doc, space, part, kind, vector)
+SELECT s.tenant_id, s.doc, s.space, s.part, s.kind, s.vector FROM staged_vectors AS s
+WHERE s.tenant_id = :user_id
+ON CONFLICT (tenant_id, doc, space, part) DO UPDATE SET vector = excluded.vector;
+
+-- name: drop_staged_vectors
+-- every tenant: a table of this transaction alone
+DROP TABLE staged_vectors;
+
+-- name: nearest
+-- {of_kinds} are made of nearest_of_kind, one for each kind, with UNION ALL between them.
+SELECT d.kind, d.id, -n.below, n.doc
+FROM (
+  {of_kinds}
+) AS n CROSS JOIN LATERAL (
+  SELECT d.kind, d.id FROM documents AS d WHERE d.tenant_id = :user_id AND d.doc = n.doc OFFSET 0
+) AS d
+ORDER BY n.below, n.doc DESC;
+
+-- name: nearest_of_kind
+-- Every vector of the user that the conditions allow is compared: exact, whatever else the table holds.
+-- Rows and question have length 1, so that the inner product is the cosine; <#> gives it negative. The
+-- question is the sum of two halfvecs: one alone would round it and with it the order.
+(
+  SELECT v.doc, (v.vector <#> :vector::halfvec) + (v.vector <#> :rest::halfvec) AS below
+  FROM vectors AS v
+  WHERE v.tenant_id = :user_id AND v.kind = '{kind}' AND v.space = (
+    SELECT coalesce(max(value), '0')::smallint FROM meta WHERE name = 'embedder_space'
+  ) {and_where}
+  ORDER BY below, v.doc DESC LIMIT :parts
+);
+
+-- name: near_of_kind
+-- As nearest_of_kind, but the index finds the candidates; they are put in their exact order. The numbers are
+-- written out so that the planner sees whose index it is, and hold as long as this set is the searched one.
+(
+  SELECT a.doc, a.below
+  FROM (
+    SELECT v.doc, (v.vector <#> :vector::halfvec) + (v.vector <#> :rest::halfvec) AS below
+    FROM vectors AS v
+    WHERE v.tenant_id = :user_id AND v.kind = '{kind}' AND v.space = {space} AND {space} = (
+      SELECT coalesce(max(value), '0')::smallint FROM meta WHERE name = 'embedder_space'
+    )
+    ORDER BY v.vector::halfvec({dims}) <=> :vector::halfvec({dims}) LIMIT :nearby
+  ) AS a
+  ORDER BY a.below, a.doc DESC LIMIT :parts
+);
+
+-- name: count_kinds
+SELECT kind, count(*) FROM documents WHERE tenant_id = :user_id GROUP BY kind;
+
+-- name: ann_index
+-- every tenant: an index of the whole table
+SELECT c.relname::text, greatest(c.reltuples, 0)::bigint
+FROM pg_class AS c JOIN pg_index AS i ON i.indexrelid = c.oid
+WHERE i.indrelid = 'vectors'::regclass AND i.indisvalid AND c.relname = (
+  SELECT 'vectors_ann_' || coalesce(max(value) FILTER (WHERE name = 'embedder_space'), '0') || '_'
+         || max(value) FILTER (WHERE name = 'embedder_dims')
+  FROM meta
+);
+
+-- name: ann_names
+-- every tenant: indexes of the whole table
+SELECT c.relname::text FROM pg_class AS c JOIN pg_index AS i ON i.indexrelid = c.oid
+WHERE i.indrelid = 'vectors'::regclass AND c.relname ~ '^vectors_ann_';
+
+-- name: ann_size
+-- every tenant: indexes of the whole table
+SELECT coalesce(sum(pg_relation_size(i.indexrelid)), 0)::bigint
+FROM pg_class AS c JOIN pg_index AS i ON i.indexrelid = c.oid
+WHERE i.indrelid = 'vectors'::regclass AND c.relname ~ '^vectors_ann_';
+
+-- name: ann_progress
+-- every tenant: tells of the server
+SELECT tuples_done, tuples_total FROM pg_stat_progress_create_index WHERE pid = :pid;
+
+-- name: make_ann
+-- every tenant: an index of the whole table
+CREATE INDEX CONCURRENTLY {name} ON vectors USING hnsw ((vector::halfvec({dims})) halfvec_cosine_ops)
+WITH (m = {m}, ef_construction = {ef_construction}) WHERE space = {space};
+
+-- name: dims_held
+SELECT vector_dims(vector) FROM vectors WHERE tenant_id = :user_id LIMIT 1;
+
+-- name: read_vectors
+-- First the records, then the vectors of each by their key: without statistics of the tables the planner
+-- would join all of the user's.
+WITH d AS MATERIALIZED (
+  SELECT d.doc, d.kind, d.id FROM documents AS d WHERE d.tenant_id = :user_id AND ({among})
+)
+SELECT d.kind, d.id, halfvec_send(v.vector)
+FROM d CROSS JOIN LATERAL (
+  SELECT v.doc, v.part, v.vector FROM vectors AS v
+  WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = (
+    SELECT coalesce(max(value), '0')::smallint FROM meta WHERE name = 'embedder_space'
+  )
+  OFFSET 0
+) AS v
+ORDER BY v.doc, v.part;
+
+-- Whether everything agrees
+
+-- name: totals
+-- every tenant: figures of the whole database
+SELECT o.number, d.number, p.number, s.number
+FROM (SELECT count(*) AS number FROM owners) AS o, (SELECT count(*) AS number FROM documents) AS d,
+     (SELECT count(*) AS number FROM pending) AS p, (SELECT count(*) AS number FROM summaries) AS s;
+
+-- name: records_that_never_get_vectors
+-- every tenant: looks at the whole database
+SELECT count(*) FROM documents AS d
+WHERE d.has_text
+  AND NOT EXISTS (SELECT 1 FROM pending AS p WHERE p.tenant_id = d.tenant_id AND p.doc = d.doc)
+  AND NOT EXISTS (
+    SELECT 1 FROM vectors AS v WHERE v.tenant_id = d.tenant_id AND v.doc = d.doc AND v.space = (
+      SELECT coalesce(max(value), '0')::smallint FROM meta WHERE name = 'embedder_space'
+    )
+  );
+
+-- name: records_with_vectors_that_wait
+-- every tenant: looks at the whole database
+SELECT count(*) FROM pending AS p
+WHERE EXISTS (
+  SELECT 1 FROM vectors AS v WHERE v.tenant_id = p.tenant_id AND v.doc = p.doc AND v.space = (
+    SELECT coalesce(max(value), '0')::smallint FROM meta WHERE name = 'embedder_space'
+  )
+);
+
+-- name: sessions_with_wrong_counts
+-- every tenant: looks at the whole database
+SELECT count(*) FROM sessions AS s
+FULL JOIN (
+  SELECT tenant_id, session_id, count(*) AS messages, max(seq) AS last_seq FROM documents
+  WHERE kind = 'message' GROUP BY tenant_id, session_id
+) AS d ON d.tenant_id = s.tenant_id AND d.session_id = s.session_id
+WHERE s.messages IS DISTINCT FROM d.messages OR s.next_seq <= d.last_seq;
+
+-- name: numbers_that_would_come_again
+-- every tenant: looks at the whole database
+SELECT count(*) FROM (
+  SELECT tenant_id, max(doc) AS newest FROM documents GROUP BY tenant_id
+) AS d LEFT JOIN owners AS o ON o.tenant_id = d.tenant_id
+WHERE o.next_doc IS NULL OR o.next_doc <= d.newest;
+
+-- name: may_vacuum
+-- every tenant: tells of a right
+SELECT pg_has_role(c.relowner, 'USAGE') OR (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
+       pg_get_userbyid(c.relowner)::text
+FROM pg_class AS c WHERE c.oid = to_regclass(:name);
+
+-- Vectors in Chroma
+
+-- name: chroma_prepare
+-- every tenant: makes what tells the other index that a record lost its vectors
+DO $$ BEGIN
+  CREATE OR REPLACE FUNCTION chroma_gone() RETURNS trigger LANGUAGE plpgsql AS $gone$ BEGIN
+    UPDATE chroma_items SET state = 'going'
+    WHERE tenant_id = OLD.tenant_id AND doc = OLD.doc AND space = OLD.space AND state = 'held';
+    RETURN NULL;
+  END $gone$;
+  CREATE OR REPLACE TRIGGER chroma_gone AFTER DELETE ON vectors FOR EACH ROW EXECUTE FUNCTION chroma_gone();
+END $$;
+
+-- name: chroma_leave
+-- every tenant: removes what chroma_prepare made
+DROP FUNCTION IF EXISTS chroma_gone() CASCADE;
+
+-- name: any_vectors
+-- every tenant: looks at the whole database
+SELECT 1 FROM vectors LIMIT 1;
+
+-- name: chroma_begin
+INSERT INTO chroma_items (tenant_id, token, doc, space, parts, state, lease_until)
+VALUES (:user_id, :token, :doc, :space, :parts, 'adding', :until);
+
+-- name: chroma_hold
+UPDATE chroma_items SET state = 'held' WHERE tenant_id = :user_id AND token = :token AND state = 'adding'
+RETURNING token;
+
+-- name: chroma_mark
+INSERT INTO vectors (tenant_id, doc, space, part, kind, vector)
+SELECT d.tenant_id, d.doc, :space, 0, d.kind, '[0]'::halfvec FROM documents AS d
+WHERE d.tenant_id = :user_id AND d.doc = :doc
+ON CONFLICT (tenant_id, doc, space, part) DO NOTHING;
+
+-- name: chroma_let_go
+UPDATE chroma_items SET state = 'going' WHERE tenant_id = :user_id AND token = ANY(:tokens);
+
+-- name: chroma_to_go
+-- every tenant: looks for work that anybody left
+SELECT tenant_id, space, token, parts FROM chroma_items WHERE state = 'going'
+UNION ALL
+SELECT tenant_id, space, token, parts FROM chroma_items WHERE state = 'adding' AND lease_until <= :now
+LIMIT :limit;
+
+-- name: chroma_expire
+UPDATE chroma_items SET state = 'going'
+WHERE tenant_id = :user_id AND token = ANY(:tokens) AND state = 'adding' AND lease_until <= :now;
+
+-- name: chroma_going
+SELECT token, space, parts FROM chroma_items
+WHERE tenant_id = :user_id AND token = ANY(:tokens) AND state = 'going';
+
+-- name: chroma_gone
+DELETE FROM chroma_items WHERE tenant_id = :user_id AND token = ANY(:tokens) AND state = 'going';
+
+-- name: chroma_allowed
+SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
+JOIN chroma_items AS i
+  ON i.tenant_id = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
+WHERE {where} LIMIT :limit;
+
+-- name: chroma_among
+SELECT i.token, d.kind, d.id, d.doc FROM chroma_items AS i
+JOIN documents AS d ON d.tenant_id = :user_id AND d.doc = i.doc
+WHERE i.tenant_id = :user_id AND i.token = ANY(:tokens) AND i.space = :space AND i.state = 'held' AND {where};
+
+-- name: chroma_held
+-- Whether the rows say so too.
+SELECT i.token, i.parts, EXISTS (
+  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = i.doc AND v.space = i.space
+)
+FROM chroma_items AS i
+WHERE i.tenant_id = :user_id AND i.token > :after AND i.space = :space AND i.state = 'held'
+ORDER BY i.token LIMIT :limit;
+
+-- name: chroma_unheld
+-- Records that have vectors by the rows and none that are held.
+SELECT DISTINCT v.doc FROM vectors AS v WHERE v.tenant_id = :user_id AND v.space = :space AND NOT EXISTS (
+  SELECT 1 FROM chroma_items AS i
+  WHERE i.tenant_id = :user_id AND i.doc = v.doc AND i.space = v.space AND i.state = 'held'
+);
+
+-- name: chroma_known
+SELECT token FROM chroma_items WHERE tenant_id = :user_id AND token = ANY(:tokens);
+
+-- name: chroma_without_mark
+-- What is held of records that have no vectors by the rows.
+UPDATE chroma_items SET state = 'going' WHERE tenant_id = :user_id AND state = 'held' AND NOT EXISTS (
+  SELECT 1 FROM vectors AS v
+  WHERE v.tenant_id = :user_id AND v.doc = chroma_items.doc AND v.space = chroma_items.space
+)
+RETURNING token;
+
+-- name: chroma_mark_without
+-- Records that have vectors by the rows and none that are held.
+DELETE FROM vectors WHERE tenant_id = :user_id AND NOT EXISTS (
+  SELECT 1 FROM chroma_items AS i
+  WHERE i.tenant_id = :user_id AND i.doc = vectors.doc AND i.space = vectors.space AND i.state = 'held'
+)
+RETURNING doc;
+
+-- name: chroma_unmark
+DELETE FROM vectors WHERE tenant_id = :user_id AND space = :space AND doc IN (
+  SELECT i.doc FROM chroma_items AS i
+  WHERE i.tenant_id = :user_id AND i.token = ANY(:tokens) AND i.space = :space AND i.state = 'held'
+)
+RETURNING doc;
+
+-- name: chroma_forget_space
+DELETE FROM chroma_items WHERE tenant_id = :user_id AND space = :space;
+
+-- name: chroma_of
+SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
+JOIN chroma_items AS i
+  ON i.tenant_id = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
+WHERE d.tenant_id = :user_id AND d.kind = :kind AND d.id = ANY(:ids);
+
+-- name: chroma_lacking
+SELECT d.doc, d.kind FROM documents AS d WHERE d.tenant_id = :user_id AND d.doc = ANY(:docs) AND NOT EXISTS (
+  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
+);
+
+-- name: chroma_known_to_any
+-- every tenant: looks for vectors of no record
+SELECT token FROM chroma_items WHERE token = ANY(:tokens);
+
+-- name: chroma_in_use
+-- every tenant: a set is everybody's
+SELECT 1 FROM chroma_items WHERE space = :space AND state != 'going' AND NOT token = ANY(:tokens) LIMIT 1;

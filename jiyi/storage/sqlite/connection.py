@@ -1,0 +1,84 @@
+"""Named statements on one connection to a SQLite file."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import apsw
+
+from jiyi.records import Kind
+from jiyi.storage.database import Dialect, Values
+from jiyi.storage.rows import Row
+from jiyi.storage.sql import load_queries
+
+__all__ = ["SQLITE", "SqliteConnection"]
+
+SQLITE = Dialect(
+    user="user_id",
+    among="{column} IN (SELECT value FROM json_each(:{name}))",
+    listed=lambda values: json.dumps(list(values)),
+    owned="{alias}.owner = (SELECT o.owner FROM owners AS o WHERE o.user_id = :user_id)",
+    same="{alias}.doc = d.doc",
+    yes="1",
+    no="0",
+    aside="+",
+)
+
+_SQL = load_queries("sqlite")
+
+
+class SqliteConnection:
+    """`jiyi.storage.database.Connection` on an `apsw.Connection`."""
+
+    dialect = SQLITE
+
+    def __init__(self, raw: apsw.Connection) -> None:
+        self.raw = raw
+
+    @property
+    def in_transaction(self) -> bool:
+        """See `Connection.in_transaction`."""
+        return self.raw.in_transaction
+
+    def rows(self, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
+        """See `Connection.rows`."""
+        return cast("list[tuple[Any, ...]]", self._execute(name, values, parts).fetchall())
+
+    def records(self, name: str, values: Values, **parts: str) -> list[Row]:
+        """See `Connection.records`."""
+        cursor = self._execute(name, values, parts)
+        rows: list[Row] = []
+        names: list[str] = []
+        for row in cursor:
+            names = names or [column[0] for column in cursor.get_description()]  # known with the first row
+            rows.append(dict(zip(names, row, strict=True)))
+        return rows
+
+    def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
+        """See `Connection.first`."""
+        return cast("tuple[Any, ...] | None", self._execute(name, values, parts).fetchone())
+
+    def run(self, name: str, values: Values, **parts: str) -> None:
+        """See `Connection.run`."""
+        self._execute(name, values, parts).fetchall()
+
+    def many(self, name: str, values: Iterable[Values]) -> None:
+        """See `Connection.many`."""
+        self.raw.executemany(_SQL[name], values)
+
+    def take_numbers(self, user_id: str, count: int) -> int:
+        """See `Connection.take_numbers`: they are taken when the rows are written, inside the write lock."""
+        del count
+        self.run("add_owner", {"user_id": user_id})
+        row = self.first("newest_number", {})
+        return 1 + (row[0] if row else 0)
+
+    def add_documents(self, kind: Kind, rows: Sequence[Row]) -> None:
+        """See `Connection.add_documents`."""
+        self.run("add_owner", {"user_id": rows[0]["user_id"]})
+        for name in ("add_document", "add_terms", f"put_{kind}"):
+            self.many(name, rows)
+
+    def _execute(self, name: str, values: Values, parts: dict[str, str]) -> apsw.Cursor:
+        statement = _SQL[name].format(**parts) if parts else _SQL[name]
+        return self.raw.execute(statement, values)

@@ -1,0 +1,105 @@
+"""Bringing a SQLite file to the newest schema: numbered scripts, then steps that derive data anew."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+
+from jiyi.errors import NewerDatabase
+from jiyi.records import SEARCHABLE, Episode, Kind, Searchable
+from jiyi.storage.rows import decode, encode_terms
+from jiyi.storage.sql import load_migrations, load_queries
+from jiyi.storage.sqlite.connection import SqliteConnection
+from jiyi.text.keys import entity_key
+from jiyi.text.traits import traits
+
+__all__ = ["check_version", "migrate", "pragma"]
+
+_BATCH = 100  # records read at once: a memory of any size must not be held whole
+_TOLD = 10_000  # records after which work on a large file is told
+
+_log = logging.getLogger("jiyi")
+
+
+def migrate(connection: apsw.Connection, path: Path) -> None:
+    """Run what a file lacks, in one transaction: it ends at the newest schema or stays as it was."""
+    migrations = load_migrations("sqlite")
+    if check_version(connection, path) == len(migrations):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        missing = range(check_version(connection, path) + 1, len(migrations) + 1)
+        for number in missing:
+            connection.execute(migrations[number])
+        for number in missing:  # with the schema complete, so that they read and write as everybody does
+            if number in _STEPS:
+                _STEPS[number](connection)
+        connection.execute(f"PRAGMA user_version={len(migrations)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def check_version(connection: apsw.Connection, path: Path) -> int:
+    """Return the schema number of a file.
+
+    Raises:
+        NewerDatabase: this jiyi does not know it.
+    """
+    version, newest = int(pragma(connection, "user_version")), len(load_migrations("sqlite"))
+    if version > newest:
+        raise NewerDatabase(
+            f"{path} has schema {version}, this jiyi knows {newest}; upgrade with: pip install --upgrade jiyi"
+        )
+    return version
+
+
+def pragma(connection: apsw.Connection, name: str) -> Any:
+    """Return the value of a pragma."""
+    row = connection.execute(f"PRAGMA {name}").fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _analyse_everything(connection: apsw.Connection) -> None:
+    """Write the terms of every record."""
+    add_terms = load_queries("sqlite")["add_terms"]
+    for doc, record in _every_record(connection, SEARCHABLE):
+        assert record.scope is not None
+        connection.execute(add_terms, encode_terms(record) | {"doc": doc, "user_id": record.scope.user_id})
+
+
+def _prepare_life(connection: apsw.Connection) -> None:
+    """Fill what the rows of older schemas lack: owners and targets of episodes, sources, new traits."""
+    queries = load_queries("sqlite")
+    connection.execute(queries["fill_owner_of_episodes"])
+    connection.execute(queries["fill_sources"])
+    for doc, record in _every_record(connection, ("message", "episode", "knowledge")):
+        connection.execute(queries["fill_traits"], {"doc": doc, "traits": int(traits(record.search_text))})
+        if isinstance(record, Episode):
+            key = entity_key(record.target or "")
+            connection.execute(queries["fill_target"], {"doc": doc, "target_key": key})
+    connection.execute(queries["bump_every_generation"])
+
+
+def _every_record(connection: apsw.Connection, kinds: Sequence[Kind]) -> Iterator[tuple[int, Searchable]]:
+    """Give the records of all users with their numbers, in batches; tell of work on a large file."""
+    db, done = SqliteConnection(connection), 0
+    for kind in kinds:
+        after = 0
+        while batch := db.records(
+            f"find_{kind}", {"after": after, "limit": _BATCH}, where="d.doc > :after", order="ASC", by="d.doc"
+        ):
+            for row in batch:
+                yield row["doc"], cast("Searchable", decode(kind, row))
+                done += 1
+                if done % _TOLD == 0:
+                    _log.info("bringing the file to its new form: %d records so far", done)
+            after = batch[-1]["doc"]
+
+
+_STEPS: Mapping[int, Callable[[apsw.Connection], None]] = {2: _analyse_everything, 3: _prepare_life}

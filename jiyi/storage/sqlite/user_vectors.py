@@ -1,0 +1,184 @@
+"""One user's vectors in memory: exact while they are few, one byte a number once they are many. No I/O."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["EXACT_MOST", "Floats", "Ints", "UserVectors"]
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+EXACT_MOST = 100_000
+"""Up to so many vectors (154 MB at 384 numbers) are held as they are; more are held rounded."""
+
+_RESCORED = 100  # rounded vectors that are compared again exactly, at least
+_RESCORED_PER_HIT = 3  # and for each record asked for
+_STRIDE = 16_384  # rounded vectors compared at once: what they unfold to stays in the processor's cache
+
+
+@dataclass(slots=True)
+class UserVectors:
+    """Vectors of length 1 by record, the parts of a record side by side.
+
+    Arrays grow with room to spare, rows in use never change: a search goes on with its own
+    view while rows are added behind it.
+
+    Beyond `EXACT_MOST` a number takes one byte instead of four: the mean is taken off and the
+    rest rounded to 255 steps. The nearest by the rounded vectors are then compared exactly,
+    from disk.
+    """
+
+    generation: int = 0  # of the user's removals, when it was read
+    space: int = 0  # number of the set they are of
+    last_part: int = 0  # newest row read
+    size: int = 0  # rows in use
+    parts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    docs: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    rows: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), np.float32))  # float32 or int8
+    mean: Floats | None = None  # taken off before rounding; None while rows are exact
+    step: float = 1.0  # what one step of a rounded number stands for
+    dims: int = 0  # numbers in a vector
+    expected: int = 0  # rows to make room for at the start
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.parts.nbytes + self.docs.nbytes + self.rows.nbytes
+
+    def append(self, parts: Ints, docs: Ints, vectors: Floats) -> None:
+        """Take in rows behind those that are there; ``parts`` ascend."""
+        if self.mean is None and self.size + len(parts) > EXACT_MOST:
+            self._begin_rounding(vectors)
+        rows = vectors if self.mean is None else self._rounded(vectors)
+        self.dims = vectors.shape[1]
+        start, size = self.size, self.size + len(parts)
+        if size > len(self.parts):
+            # What is not written to takes no memory yet; growing takes that of two copies.
+            room = max(size, self.expected + self.expected // 8 if start == 0 else start + start // 2)
+            self.parts = _grown(self.parts, start, room)
+            self.docs = _grown(self.docs, start, room)
+            self.rows = _grown(self.rows if start else np.empty((0, rows.shape[1]), rows.dtype), start, room)
+        self.parts[start:size], self.docs[start:size] = parts, docs
+        self.rows[start:size] = rows
+        self.size, self.last_part = size, int(parts[-1]) if len(parts) else self.last_part
+
+    def begin_anew(self, space: int) -> None:
+        """Forget all rows, for those of another set; views keep theirs."""
+        fresh = UserVectors(generation=self.generation, space=space)
+        for part in fields(fresh):
+            setattr(self, part.name, getattr(fresh, part.name))
+
+    def view(self) -> "UserVectors":
+        """Return the rows in use as they are now."""
+        n = self.size
+        return replace(
+            self,
+            parts=self.parts[:n],
+            docs=self.docs[:n],
+            rows=self.rows[:n],
+        )
+
+    def nearest(
+        self,
+        vector: Floats,
+        limit: int,
+        *,
+        groups: NDArray[np.int8],
+        fetch: Callable[[Ints], Floats],
+    ) -> tuple[Ints, Floats]:
+        """Return the nearest records of a `view` and their cosines, best first; newer ones win ties.
+
+        Args:
+            vector: of length 1.
+            limit: how many records of each group at most.
+            groups: the group of each vector, the same for all parts of a record; -1 for
+                those that are not allowed.
+            fetch: gives the vectors of these parts, in their order.
+        """
+        allowed = np.flatnonzero(groups >= 0)
+        if not len(allowed):
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        scores = self._scores(vector, allowed)
+        docs, cosines = [], []
+        for group in range(int(groups.max()) + 1):
+            places = np.flatnonzero(groups == group)
+            if not len(places):
+                continue
+            if self.mean is None:
+                exact = scores[places]
+            else:
+                places = _highest(scores, places, max(_RESCORED, _RESCORED_PER_HIT * limit))
+                exact = fetch(self.parts[places]) @ vector
+            records, best = _best_parts(self.docs[places], exact.astype(np.float32))
+            top = _top(records, best, limit)
+            docs.append(records[top])
+            cosines.append(best[top])
+        found, values = np.concatenate(docs), np.concatenate(cosines)
+        order = np.lexsort((-found, -values))
+        return found[order], values[order]
+
+    def vectors(self, places: NDArray[np.intp]) -> Floats:
+        """Return the vectors at these places, of length 1; rounded ones as near as they are held."""
+        if self.mean is None:
+            exact: Floats = self.rows[places]
+            return exact
+        rough: Floats = self.rows[places].astype(np.float32) * np.float32(self.step) + self.mean
+        rough /= np.maximum(np.linalg.norm(rough, axis=1, keepdims=True), 1e-9)
+        return rough
+
+    def _scores(self, vector: Floats, allowed: NDArray[np.intp]) -> Floats:
+        """Return scores by place: cosines, or numbers in the order of rounded ones; others are undefined."""
+        scores = np.zeros(self.size, np.float32)
+        if 2 * len(allowed) < self.size:
+            scores[allowed] = self.rows[allowed].astype(np.float32) @ vector
+            return scores
+        if self.mean is None:
+            return cast("Floats", self.rows @ vector)
+        # Mean and step change all scores alike, so the order needs neither.
+        for start in range(0, self.size, _STRIDE):
+            scores[start : start + _STRIDE] = self.rows[start : start + _STRIDE].astype(np.float32) @ vector
+        return scores
+
+    def _begin_rounding(self, more: Floats) -> None:
+        n = self.size
+        seen: Floats = self.rows[:n] if n else more
+        mean: Floats = seen.mean(axis=0, dtype=np.float32)
+        self.mean, self.step = mean, float(np.abs(seen - mean).max() / 127) or 1.0
+        if n:
+            self.rows = self._rounded(seen)
+            self.parts, self.docs = self.parts[:n], self.docs[:n]
+
+    def _rounded(self, vectors: Floats) -> NDArray[np.int8]:
+        steps: Floats = np.rint((vectors - cast("Floats", self.mean)) / self.step)
+        return steps.clip(-127, 127).astype(np.int8)
+
+
+def _grown(array: NDArray[Any], used: int, room: int) -> NDArray[Any]:
+    grown = np.empty((room, *array.shape[1:]), array.dtype)
+    grown[:used] = array[:used]
+    return grown
+
+
+def _highest(scores: Floats, places: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """Return the places of the highest scores, in ascending order."""
+    if len(places) <= most:
+        return places
+    return np.sort(places[np.argpartition(scores[places], len(places) - most)[-most:]])
+
+
+def _best_parts(docs: Ints, scores: Floats) -> tuple[Ints, Floats]:
+    """Reduce the scores of parts to the best of each record."""
+    starts = np.flatnonzero(np.r_[True, docs[1:] != docs[:-1]])
+    return docs[starts], np.maximum.reduceat(scores, starts)
+
+
+def _top(docs: Ints, scores: Floats, limit: int) -> NDArray[np.intp]:
+    """Return the places of the best scores, best first."""
+    places = np.arange(len(scores))
+    if len(scores) > limit:
+        places = np.flatnonzero(scores >= np.partition(scores, len(scores) - limit)[len(scores) - limit])
+    return places[np.lexsort((-docs[places], -scores[places]))[:limit]]

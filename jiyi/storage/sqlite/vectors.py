@@ -1,0 +1,172 @@
+"""Vectors as float16 rows beside the store's tables in a SQLite file, searched with numpy."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.errors import EmbedderMismatch
+from jiyi.records import Match, Query, Scope
+from jiyi.storage.candidates import Key
+from jiyi.storage.database import Connection
+from jiyi.storage.matching import allowed_rows, kinds_of
+from jiyi.storage.one_thread import one_blas_thread
+from jiyi.storage.relational.users import hold, hold_terms, read_allowed
+from jiyi.storage.relational.vector_states import VectorStates
+from jiyi.storage.sqlite.database import SqliteDatabase
+from jiyi.storage.sqlite.user_vectors import EXACT_MOST, UserVectors
+from jiyi.storage.vectors import Binding, Parts, PendingText, VectorRow
+
+__all__ = ["SqliteVectors"]
+
+_PIECE = 10_000  # rows read at once
+
+
+class SqliteVectors:
+    """`jiyi.storage.vectors.VectorIndex` on the same `SqliteDatabase` as the store.
+
+    One user's vectors are read once, kept in the database's cache (see `UserVectors`) and
+    extended as new ones arrive.
+    """
+
+    def __init__(self, database: SqliteDatabase, *, now: Callable[[], float] = time.time) -> None:
+        self._db = database
+        self._states = VectorStates(database, now=now)
+
+    def claim(self, name: str | None = None, dims: int | None = None) -> Binding:
+        """See `VectorIndex.claim`."""
+        return self._states.claim(name, dims)
+
+    def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
+        """See `VectorIndex.pending`."""
+        return self._states.pending(limit, leased=leased, name=name)
+
+    def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
+        """See `VectorIndex.add`."""
+        added = 0
+        with self._db.write() as db:
+            sets = self._states.sets_for(db, name)
+            for row in rows:
+                numbers = self._states.settle(db, row.key, sets, ready=bool(len(row.vectors)))
+                if numbers is None:
+                    continue
+                halves = [half.tobytes() for half in row.vectors.astype(np.float16)]
+                for space in numbers:
+                    of_record = {"user_id": row.key[0], "doc": row.key[1], "space": space}
+                    db.many("add_vector", [of_record | {"vector": half} for half in halves])
+                added += 1
+        return added
+
+    def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
+        """See `VectorIndex.nearest`."""
+        with self._db.read() as db:
+            mine = hold(self._db.cache, db, query.scope.user_id, UserVectors, _read_new)
+            if not mine.size:
+                return []
+            if mine.dims != len(vector):
+                raise EmbedderMismatch(
+                    f"{self._db.path} holds vectors of {mine.dims} numbers, the question's has "
+                    f"{len(vector)}; open it with the embedder that made them"
+                )
+            rows = hold_terms(self._db.cache, db, query.scope.user_id)
+            allowed = allowed_rows(rows, query, read_allowed(db, query))
+            groups = np.where(allowed, kinds_of(rows), np.int8(-1))
+            if not np.array_equal(mine.docs, rows.columns["doc"]):  # several parts, or some are pending
+                places = rows.places_of(mine.docs)
+                groups = np.where(places >= 0, groups[places], np.int8(-1))
+            with one_blas_thread():
+                docs, scores = mine.nearest(
+                    vector.astype(np.float32),
+                    query.limit,
+                    groups=groups,
+                    fetch=lambda parts: _read_parts(db, parts, mine.dims),
+                )
+        places = rows.places_of(docs)
+        keys = rows.keys(places[places >= 0])
+        return [
+            Match(kind=kind, id=id_, score=score)
+            for (kind, id_), score in zip(keys, scores[places >= 0].tolist(), strict=True)
+        ]
+
+    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False) -> Parts:
+        """See `VectorIndex.read`."""
+        with self._db.read() as db:
+            if exact:
+                return _read_exactly(db, scope, keys)
+            mine = hold(self._db.cache, db, scope.user_id, UserVectors, _read_new)
+            rows = hold_terms(self._db.cache, db, scope.user_id)
+        places = rows.rows_of(keys)
+        docs = np.where(places >= 0, rows.columns["doc"][places], -1) if rows.size else places
+        if not mine.size or not len(docs):
+            return Parts(rows=np.empty(0, np.intp), vectors=np.empty((0, mine.dims), np.float32))
+        held = np.flatnonzero(np.isin(mine.docs, docs))
+        order = np.argsort(docs, kind="stable")
+        owners = order[np.searchsorted(docs, mine.docs[held], sorter=order)]
+        return Parts(rows=owners, vectors=mine.vectors(held))
+
+    def renew(self, name: str, dims: int) -> int:
+        """See `VectorIndex.renew`."""
+        return self._states.renew(name, dims)
+
+    def switch(self, name: str) -> int:
+        """See `VectorIndex.switch`."""
+        return self._states.switch(name)
+
+
+def _read_new(db: Connection, owner: int, mine: UserVectors) -> None:
+    """Read the rows behind the newest one known, in pieces: a million must not be in memory at once.
+
+    All are of the set that is searched, also where another process switches meanwhile.
+    """
+    space = _searched(db)
+    while True:
+        if mine.space != space:
+            mine.begin_anew(space)
+        whose = {"owner": owner, "space": space}
+        if not mine.size:
+            count = db.first("count_vectors", whose)
+            mine.expected = min(int(count[0]), EXACT_MOST) if count else 0
+        rows = db.rows("read_vectors", whose | {"after": mine.last_part, "limit": _PIECE})
+        if rows:
+            parts, docs = np.asarray([row[:2] for row in rows], dtype=np.int64).T
+            mine.append(parts, docs, _floats([row[2] for row in rows]))
+        now = _searched(db) if rows else space
+        if len(rows) < _PIECE and now == space:
+            return
+        space = now
+
+
+def _searched(db: Connection) -> int:
+    row = db.first("get_meta", {"name": "embedder_space"})
+    return int(row[0]) if row else 0
+
+
+def _read_exactly(db: Connection, scope: Scope, keys: Sequence[Key]) -> Parts:
+    """Return the vectors of records as they are in the file."""
+    places: dict[int, int] = {}
+    for kind in dict.fromkeys(kind for kind, _ in keys):
+        place_of = {id_: place for place, (other, id_) in enumerate(keys) if other == kind}
+        values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.listed(list(place_of))}
+        places |= {doc: place_of[id_] for id_, doc in db.rows("docs_of", values)}
+    rows = db.rows("read_exactly", {"docs": db.dialect.listed(list(places)), "space": _searched(db)})
+    if not rows:
+        return Parts(rows=np.empty(0, np.intp), vectors=np.empty((0, 0), np.float32))
+    owners = np.asarray([places[doc] for doc, _ in rows], np.intp)
+    return Parts(rows=owners, vectors=_floats([vector for _, vector in rows]))
+
+
+def _read_parts(db: Connection, parts: NDArray[np.int64], dims: int) -> NDArray[np.float32]:
+    rows = db.rows("read_parts", {"parts": db.dialect.listed(parts.tolist())})
+    found = {part: place for place, (part, _) in enumerate(rows)}
+    vectors = _floats([blob for _, blob in rows], dims)
+    out = np.zeros((len(parts), dims), np.float32)
+    for place, part in enumerate(parts.tolist()):
+        if part in found:  # else deleted since; its record is not named either
+            out[place] = vectors[found[part]]
+    return out
+
+
+def _floats(blobs: Sequence[bytes], dims: int = -1) -> NDArray[np.float32]:
+    matrix = np.frombuffer(b"".join(blobs), dtype=np.float16).astype(np.float32)
+    return matrix.reshape(len(blobs), dims)

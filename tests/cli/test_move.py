@@ -1,0 +1,82 @@
+"""`jiyi copy` and `jiyi reembed`: to another database, to another embedder."""
+
+import json
+import sqlite3
+
+import jiyi
+from jiyi.testing import HashEmbedder
+
+
+def everything(run_json, place):
+    return run_json("stats", "--db", place), run_json("search", "502", "--db", place)
+
+
+def test_a_copy_finds_the_same(run, run_json, db, tmp_path):
+    run("forget", "--id", "m-502", "--db", db, "--yes")
+    target = tmp_path / "copy.db"
+    shown = run("copy", db, target)
+    assert "5 messages, 1 episode, 1 task and 1 in the trash copied" in shown.stdout
+    assert "0 were there already, 6 got vectors" in shown.stdout
+    assert everything(run_json, target) == everything(run_json, db)
+    assert "1 message brought back" in run("restore", "m-502", "--db", target).stdout
+    again = run("copy", db, tmp_path / "again.db", "--without-trash")
+    assert "trash" not in again.stdout
+
+
+def test_json_and_only_json(run_json, two_users, tmp_path):
+    told = run_json("copy", two_users, tmp_path / "copy.db", "--user", "bob")
+    assert (told["users"], told["added"]["message"], told["conflicting"]) == (["bob"], 1, 0)
+    assert told["checked"]["message"]["count"] == 1
+    assert len(told["checked"]["message"]["digest"]) == 32
+    assert run_json("copy", two_users, tmp_path / "copy.db")["known"] == 1
+
+
+def test_conflicts_are_named_and_stay(run, run_json, db, tmp_path):
+    target = tmp_path / "copy.db"
+    with jiyi.open(target, user_id="ana", embedder=HashEmbedder(), background=False) as other:
+        other.save_message("s9", role="user", content="another", id="m-502")
+    told = run("copy", db, target, code=1)
+    assert "left out message m-502 of ana: it differs" in " ".join(told.stderr.split())
+    assert run_json("copy", db, target, code=1)["conflicts"][0]["id"] == "m-502"
+    assert "another" in run("show", "m-502", "--db", target).stdout
+
+
+def test_mistakes_are_told_briefly(run, db, tmp_path):
+    assert "there is no database" in run("copy", tmp_path / "no.db", tmp_path / "to.db", code=1).stderr
+    assert not (tmp_path / "to.db").exists()
+    assert "both FROM and TO" in run("copy", db, db, code=1).stderr
+    assert "'eve'" in run("copy", db, tmp_path / "to.db", "--user", "eve", code=1).stderr
+    assert "names no backend" in run("copy", db, "mysql://host/db", code=2).stderr
+    with sqlite3.connect(tmp_path / "foreign.db") as foreign:
+        foreign.execute("CREATE TABLE t (x)")
+    assert "another program" in run("copy", db, tmp_path / "foreign.db", code=1).stderr
+
+
+def test_a_target_of_another_embedder_waits_for_vectors(run, run_json, db, tmp_path):
+    target = tmp_path / "copy.db"
+    with jiyi.open(target, user_id="bob", embedder=HashEmbedder(dims=8), background=False) as other:
+        other.save_message("s", role="user", content="hi")
+        other.flush()
+    assert "jiyi reembed" in run("copy", db, target).stderr
+    with jiyi.open(target, user_id="ana", embedder=HashEmbedder(dims=8), background=False) as memory:
+        assert memory.stats()["vectors_pending"] == 7
+
+
+def test_to_a_server_and_back(run, run_json, db, tmp_path, postgres_url):
+    told = run_json("copy", db, postgres_url)
+    assert (told["vectors"], told["conflicting"]) == (7, 0)
+    back = tmp_path / "back.db"
+    assert run_json("copy", postgres_url, back)["checked"] == told["checked"]
+    assert everything(run_json, back) == everything(run_json, db)
+
+
+def test_reembed(run, run_json, db, monkeypatch):
+    assert run_json("reembed", "--db", db) == {"embedded": 7}
+    assert run("reembed", "--db", db).stdout == "7 records embedded\n"
+    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        memory.save_message("s1", role="user", content="one more")
+    assert run_json("reembed", "--db", db) == {"embedded": 1}
+    monkeypatch.setattr("jiyi.wiring.embedder_for", lambda settings: HashEmbedder(dims=16))
+    assert "reembed" in run("search", "502", "--db", db, code=1).stderr
+    assert run_json("reembed", "--db", db) == {"embedded": 8}
+    assert json.loads(run("search", "502", "--db", db, "--json").stdout)["hits"]

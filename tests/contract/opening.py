@@ -1,0 +1,43 @@
+"""All protocols on one connection to a place, in this process or in another."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from jiyi.settings import load_settings
+from jiyi.storage import Database, Store, Trash, Upkeep, VectorIndex
+from jiyi.storage.backend import open_backend
+from jiyi.storage.place import locate
+
+if TYPE_CHECKING:
+    from jiyi.storage.chroma import ChromaVectors
+
+__all__ = ["Opened", "open_place"]
+
+
+class Opened(NamedTuple):
+    """All protocols on one connection."""
+
+    store: Store
+    vectors: VectorIndex
+    upkeep: Upkeep
+    trash: Trash
+    database: Database
+
+
+def open_place(place: str, patience: float = 5.0, now: Callable[[], float] = time.time) -> Opened:
+    """Open a file or a database of a server; ``patience`` is how long to wait for a lock.
+
+    ``chroma WHERE COLLECTION PLACE`` has its vectors in a collection of a folder or a server.
+    """
+    options: dict[str, Any] = {}
+    if place.startswith("chroma "):
+        _, where, name, place = place.split(" ", 3)
+        options = {"vector_index": "chroma", "chroma_collection": name}
+        options["chroma_url" if where.startswith("http") else "chroma_path"] = where
+    backend = open_backend(locate(place), load_settings(lock_timeout=patience, **options))
+    if options:
+        vectors = cast("ChromaVectors", backend.vectors).at(now)
+    else:
+        vectors = type(backend.vectors)(backend.database, now=now)  # type: ignore[call-arg]
+    return Opened(backend.store, vectors, backend.upkeep, backend.trash, backend.database)

@@ -1,0 +1,155 @@
+"""One use of every verb, and what was asked of the server meanwhile."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from samples import START, episode, fact, knowledge, message, task
+
+import jiyi
+from jiyi.records import Query, Scope, Step
+from jiyi.storage import Amendment
+from jiyi.storage.backend import open_backend
+from jiyi.storage.place import locate
+from jiyi.storage.postgres.connection import PostgresConnection
+from jiyi.storage.postgres.transaction import Ask
+from jiyi.testing import HashEmbedder
+
+__all__ = ["NARROW", "plain", "traced", "use_every_verb"]
+
+NARROW = {
+    "ids": ("a", "b"),
+    "roles": ("user",),
+    "since": START,
+    "pinned": True,
+    "task_id": "t",
+    "status": "failed",
+    "target": "disk",
+    "consolidated": False,
+    "entity": "edge",
+    "subject": "edge",
+    "predicate": "port",
+    "as_of": START,
+    "fact_status": ("active",),
+    "sources": ("m",),
+    "after_seq": 1,
+}  # each condition of a query, with a value
+
+
+@contextmanager
+def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Ask]]:
+    """Give what is asked inside the block: each statement once, with the values it had first."""
+    asked: dict[str, Ask] = {}
+    built = PostgresConnection._of
+
+    def note(self: PostgresConnection, *parts: object) -> Ask:
+        ask = built(self, *parts)  # type: ignore[arg-type]
+        asked.setdefault(ask.statement, ask)
+        return ask
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresConnection, "_of", note)
+        yield asked
+
+
+def use_every_verb(url: str, folder: Path, user_id: str = "ana") -> None:
+    """Do everything a memory can do, for one user."""
+    _talk(url, user_id)
+    _live(url, folder, user_id)
+    _ask_of_storage(url, Scope(user_id=user_id))
+
+
+def _open(url: str, user_id: str) -> jiyi.MemoryManager:
+    return jiyi.open(url, user_id=user_id, embedder=HashEmbedder(), background=False)
+
+
+def _talk(url: str, user_id: str) -> None:
+    with _open(url, user_id) as memory:
+        for number in range(12):
+            role = "assistant" if number % 2 else "user"
+            memory.save_message("s", role=role, content=f"the disk of edge-{number} is full", id=f"m{number}")
+        memory.save_messages("s", [{"role": "user", "content": f"more {n}"} for n in range(3)])
+        memory.save_message("s", role="system", content="be brief", pinned=True)
+        memory.remember(subject="edge-1", predicate="port", object="8443")
+        memory.remember(subject="edge-1", predicate="port", object="8444")
+        started = memory.start_task("s", request="clean the disk")
+        step = memory.add_step(started.id, "look")
+        memory.update_step(step.id, status="completed")
+        memory.complete_task(started.id, outcome="success", summary="cleaned")
+        memory.flush()
+        memory.search("disk", limit=5)
+        memory.search("disk", filters={"role": "user", "since": START})
+        memory.search_episodes("disk")
+        memory.search_knowledge("disk")
+        memory.build_context("s", "what of the disk?", budget=2_000)
+        memory.summarize_session("s")
+        memory.recent_messages("s")
+        memory.session_messages("s")
+        memory.sessions()
+        memory.facts("edge-1", as_of=START)
+        memory.history("edge-1", "port")
+        memory.neighbours("edge-1")
+
+
+def _live(url: str, folder: Path, user_id: str) -> None:
+    with _open(url, user_id) as memory:
+        memory.pin("m1")
+        memory.unpin("m1")
+        memory.forget(ids=["m2", "m3"])
+        memory.restore("m2")
+        memory.forget(ids=["m4"], purge=True)
+        memory.run_consolidation()
+        memory.run_forget_gate()
+        memory.maintain()
+        memory.tasks()
+        memory.stats()
+        memory.export(folder / f"{user_id}.jsonl")
+        memory.import_(folder / f"{user_id}.jsonl")
+        memory.reembed()
+
+
+def _ask_of_storage(url: str, user: Scope) -> None:
+    backend = open_backend(locate(url), jiyi.settings.load_settings())
+    in_session = Scope(user_id=user.user_id, session_id="s", agent_id="a")
+    made = [message("x", user=user.user_id, id="a"), episode(target="disk", user=user.user_id, id="e1")]
+    made += [knowledge("x", user=user.user_id, id="k1", source_episodes=("e1",))]
+    made += [fact("edge", "port", "1", user=user.user_id, id="f1", sources=("a",))]
+    made += [task("x", user=user.user_id, id="t")]
+    try:
+        store = backend.store
+        store.put(made)
+        store.put([Step(scope=user, task_id="t", id="st", description="x")])
+        store.put([fact("edge", "port", "1", user=user.user_id, id="f1", status="retracted", sources=("a",))])
+        store.put([message(f"bulk {n}", user=user.user_id, session="bulk") for n in range(200)])
+        for kind in ("message", "episode", "knowledge", "fact", "task", "step", "session", "summary"):
+            for scope in (user, in_session):
+                for name, value in [("limit", 5), *NARROW.items()]:
+                    query = Query(scope=scope, kinds=(kind,), **{name: value})
+                    store.find(query)
+                    store.count(query)
+            if kind not in ("task", "step", "session", "summary"):
+                page = backend.upkeep.scan(Query(scope=user, kinds=(kind,), limit=1))
+                backend.upkeep.scan(Query(scope=user, kinds=(kind,), limit=1), page.next)
+                backend.upkeep.amend(user, kind, [Amendment(id=made[0].id, pinned=True)])
+                store.match(Query(scope=user, kinds=(kind,), text="x", **{"pinned": True}))
+        backend.upkeep.targets(Query(scope=user, kinds=("episode",)))
+        keys = [("message", "a"), ("episode", "e1"), ("task", "t")]
+        backend.trash.discard(user, keys, reason="x", at=START)
+        backend.trash.discarded(Query(scope=user, kinds=("message", "task")))
+        backend.trash.walk(Query(scope=user, kinds=("message", "task")))
+        backend.trash.restore(user, keys[:1])
+        backend.trash.erase(user, keys=keys[1:])
+        backend.trash.erase(None, before=START + timedelta(days=1))
+        store.delete(Query(scope=user, kinds=("message", "fact", "summary", "task"), limit=3))
+        backend.database.users()
+        backend.database.check()
+    finally:
+        backend.database.close()
+
+
+def plain(statement: str) -> str:
+    """Write a statement's parameters as ``queries.sql`` does."""
+    return re.sub(r"%\((\w+)\)s", r":\1", statement).replace("%%", "%")

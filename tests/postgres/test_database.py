@@ -1,0 +1,264 @@
+"""Transactions, numbers, round trips, and many rows at once."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import psycopg
+import pytest
+from samples import ANA, AWKWARD, episode, message
+
+from jiyi.errors import DatabaseDamaged, DuplicateId, EmbedderMismatch, StorageError, WrongState
+from jiyi.records import Query, Scope
+from jiyi.storage.postgres import PostgresDatabase, PostgresStore, PostgresUpkeep, PostgresVectors
+from jiyi.storage.postgres.statements import converted, named
+from jiyi.storage.postgres.transaction import Reading, Writing
+from jiyi.storage.vectors import VectorRow
+
+MINE = Query(scope=ANA, kinds=("message",), limit=10_000)
+
+
+@pytest.fixture
+def database(postgres_url) -> Iterator[PostgresDatabase]:
+    database = PostgresDatabase(postgres_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def store(database) -> PostgresStore:
+    return PostgresStore(database)
+
+
+@pytest.fixture
+def trips(monkeypatch) -> list[int]:
+    """How many statements went in each round trip."""
+    counted: list[int] = []
+    send, ask = Writing._send, Reading.ask
+
+    def noted_send(self, statements, prepare=None):
+        counted.append(len(statements))
+        return send(self, statements, prepare)
+
+    def noted_ask(self, asked):
+        counted.append(1)
+        return ask(self, asked)
+
+    monkeypatch.setattr(Writing, "_send", noted_send)
+    monkeypatch.setattr(Reading, "ask", noted_ask)
+    return counted
+
+
+def test_verbs_cost_few_round_trips(database, store, trips):
+    vectors, upkeep = PostgresVectors(database), PostgresUpkeep(database)
+    store.put([message("the first")])
+    costs = {
+        "put": lambda: store.put([message("the word")]),
+        "put of many": lambda: store.put([message("the word") for _ in range(1_000)]),
+        "find": lambda: store.find(MINE),
+        "match": lambda: store.match(Query(scope=ANA, text="word")),
+        "nearest": lambda: vectors.nearest(Query(scope=ANA), np.ones(4, np.float32)),
+        "read": lambda: vectors.read(ANA, [("message", m.id) for m in store.find(MINE)[:50]]),
+        "changes": lambda: upkeep.changes(ANA),
+        "together": lambda: store.together(lambda: store.put([message("the word")])),
+    }
+    most = {
+        "together": 3,
+        "put": 3,
+        "put of many": 4,
+        "find": 1,
+        "match": 2,
+        "nearest": 1,
+        "read": 2,
+        "changes": 1,
+    }
+    for verb, use in costs.items():
+        use()  # once a minute some ask for more: whether there is an approximate index
+        trips.clear()
+        use()
+        assert len(trips) <= most[verb], f"{verb}: {len(trips)} round trips"
+
+
+def test_an_inner_block_is_undone_alone(database, store):
+    def undone() -> None:
+        with store.transaction():
+            store.put([message("undone", id="2")])
+            with store.transaction():
+                store.put([message("undone with it", id="3")])
+            raise LookupError
+
+    with store.transaction():
+        store.put([message("kept", id="1")])
+        with pytest.raises(LookupError):
+            undone()
+        with pytest.raises(DuplicateId):
+            store.put([message("another", id="4"), message("not as before", id="1")])
+        store.put([message("kept too", id="5")])
+    assert [(m.id, m.seq) for m in store.find(MINE)] == [("1", 0), ("5", 1)]
+    assert "sound" in database.check()
+
+
+def test_a_failed_statement_undoes_its_block_only(database, store):
+    """The error comes with a later statement: those without a result wait for one."""
+    store.put([message("there", id="1")])
+    row = {"user_id": "ana", "session_id": "s", "first_at": 0, "last_at": 0, "next_seq": 0, "count": 0}
+
+    def broken(statements: int) -> None:
+        with database.write("ana") as db:
+            for n in range(statements):
+                db.run("begin_session", row | {"session_id": f"{n}"})
+            db.run("begin_session", row)
+            for n in range(statements):
+                db.run("begin_session", row | {"session_id": f"more {n}"})
+
+    for statements in (0, 5, 3_000):
+        with pytest.raises(StorageError, match="sessions_pkey"):
+            broken(statements)
+        with store.transaction():
+            store.put([message("kept", id=f"kept {statements}")])
+            with pytest.raises(StorageError, match="sessions_pkey"):
+                broken(statements)
+            store.put([message("kept", id=f"kept too {statements}")])
+    assert len(store.find(MINE)) == 7
+    assert store.count(Query(scope=ANA, kinds=("session",)))["session"] == 1
+
+
+def test_a_swallowed_error_does_not_pass_for_a_commit(database, store):
+    def swallow() -> None:
+        with database.write("ana") as db:
+            db.run("drop_session", {"user_id": "ana", "session_id": "s"})
+            with pytest.raises(StorageError, match="LIMIT"), database.read("ana") as inside:
+                inside.rows("read_terms", {"user_id": "ana", "after": 0, "limit": -1})
+
+    store.put([message("there", id="1")])
+    with pytest.raises(StorageError, match="begin it anew"):
+        swallow()
+    assert store.count(Query(scope=ANA, kinds=("session",)))["session"] == 1
+
+
+def test_numbers_ascend_in_the_order_of_commits(postgres_url):
+    databases = [PostgresDatabase(postgres_url, pool_max=4) for _ in range(2)]
+    stores = [PostgresStore(database) for database in databases]
+
+    def say(n: int) -> None:
+        stores[n % 2].put([message(f"{n}", id=f"{n}", session=f"{n % 3}")])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(say, range(120)))
+    with databases[0].read("ana") as db:
+        values = {"user_id": "ana", "after": 0, "limit": 1_000}
+        docs = [row[0] for row in db.rows("read_terms", values)]
+    assert docs == list(range(1, 121))
+    for session in "012":
+        own = Query(scope=Scope(user_id="ana", session_id=session), kinds=("message",), limit=1_000)
+        assert [m.seq for m in stores[0].find(own)] == list(range(40))
+    assert "120 records" in databases[1].check()
+    for database in databases:
+        database.close()
+
+
+def test_two_processes_cannot_bind_two_embedders(postgres_url):
+    databases = [PostgresDatabase(postgres_url) for _ in range(8)]
+    barrier, names = threading.Barrier(8), []
+
+    def claim(n: int) -> None:
+        vectors = PostgresVectors(databases[n])
+        barrier.wait()
+        try:
+            names.append(vectors.claim(f"embedder {n}", 4).name)
+        except EmbedderMismatch:
+            names.append(vectors.claim().name)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(claim, range(8)))
+    assert len(set(names)) == 1
+    for database in databases:
+        database.close()
+
+
+@pytest.mark.parametrize("count", [5, 300], ids=["one by one", "copied"])
+def test_few_and_many_are_stored_alike(database, store, count):
+    texts = [*AWKWARD.values(), "\\N", "\t\\.\n", "x" * 300_000]
+    said = [
+        message(text, id=f"{n} {m}", name=text[:60] or None, pinned=n % 2 == 0, importance=n / 1000)
+        for n in range(count // 5)
+        for m, text in enumerate(texts[:5] if count == 5 else texts)
+    ]
+    stored = store.put(said)
+    assert store.find(MINE) == stored
+    assert [m.to_openai() for m in stored] == [m.to_openai() for m in said]
+    with database.read("ana") as db:
+        rows = db.rows("read_terms", {"user_id": "ana", "after": 0, "limit": 10_000})
+    assert [row[0] for row in rows] == list(range(1, len(said) + 1))
+    assert len(PostgresVectors(database).pending(10_000)) == len([m for m in said if m.search_text.strip()])
+    assert store.put(said) == stored, "again is the same"
+    assert "sound" in database.check()
+
+
+def test_many_in_one_transaction_and_undone(database, store):
+    def undone() -> None:
+        with store.transaction():
+            for n in range(3):
+                store.put([message(f"word {n} {m}") for m in range(150)])
+            assert len(store.find(MINE)) == 450
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        undone()
+    assert store.find(MINE) == []
+    assert len(store.put([message(f"word {m}") for m in range(150)])) == 150
+
+
+def test_where_the_role_may_make_no_tables_many_go_in_all_the_same(postgres_server, postgres_url):
+    name = postgres_url.rpartition("/")[2]
+    with psycopg.connect(postgres_server.url_of(name, superuser=True), autocommit=True) as connection:
+        connection.execute(f'REVOKE TEMPORARY ON DATABASE "{name}" FROM public, jiyi')
+    database = PostgresDatabase(postgres_url)
+    stored = PostgresStore(database).put([message(f"word {m}") for m in range(300)])
+    assert PostgresStore(database).find(MINE) == stored
+    database.close()
+
+
+def test_damage_is_found(database, store, postgres_url, postgres_server):
+    store.put([message("a", id="1"), message("b", id="2"), episode(id="e")])
+    vectors = PostgresVectors(database)
+    waiting = vectors.pending(10)
+    vectors.add([VectorRow(key=p.key, vectors=np.eye(1, 4, dtype=np.float32)) for p in waiting])
+    assert "1 users, 3 records, 0 without vectors yet" in database.check()
+    superuser = postgres_server.url_of(postgres_url.rpartition("/")[2], superuser=True)
+    for harm, mended, said in (
+        ("UPDATE sessions SET messages = 9", "UPDATE sessions SET messages = 2", "1 sessions with wrong"),
+        (
+            "UPDATE owners SET next_doc = 2",
+            "UPDATE owners SET next_doc = 4",
+            "1 numbers that would come again",
+        ),
+        (
+            "INSERT INTO pending (tenant_id, doc) VALUES ('ana', 1)",
+            "DELETE FROM pending",
+            "1 records with vectors that wait",
+        ),
+        ("DELETE FROM vectors WHERE doc > 1", None, "2 records that never get vectors"),
+    ):
+        with psycopg.connect(superuser, autocommit=True) as connection:
+            connection.execute(harm)
+            with pytest.raises(DatabaseDamaged, match=said):
+                database.check()
+            if mended:
+                connection.execute(mended)
+                assert "sound" in database.check()
+
+
+def test_room_is_freed_outside_transactions_only(database, store):
+    store.put([message("a")])
+    database.check_alone()
+    database.scrub()
+    with pytest.raises(WrongState), store.transaction():
+        database.scrub()
+
+
+def test_a_statement_is_rewritten_for_psycopg():
+    assert converted("SELECT :a::text, 5 % 2, b::int, :b_c") == "SELECT %(a)s::text, 5 %% 2, b::int, %(b_c)s"
+    assert "--" not in named("settle")
+    assert named("count_task", where="t.id = :id").endswith("WHERE t.id = %(id)s")

@@ -1,0 +1,159 @@
+"""Spreading tables over machines: without Citus, on a stand-in, and on a cluster where there is one."""
+
+import re
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+from postgres.every_verb import traced, use_every_verb
+from samples import message
+
+from jiyi.errors import StorageError
+from jiyi.storage.postgres import PostgresDatabase, PostgresStore
+from jiyi.storage.postgres import distribute as module
+from jiyi.storage.postgres.cluster import finish
+from jiyi.storage.postgres.distribute import distribute
+from jiyi.storage.postgres.migrate import tables
+from jiyi.storage.postgres.pool import connect
+from jiyi.storage.postgres.statements import set_tenant
+
+GROUPS = "SELECT DISTINCT colocationid FROM pg_dist_partition WHERE partmethod = 'h'"
+STAND_IN = (Path(__file__).parent / "cluster_stand_in.sql").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def stand_in(postgres_url, monkeypatch):
+    """A connection to a database with the stand-in; that the extension is there is taken for granted."""
+    monkeypatch.setattr(module, "check_cluster", lambda *_: None)
+    with psycopg.connect(postgres_url, autocommit=True) as server:
+        server.execute(STAND_IN.encode())
+        yield server
+
+
+@pytest.fixture
+def store(postgres_url):
+    database = PostgresDatabase(postgres_url)
+    yield PostgresStore(database)
+    database.close()
+
+
+def calls(server, verb):
+    rows = server.execute("SELECT name FROM calls WHERE verb = %s ORDER BY n", (verb,))
+    return [name for (name,) in rows]
+
+
+def test_a_server_without_the_extension_is_refused_with_what_to_do(postgres_url):
+    with pytest.raises(StorageError) as refused:
+        distribute(postgres_url)
+    for part in ("lacks the extension citus", "CREATE EXTENSION citus", "citus_add_node", "jiyi:***@"):
+        assert part in str(refused.value)
+
+
+def test_an_old_database_is_refused(empty_postgres_url):
+    with pytest.raises(StorageError, match="jiyi migrate"):
+        distribute(empty_postgres_url)
+
+
+def test_all_tables_are_spread_those_of_users_in_one_group(stand_in, store, postgres_url):
+    store.put([message("x"), message("y", user="ben")])
+    done = distribute(postgres_url, shards=8)
+    assert done[0] == "meta: copied to every machine"
+    assert sorted(calls(stand_in, "cut")) == sorted(set(tables()) - {"meta"})
+    assert calls(stand_in, "cut")[-1] == "owners", "the one that writers wait for comes last"
+    assert stand_in.execute(GROUPS).fetchall() == [(1,)]
+    assert stand_in.execute("SELECT shards FROM calls WHERE shards IS NOT NULL").fetchall() == [(8,)]
+    assert "documents" in calls(stand_in, "empty"), "what was moved is removed where it was"
+    open_ones = "SELECT relname FROM pg_class WHERE relrowsecurity AND NOT relforcerowsecurity"
+    assert stand_in.execute(open_ones).fetchall() == [], "the second wall stands again"
+
+
+def test_an_open_database_may_be_given(stand_in, postgres_url):
+    database = PostgresDatabase(postgres_url)
+    try:
+        assert len(distribute(database)) == len(tables())
+    finally:
+        database.close()
+
+
+def test_once_more_does_nothing_and_says_so(stand_in, postgres_url):
+    distribute(postgres_url)
+    before = stand_in.execute("SELECT count(*) FROM calls").fetchone()
+    number = len(tables()) - 1
+    assert distribute(postgres_url) == [
+        f"nothing to do: {number} tables are cut by tenant_id and lie on 2 machines"
+    ]
+    assert stand_in.execute("SELECT count(*) FROM calls").fetchone() == before
+
+
+def test_what_broke_off_is_finished(stand_in, store, postgres_url):
+    store.put([message("x")])
+    stand_in.execute("INSERT INTO broken VALUES ('vectors')")
+    with pytest.raises(StorageError, match="remote node"):
+        distribute(postgres_url)
+    assert "documents" in calls(stand_in, "cut")
+    assert "owners" not in calls(stand_in, "cut")
+    walled = stand_in.execute("SELECT relforcerowsecurity FROM pg_class WHERE oid = 'vectors'::regclass")
+    assert walled.fetchone() == (True,), "a table that was not cut is as it was"
+    stand_in.execute("DELETE FROM broken")
+    done = distribute(postgres_url)
+    assert done[0].startswith("vectors: cut by tenant_id, as ")
+    cut = calls(stand_in, "cut")
+    assert sorted(cut) == sorted(set(tables()) - {"meta"}), "each was cut once"
+    assert stand_in.execute(GROUPS).fetchall() == [(1,)]
+
+
+def test_it_waits_for_who_writes(stand_in, store, postgres_url):
+    spreading = threading.Thread(target=distribute, args=(postgres_url,))
+    with store.transaction():
+        store.put([message("x")])
+        spreading.start()
+        spreading.join(0.5)
+        assert spreading.is_alive()
+        assert "documents" not in calls(stand_in, "cut")
+    spreading.join(20)
+    assert not spreading.is_alive()
+    assert "owners" in calls(stand_in, "cut")
+
+
+def test_tables_that_lie_otherwise_are_refused(stand_in, postgres_url):
+    stand_in.execute("INSERT INTO pg_dist_partition VALUES ('documents'::regclass, 'n', 7)")
+    with pytest.raises(StorageError, match=r"documents lies otherwise.*undistribute_table"):
+        distribute(postgres_url)
+    stand_in.execute("UPDATE pg_dist_partition SET partmethod = 'h'")
+    stand_in.execute("INSERT INTO pg_dist_partition VALUES ('sessions'::regclass, 'h', 8)")
+    with pytest.raises(StorageError, match="lie otherwise"):
+        distribute(postgres_url)
+
+
+def test_a_new_table_follows_where_the_others_are_spread(stand_in, postgres_url):
+    key = 'CREATE TABLE fresh (tenant_id text COLLATE "C" PRIMARY KEY)'
+    with connect(postgres_url) as raw:
+        assert finish(raw, "here", tables()) == [], "nothing is spread yet"
+        distribute(postgres_url)
+        raw.execute(key.encode())
+        assert finish(raw, "here", (*tables(), "fresh")) == ["fresh: cut by tenant_id, as owners is"]
+        assert finish(raw, "here", (*tables(), "fresh")) == []
+
+
+def test_each_statement_of_a_user_is_one_task_on_a_cluster(citus_url, tmp_path, monkeypatch):
+    with traced(monkeypatch) as asked:
+        use_every_verb(citus_url, tmp_path)
+    single = 0
+    with connect(citus_url) as server:
+        for ask in asked.values():
+            if ask.user_id is None or not re.match("SELECT|INSERT|UPDATE|DELETE|WITH", ask.statement):
+                continue
+            with server.transaction(force_rollback=True):
+                for words, values in set_tenant(ask.user_id, (30_000, 5_000), plain=False):
+                    server.execute(words, values)
+                plan = "\n".join(row[0] for row in server.execute(f"EXPLAIN {ask.statement}", ask.values))
+            tasks = re.findall(r"Task Count: (\d+)", plan)
+            # None: a table that every machine has. 0: a condition that nothing meets.
+            assert tasks in ([], ["0"], ["1"]), (ask.statement, plan)
+            single += tasks == ["1"]
+    assert single > 200
+
+
+def test_once_more_on_a_cluster(citus_url):
+    assert distribute(citus_url)[0].startswith("nothing to do: ")

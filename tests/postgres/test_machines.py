@@ -1,0 +1,149 @@
+"""One machine of a cluster is away: its users get an error that says so, everybody else's work goes on.
+
+A policy that asks a function plays the machine: it raises what Citus raises whenever a row of one
+of its users is looked at.
+"""
+
+import numpy as np
+import psycopg
+import pytest
+from samples import message
+
+from jiyi.errors import DatabaseUnreachable
+from jiyi.long_term import Indexer
+from jiyi.records import Query, Scope
+from jiyi.storage import VectorRow
+from jiyi.storage.postgres import PostgresDatabase, PostgresStore, PostgresVectors
+from jiyi.storage.postgres.errors import ConnectionLost, MachineLost, is_lost, translate
+from jiyi.storage.postgres.recent import RecentUsers
+from jiyi.testing import HashEmbedder
+
+TOLD = {
+    "no connection": ("08006", "connection to the remote node jiyi@east:5432 failed"),
+    "none in time": ("08006", "could not establish any connections to the node east:5432 after 30000 ms"),
+    "shut down": ("57P01", "terminating connection due to administrator command"),
+    "starting": ("57P03", "the database system is starting up"),
+    "in a transaction": ("XX000", "failure on connection marked as essential: east:5432"),
+    "at the end": ("XX000", "could not commit transaction for shard 102040 on at least one active node"),
+}
+
+
+def said(server, code, words):
+    block = f"DO $$ BEGIN RAISE EXCEPTION '{words}' USING ERRCODE = '{code}'; END $$"
+    with pytest.raises(psycopg.Error) as raised:
+        server.execute(block)
+    return raised.value
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_what_a_cluster_says_of_a_machine_is_told_apart(postgres_url, case):
+    with psycopg.connect(postgres_url, autocommit=True) as server:
+        error = said(server, *TOLD[case])
+        found = translate(error, "here", server)
+        assert isinstance(found, MachineLost)
+        assert isinstance(found, DatabaseUnreachable)
+        assert "only users whose rows are there" in str(found)
+        assert not is_lost(error, server), "the connection to the coordinator is as good as before"
+        assert translate(error, "here", server, committing=True).maybe_done
+
+
+def test_other_errors_are_no_lost_machine(postgres_url):
+    with psycopg.connect(postgres_url, autocommit=True) as server:
+        assert not isinstance(translate(said(server, "XX000", "something"), "here", server), ConnectionLost)
+        server.execute("SELECT 1")
+
+
+def test_ones_own_server_going_is_no_lost_machine(postgres_url, postgres_server):
+    with psycopg.connect(postgres_url) as server:
+        with psycopg.connect(postgres_server.superuser_url, autocommit=True) as keeper:
+            keeper.execute("SELECT pg_terminate_backend(%s)", (server.info.backend_pid,))
+        with pytest.raises(psycopg.Error) as raised:
+            server.execute("SELECT 1")
+        found = translate(raised.value, "here", server)
+    assert isinstance(found, ConnectionLost)
+    assert not isinstance(found, MachineLost)
+
+
+AWAY = """
+CREATE FUNCTION answers(tenant text) RETURNS boolean LANGUAGE plpgsql COST 1 AS $$
+BEGIN
+  IF tenant LIKE 'dead%' THEN
+    RAISE EXCEPTION 'connection to the remote node jiyi@east:5432 failed' USING ERRCODE = '08006';
+  END IF;
+  RETURN true;
+END $$;
+CREATE POLICY machine ON pending AS RESTRICTIVE USING (answers(tenant_id));
+CREATE POLICY machine ON documents AS RESTRICTIVE USING (answers(tenant_id));
+CREATE POLICY machine ON owners AS RESTRICTIVE USING (answers(tenant_id));
+"""
+
+
+@pytest.fixture
+def database(postgres_url):
+    database = PostgresDatabase(postgres_url, reconnect_seconds=0.2)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def lose(database):
+    """Take the machine away."""
+
+    def lose():
+        with psycopg.connect(database.url, autocommit=True) as server:
+            server.execute(AWAY)
+
+    return lose
+
+
+def test_only_its_users_fail(database, lose):
+    store = PostgresStore(database)
+    store.put([message("x", user="dead"), message("x", user="ana")])
+    lose()
+    for user in ("ana", "ben"):
+        store.put([message("more", user=user)])
+        assert store.find(Query(scope=Scope(user_id=user)))
+    for verb in (
+        lambda: store.put([message("more", user="dead")]),
+        lambda: store.find(Query(scope=Scope(user_id="dead"))),
+        lambda: store.put([message("both", user="ana", id="both"), message("both", user="dead")]),
+        database.users,
+        database.check,
+    ):
+        with pytest.raises(DatabaseUnreachable, match=r"a machine of .* does not answer"):
+            verb()
+    assert not store.find(Query(scope=Scope(user_id="ana"), ids=("both",))), "all or nothing"
+
+
+def test_vectors_are_made_for_the_others(database, lose):
+    store, vectors = PostgresStore(database), PostgresVectors(database)
+    vectors.claim(HashEmbedder().name, HashEmbedder().dims)
+    for user in ("dead", "ana", "ben"):
+        store.put([message("x", user=user, id=user)])
+    lose()
+    done = Indexer(vectors, HashEmbedder()).flush()
+    assert done == 2
+    for user in ("ana", "ben"):
+        counted = store.count(Query(scope=Scope(user_id=user)))
+        assert counted["vectors_pending"] == 0
+    assert vectors.pending(10) == []
+
+
+def test_vectors_of_others_are_added_before_the_error(database, lose):
+    store, vectors = PostgresStore(database), PostgresVectors(database)
+    vectors.claim("test", 4)
+    for user in ("dead", "ana"):
+        store.put([message("x", user=user)])
+    rows = [VectorRow(key=text.key, vectors=np.ones((1, 4), np.float32)) for text in vectors.pending(10)]
+    assert [row.key[0] for row in rows] == ["dead", "ana"]
+    lose()
+    with pytest.raises(DatabaseUnreachable, match="does not answer"):
+        vectors.add(rows)
+    assert store.count(Query(scope=Scope(user_id="ana")))["vectors_pending"] == 0
+
+
+def test_the_list_of_recent_users_is_bounded():
+    recent = RecentUsers(most=2)
+    for user in ("a", "b", "a", "c"):
+        recent.add(user)
+    assert recent.newest_first() == ["c", "a"]

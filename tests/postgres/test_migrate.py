@@ -1,0 +1,221 @@
+"""The schema: made once by however many processes, described as it is, and refused where it is not ours."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from jiyi.errors import DatabaseReadOnly, ForeignDatabase, NewerDatabase, StorageError
+from jiyi.storage.postgres import PostgresDatabase
+from jiyi.storage.postgres import migrate as module
+from jiyi.storage.postgres.migrate import migrate, pending, tables
+from jiyi.storage.sql import load_migrations
+
+# Everything that makes a table what it is, as the server itself writes it down.
+CATALOG = {
+    "columns": """SELECT table_name, column_name, data_type, udt_name, collation_name, is_nullable,
+        column_default FROM information_schema.columns WHERE table_schema = 'public'""",
+    "constraints": """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid)
+        FROM pg_constraint WHERE connamespace = 'public'::regnamespace AND contype <> 'n'""",
+    "indexes": "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+    "policies": """SELECT tablename, policyname, permissive, roles::text, cmd, qual, with_check
+        FROM pg_policies WHERE schemaname = 'public'""",
+    "tables": """SELECT relname, relrowsecurity, relforcerowsecurity, reloptions::text FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'""",
+    "storage": """SELECT attrelid::regclass::text, attname, attstorage::text FROM pg_attribute
+        JOIN pg_class ON pg_class.oid = attrelid
+        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND attnum > 0""",
+}
+
+
+def described(url: str) -> dict[str, list[str]]:
+    with psycopg.connect(url, row_factory=dict_row) as connection:
+        return {
+            name: sorted(map(str, connection.execute(words).fetchall())) for name, words in CATALOG.items()
+        }
+
+
+def order(url: str, *statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@contextmanager
+def other_database(server, template: str | None) -> Iterator[str]:
+    url = server.make(template)
+    yield url
+    server.drop(url)
+
+
+def test_the_migrations_make_what_is_described(empty_postgres_url, postgres_server):
+    assert migrate(empty_postgres_url) == ["bring the tables to schema 1"]
+    with other_database(postgres_server, "jiyi_empty") as url:
+        order(url, files("jiyi.storage.sql.postgres").joinpath("schema.sql").read_text("utf-8"))
+        wanted = described(url)
+    assert len(wanted["tables"]) == len(tables()) == 16
+    assert described(empty_postgres_url) == wanted
+
+
+def test_every_table_of_users_has_its_tenant_in_front_and_a_wall(postgres_url):
+    with psycopg.connect(postgres_url) as connection:
+        walled = connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' "
+            "AND relrowsecurity AND relforcerowsecurity"
+        ).fetchall()
+        keys = connection.execute(
+            "SELECT conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint "
+            "WHERE connamespace = 'public'::regnamespace AND contype IN ('p', 'u', 'f')"
+        ).fetchall()
+    assert {name for (name,) in walled} == set(tables()) - {"meta"}
+    assert len(keys) > 25
+    for table, key in keys:
+        if table != "meta":
+            assert key.split("(")[1].startswith("tenant_id"), f"{table}: {key}"
+            assert "REFERENCES" not in key or key.split("(")[2].startswith("tenant_id"), f"{table}: {key}"
+
+
+@pytest.mark.slow
+def test_ten_processes_start_at_once(empty_postgres_url):
+    program = (
+        "import sys; from jiyi.storage.postgres import PostgresDatabase; sys.stdin.read(1); "
+        "database = PostgresDatabase(sys.argv[1]); print(database.check()); database.close()"
+    )
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, empty_postgres_url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(10)
+    ]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("g")
+        process.stdin.flush()
+    for process in started:
+        said, failed = process.communicate(timeout=120)
+        assert "is sound: 0 users" in said, failed
+    assert pending(empty_postgres_url) == []
+
+
+def test_what_would_be_done_is_told_and_not_done(empty_postgres_url):
+    assert pending(empty_postgres_url) == ["bring the tables to schema 1"]
+    with psycopg.connect(empty_postgres_url) as connection:
+        assert connection.execute("SELECT to_regclass('documents')").fetchone() == (None,)
+    with pytest.raises(StorageError, match="jiyi migrate"):
+        PostgresDatabase(empty_postgres_url, migrate=False)
+    migrate(empty_postgres_url)
+    assert pending(empty_postgres_url) == migrate(empty_postgres_url) == []
+    PostgresDatabase(empty_postgres_url, migrate=False).close()
+
+
+def test_a_migration_that_fails_leaves_nothing(empty_postgres_url, monkeypatch):
+    before = described(empty_postgres_url)
+    broken = {**load_migrations("postgres"), 2: "CREATE TABLE half (a int); SELECT 1 / 0"}
+    monkeypatch.setattr(module, "load_migrations", lambda dialect: broken)
+    with pytest.raises(StorageError, match="division by zero"):
+        migrate(empty_postgres_url)
+    assert described(empty_postgres_url) == before
+
+
+def test_a_newer_schema_is_left_alone(postgres_url):
+    order(postgres_url, "UPDATE meta SET value = '99' WHERE name = 'schema'")
+    before = described(postgres_url)
+    for refused in (PostgresDatabase, migrate, pending):
+        with pytest.raises(NewerDatabase, match=r"schema 99.*pip install --upgrade"):
+            refused(postgres_url)
+    assert described(postgres_url) == before
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        "CREATE TABLE documents (title text)",
+        "CREATE TABLE meta (key int)",
+        "CREATE TABLE meta (name text, value text); INSERT INTO meta VALUES ('application', 'theirs')",
+    ],
+)
+def test_tables_of_another_program_are_left_alone(empty_postgres_url, theirs):
+    order(empty_postgres_url, theirs)
+    before = described(empty_postgres_url)
+    with pytest.raises(ForeignDatabase, match=r"another program.*search_path"):
+        PostgresDatabase(empty_postgres_url)
+    assert described(empty_postgres_url) == before
+
+
+def test_tables_of_another_name_do_not_matter(empty_postgres_url):
+    order(empty_postgres_url, "CREATE TABLE theirs (title text)")
+    PostgresDatabase(empty_postgres_url).close()
+
+
+def test_the_extension_is_asked_for(postgres_server):
+    with other_database(postgres_server, None) as url:
+        assert pending(url)[0] == "make the extension vector"
+        with pytest.raises(StorageError, match=r"superuser.*CREATE EXTENSION vector") as caught:
+            migrate(url)
+    assert isinstance(caught.value.__cause__, psycopg.errors.InsufficientPrivilege)
+
+
+def test_who_may_makes_the_extension(postgres_server):
+    with other_database(postgres_server, None) as url:
+        owned = postgres_server.url_of(url.rpartition("/")[2], superuser=True)
+        assert migrate(owned) == ["make the extension vector", "bring the tables to schema 1"]
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ((14, "UTF8", "public", "0.8.0", "0.8.0"), "PostgreSQL 14; jiyi needs 15"),
+        ((18, "LATIN1", "public", "0.8.0", "0.8.0"), "ENCODING 'UTF8'"),
+        ((18, "UTF8", None, "0.8.0", "0.8.0"), "search_path"),
+        ((18, "UTF8", "public", None, None), "install pgvector 0.8 or later"),
+        ((18, "UTF8", "public", "0.7.4", "0.8.1"), "ALTER EXTENSION vector UPDATE"),
+        ((18, "UTF8", "public", None, "0.5.0"), "0.5.0, jiyi needs 0.8"),
+    ],
+)
+def test_what_is_too_old_or_missing_is_named(found, said):
+    """Servers that old are not at hand: the answer of one is given instead."""
+
+    class Server:
+        def execute(self, *asked):
+            return self
+
+        def fetchone(self):
+            return (*found, False, True, [])
+
+    with pytest.raises(StorageError, match=said):
+        module.look(Server(), "postgresql://db")
+
+
+def test_a_role_that_may_only_read_is_told_so(postgres_server, postgres_url):
+    name = postgres_url.rpartition("/")[2]
+    order(
+        postgres_server.url_of(name, superuser=True),
+        "DROP ROLE IF EXISTS reader",
+        "CREATE ROLE reader LOGIN PASSWORD 'r'",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader",
+    )
+    from samples import message
+
+    from jiyi.storage.postgres import PostgresStore
+
+    host = postgres_url.rpartition("@")[2]
+    database = PostgresDatabase(f"postgresql://reader:r@{host}")
+    try:
+        with pytest.raises(DatabaseReadOnly, match="owns jiyi's tables"):
+            PostgresStore(database).put([message("a")])
+    finally:
+        database.close()
+        order(
+            postgres_server.url_of(name, superuser=True),
+            "DROP OWNED BY reader",
+            "DROP ROLE reader",
+        )

@@ -1,0 +1,257 @@
+"""Connections: too few, cut, timed out, and a server that stops and comes back."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from samples import ANA, START, message
+
+from jiyi.errors import Closed, DatabaseBusy, DatabaseLocked, DatabaseUnreachable, StorageError
+from jiyi.records import Query, Scope
+from jiyi.storage.postgres import PostgresDatabase, PostgresStore, PostgresTrash
+from jiyi.storage.postgres.errors import ConnectionLost
+
+MINE = Query(scope=ANA, kinds=("message",), limit=1_000)
+
+
+@pytest.fixture
+def open_database(postgres_url: str) -> Iterator[Callable[..., PostgresDatabase]]:
+    opened: list[PostgresDatabase] = []
+
+    def make(**limits: float) -> PostgresDatabase:
+        opened.append(PostgresDatabase(postgres_url, **limits))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield make
+    for database in opened:
+        database.close()
+
+
+def test_who_finds_no_free_connection_is_told(open_database):
+    database = open_database(pool_max=1, pool_seconds=0.2)
+    store, began = PostgresStore(database), threading.Event()
+    go_on = threading.Event()
+
+    def hold() -> None:
+        with store.transaction():
+            store.put([message("a")])
+            began.set()
+            assert go_on.wait(10)
+
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(hold)
+        assert began.wait(10)
+        started = time.monotonic()
+        with pytest.raises(DatabaseBusy, match="pool_max or pool_seconds"):
+            store.find(MINE)
+        assert time.monotonic() - started < 2
+        go_on.set()
+        held.result()
+    assert len(store.find(MINE)) == 1
+
+
+def test_fifty_threads_share_three_connections(open_database):
+    database = open_database(pool_max=3)
+    store = PostgresStore(database)
+
+    def say(n: int) -> None:
+        store.put([message(f"word {n}", user=f"user {n % 5}", session=f"{n}", id=f"{n}")])
+        assert len(store.find(Query(scope=Scope(user_id=f"user {n % 5}"), ids=(f"{n}",)))) == 1
+
+    with ThreadPoolExecutor(50) as pool:
+        list(pool.map(say, range(300)))
+    assert database.users() == [f"user {n}" for n in range(5)]
+    counts = [store.count(Query(scope=Scope(user_id=user)))["message"] for user in database.users()]
+    assert counts == [60] * 5
+    assert database.pool_sizes()["most"] == 3
+    assert database.pool_sizes()["open"] <= 3
+    assert "300 records" in database.check()
+
+
+def test_a_slow_statement_is_stopped(open_database):
+    database = open_database(statement_seconds=0.2)
+    started = time.monotonic()
+    with pytest.raises(DatabaseBusy, match="statement_seconds"), database.read("ana") as db:
+        db._channel.ask(_sleeping("ana"))
+    assert time.monotonic() - started < 5
+    with pytest.raises(DatabaseBusy, match="statement_seconds"), database.write("ana") as db:
+        db._channel.ask(_sleeping("ana"))
+    PostgresStore(database).put([message("a")])
+
+
+def _sleeping(user_id: str):
+    from jiyi.storage.postgres.transaction import Ask
+
+    return Ask(user_id=user_id, statement="SELECT pg_sleep(30)", values={})
+
+
+def test_a_writer_waits_for_another_one_of_its_user_only(open_database):
+    first, second = open_database(), open_database(lock_timeout=0.2)
+    with first.write("ana") as db:
+        db.take_numbers("ana", 1)
+        with pytest.raises(DatabaseLocked, match="lock_timeout"), second.write("ana") as other:
+            other.take_numbers("ana", 1)
+        with second.write("ben") as other:
+            assert other.take_numbers("ben", 2) == 1
+    with second.write("ana") as other:
+        assert other.take_numbers("ana", 1) == 2
+
+
+def test_a_connection_that_was_cut_is_replaced_unseen(open_database, postgres_server, postgres_url):
+    database = open_database(pool_min=4)
+    store = PostgresStore(database)
+    store.put([message("before", id="a")])
+    for n in range(5):
+        _cut(postgres_server, postgres_url)
+        store.put([message("after", id=f"{n}")])
+        _cut(postgres_server, postgres_url)
+        assert len(store.find(MINE)) == n + 2
+        assert store.match(Query(scope=ANA, text="before")).keys[0] == ("message", "a")
+
+
+def _cut(server, url: str) -> None:
+    database = url.rpartition("/")[2]
+    with psycopg.connect(server.superuser_url, autocommit=True) as connection:
+        words = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+        connection.execute(words, (database,))
+
+
+def test_inside_a_transaction_the_error_goes_up_and_nothing_is_written(
+    open_database, postgres_server, postgres_url
+):
+    store = PostgresStore(open_database())
+    store.put([message("before", id="a")])
+
+    def broken() -> None:
+        with store.transaction():
+            store.put([message("half", id="b")])
+            _cut(postgres_server, postgres_url)
+            store.put([message("other half", id="c")])
+
+    with pytest.raises(DatabaseUnreachable, match="nothing was written"):
+        broken()
+    assert [m.id for m in store.find(MINE)] == ["a"]
+    store.put([message("half", id="b")])
+
+
+class Lossy:
+    """Breaks the connection right behind the COMMIT of every transaction, as long as it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+        from jiyi.storage.postgres.transaction import Writing
+
+        self.left, committed = times, Writing.commit
+
+        def commit(writing: Writing) -> None:
+            committed(writing)
+            if self.left:
+                self.left -= 1
+                writing.committing = True
+                writing.raw.close()
+                raise psycopg.OperationalError("cut behind the COMMIT")
+
+        monkeypatch.setattr(Writing, "commit", commit)
+
+
+def test_what_can_be_repeated_is_done_again_when_its_commit_is_in_doubt(open_database, monkeypatch):
+    store = PostgresStore(open_database())
+    Lossy(monkeypatch, times=2)
+    stored = store.put([message("once", id="a")])
+    assert store.find(MINE) == stored
+    assert stored[0].seq == 0
+
+
+def test_what_cannot_be_repeated_says_that_it_may_be_done(open_database, monkeypatch):
+    database = open_database()
+    store, trash = PostgresStore(database), PostgresTrash(database)
+    store.put([message("once", id="a"), message("twice", id="b")])
+    Lossy(monkeypatch, times=1)
+    with pytest.raises(ConnectionLost, match="not known") as caught:
+        trash.discard(ANA, [("message", "a")], reason="", at=START)
+    assert caught.value.maybe_done
+    assert [m.id for m in store.find(MINE)] == ["b"], "here it was done"
+
+
+def test_a_server_that_restarts_is_waited_for(open_database, postgres_server):
+    store = PostgresStore(open_database())
+    store.put([message("0", id="0")])
+    stop = threading.Event()
+    saved: list[str] = []
+
+    def save() -> None:
+        while not stop.is_set():
+            saved.append(store.put([message("next", id=f"{len(saved) + 1}")])[0].id)
+
+    with ThreadPoolExecutor(1) as pool:
+        saving = pool.submit(save)
+        time.sleep(0.3)
+        postgres_server.stop()
+        before = len(saved)
+        time.sleep(0.5)
+        postgres_server.start()
+        until = time.monotonic() + 15
+        while len(saved) < before + 20 and time.monotonic() < until:
+            time.sleep(0.05)
+        stop.set()
+        saving.result()
+    assert len(saved) >= before + 20
+    found = store.find(Query(scope=ANA, kinds=("message",), limit=10_000))
+    assert [m.id for m in found] == ["0", *saved]
+    assert [m.seq for m in found] == list(range(len(saved) + 1))
+
+
+def test_a_server_that_stays_away_is_given_up(open_database, postgres_server, postgres_url):
+    store = PostgresStore(open_database(reconnect_seconds=1))
+    store.put([message("0", id="0")])
+    postgres_server.stop()
+    started = time.monotonic()
+    with pytest.raises(DatabaseUnreachable):
+        store.put([message("1", id="1")])
+    assert 0.5 < time.monotonic() - started < 8
+    with pytest.raises(DatabaseUnreachable, match="check that the server runs") as caught:
+        PostgresDatabase(postgres_url)
+    assert isinstance(caught.value.__cause__, psycopg.OperationalError)
+    postgres_server.start()
+    store.put([message("1", id="1")])
+
+
+def test_a_pooler_that_keeps_no_prepared_statements_is_noticed(open_database):
+    """Between transactions a pooler may give another connection, on which nothing is prepared."""
+    database = open_database(pool_max=1)
+    store = PostgresStore(database)
+    store.put([message("0", id="0")])
+    for _ in range(10):
+        store.find(MINE)
+    with database.read("ana") as db:
+        assert db._channel._raw.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() > (0,)
+        # In a block of code, so that psycopg does not hear of it, as it would not of a pooler's.
+        db._channel._raw.execute("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$", prepare=False)
+    assert len(store.find(MINE)) == 1
+    for n in range(10):
+        store.put([message("next", id=f"next {n}")])
+    with database.read("ana") as db:
+        words = "SELECT count(*) FROM pg_prepared_statements"
+        assert db._channel._raw.execute(words, prepare=False).fetchone() == (0,)
+
+
+def test_passwords_are_in_no_message(postgres_url):
+    wrong = postgres_url.replace("@", "x@")
+    password = wrong.split(":")[2].split("@")[0]
+    with pytest.raises(DatabaseUnreachable) as caught:
+        PostgresDatabase(wrong)
+    assert password not in str(caught.value)
+    assert "***" in str(caught.value)
+    with pytest.raises(StorageError, match="no address") as nonsense:
+        PostgresDatabase(f"{postgres_url}?no_such_parameter=1")
+    assert password[:-1] not in str(nonsense.value)
+
+
+def test_a_closed_one_says_so(open_database):
+    database = open_database()
+    database.close()
+    database.close()
+    with pytest.raises(Closed, match=r"jiyi\.open"):
+        PostgresStore(database).find(MINE)

@@ -1,0 +1,241 @@
+"""A server of one's own: made once, kept, closed to others, and told apart from other people's."""
+
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psutil
+import psycopg
+import pytest
+
+from jiyi.errors import MissingExtra, SettingsError, StorageError
+from jiyi.storage.postgres import installation
+from jiyi.storage.postgres.server import LocalServer, ServerRuns
+
+pytestmark = pytest.mark.slow
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as somebody else")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that any user may pass, which pytest's own are not."""
+    made = Path(tempfile.mkdtemp(prefix="jiyi-server-", dir="/tmp"))
+    made.chmod(0o755)
+    yield made / "server"
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def server(folder: Path, postgres_server) -> Iterator[LocalServer]:
+    with LocalServer(folder, programs=postgres_server.programs) as server:
+        yield server
+
+
+def asked(url: str, query: str) -> tuple:
+    with psycopg.connect(url) as connection:
+        return connection.execute(query.encode()).fetchone()
+
+
+def test_it_is_ready_for_a_plain_role_with_the_extension(server):
+    assert asked(server.url, "SELECT current_user, current_database()") == ("jiyi", "jiyi")
+    assert asked(
+        server.url, "SELECT rolsuper, rolbypassrls, rolcreaterole FROM pg_roles WHERE rolname = 'jiyi'"
+    ) == (
+        False,
+        False,
+        False,
+    )
+    assert asked(server.url, "SELECT '[1,2]'::halfvec <=> '[1,2]'::halfvec") == (0.0,)
+    assert asked(server.superuser_url, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user") == (
+        True,
+    )
+
+
+def test_it_listens_on_this_machine_only_and_asks_for_a_password(server):
+    assert asked(server.superuser_url, "SHOW listen_addresses") == ("127.0.0.1",)
+    assert asked(
+        server.superuser_url,
+        "SELECT rolpassword LIKE 'SCRAM-SHA-256$%' FROM pg_authid WHERE rolname = 'jiyi'",
+    )[0]
+    parts = urlsplit(server.url)
+    for netloc in (f"jiyi:wrong@127.0.0.1:{parts.port}", f"jiyi@127.0.0.1:{parts.port}"):
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(urlunsplit(parts._replace(netloc=netloc)))
+    with psycopg.connect(
+        host=str(server.folder / "data"), port=parts.port, user="jiyi", password=parts.password, dbname="jiyi"
+    ) as connection:
+        assert connection.execute("SELECT inet_server_addr()").fetchone() == (None,)
+
+
+def test_what_is_secret_is_closed_to_others(server):
+    for name in ("server.json", "server.log", "lock"):
+        assert stat.S_IMODE((server.folder / name).stat().st_mode) == 0o600, name
+    assert stat.S_IMODE((server.folder / "data").stat().st_mode) == 0o700
+    assert {f.name for f in server.folder.iterdir()} == {"data", "lock", "server.json", "server.log"}
+    password = json.loads((server.folder / "server.json").read_text())["jiyi"]
+    assert len(password) >= 32
+    words = psutil.Process(server.pid).cmdline()
+    assert not any(password in word for word in words)
+    assert password not in server.log.read_text()
+
+
+def test_it_keeps_data_port_and_password_over_a_restart(server, folder):
+    with psycopg.connect(server.url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 1")
+    url, pid = server.url, server.pid
+    server.stop()
+    server.stop()
+    assert server.pid is None
+    assert not psutil.pid_exists(pid)
+    again = LocalServer(folder, programs=server.programs)
+    with again:
+        assert again.url == url
+        assert asked(url, "SELECT count(*) FROM kept") == (1,)
+        again.start()
+        assert again.pid is not None
+
+
+def test_a_second_one_says_where_the_first_is(server, folder):
+    with pytest.raises(ServerRuns, match=f"runs on {folder} already, as process {server.pid}") as refused:
+        LocalServer(folder, programs=server.programs).start()
+    assert (refused.value.url, refused.value.pid) == (server.url, server.pid)
+    assert asked(server.url, "SELECT 1") == (1,), "the first one is not disturbed"
+
+
+def test_one_that_outlived_its_keeper_is_found_too(server, folder):
+    os.close(server._lock)  # as when the process that started it is killed
+    server._lock = None
+    with pytest.raises(ServerRuns):
+        LocalServer(folder, programs=server.programs).start()
+
+
+def test_after_a_kill_it_starts_again_with_all_that_was_committed(server, folder):
+    with psycopg.connect(server.url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 1")
+    top = psutil.Process(server.pid)
+    everything = [top, *top.children()]
+    for process in everything:
+        process.kill()
+    psutil.wait_procs(everything[1:], timeout=30)
+    assert server.wait() == -9
+    server.stop()
+    with LocalServer(folder, programs=server.programs) as again:
+        assert asked(again.url, "SELECT count(*) FROM kept") == (1,)
+
+
+def test_a_port_that_is_taken_is_told(server, folder):
+    other = LocalServer(folder.with_name("other"), port=urlsplit(server.url).port, programs=server.programs)
+    with pytest.raises(StorageError, match=r"port \d+ cannot be had: Address already in use; .*--port"):
+        other.start()
+
+
+def test_a_port_can_be_named_and_is_kept(server, folder):
+    server.stop()
+    before = urlsplit(server.url).port
+    port = before + 1 if before < 65_000 else before - 1
+    with LocalServer(folder, port=port, programs=server.programs) as moved:
+        assert urlsplit(moved.url).port == port
+    with LocalServer(folder, programs=server.programs) as again:
+        assert urlsplit(again.url).port == port
+
+
+def test_a_server_that_does_not_start_says_why(server, folder):
+    server.stop()
+    with pytest.raises(StorageError, match=r"did not start .*shared_buffers"):
+        LocalServer(folder, programs=server.programs, options={"shared_buffers": "nonsense"}).start()
+    with LocalServer(folder, programs=server.programs) as again:
+        assert asked(again.url, "SELECT 1") == (1,)
+
+
+def test_data_of_another_version_are_refused(server, folder):
+    server.stop()
+    version = folder / "data" / "PG_VERSION"
+    mode = version.read_text()
+    version.write_text("14\n")
+    with pytest.raises(StorageError, match=r"was made by PostgreSQL 14, installed is 1\d\.\d+: dump it"):
+        LocalServer(folder, programs=server.programs).start()
+    version.write_text(mode)
+
+
+def test_data_without_the_password_are_refused(server, folder):
+    server.stop()
+    (folder / "server.json").unlink()
+    with pytest.raises(StorageError, match=r"server\.json; it holds the password"):
+        LocalServer(folder, programs=server.programs).start()
+
+
+def test_a_break_while_the_data_are_made_leaves_nothing_half_made(folder, postgres_server, monkeypatch):
+    def broken(self, program, *arguments, **options):
+        if program == "initdb":
+            Path(arguments[1], "PG_VERSION").write_text("18")
+            raise KeyboardInterrupt
+        return real(self, program, *arguments, **options)
+
+    real = installation.Installation.run
+    monkeypatch.setattr(installation.Installation, "run", broken)
+    with pytest.raises(KeyboardInterrupt):
+        LocalServer(folder, programs=postgres_server.programs).start()
+    assert not (folder / "data").exists()
+    monkeypatch.undo()
+    with LocalServer(folder, programs=postgres_server.programs) as server:
+        assert asked(server.url, "SELECT 1") == (1,)
+
+
+def test_without_the_package_it_says_which(monkeypatch):
+    monkeypatch.setattr(installation, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[server\]"'):
+        installation.installed_programs()
+
+
+@as_root
+def test_a_closed_folder_on_the_way_is_named(tmp_path, postgres_server):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    barrier = next(f for f in [*reversed(closed.parents), closed] if not f.stat().st_mode & 0o001)
+    with pytest.raises(StorageError, match=f"cannot pass {barrier} .*chmod o\\+x {barrier}"):
+        LocalServer(closed / "server", programs=postgres_server.programs).start()
+    assert list(closed.iterdir()) == []
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("name", "reason"), [("nobody-at-all", "no system user"), ("root", "refuses to run as root")]
+)
+def test_a_user_who_cannot_be_had_is_refused(folder, name, reason):
+    with pytest.raises(SettingsError, match=reason):
+        LocalServer(folder, run_as=name)
+
+
+@as_root
+def test_the_server_runs_as_the_user_named(folder, postgres_server):
+    with LocalServer(folder, run_as="nobody", programs=postgres_server.programs) as server:
+        assert psutil.Process(server.pid).username() == "nobody"
+        server.stop()
+        again = LocalServer(folder, programs=postgres_server.programs)  # whose the data are is remembered
+        with again:
+            assert psutil.Process(again.pid).username() == "nobody"
+
+
+@as_root
+def test_a_user_without_privileges_runs_it_as_himself(folder, postgres_server):
+    folder.mkdir()
+    shutil.chown(folder, "nobody")
+    child = os.fork()
+    if child == 0:  # in this interpreter, for another may lie where that user cannot go
+        code = 1
+        try:
+            os.setgroups([])
+            os.setgid(folder.stat().st_gid)
+            os.setuid(folder.stat().st_uid)
+            with LocalServer(folder, programs=postgres_server.programs) as server:
+                name = psutil.Process(server.pid).username()
+                code = 0 if (name, asked(server.url, "SELECT 1")) == ("nobody", (1,)) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert {path.owner() for path in folder.iterdir()} == {"nobody"}

@@ -1,0 +1,117 @@
+"""What really runs goes by the tenant: the plans PostgreSQL makes for a small and for a large user."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import psycopg
+import pytest
+from postgres.every_verb import plain, traced, use_every_verb
+from postgres.statement_reader import faults_of
+
+from jiyi.storage.postgres.pool import connect
+from jiyi.storage.postgres.statements import named, set_tenant
+from jiyi.storage.postgres.transaction import Ask
+
+SMALL, LARGE = "ana", "u7"  # of 20 records, and of thousands
+USERS, RECORDS, MANY = 100, 100, 4_000
+PLAIN = {"meta", "staged"}  # tables without users' rows
+
+# Rows of other users, so that reading a whole table is dearer than going by an index.
+FILL = f"""
+CREATE TEMPORARY TABLE n AS
+  SELECT 'u' || u AS t, u * 1000000 + i AS doc, i,
+         (ARRAY['message', 'episode', 'knowledge', 'fact'])[1 + i % 4] AS kind
+  FROM generate_series(0, {USERS}) AS u,
+       LATERAL generate_series(1, CASE 'u' || u WHEN '{LARGE}' THEN {MANY} ELSE {RECORDS} END) AS i;
+INSERT INTO owners SELECT DISTINCT t, 0, 0, 1000000000 FROM n;
+INSERT INTO owners SELECT 'other' || i FROM generate_series(1, 20000) AS i;
+INSERT INTO sessions SELECT t, 's' || i / 10, min(i), max(i), 1000000, count(*) FROM n GROUP BY t, i / 10;
+INSERT INTO documents
+  SELECT t, doc, kind, kind || i, NULL, 's' || i / 10, 'user', i, i, i % 50 = 0, true, 5, 0, NULL, 'x', .5, 9,
+         'n', repeat('words ', 20) FROM n;
+INSERT INTO pending (tenant_id, doc) SELECT t, doc FROM n WHERE i % 10 = 0;
+INSERT INTO episodes
+  SELECT t, doc, 't' || i, 'success', .5, 0, NULL, false, 'k' || i % 20 FROM n WHERE kind = 'episode';
+INSERT INTO knowledge SELECT t, doc, .5, 0, NULL, i FROM n WHERE kind = 'knowledge';
+INSERT INTO facts
+  SELECT t, doc, 'k' || i % 20, 'p' || i % 5, 'o' || i, 'active', NULL, NULL, 1, NULL, NULL, 0, NULL
+  FROM n WHERE kind = 'fact';
+INSERT INTO sources SELECT t, 'm' || i, doc FROM n WHERE i % 2 = 0;
+INSERT INTO vectors SELECT t, doc, 0, 0, kind, '[1,0,0,0]'::halfvec FROM n;
+INSERT INTO tasks SELECT t, 't' || i, NULL, 's' || i / 10, 'completed', i, i, i, 'x' FROM n;
+INSERT INTO steps SELECT t, 't' || i, 0, 'st' || i, 'completed', 'x' FROM n;
+INSERT INTO summaries SELECT t, doc, 's' || i / 10, '', i, 'sum' || i, i, i, 'x' FROM n;
+INSERT INTO covered SELECT t, 'm' || i, doc FROM n;
+INSERT INTO trash SELECT t, kind, 'gone' || i, doc, doc, NULL, NULL, i, 'x', 'x' FROM n;
+ANALYZE;
+"""
+
+
+@pytest.fixture
+def asked(postgres_server, postgres_url, tmp_path, monkeypatch) -> Mapping[str, Ask]:
+    with traced(monkeypatch) as found:
+        use_every_verb(postgres_url, tmp_path, SMALL)
+    database = postgres_url.rpartition("/")[2]
+    with psycopg.connect(postgres_server.url_of(database, superuser=True)) as server:
+        server.execute(FILL)
+    return found
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+def without_the_tenant(plan: dict[str, Any]) -> list[str]:
+    """The parts of a plan that read more than one user's rows."""
+    reads = [node for node in nodes(plan) if "Scan" in node["Node Type"] and "Relation Name" in node]
+    walked = [node for node in reads if node["Node Type"] == "Seq Scan"]
+    keyed = [node for node in nodes(plan) if "Index Name" in node]
+    found = [f"all of {node['Relation Name']}" for node in walked if node["Relation Name"] not in PLAIN]
+    return found + [
+        node["Index Name"]
+        for node in keyed
+        if "tenant_id" not in node.get("Index Cond", "") and node["Index Name"] != "meta_pkey"
+    ]
+
+
+def explain(server: psycopg.Connection, ask: Ask, user_id: str) -> dict[str, Any]:
+    with server.transaction(force_rollback=True):
+        for words, values in set_tenant(user_id, (30_000, 5_000)):
+            server.execute(words, values)
+        values = {**ask.values, "user_id": user_id}
+        row = server.execute(f"EXPLAIN (FORMAT JSON) {ask.statement}", values).fetchone()
+    assert row is not None
+    read: Any = row[0] if isinstance(row[0], list) else json.loads(row[0])
+    return read[0]["Plan"]
+
+
+def test_every_statement_that_runs_goes_by_the_tenant(asked, postgres_url):
+    of_users = [ask for ask in asked.values() if ask.user_id is not None]
+    of_users = [ask for ask in of_users if re.match(r"SELECT|INSERT|UPDATE|DELETE|WITH", ask.statement)]
+    of_users = [ask for ask in of_users if not re.search(r"\bstaged", ask.statement)]
+    for name in ("lock_owner", "add_owner", "set_next_doc"):
+        of_users.append(Ask(user_id=SMALL, statement=named(name), values={"next_doc": 5}))
+    assert len(of_users) > 300, "the conditions of queries are among them"
+    bad = {}
+    with connect(postgres_url) as server:
+        for ask in of_users:
+            assert not faults_of(plain(ask.statement))
+            for user_id in (SMALL, LARGE):
+                if read := without_the_tenant(explain(server, ask, user_id)):
+                    bad[ask.statement, user_id] = read
+    assert not bad
+
+
+def test_a_reader_of_plans_sees_what_reads_all(asked, postgres_url):
+    bad = (
+        "SELECT body FROM documents WHERE kind = 'fact'",
+        "SELECT tenant_id FROM trash WHERE discarded_at = 7",
+    )
+    with connect(postgres_url) as server:
+        for statement in bad:
+            ask = Ask(user_id=SMALL, statement=statement, values={})
+            assert without_the_tenant(explain(server, ask, SMALL))

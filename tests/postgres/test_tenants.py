@@ -1,0 +1,174 @@
+"""The second wall: whatever a statement asks for, the server shows rows of the tenant that was set."""
+
+import inspect
+from collections.abc import Iterator
+
+import numpy as np
+import psycopg
+import pytest
+from opening import Opened, open_place
+from samples import ANA, BEN, START, episode, fact, knowledge, message, summary, task
+
+from jiyi.errors import StorageError
+from jiyi.records import Query, Scope, Step
+from jiyi.storage.postgres import database as module
+from jiyi.storage.postgres.migrate import tables
+from jiyi.storage.postgres.statements import set_tenant
+from jiyi.storage.store import Store
+from jiyi.storage.trash import Trash
+from jiyi.storage.upkeep import Amendment, Upkeep
+from jiyi.storage.vectors import VectorIndex, VectorRow
+
+EVERY = ("message", "episode", "knowledge", "fact", "task", "step", "session", "summary")
+KEYS = [("message", "m"), ("episode", "e"), ("knowledge", "k"), ("fact", "f"), ("task", "t")]
+
+
+@pytest.fixture
+def opened(postgres_url) -> Iterator[Opened]:
+    """A memory of ben's with something of every kind, in the trash too."""
+    opened = open_place(postgres_url)
+    scope = Scope(user_id="ben")
+    opened.store.put(
+        [
+            message("the word", id="m", user="ben"),
+            message("thrown away", id="old", user="ben"),
+            episode("the word", id="e", user="ben", target="web"),
+            knowledge("the word", id="k", user="ben", source_episodes=("e",)),
+            fact("the word", id="f", user="ben", sources=("m",)),
+            task("the word", id="t", user="ben"),
+            Step(scope=scope, task_id="t", id="step", description="the word"),
+            summary(covers=("m",), id="s", user="ben"),
+        ]
+    )
+    opened.vectors.claim("some", 4)
+    waiting = opened.vectors.pending(100)
+    opened.vectors.add([VectorRow(key=p.key, vectors=np.eye(1, 4, dtype=np.float32)) for p in waiting])
+    opened.trash.discard(BEN, [("message", "old")], reason="", at=START)
+    yield opened
+    opened.database.close()
+
+
+@pytest.fixture
+def misled(opened, monkeypatch) -> Opened:
+    """The same, but the server is told "ana" whatever user a statement is for: the first wall is down."""
+
+    def set_ana(user_id, timeouts, *, plain):
+        return set_tenant("ana", timeouts, plain=plain)
+
+    monkeypatch.setattr(module, "set_tenant", set_ana)
+    return opened
+
+
+def test_no_verb_reads_across(misled):
+    store, vectors, upkeep, trash, database = misled
+    user = Query(scope=BEN, kinds=EVERY, limit=100)
+    assert store.find(user) == []
+    assert set(store.count(user).values()) == {0}
+    assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")])) == 0
+    assert upkeep.scan(Query(scope=BEN, kinds=("message",))).records == ()
+    assert upkeep.targets(Query(scope=BEN, kinds=("episode",))) == {}
+    assert upkeep.changes(BEN) == 0
+    assert trash.discarded(Query(scope=BEN, kinds=EVERY)) == []
+    assert trash.walk(Query(scope=BEN, kinds=EVERY)).entries == ()
+    assert vectors.nearest(Query(scope=BEN), np.eye(1, 4, dtype=np.float32)[0]) == []
+    assert len(vectors.read(BEN, KEYS).rows) == 0
+    assert vectors.pending(10, leased=False) == []
+    assert database.users() == []
+
+
+def _in_transaction(opened: Opened) -> None:
+    with opened.store.transaction():
+        assert opened.store.find(Query(scope=BEN, kinds=EVERY)) == []
+        opened.store.put([message("mine", id="new", user="ben")])
+
+
+WRITING = {
+    "delete": lambda o: o.store.delete(Query(scope=BEN, kinds=("message", "task", "summary"))),
+    "put": lambda o: o.store.put([message("mine", id="new", user="ben")]),
+    "put knowledge": lambda o: o.store.put([knowledge("mine", id="k", user="ben")]),
+    "put a task": lambda o: o.store.put([task("mine", id="t", user="ben")]),
+    "put many": lambda o: o.store.put([message(f"{n}", user="ben") for n in range(200)]),
+    "amend": lambda o: o.upkeep.amend(BEN, "message", [Amendment(id="m", pinned=True)]),
+    "put_back": lambda o: o.upkeep.put_back([message("mine", id="new", user="ben", seq=7)]),
+    "discard": lambda o: o.trash.discard(BEN, KEYS, reason="", at=START),
+    "restore": lambda o: o.trash.restore(BEN, [("message", "old")]),
+    "erase": lambda o: o.trash.erase(BEN),
+    "erase of all": lambda o: o.trash.erase(None),
+    "add": lambda o: o.vectors.add([VectorRow(key=("ben", 1), vectors=np.eye(1, 4, dtype=np.float32))]),
+    "claim": lambda o: o.vectors.claim("some", 4),
+    "renew": lambda o: o.vectors.renew("other", 3),
+    "switch": lambda o: (o.vectors.renew("other", 3), o.vectors.switch("other")),
+    "transaction": _in_transaction,
+    "together": lambda o: o.store.together(lambda: _in_transaction(o)),
+}
+
+
+@pytest.mark.parametrize("verb", WRITING)
+def test_no_verb_writes_across(misled, postgres_server, postgres_url, verb):
+    before = _everything(postgres_server, postgres_url)
+    # A verb that finds nothing to change is done; one that would write a row of ben's is refused.
+    refused: list[str] = []
+    try:
+        WRITING[verb](misled)
+    except StorageError as error:
+        refused.append(str(error))
+    assert all("row-level security" in words for words in refused)
+    assert _everything(postgres_server, postgres_url) == before
+
+
+def test_every_verb_is_tried():
+    protocols = (Store, Upkeep, Trash, VectorIndex)
+    verbs = {name for one in protocols for name, _ in inspect.getmembers(one, inspect.isfunction)}
+    verbs -= {"close", "scrub", "check_alone"}
+    tried = inspect.getsource(test_no_verb_reads_across) + " ".join(WRITING)
+    assert [verb for verb in sorted(verbs) if not verb.startswith("_") and verb not in tried] == []
+
+
+def _everything(server, url: str) -> dict[str, list[str]]:
+    """All rows of ben's, as a superuser sees them: row level security does not hold for that."""
+    with psycopg.connect(server.url_of(url.rpartition("/")[2], superuser=True)) as connection:
+        return {
+            name: sorted(
+                str(row)
+                for row in connection.execute(
+                    f"SELECT * FROM {name} WHERE tenant_id = 'ben'"  # type: ignore[arg-type]
+                )
+            )
+            for name in tables()
+            if name != "meta"
+        }
+
+
+def test_without_a_tenant_there_are_no_rows(opened, postgres_url):
+    with psycopg.connect(postgres_url) as connection:
+        for name in tables():
+            count = connection.execute(f"SELECT count(*) FROM {name}").fetchone()  # type: ignore[arg-type]
+            assert count == ((4,) if name == "meta" else (0,)), name
+
+
+def test_the_tenant_ends_with_its_transaction(opened):
+    """Another program's transaction on the same connection of a pooler must not inherit it."""
+    database = opened.database
+    with database.read("ben") as db:
+        assert db.rows("get_owner", {"user_id": "ben"})
+        left = db._channel._raw.execute("SELECT current_setting('jiyi.tenant', true)").fetchone()
+    assert left[0] in (None, "")
+
+
+def _undone(store: Store) -> None:
+    with store.transaction():
+        store.put([message("undone", id="2", user="ben")])
+        raise LookupError
+
+
+def test_one_transaction_may_look_after_two_users(opened):
+    store = opened.store
+    with store.transaction():
+        store.put([message("mine", id="1"), message("yours", id="1", user="ben")])
+        assert [m.id for m in store.find(Query(scope=ANA))] == ["1"]
+        with pytest.raises(LookupError):
+            _undone(store)
+        store.put([message("mine too", id="2")])
+        assert {r.id for r in store.find(Query(scope=BEN))} == {"m", "1", "e", "k", "f"}
+    assert [m.seq for m in store.find(Query(scope=ANA))] == [0, 1]
+    assert "2 users" in opened.database.check()

@@ -1,0 +1,209 @@
+"""Too many threads for the pool, locks that are held, deadlocks, conflicts, and slow statements."""
+
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from postgres_faults.agreement import check_whole, sessions_of
+
+from jiyi.clock import utc_now
+from jiyi.errors import DatabaseBusy, DatabaseLocked, StorageError
+from jiyi.records import Message, Scope
+
+
+@pytest.fixture
+def keeper(postgres_server, postgres_url):
+    """A connection for whoever may do everything to the database."""
+    url = postgres_server.url_of(postgres_url.rpartition("/")[2], superuser=True)
+    with psycopg.connect(url, autocommit=True) as connection:
+        yield connection
+
+
+@contextmanager
+def held(keeper, words):
+    """Hold a lock in a transaction of somebody else's, as psql would."""
+    with keeper.transaction():
+        keeper.execute(words)
+        yield
+
+
+def said(text, user="ana", **fields):
+    scope = Scope(user_id=user, session_id="s")
+    return Message(role="user", content=text, scope=scope, created_at=utc_now(), **fields)
+
+
+def test_a_pool_that_is_used_up_says_what_to_do_and_leaks_nothing(open_memory, postgres_url, postgres_server):
+    memory = open_memory(pool_max=3, pool_seconds=0.5)
+    memory.save_message("s", role="user", content="before wfirst", id="first")
+    begun, enough = threading.Barrier(4), threading.Event()
+
+    def hold(user):
+        with memory._store.transaction():
+            memory.save_message("s", role="user", content=f"held w{user}q0", user_id=user, id=f"{user}-0")
+            begun.wait(20)
+            assert enough.wait(20)
+
+    def save(n):
+        try:
+            memory.save_message(f"s{n % 5}", role="user", content=f"w{n}", id=f"{n}")
+        except DatabaseBusy as error:
+            return "told" if "raise pool_max or pool_seconds" in str(error) else str(error)
+        return "saved"
+
+    with ThreadPoolExecutor(53) as threads:
+        holders = [threads.submit(hold, user) for user in ("ben", "cleo", "dan")]
+        begun.wait(20)
+        began = time.monotonic()
+        assert Counter(threads.map(save, range(50))) == {"told": 50}
+        assert time.monotonic() - began < 5, "they wait side by side, not one behind the other"
+        enough.set()
+        for holder in holders:
+            holder.result()
+    memory.close()
+    patient = open_memory(pool_max=3, pool_seconds=60)
+    with ThreadPoolExecutor(50) as threads:
+        saves = [
+            threads.submit(patient.save_message, f"s{n % 5}", role="user", content=f"w{n}", id=f"{n}")
+            for n in range(50)
+        ]
+        assert [save.result().id for save in saves] == [f"{n}" for n in range(50)]
+    assert sessions_of(postgres_server.superuser_url, postgres_url) <= 3
+    assert patient._store._db._pool.sizes()["in_use"] == 0
+    assert check_whole(postgres_url, map(str, range(50)), every=10) == 54
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "SELECT FROM owners WHERE tenant_id = 'ana' FOR UPDATE",
+        "LOCK TABLE documents IN SHARE MODE",
+        "LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE",
+    ],
+)
+def test_a_lock_held_too_long_is_named_and_nothing_is_written(open_memory, keeper, postgres_url, words):
+    memory = open_memory(lock_timeout=0.3)
+    memory.save_message("s", role="user", content="before the lock wa", id="a")
+    with held(keeper, words):
+        began = time.monotonic()
+        with pytest.raises(DatabaseLocked, match="lock_timeout; nothing was written"):
+            memory.save_message("s", role="user", content="during the lock wb", id="b")
+        assert 0.25 < time.monotonic() - began < 5
+        assert [hit.id for hit in memory.search("lock")] == ["a"], "readers wait for nobody"
+    assert memory.save_message("s", role="user", content="during the lock wb", id="b").seq == 1
+    assert check_whole(postgres_url, "ab") == 2
+
+
+def test_even_reading_ends_where_a_table_is_locked(open_memory, keeper):
+    memory = open_memory(lock_timeout=0.3)
+    memory.save_message("s", role="user", content="hello")
+    with held(keeper, "LOCK TABLE documents IN ACCESS EXCLUSIVE MODE"), pytest.raises(DatabaseLocked):
+        memory.session_messages("s")
+    assert len(memory.session_messages("s")) == 1
+
+
+def two_at_once(memory, run):
+    """Let two threads write to two users in opposite order; return what became of them."""
+    both = threading.Barrier(2)
+
+    def write(name, first, second):
+        met = []
+
+        def write_both():
+            memory._store.put([said(f"w{name}q{first}", first, id=f"{name}-{first}")])
+            if not met:
+                met.append(both.wait(20))
+            memory._store.put([said(f"w{name}q{second}", second, id=f"{name}-{second}")])
+
+        try:
+            run(write_both)
+        except StorageError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(2) as threads:
+        one = threads.submit(write, "one", "ana", "ben")
+        two = threads.submit(write, "two", "ben", "ana")
+        return {"one": one.result(), "two": two.result()}
+
+
+def test_of_two_that_wait_for_each_other_one_is_undone_as_a_whole(open_memory, postgres_url):
+    memory = open_memory()
+
+    def in_one_transaction(verb):
+        with memory._store.transaction():
+            verb()
+
+    ends = two_at_once(memory, in_one_transaction)
+    (undone,) = [name for name, error in ends.items() if error]
+    assert isinstance(ends[undone], DatabaseBusy)
+    assert "deadlock" in str(ends[undone])
+    assert "nothing was written, try again" in str(ends[undone])
+    (done,) = {"one", "two"} - {undone}
+    for user in ("ana", "ben"):
+        assert [m.id for m in memory.session_messages("s", user_id=user)] == [f"{done}-{user}"]
+    assert check_whole(postgres_url, [f"{done}-ana", f"{done}-ben"]) == 2
+
+
+def test_a_deadlock_of_what_can_be_repeated_is_solved_unseen(open_memory, postgres_url):
+    memory = open_memory()
+    ends = two_at_once(memory, memory._store.together)
+    assert ends == {"one": None, "two": None}
+    ids = [f"{name}-{user}" for name in ("one", "two") for user in ("ana", "ben")]
+    assert check_whole(postgres_url, ids) == 4
+
+
+FAILING = """
+CREATE SEQUENCE tries;
+GRANT ALL ON SEQUENCE tries TO PUBLIC;
+CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF nextval('tries') <= {times} THEN RAISE EXCEPTION 'made for a test' USING ERRCODE = '{code}'; END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER fail BEFORE INSERT ON documents FOR EACH ROW EXECUTE FUNCTION fail();
+"""
+
+
+@pytest.mark.parametrize("code", ["40001", "40P01"], ids=["serialization", "deadlock"])
+def test_a_save_that_the_server_undoes_is_done_again(open_memory, keeper, postgres_url, code):
+    memory = open_memory()
+    memory.save_message("s", role="user", content="before wa", id="a")
+    keeper.execute(FAILING.format(times=3, code=code))
+    assert memory.save_message("s", role="user", content="after three tries wb", id="b").seq == 1
+    assert keeper.execute("SELECT last_value FROM tries").fetchone() == (4,)
+    keeper.execute("DROP TRIGGER fail ON documents")
+    assert check_whole(postgres_url, "ab") == 2
+
+
+def test_a_save_that_is_undone_every_time_ends(open_memory, keeper, postgres_url):
+    memory = open_memory()
+    memory.save_message("s", role="user", content="before wa", id="a")
+    keeper.execute(FAILING.format(times=1_000, code="40001"))
+    with pytest.raises(DatabaseBusy, match="try again"):
+        memory.save_message("s", role="user", content="never wb", id="b")
+    keeper.execute("DROP TRIGGER fail ON documents")
+    assert check_whole(postgres_url, "a") == 1
+
+
+SLOW = """
+CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN PERFORM pg_sleep(20); RETURN NEW; END $$;
+CREATE TRIGGER dawdle BEFORE INSERT ON documents FOR EACH ROW EXECUTE FUNCTION dawdle();
+"""
+
+
+def test_a_statement_that_takes_too_long_is_stopped_and_nothing_is_written(open_memory, keeper, postgres_url):
+    memory = open_memory(statement_seconds=0.5)
+    memory.save_message("s", role="user", content="before wa", id="a")
+    keeper.execute(SLOW)
+    began = time.monotonic()
+    with pytest.raises(DatabaseBusy, match="statement_seconds"):
+        memory.save_message("s", role="user", content="slow wb", id="b")
+    assert time.monotonic() - began < 5
+    keeper.execute("DROP TRIGGER dawdle ON documents")
+    assert memory.save_message("s", role="user", content="slow wb", id="b").seq == 1
+    assert check_whole(postgres_url, "ab") == 2

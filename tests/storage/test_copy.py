@@ -1,0 +1,343 @@
+"""From memory to memory: everything as it was, nothing twice, whatever comes in between."""
+
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from copying import both_ends, embed, fill, found, opened, whole, whole_of
+from samples import ANA, BEN, START, episode, message, summary, task
+
+from jiyi.errors import CopyMismatch, NotFound
+from jiyi.records import SEARCHABLE, Query, Scope
+from jiyi.storage import copy_parts, copy_vectors
+from jiyi.storage.copy import copy_memory
+from jiyi.testing import HashEmbedder
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch):
+    """Several pieces of everything."""
+    for module in (copy_parts, copy_vectors):
+        monkeypatch.setattr(module, "PIECE", 4)
+
+
+@pytest.fixture
+def ends(tmp_path):
+    with both_ends(tmp_path / "here.db", tmp_path / "there.db") as both:
+        yield both
+
+
+def test_everything_goes_along(ends):
+    here, there = ends
+    fill(here)
+    fill(here, "ben")
+    before = whole(here)
+    receipt = copy_memory(here, there)
+    assert whole(here) == before == whole(there)
+    assert found(here, "disks") == found(there, "disks")
+    assert there.vectors.claim() == here.vectors.claim()
+    assert receipt.users == ("ana", "ben")
+    assert (receipt.conflicting, receipt.extra, receipt.changed, receipt.known) == (0, 0, (), 0)
+    assert receipt.embedder == HashEmbedder().name
+    assert receipt.added == {part: 2 * count for part, count in _counts(whole_of(here, "ana")).items()}
+    assert {part: seen.count for part, seen in receipt.checked.items()} == receipt.added
+    held = sum(receipt.added[kind] for kind in SEARCHABLE)
+    waiting = sum(before[user]["pending"] for user in receipt.users)
+    assert waiting == 3
+    assert receipt.vectors == held - waiting
+    there.database.check()
+
+
+def _counts(held):
+    parts = ("trash", "message", "task", "episode", "knowledge", "fact", "summary")
+    return {part: len(held[part]) for part in parts}
+
+
+def test_a_second_time_everything_is_known(ends):
+    here, there = ends
+    fill(here)
+    first = copy_memory(here, there)
+    again = copy_memory(here, there)
+    assert sum(again.added.values()) == again.vectors == 0
+    assert again.known == sum(first.added.values())
+    assert again.checked == first.checked
+    assert whole(there) == whole(here)
+
+
+def test_no_place_in_a_session_is_given_twice(ends):
+    here, there = ends
+    fill(here, messages=30)
+    copy_memory(here, there)
+    for session in ("s0", "s1", "s3"):
+        (one,) = here.store.put([message("next", session=session, at=100, id=f"next {session}")])
+        (other,) = there.store.put([message("next", session=session, at=100, id=f"next {session}")])
+        assert one == other
+    back = [("message", "m28")]
+    assert here.trash.restore(ANA, back) == there.trash.restore(ANA, back)
+
+
+def test_a_session_whose_newest_are_purged_goes_on_behind_them(ends):
+    here, there = ends
+    here.store.put([message(str(i), id=str(i), at=i) for i in range(9)])
+    here.store.delete(Query(scope=ANA, ids=("7", "8")))
+    copy_memory(here, there)
+    assert whole(there) == whole(here)
+    (next_one,) = there.store.put([message("next", at=20)])
+    assert next_one.seq == 9
+
+
+def test_the_trash_can_stay_behind(ends):
+    here, there = ends
+    fill(here)
+    receipt = copy_memory(here, there, trash=False)
+    assert whole_of(there, "ana") == whole_of(here, "ana") | {"trash": []}
+    assert "trash" not in receipt.checked
+
+
+def test_only_the_users_named(ends):
+    here, there = ends
+    fill(here)
+    fill(here, "ben")
+    copy_memory(here, there, users=["ben"])
+    assert there.database.users() == ["ben"]
+    assert whole_of(there, "ben") == whole_of(here, "ben")
+    with pytest.raises(NotFound, match="'eve'"):
+        copy_memory(here, there, users=["ben", "eve"])
+
+
+def test_users_may_have_the_same_ids(ends):
+    here, there = ends
+    for user in ("ana", "ben"):
+        here.store.put([message(f"of {user}", id="m", user=user), episode(f"of {user}", id="e", user=user)])
+    embed(here)
+    copy_memory(here, there)
+    assert whole(there) == whole(here)
+    assert [m.content for m in there.store.find(Query(scope=BEN, kinds=("message",)))] == ["of ben"]
+
+
+def test_what_is_there_stays_and_is_told(ends):
+    here, there = ends
+    here.store.put([message("one", id="a"), message("two", id="b", at=1), message("three", id="c", at=2)])
+    here.store.put([task("here", id="t"), task("other", id="u", at=1)])
+    here.store.put([message("gone", id="d", session="z"), message("stays", id="e", session="z", at=1)])
+    here.trash.discard(ANA, [("message", "d")], reason="r", at=START)
+    there.store.put([message("else", id="a", session="q"), message("in its place", id="x")])
+    there.store.put([task("there", id="t"), message("gone", id="d", session="z")])
+    receipt = copy_memory(here, there)
+    left_out = {(c.part, c.id): c.why for c in receipt.conflicts}
+    assert set(left_out) == {("message", "a"), ("task", "t"), ("trash", "d")}
+    assert "differs" in left_out["message", "a"]
+    assert "lives in the target" in left_out["trash", "d"]
+    assert (receipt.conflicting, receipt.extra) == (3, 2)  # x, and the living d
+    texts = {m.id: (m.content, m.seq) for m in there.store.find(Query(scope=ANA, kinds=("message",)))}
+    assert texts["a"] == ("else", 0)
+    assert texts["x"] == ("in its place", 0)
+    assert texts["b"] == ("two", 1)
+    assert there.store.find(Query(scope=ANA, kinds=("task",), ids=("t",)))[0].request == "there"
+    assert copy_memory(here, there).conflicting == 3
+
+
+def test_a_message_is_not_moved_to_another_place(ends):
+    here, there = ends
+    here.store.put([message("one", id="a"), message("two", id="b", at=1)])
+    there.store.put([message("in its place", id="x")])
+    receipt = copy_memory(here, there)
+    (conflict,) = receipt.conflicts
+    assert (conflict.id, "place 0" in conflict.why) == ("a", True)
+    assert there.store.find(Query(scope=ANA, kinds=("message",), ids=("a",))) == []
+    assert there.store.find(Query(scope=ANA, kinds=("message",), ids=("b",)))[0].seq == 1
+
+
+def test_a_summary_goes_on_from_versions_that_are_gone(ends):
+    here, there = ends
+    here.store.put([message(str(i), id=str(i), at=i) for i in range(6)])
+    versions = [summary(covers=("0",), upto=0, id="v1")]
+    for n in range(2, 6):
+        versions.append(summary(versions[-1], covers=(str(n),), upto=n, id=f"v{n}", at=n))
+    here.store.put(versions)
+    here.store.delete(Query(scope=ANA, kinds=("summary",), ids=("v1", "v2", "v4")))
+    copy_memory(here, there)
+    assert whole(there) == whole(here)
+    assert [s.id for s in there.store.find(Query(scope=ANA, kinds=("summary",)))] == ["v3", "v5"]
+    there.database.check()
+
+
+def test_another_embedders_target_gets_no_vectors(ends):
+    here, there = ends
+    fill(here)
+    there.vectors.claim("another", 8)
+    receipt = copy_memory(here, there)
+    assert (receipt.embedder, receipt.vectors) == (None, 0)
+    assert there.vectors.claim().name == "another"
+    held = whole_of(there, "ana")
+    assert held["vectors"] == []
+    assert held["pending"] == sum(len(held[kind]) for kind in ("message", "episode", "knowledge", "fact"))
+
+
+def test_vectors_of_other_words_are_not_taken_over(ends):
+    here, there = ends
+    here.store.put([message("one", id="a"), message("two", id="b", at=1)])
+    embed(here)
+    there.store.put([message("else", id="a")])
+    copy_memory(here, there)
+    assert len(whole_of(there, "ana")["vectors"]) == 1
+    assert whole_of(there, "ana")["pending"] == 1
+
+
+def test_what_the_source_learns_meanwhile_is_noticed(ends):
+    here, there = ends
+    fill(here)
+    late = iter([message("said meanwhile", session="s9", id="meanwhile", at=-50)])
+
+    def progress(what, done, total):
+        assert 0 < done <= total
+        if what == "checked":
+            here.store.put(list(late))
+
+    receipt = copy_memory(here, there, progress=progress)
+    assert receipt.changed == ("ana",)
+    assert copy_memory(here, there).changed == ()
+    assert whole(there) == whole(here)
+
+
+def test_what_changes_behind_the_check_is_noticed(ends):
+    here, there = ends
+    fill(here)
+    fill(here, "ben")
+    seen = []
+
+    def progress(what, done, total):
+        seen.append(what)
+        if what == "records" and "checked" in seen and "late" not in seen:  # ana is done, ben is copied
+            seen.append("late")
+            here.store.put([message("said meanwhile", session="s9", id="meanwhile")])
+
+    assert copy_memory(here, there, progress=progress).changed == ("ana",)
+
+
+class Lossy:
+    """Passes everything on, but something is lost on the way."""
+
+    def __init__(self, inner, **verbs):
+        self._inner, self._verbs = inner, verbs
+
+    def __getattr__(self, name):
+        return self._verbs.get(name) or getattr(self._inner, name)
+
+
+def test_a_lost_record_is_an_error_that_names_it(ends):
+    here, there = ends
+    fill(here)
+
+    def put_back(messages, words=None):
+        there.upkeep.put_back([m for m in messages if m.id != "m8"])
+        return messages
+
+    lossy = replace(there, upkeep=Lossy(there.upkeep, put_back=put_back))
+    with pytest.raises(CopyMismatch, match=r"user 'ana', message: .* missing: 1 \(m8\)"):
+        copy_memory(here, lossy)
+
+
+def test_an_altered_record_is_an_error_that_names_it(ends):
+    here, there = ends
+    fill(here)
+
+    def put(records):
+        return there.store.put([replace(r, importance=0.99) if r.id == "e1" else r for r in records])
+
+    with pytest.raises(CopyMismatch, match=r"user 'ana', episode: .* different: 1 \(e1\)"):
+        copy_memory(here, replace(there, store=Lossy(there.store, put=put)))
+
+
+def test_lost_vectors_are_an_error(ends):
+    here, there = ends
+    fill(here)
+    lossy = replace(there, vectors=Lossy(there.vectors, add=lambda rows, name: len(rows)))
+    with pytest.raises(CopyMismatch, match="lack vectors"):
+        copy_memory(here, lossy)
+
+
+KILLED = """
+import os, signal, sys
+from dataclasses import replace
+sys.path += {paths!r}
+from copying import both_ends
+from jiyi.storage import copy_parts, copy_vectors
+from jiyi.storage.copy import copy_memory
+copy_parts.PIECE = copy_vectors.PIECE = 4
+left = int(sys.argv[3])
+
+class Deadly:
+    def __init__(self, inner, *verbs):
+        self.inner, self.verbs = inner, verbs
+    def __getattr__(self, name):
+        verb = getattr(self.inner, name)
+        if name not in self.verbs:
+            return verb
+        def call(*args, **kw):
+            global left
+            left -= 1
+            done = verb(*args, **kw)  # its transaction, or one around it, may still be open
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return done
+        return call
+
+with both_ends(*sys.argv[1:3]) as (here, there):
+    there = replace(
+        there,
+        store=Deadly(there.store, "put", "delete"),
+        upkeep=Deadly(there.upkeep, "put_back"),
+        trash=Deadly(there.trash, "discard"),
+        vectors=Deadly(there.vectors, "add", "claim"),
+    )
+    copy_memory(here, there)
+"""
+
+
+def test_killed_anywhere_it_goes_on_and_ends_the_same(tmp_path):
+    with both_ends(tmp_path / "here.db", tmp_path / "other.db") as (here, _):
+        fill(here)
+        wanted = whole(here)
+    script = KILLED.format(paths=[str(Path(__file__).parents[1] / "contract")])
+    killed, calls = 0, 1
+    while True:
+        place = tmp_path / "there.db"
+        command = [sys.executable, "-c", script, str(tmp_path / "here.db"), str(place), str(calls)]
+        done = subprocess.run(command, check=False, timeout=60)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL
+        killed, calls = killed + 1, calls + 2
+    assert killed > 3
+    there = opened(tmp_path / "there.db")
+    try:
+        assert whole(there) == wanted
+        there.database.check()
+    finally:
+        there.database.close()
+
+
+def test_trash_and_life_may_share_ids_and_places(ends):
+    here, there = ends
+    for at in range(3):  # a session that was emptied begins anew: its places were given before
+        here.store.put([message(f"life {at}", id=f"m{at}", at=at), message(f"{at}", id="again", at=at + 10)])
+        keys = [("message", f"m{at}"), ("message", "again")]
+        here.trash.discard(ANA, keys, reason=f"r{at}", at=START + timedelta(days=at))
+    here.store.put([message("now", id="m0", at=20), message("now", id="again", at=21)])
+    assert whole_of(here, "ana")["message"][0].seq in (0, 1)
+    copy_memory(here, there)
+    assert whole(there) == whole(here)
+    assert there.trash.walk(Query(scope=ANA, kinds=("message",))).entries
+
+
+def test_scopes_of_many_sessions(ends):
+    here, there = ends
+    here.store.put([message("x", id=str(i), session=f"s{i % 11}", at=i % 4) for i in range(40)])
+    here.store.delete(Query(scope=Scope(user_id="ana", session_id="s3"), limit=100))
+    copy_memory(here, there)
+    assert whole(there) == whole(here)
