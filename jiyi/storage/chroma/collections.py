@@ -1,0 +1,216 @@
+"""The collections of one memory in Chroma: one for each set of vectors."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from chromadb.api import ClientAPI
+from chromadb.api.models.Collection import Collection
+from numpy.typing import NDArray
+
+from jiyi.errors import StorageError
+from jiyi.records import Kind
+from jiyi.storage.chroma.connection import ChromaConnection
+from jiyi.storage.chroma.errors import CollectionMissing, translated
+
+__all__ = ["Collections", "Found", "Item", "vector_ids"]
+
+# The inner product of vectors of length 1 is their cosine. Chroma's own "cosine" would scale them
+# once more, and what is read back would not be what was stored.
+_CONFIGURATION: dict[str, Any] = {
+    "hnsw": {"space": "ip", "ef_construction": 200, "ef_search": 200, "max_neighbors": 32}
+}
+_OWNER = "jiyi"  # names the memory in a collection's metadata
+_PIECE = 2_000  # ids in one question
+_SYNC = 1_000  # changes after which Chroma writes its index to its files, by default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """The vectors of one record, as they go to Chroma."""
+
+    token: str  # names them, and nothing else ever
+    user_id: str
+    doc: int
+    kind: Kind
+    vectors: NDArray[np.float32]  # shape (parts, dims)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A vector near a question."""
+
+    token: str  # of its record
+    score: float  # cosine
+
+
+def vector_ids(token: str, parts: int) -> list[str]:
+    """Return the ids of a record's vectors in Chroma."""
+    return [f"{token}.{part}" for part in range(parts)]
+
+
+class Collections:
+    """What one memory asks of Chroma; every error is one of `jiyi.errors`."""
+
+    def __init__(self, connection: ChromaConnection, name: str, owner: str) -> None:
+        """Make no collection yet.
+
+        Args:
+            connection: where they are.
+            name: what their names begin with; the number of the set follows.
+            owner: names the memory, so that two never share a collection.
+        """
+        self.connection = connection
+        self.place = connection.place
+        self._name = name
+        self._owner = owner
+
+    def add(self, space: int, items: Sequence[Item]) -> None:
+        """Store vectors, making the collection if there is none."""
+        if not items:
+            return
+        ids = [id_ for item in items for id_ in vector_ids(item.token, len(item.vectors))]
+        vectors = np.concatenate([item.vectors for item in items])
+        known = [
+            {"user": item.user_id, "kind": item.kind, "doc": item.doc, "part": part}
+            for item in items
+            for part in range(len(item.vectors))
+        ]
+        with self.connection.use(changing=True) as client:
+            collection = self._open(client, space, make=True)
+            for piece in _pieces(len(ids), client):
+                collection.upsert(
+                    ids=ids[piece], embeddings=vectors[piece], metadatas=cast("Any", known[piece])
+                )
+
+    def erase(self, space: int, ids: Sequence[str]) -> None:
+        """Take vectors out; the numbers are overwritten, for Chroma's index only marks what is deleted."""
+        with self.connection.use(changing=True) as client:
+            try:
+                collection = self._open(client, space)
+            except CollectionMissing:
+                return
+            sample = collection.get(limit=1, include=["embeddings"])["embeddings"]
+            if sample is None or not len(sample):
+                return
+            dims = len(sample[0])
+            for piece in _pieces(len(ids), client):
+                noise = np.random.default_rng().normal(size=(len(ids[piece]), dims))
+                noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+                collection.update(ids=list(ids[piece]), embeddings=noise.astype(np.float32))
+                collection.delete(ids=list(ids[piece]))
+
+    def nearest(
+        self, space: int, user_id: str, kind: Kind, vector: NDArray[np.float32], count: int
+    ) -> list[Found]:
+        """Return up to ``count`` vectors of a user's records of one kind near ``vector``, best first."""
+        where: Any = {"$and": [{"user": user_id}, {"kind": kind}]}
+        with self.connection.use(changing=False) as client:
+            answer = self._open(client, space).query(
+                query_embeddings=cast("Any", [vector]), n_results=count, where=where, include=["distances"]
+            )
+        distances = answer["distances"] or [[]]
+        return [
+            Found(id_.rpartition(".")[0], 1.0 - float(distance))
+            for id_, distance in zip(answer["ids"][0], distances[0], strict=True)
+        ]
+
+    def read(self, space: int, parts: Mapping[str, int]) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors of these tokens, each with so many parts; of those that are whole there."""
+        ids = [id_ for token, count in parts.items() for id_ in vector_ids(token, count)]
+        found: dict[str, NDArray[Any]] = {}
+        with self.connection.use(changing=False) as client:
+            collection = self._open(client, space)
+            for start in range(0, len(ids), _PIECE):
+                answer = collection.get(ids=ids[start : start + _PIECE], include=["embeddings"])
+                vectors = cast("Any", answer["embeddings"])
+                found |= dict(zip(answer["ids"], () if vectors is None else vectors, strict=True))
+        return {
+            token: np.asarray([found[id_] for id_ in vector_ids(token, count)], np.float32)
+            for token, count in parts.items()
+            if all(id_ in found for id_ in vector_ids(token, count))
+        }
+
+    def ids(self, space: int) -> Iterator[list[str]]:
+        """Give the ids of all vectors in a set, in pieces; none where there is no collection."""
+        offset = 0
+        while True:
+            with self.connection.use(changing=False) as client:
+                try:
+                    piece = self._open(client, space).get(limit=_PIECE, offset=offset, include=[])["ids"]
+                except CollectionMissing:
+                    return
+            yield piece
+            if len(piece) < _PIECE:
+                return
+            offset += _PIECE
+
+    def spaces(self) -> list[int]:
+        """Return the numbers of this memory's sets that are in Chroma."""
+        form = re.compile(rf"{re.escape(self._name)}-(\d+)")
+        with self.connection.use(changing=False) as client:
+            found = [
+                int(match[1])
+                for collection in client.list_collections()
+                if (match := form.fullmatch(collection.name))
+                and (collection.metadata or {}).get(_OWNER) == self._owner
+            ]
+        return sorted(found)
+
+    def drop(self, space: int) -> None:
+        """Remove a whole set."""
+        with self.connection.use(changing=True) as client:
+            try:
+                self._open(client, space)
+            except CollectionMissing:
+                return
+            client.delete_collection(self._title(space))
+
+    def scrub(self) -> bool:
+        """Make Chroma write its files anew, so that nothing of what was erased is left in them.
+
+        Returns:
+            Whether its database was written anew too: a server's only can be on its machine.
+        """
+        for space in self.spaces():
+            with self.connection.use(changing=True) as client:
+                collection = self._open(client, space)
+                sample = collection.get(limit=1, include=["embeddings"])["embeddings"]
+                if sample is None or not len(sample):
+                    client.delete_collection(self._title(space))  # made again with the next vector
+                    continue
+                # Enough changes make Chroma write its index and shorten its log, which keeps the newest.
+                nothing = vector_ids("nothing", _SYNC)
+                for _ in range(2):
+                    collection.delete(ids=nothing)
+        return self.connection.compact()
+
+    def _open(self, client: ClientAPI, space: int, *, make: bool = False) -> Collection:
+        """Return a collection; no function that embeds is ever loaded."""
+        title = self._title(space)
+        with translated(self.place):
+            if make:
+                collection = client.get_or_create_collection(
+                    title,
+                    embedding_function=None,
+                    metadata={_OWNER: self._owner},
+                    configuration=cast("Any", _CONFIGURATION),
+                )
+            else:
+                collection = client.get_collection(title, embedding_function=None)
+        if (collection.metadata or {}).get(_OWNER) != self._owner:
+            raise StorageError(
+                f"the collection {title} at {self.connection.place} belongs to another memory or program; "
+                "set chroma_collection to another name"
+            )
+        return collection
+
+    def _title(self, space: int) -> str:
+        return f"{self._name}-{space}"
+
+
+def _pieces(count: int, client: ClientAPI) -> Iterator[slice]:
+    most = client.get_max_batch_size()
+    return (slice(start, start + most) for start in range(0, count, most))

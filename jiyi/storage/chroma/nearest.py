@@ -1,0 +1,114 @@
+"""From a question to the nearest records: Chroma finds, the rows decide."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.errors import EmbedderMismatch
+from jiyi.records import SEARCHABLE, Kind, Match, Query
+from jiyi.storage.chroma.collections import Collections
+from jiyi.storage.chroma.held import HeldVectors
+from jiyi.storage.database import Database
+from jiyi.storage.one_thread import one_blas_thread
+from jiyi.storage.relational.conditions import on_documents
+
+__all__ = ["Nearest"]
+
+_EXACT = 300  # records compared one by one: fewer than Chroma's index is worth
+_FIRST = 200  # vectors asked for at least: its index is the more exact the more it is to give
+_MORE = 4  # so many times more where the rows allowed too few of them
+_MOST = 5_000  # beyond that all that the rows allow are compared
+_EVERY = 2**31 - 1
+_SAME = 1e-6  # scores no further apart are those of equal vectors
+
+_Best = dict[int, tuple[float, Kind, str]]
+"""By number of the record: its best score, kind and id."""
+
+
+class Nearest:
+    """Answers `VectorIndex.nearest` for one set of vectors.
+
+    A question goes to Chroma with the user and the kind. What comes back is joined with the rows:
+    what is gone, or not allowed by other conditions, falls out, and more is asked for until ``limit``
+    of each kind are found, equal ones at the end included. Few records are compared one by one.
+    """
+
+    def __init__(self, database: Database, collections: Collections, held: HeldVectors, space: int) -> None:
+        self._db = database
+        self._collections = collections
+        self._held = held
+        self._space = space
+
+    def find(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
+        """Return the matches, best first."""
+        kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
+        allowed = self._allowed(query, _EXACT + 1)
+        if len(allowed) <= _EXACT:
+            best = self._compare(allowed, vector)
+            found = [entry for kind in kinds for entry in _top(best, kind, query.limit)]
+        else:
+            found = [entry for kind in kinds for entry in self._of_kind(query, kind, vector)]
+        found.sort(key=lambda entry: (-entry[1], -entry[0]))
+        return [Match(kind=kind, id=id_, score=score) for _, score, kind, id_ in found]
+
+    def _of_kind(
+        self, query: Query, kind: Kind, vector: NDArray[np.float32]
+    ) -> list[tuple[int, float, Kind, str]]:
+        count = max(_FIRST, 2 * query.limit)
+        while count <= max(_MOST, 2 * query.limit):
+            near = self._collections.nearest(self._space, query.scope.user_id, kind, vector, count)
+            scores: dict[str, float] = {}
+            for found in near:  # best first: a record counts with its best part
+                scores.setdefault(found.token, found.score)
+            best = self._join(query, kind, scores)
+            top = _top(best, kind, query.limit)
+            if len(top) == query.limit and (len(near) < count or top[-1][1] > near[-1].score + _SAME):
+                return top
+            if len(near) < count:
+                break
+            count *= _MORE
+        # Chroma gave all it would, or very many that are not allowed: the rows say what there is.
+        everything = self._allowed(query, _EVERY, kind=kind)
+        return _top(self._compare(everything, vector), kind, query.limit)
+
+    def _join(self, query: Query, kind: Kind, scores: dict[str, float]) -> _Best:
+        with self._db.read(query.scope.user_id) as db:
+            where, values = on_documents(query, db.dialect)
+            tokens = db.dialect.listed(list(scores))
+            rows = db.rows("chroma_among", values | {"tokens": tokens, "space": self._space}, where=where)
+        return {doc: (scores[token], kind, id_) for token, other, id_, doc in rows if other == kind}
+
+    def _allowed(
+        self, query: Query, limit: int, *, kind: Kind | None = None
+    ) -> list[tuple[str, int, Kind, str, int]]:
+        """Return token, vectors, kind, id and number of the records that a question allows."""
+        with self._db.read(query.scope.user_id) as db:
+            where, values = on_documents(query, db.dialect)
+            if kind is not None:
+                where += f" AND d.kind = '{kind}'"
+            rows = db.rows("chroma_allowed", values | {"space": self._space, "limit": limit}, where=where)
+        return [(token, parts, other, id_, doc) for token, parts, other, id_, doc in rows]
+
+    def _compare(
+        self, allowed: Sequence[tuple[str, int, Kind, str, int]], vector: NDArray[np.float32]
+    ) -> _Best:
+        vectors = self._held.read(self._space, {token: parts for token, parts, *_ in allowed})
+        best: _Best = {}
+        dims = next((found.shape[1] for found in vectors.values()), len(vector))
+        if dims != len(vector):
+            raise EmbedderMismatch(
+                f"{self._collections.place} holds vectors of {dims} numbers, these have {len(vector)}; "
+                "open it with the embedder that made them"
+            )
+        with one_blas_thread():
+            for token, _, kind, id_, doc in allowed:
+                if token in vectors:
+                    best[doc] = (float((vectors[token] @ vector).max()), kind, id_)
+        return best
+
+
+def _top(best: _Best, kind: Kind, limit: int) -> list[tuple[int, float, Kind, str]]:
+    """Return the best of a kind, the newer of equal ones first."""
+    own = [(doc, score, kind, id_) for doc, (score, other, id_) in best.items() if other == kind]
+    return sorted(own, key=lambda entry: (-entry[1], -entry[0]))[:limit]

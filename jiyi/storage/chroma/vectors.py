@@ -1,0 +1,299 @@
+"""The vector index on Chroma, beside a store in SQLite or PostgreSQL."""
+
+import contextlib
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.errors import EmbedderMismatch, IndexUnreachable, StorageError, WrongState
+from jiyi.records import Kind, Match, Query, Scope
+from jiyi.storage.candidates import Key
+from jiyi.storage.chroma.collections import Collections, Item
+from jiyi.storage.chroma.drift import Drift, drift, repair
+from jiyi.storage.chroma.held import HeldVectors
+from jiyi.storage.chroma.nearest import Nearest
+from jiyi.storage.chroma.outbox import Outbox
+from jiyi.storage.database import Connection, Database
+from jiyi.storage.relational.vector_states import Sets, Spaces, VectorStates, read_spaces
+from jiyi.storage.vectors import Binding, Parts, PendingText, VectorRow
+
+__all__ = ["ChromaVectors"]
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger("jiyi")
+
+
+class ChromaVectors:
+    """`jiyi.storage.vectors.VectorIndex` on Chroma; which record has vectors is kept in the store's tables.
+
+    Guarantees: a record is complete only when Chroma has its vectors; what the rows no longer have is
+    never named, and taken out of Chroma before anything else is done there; a crash at any moment
+    leaves nothing that does not heal by itself. Vectors are rounded to float16, as the other
+    indexes store them. Whether Chroma answers matters to `add`, `nearest` and `read` alone.
+    """
+
+    def __init__(
+        self, database: Database, collections: Collections, *, now: Callable[[], float] = time.time
+    ) -> None:
+        """Use a database that `jiyi.storage.chroma.binding.bind` was called for."""
+        self._db = database
+        self._collections = collections
+        self._now = now
+        self._states = VectorStates(database, now=now)
+        self._held = HeldVectors(collections)
+        self._outbox = Outbox(database, collections, now=now)
+        self._adding = threading.Lock()  # a purge waits for what is on its way
+
+    def at(self, now: Callable[[], float]) -> "ChromaVectors":
+        """Return the same index with another clock, of seconds."""
+        return ChromaVectors(self._db, self._collections, now=now)
+
+    def claim(self, name: str | None = None, dims: int | None = None) -> Binding:
+        """See `VectorIndex.claim`."""
+        return self._attempt(lambda: self._states.claim(name, dims))
+
+    def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
+        """See `VectorIndex.pending`."""
+        self._drain()
+        return self._attempt(lambda: self._states.pending(limit, leased=leased, name=name))
+
+    def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
+        """See `VectorIndex.add`: first noted, then sent to Chroma, then complete."""
+        if not rows:
+            return 0
+        self._collections.connection.ping()
+        self._drain()
+        by_user: dict[str, dict[int, VectorRow]] = {}
+        for row in rows:
+            by_user.setdefault(row.key[0], {})[row.key[1]] = row
+        with self._adding:
+            added = sum(self._add(user_id, own, name) for user_id, own in by_user.items())
+        self._drain()
+        return added
+
+    def _add(self, user_id: str, rows: Mapping[int, VectorRow], name: str | None) -> int:
+        def begin() -> tuple[Sets, dict[int, list[Item]]]:
+            with self._db.write(user_id) as db:
+                sets = self._states.sets_for(db, name)
+                items = _items(db, user_id, rows, sets)
+                self._outbox.begin(db, user_id, _sent(items))
+                return sets, items
+
+        sets, items = self._attempt(begin)
+        if self._in_transaction():
+            self._outbox.suspect(user_id, _sent(items))
+        for space, own in items.items():
+            try:
+                self._collections.add(space, own)
+            except EmbedderMismatch:
+                # A set that was given up had this number; its collection may still be there.
+                if self._outbox.in_use(space, besides=[item.token for item in own]):
+                    raise
+                self._collections.drop(space)
+                self._collections.add(space, own)
+        return self._attempt(lambda: self._complete(user_id, rows, items, sets, name))
+
+    def _complete(
+        self,
+        user_id: str,
+        rows: Mapping[int, VectorRow],
+        items: Mapping[int, Sequence[Item]],
+        sets: Sets,
+        name: str | None,
+    ) -> int:
+        """Mark the records whose vectors Chroma has by now, as far as they still want them."""
+        sent: dict[int, dict[int, str]] = {doc: {} for doc in rows}
+        for space, own in items.items():
+            for item in own:
+                sent[item.doc][space] = item.token
+        with self._db.write(user_id) as db:
+            if self._states.sets_for(db, name) != sets:  # switched meanwhile: all of it is done again
+                return 0
+            return sum(self._take(db, (user_id, doc), row, sent[doc], sets) for doc, row in rows.items())
+
+    def _take(
+        self, db: Connection, key: tuple[str, int], row: VectorRow, sent: Mapping[int, str], sets: Sets
+    ) -> bool:
+        """Mark one record in the sets its vectors arrived in; say whether it took any or needs none."""
+        values = {"user_id": key[0], "doc": key[1]}
+        # Those that took too long are being taken out again.
+        arrived = [
+            space
+            for space, token in sent.items()
+            if db.first("chroma_hold", values | {"token": token}) is not None
+        ]
+        bare = not len(row.vectors)
+        mine = Sets(
+            searched=sets.searched if bare or sets.searched in arrived else None,
+            second=sets.second if sets.second in arrived else None,
+        )
+        numbers = self._states.settle(db, key, mine, ready=not bare)
+        for space in arrived:
+            if space in (numbers or ()):
+                db.run("chroma_mark", values | {"space": space})
+            else:  # the record is gone, or another was quicker
+                tokens = db.dialect.listed([sent[space]])
+                db.run("chroma_let_go", {"user_id": key[0], "tokens": tokens})
+        return numbers is not None
+
+    def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
+        """See `VectorIndex.nearest`."""
+        self._drain()
+
+        def nearest() -> list[Match]:
+            search = Nearest(self._db, self._collections, self._held, self._searched())
+            return search.find(query, vector.astype(np.float32))
+
+        return self._attempt(nearest)
+
+    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False) -> Parts:
+        """See `VectorIndex.read`; they are as they are stored in either case."""
+        del exact
+        places = {key: place for place, key in enumerate(keys)}
+
+        def allowed() -> list[tuple[str, int, Kind, str, int]]:
+            found: list[tuple[str, int, Kind, str, int]] = []
+            with self._db.read(scope.user_id) as db:
+                space = read_spaces(db).number
+                for kind in dict.fromkeys(kind for kind, _ in keys):
+                    ids = db.dialect.listed([id_ for other, id_ in places if other == kind])
+                    values = {"user_id": scope.user_id, "kind": kind, "ids": ids, "space": space}
+                    found += db.rows("chroma_of", values)
+            return found
+
+        rows = self._attempt(allowed)
+        vectors = self._held.read(self._searched(), {token: parts for token, parts, *_ in rows})
+        there = [(places[kind, id_], vectors[token]) for token, _, kind, id_, _ in rows if token in vectors]
+        if not there:
+            return Parts(rows=np.empty(0, np.intp), vectors=np.empty((0, 0), np.float32))
+        owners = np.repeat([place for place, _ in there], [len(own) for _, own in there])
+        return Parts(rows=owners.astype(np.intp), vectors=np.concatenate([own for _, own in there]))
+
+    def renew(self, name: str, dims: int) -> int:
+        """See `VectorIndex.renew`."""
+        before = self._spaces()
+        lacking = self._attempt(lambda: self._states.renew(name, dims))
+        if before.next_name is not None and (before.next_name, before.next_dims) != (name, dims):
+            self._tidy()
+        return lacking
+
+    def switch(self, name: str) -> int:
+        """See `VectorIndex.switch`; the old collection goes as a whole."""
+        left = self._attempt(lambda: self._states.switch(name))
+        self._tidy()
+        return left
+
+    def drain(self) -> int:
+        """Take out of Chroma what the rows no longer have; return how many records' vectors it were.
+
+        Raises:
+            IndexUnreachable: Chroma does not answer; it is done as soon as it does.
+        """
+        return self._outbox.drain()
+
+    def drain_if_possible(self) -> None:
+        """Do as `drain` now, or leave it to whoever looks next: it is noted in the database."""
+        try:
+            self._outbox.drain()
+        except StorageError as error:
+            _log.info("vectors of removed records stay in Chroma for now: %s", error)
+
+    def check_alone(self) -> None:
+        """Make sure that `scrub` can reach Chroma now."""
+        self._collections.connection.ping()
+
+    def scrub(self) -> bool:
+        """Overwrite what vectors that were taken out left in Chroma's files.
+
+        Returns:
+            Whether nothing is left. Of a server's database ids and users' names can stay until its
+            own machine compacts it; see docs/chroma.md.
+        """
+        if self._in_transaction():
+            raise WrongState("overwriting is no part of a transaction; call it after that")
+        with self._adding:
+            self._outbox.drain()
+            self._held.clear()
+            return self._collections.scrub()
+
+    def drift(self) -> Drift:
+        """Compare Chroma with the rows and change nothing."""
+        return drift(self._db, self._collections, self._in_use)
+
+    def repair(self) -> list[str]:
+        """Bring Chroma and the rows together; return what was done, a line each.
+
+        Vectors without a record are taken out; records without their vectors wait for new ones.
+        """
+        with self._adding:
+            done = repair(self._db, self._collections, self._outbox, self._in_use)
+            self._held.clear()
+        return done
+
+    def close(self) -> None:
+        """Release Chroma; the database is released by the store."""
+        self._collections.connection.close()
+
+    def _tidy(self) -> None:
+        """Drop collections that no set is in any more; where Chroma is away, what is noted goes later."""
+        with contextlib.suppress(IndexUnreachable):
+            there = self._collections.spaces()  # first: a set is noted before its collection is made
+            used = self._in_use()
+            for space in there:
+                if space not in used:
+                    self._outbox.forget_space(self._db.users(), space)
+
+    def _in_use(self) -> list[int]:
+        spaces = self._spaces()
+        return [space for space in (spaces.number, spaces.next_number) if space is not None]
+
+    def _spaces(self) -> Spaces:
+        with self._db.read() as db:
+            return read_spaces(db)
+
+    def _searched(self) -> int:
+        return self._spaces().number
+
+    def _in_transaction(self) -> bool:
+        with self._db.read() as db:
+            return db.in_transaction
+
+    def _drain(self) -> None:
+        self._attempt(self._outbox.drain)
+
+    def _attempt(self, verb: Callable[[], _T]) -> _T:
+        """Do something again where the database's connection breaks, if it has a way to."""
+        attempt: Callable[[Callable[[], _T]], _T] | None = getattr(self._db, "attempt", None)
+        return verb() if attempt is None else attempt(verb)
+
+
+def _items(db: Connection, user_id: str, rows: Mapping[int, VectorRow], sets: Sets) -> dict[int, list[Item]]:
+    """Return what goes to Chroma, by set: vectors of records that are still there and lack them."""
+    docs = db.dialect.listed([doc for doc, row in rows.items() if len(row.vectors)])
+    items: dict[int, list[Item]] = {}
+    for space in (sets.searched, sets.second):
+        if space is None:
+            continue
+        values = {"user_id": user_id, "docs": docs, "space": space}
+        items[space] = [
+            Item(
+                token=uuid.uuid4().hex,
+                user_id=user_id,
+                doc=doc,
+                kind=kind,
+                vectors=rows[doc].vectors.astype(np.float16).astype(np.float32),
+            )
+            for doc, kind in cast("list[tuple[int, Kind]]", db.rows("chroma_lacking", values))
+        ]
+    return items
+
+
+def _sent(items: Mapping[int, Sequence[Item]]) -> dict[str, tuple[int, int, int]]:
+    return {item.token: (item.doc, space, len(item.vectors)) for space, own in items.items() for item in own}
