@@ -22,7 +22,7 @@ demo: $(READY)   ## replay the example conversation and show three windows
 	$(BIN)/jiyi demo --db demo.db
 
 test: check      ## lint, types, layers, then every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 check: $(READY)  ## lint, types, layers
 	$(BIN)/ruff check .
