@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help install demo test check lint bench clean
+.PHONY: help install demo test test-chroma check lint bench clean
 
 help:            ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
 
 install: $(READY)  ## make .venv with jiyi and its tools
 
@@ -23,6 +23,10 @@ demo: $(READY)   ## replay the example conversation and show three windows
 
 test: check      ## lint, types, layers, then every test
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+test-chroma: $(READY)  ## install Chroma, then run its tests and the contract on it
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[chroma]'
+	$(BIN)/python -m pytest tests/chroma tests/contract -k chroma
 
 check: $(READY)  ## lint, types, layers
 	$(BIN)/ruff check .

@@ -288,7 +288,7 @@ def test_temporary_files_of_the_overwriting_hold_none_of_it(memory, folder, monk
         return False
 
     with memory.database._alone() as db:
-        db.raw.execute("PRAGMA cache_size=10")  # pages: more than these goes into the temporary file
+        db.execute("PRAGMA cache_size=10")  # pages: more than these goes into the temporary file
         db.set_progress_handler(look, 500)
     memory.purge(query=words(LATIN))
     with memory.database._alone() as db:

@@ -41,7 +41,7 @@ def everything(path):
     database = SqliteDatabase(path)
     with database.read() as db:
         rows = {
-            name: sorted(map(repr, db.execute(f"SELECT * FROM {name}")))
+            name: sorted(map(repr, db.raw.execute(f"SELECT * FROM {name}")))
             for name in ("documents", "episodes", "knowledge", "sources", "terms", "vectors")
         }
     database.close()

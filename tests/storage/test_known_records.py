@@ -37,10 +37,10 @@ def opened(path):
 def numbers(database):
     """Document numbers and vector rows by record, and what tells memory to read anew."""
     with database.read() as db:
-        docs = dict(db.execute("SELECT kind || id, doc FROM documents").fetchall())
-        terms = sorted(doc for (doc,) in db.execute("SELECT doc FROM terms"))
-        parts = db.execute("SELECT part, doc FROM vectors ORDER BY part").fetchall()
-        return docs, terms, parts, db.execute("SELECT generation FROM owners").fetchall()
+        docs = dict(db.raw.execute("SELECT kind || id, doc FROM documents").fetchall())
+        terms = sorted(doc for (doc,) in db.raw.execute("SELECT doc FROM terms"))
+        parts = db.raw.execute("SELECT part, doc FROM vectors ORDER BY part").fetchall()
+        return docs, terms, parts, db.raw.execute("SELECT generation FROM owners").fetchall()
 
 
 def in_memory(database, store, vectors):
@@ -119,7 +119,7 @@ def test_sources_are_rows_of_the_owner_without_doubles_and_go_with_the_record(op
 
     def rows():
         with database.read() as db:
-            return db.execute("SELECT owner, source FROM sources ORDER BY 1, 2").fetchall()
+            return db.raw.execute("SELECT owner, source FROM sources ORDER BY 1, 2").fetchall()
 
     assert rows() == [(1, "a"), (1, "b"), (1, "e"), (2, "a")]
     assert store.find(Query(scope=ANA, kinds=("fact",)))[0].sources[3:] == ("half \ud800", "nul\0", "")
