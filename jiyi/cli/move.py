@@ -75,9 +75,9 @@ def copy(
                         here, there, users=user, trash=not without_trash, progress=_rows(bar)
                     )
             finally:
-                there.database.close()
+                there.store.close()
         finally:
-            here.database.close()
+            here.store.close()
     if as_json:
         print_json(asdict(receipt) | {"checked": _checked(receipt)})
     else:
