@@ -101,7 +101,10 @@ class Trash(Protocol):
         ...
 
     def scrub(self) -> None:
-        """Overwrite whatever dropped records left behind on disk: afterwards no byte of them is there.
+        """Overwrite whatever dropped records left behind on disk, as far as the database can.
+
+        Of a file no byte of them is there afterwards. A server frees their room for others, who
+        overwrite it in time; its log, replicas and backups keep what they hold.
 
         Raises:
             DatabaseLocked: another process is reading; call again when it is done.

@@ -99,7 +99,7 @@ class LifeVerbs(Verbs):
         ``everything`` or a session is said, too.
 
         What is forgotten can be brought back with `restore`; with ``purge`` it cannot: no byte
-        of it is left on disk.
+        of it is left in a file; for servers see `jiyi.storage.trash.Trash.scrub`.
 
         Args:
             query: words, Chinese or English; all of them must be in a record.

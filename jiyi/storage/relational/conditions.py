@@ -10,13 +10,12 @@ from jiyi.storage.database import Dialect
 from jiyi.storage.rows import is_storable
 from jiyi.text.keys import entity_key, predicate_key
 
-__all__ = ["Conditions", "on_documents", "on_kind"]
+__all__ = ["OF_DOCUMENTS", "OF_TASKS", "Conditions", "on_documents", "on_kind"]
 
 Conditions = tuple[str, dict[str, Any]]
 """A WHERE clause and the values of its named parameters."""
 
-_Add = Callable[..., None]
-_OF_DOCUMENTS = (
+OF_DOCUMENTS = (
     "roles",
     "after_seq",
     "before_seq",
@@ -29,8 +28,13 @@ _OF_DOCUMENTS = (
     "as_of",
     "fact_status",
     "sources",
-)  # conditions that only documents have
-_OF_TASKS = ("task_id", "status")  # and those that only tasks have, and steps
+)
+"""Conditions of a query that only documents have."""
+
+OF_TASKS = ("task_id", "status")
+"""And those that only tasks and steps have."""
+
+_Add = Callable[..., None]
 _LEADING = ("sources", "target", "entity", "subject")  # conditions that an index of their own answers
 
 
@@ -239,7 +243,7 @@ def _on_task(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
     if query.ids is not None:
         parts.append(_among(dialect, "s.id" if kind == "step" else "t.id", "ids"))
         values["ids"] = dialect.listed(query.ids)
-    _add_shared(query, dialect, parts, values, "t.started_at", known=_OF_TASKS)
+    _add_shared(query, dialect, parts, values, "t.started_at", known=OF_TASKS)
     return " AND ".join(parts), values
 
 
@@ -262,6 +266,6 @@ def _add_shared(
     if query.until is not None:
         parts.append(f"{column} < :until")
         values["until"] = to_micros(query.until)
-    foreign = {*_OF_DOCUMENTS, *_OF_TASKS}.difference(known)
+    foreign = {*OF_DOCUMENTS, *OF_TASKS}.difference(known)
     if query.pinned or any(getattr(query, name) is not None for name in foreign):
         parts.append(dialect.no)

@@ -8,30 +8,15 @@ from numpy.typing import NDArray
 
 from jiyi.records import Query
 from jiyi.storage.database import Connection
-from jiyi.storage.relational.conditions import on_documents
+from jiyi.storage.relational.conditions import OF_DOCUMENTS, OF_TASKS, on_documents
 from jiyi.storage.user_cache import Held, UserCache
 from jiyi.storage.user_terms import TermRow, UserTerms
 
 __all__ = ["hold", "hold_terms", "read_allowed"]
 
 _PIECE = 20_000  # rows read at once: a million must not be in memory at once
-_NOT_IN_MEMORY = (
-    "ids",
-    "pinned",
-    "task_id",
-    "status",
-    "after_seq",
-    "before_seq",
-    "stretches",
-    "target",
-    "consolidated",
-    "entity",
-    "subject",
-    "predicate",
-    "as_of",
-    "fact_status",
-    "sources",
-)  # conditions of a query
+# Conditions of a query that rows in memory do not carry.
+_NOT_IN_MEMORY = ("ids", "pinned", *OF_TASKS, *(name for name in OF_DOCUMENTS if name != "roles"))
 
 _H = TypeVar("_H", bound=Held)
 
