@@ -1,10 +1,10 @@
 """Where a web API is, how patiently to ask it, and what its failures are called."""
 
 import os
-import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from random import SystemRandom
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ _NO_KEY = "none"  # the client insists on a key, a server without keys ignores i
 _PASSING = frozenset({408, 409, 429})  # and 5xx: what may go better the next time
 _NOT_IMPLEMENTED = 501  # but not this: the server cannot do it at all
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds between tries, doubled each time
+_RANDOM = SystemRandom()  # leaves the random numbers of a program that seeds them alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -202,7 +203,7 @@ def patiently(ask: Callable[[float, int], _T], *, retries: int, time_limit: floa
             last = failure
         pause = last.after
         if pause is None:
-            pause = min(_FIRST_PAUSE * 2 ** (number - 1), _LONGEST_PAUSE) * random.uniform(0.75, 1)
+            pause = min(_FIRST_PAUSE * 2 ** (number - 1), _LONGEST_PAUSE) * _RANDOM.uniform(0.75, 1)
         if not last.passing or number > retries or time.monotonic() + pause >= deadline:
             raise last.error from last.cause
         time.sleep(pause)

@@ -6,6 +6,7 @@ instead: the URL of a superuser, who makes a role and databases there and drops 
 """
 
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psutil
 import psycopg
+import psycopg_pool.base
 import pytest
 from psycopg import sql
 
@@ -46,6 +48,8 @@ OPTIONS = {
     "log_line_prefix": "%m [%p] %d ",
     "scram_iterations": 1,
 }
+# Workers of a pool draw random numbers at any time; hypothesis does not let the global ones be drawn from.
+psycopg_pool.base.random = random.Random().random
 EMPTY, MIGRATED = "jiyi_empty", "jiyi_migrated"  # databases to copy
 # When pytest dies, of whatever, the pipe ends and so does the server.
 WATCH = """cat > /dev/null

@@ -1,8 +1,8 @@
 """Doing something again while a connection breaks or other writers come between."""
 
-import random
 import time
 from collections.abc import Callable
+from random import SystemRandom
 from typing import TypeVar
 
 from jiyi.storage.postgres.errors import Conflict, ConnectionLost
@@ -11,6 +11,7 @@ __all__ = ["repeat"]
 
 _CONFLICTS = 10  # how often a transaction that the server undid is begun anew
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between two tries
+_RANDOM = SystemRandom()  # forked processes do not pause alike, a program's own seed stays untouched
 
 _T = TypeVar("_T")
 
@@ -42,5 +43,5 @@ def repeat(verb: Callable[[], _T], *, seconds: float, repeatable: bool) -> _T:
             conflicts += 1
             if conflicts > _CONFLICTS:
                 raise
-        time.sleep(min(random.uniform(pause / 2, pause), max(until - time.monotonic(), 0)))
+        time.sleep(min(_RANDOM.uniform(pause / 2, pause), max(until - time.monotonic(), 0)))
         pause = min(pause * 2, _LONGEST_PAUSE)
