@@ -8,7 +8,7 @@ import numpy as np
 
 from jiyi.embeddings import Embedder, split_parts
 from jiyi.errors import Closed, EmbedderMismatch, EmbeddingError, JiyiError
-from jiyi.storage import PendingText, VectorIndex, VectorRow
+from jiyi.storage import Binding, PendingText, VectorIndex, VectorRow
 
 __all__ = ["Indexer"]
 
@@ -131,15 +131,17 @@ class Indexer:
 
     def _step(self, *, leased: bool) -> int:
         with self._working:
-            self._vectors.claim(self._embedder.name)  # before anything is leased or embedded for nothing
+            # Before anything is leased or embedded for nothing.
+            bound = self._vectors.claim(self._embedder.name)
             batch = self._vectors.pending(_BATCH, leased=leased)
             if batch:
-                self._embed(batch)
+                self._embed(batch, bound)
         return len(batch)
 
-    def _embed(self, batch: list[PendingText]) -> None:
+    def _embed(self, batch: list[PendingText], bound: Binding) -> None:
         rows = self._rows(batch)
-        self._vectors.claim(self._embedder.name, self._embedder.dims)
+        if (bound.name, bound.dims) != (self._embedder.name, self._embedder.dims):
+            self._vectors.claim(self._embedder.name, self._embedder.dims)
         self._vectors.add(rows, name=self._embedder.name)
         self.last_error = None
 

@@ -8,6 +8,7 @@ from jiyi.storage.importer import ImportReceipt, import_file, import_messages
 from jiyi.storage.interchange import Found, Rejected, read_conversations
 from jiyi.storage.one_thread import one_blas_thread
 from jiyi.storage.relational import SqlStore, SqlTrash, SqlUpkeep
+from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Discarded, Trash, TrashPage
@@ -46,6 +47,7 @@ __all__ = [
     "export_markdown",
     "import_file",
     "import_messages",
+    "kind_of",
     "one_blas_thread",
     "read_conversations",
 ]

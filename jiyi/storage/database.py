@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jiyi.records import Kind
 from jiyi.storage.rows import Row
 from jiyi.storage.user_cache import UserCache
 
-__all__ = ["Connection", "Database", "Dialect", "Values"]
+__all__ = ["Answer", "Call", "Connection", "Database", "Dialect", "Values"]
 
 Values = Mapping[str, Any]
 """Values of a statement's named parameters; those it does not name are left alone."""
@@ -27,6 +27,27 @@ class Dialect:
     yes: str  # a flag that is set
     no: str  # a flag that is not, and a condition that nothing meets
     aside: str  # put before a column, keeps its index out of use
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A named statement with its values; ``parts`` replace what stands in braces in it."""
+
+    name: str
+    values: Values
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a statement gave."""
+
+    names: Sequence[str]  # of the columns
+    rows: list[tuple[Any, ...]]
+
+    def records(self) -> list[Row]:
+        """Return the rows, each by the names of its columns."""
+        return [dict(zip(self.names, row, strict=True)) for row in self.rows]
 
 
 class Connection(Protocol):
@@ -49,6 +70,10 @@ class Connection(Protocol):
 
     def records(self, name: str, values: Values, **parts: str) -> list[Row]:
         """Run a statement and return its rows, each by the names of its columns."""
+        ...
+
+    def all_of(self, calls: Sequence[Call]) -> list[Answer]:
+        """Run statements that only look; a server is sent all of them at once."""
         ...
 
     def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:

@@ -4,7 +4,7 @@ import uuid
 
 from jiyi.errors import StorageError, WrongState
 from jiyi.storage.database import Database
-from jiyi.storage.relational.vector_states import read_spaces
+from jiyi.storage.relational.spaces import read_spaces
 
 __all__ = ["bind", "leave", "refuse_bound", "take_over"]
 

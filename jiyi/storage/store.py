@@ -44,6 +44,14 @@ class Store(Protocol):
         """
         ...
 
+    def snapshot(self, user_id: str) -> AbstractContextManager[None]:
+        """Make what this thread searches of a user inside the block be as of its beginning.
+
+        `match`, and the verbs of a vector index on the same database, then need not ask anew who the
+        user is and what is new, which costs round trips to a server. Nothing is written inside.
+        """
+        ...
+
     def put(self, records: Sequence[Record]) -> list[Record]:
         """Write records, all or none, and return them as stored (``seq`` filled in).
 

@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, cast
 
 __all__ = ["Held", "UserCache"]
 
@@ -70,6 +70,16 @@ class UserCache:
             nbytes = sum(part.nbytes for part in user.parts.values())
         self._settle(user_id, user, nbytes)
         return view
+
+    def peek(self, user_id: str, part: type[_H]) -> _H | None:
+        """Return a user's part as it was left by the last `use`, None where there is none."""
+        with self._lock:
+            user = self._users.get(user_id)
+        if user is None:
+            return None
+        with user.lock:
+            held = user.parts.get(part)
+            return None if held is None else cast("_H", held.view())
 
     def clear(self) -> None:
         """Forget everything."""

@@ -189,6 +189,11 @@ class UserTerms:
         places = zip(self.columns["label"][rows].tolist(), rows.tolist(), strict=True)
         return [(KINDS_BY_LABEL[label], self.ids[row]) for label, row in places]
 
+    def kinds(self) -> list[Kind]:
+        """Return the kinds there are among the rows in use."""
+        held = np.flatnonzero(np.bincount(self.columns["label"][: self.size]))
+        return list(dict.fromkeys(KINDS_BY_LABEL[label] for label in held.tolist()))
+
     def rows_of(self, keys: Sequence[Key]) -> NDArray[np.intp]:
         """Return the rows of keys, -1 for unknown ones."""
         found = np.full(len(keys), -1, np.intp)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
@@ -208,12 +209,68 @@ def test_vectors_are_read_by_their_keys(store, vectors):
     vectors.add([VectorRow(key=p.key, vectors=by_text[p.text]) for p in batch])
     keys = [("message", id_) for id_ in ("y", "z", "nobody", "x", "b")] + [("episode", "x")]
     parts = vectors.read(ANA, keys)
-    assert parts.rows.tolist() == [3, 3, 3, 0], "pending, unknown and others' records have none"
-    np.testing.assert_allclose(parts.vectors[:3], by_text["long"], atol=2e-3)
-    np.testing.assert_allclose(parts.vectors[3:], by_text["short"], atol=2e-3)
+    assert sorted(parts.rows.tolist()) == [0, 3, 3, 3], "pending, unknown and others' records have none"
+    np.testing.assert_allclose(parts.vectors[parts.rows == 3], by_text["long"], atol=2e-3)
+    np.testing.assert_allclose(parts.vectors[parts.rows == 0], by_text["short"], atol=2e-3)
     for scope, wanted in ((ANA, []), (ANA, [("message", "z")]), (Scope(user_id="cy"), keys)):
         assert vectors.read(scope, wanted).rows.tolist() == []
         assert len(vectors.read(scope, wanted).vectors) == 0
+
+
+def test_vectors_read_before_are_those_of_now(store, vectors):
+    keys = [("message", "x"), ("episode", "x"), ("message", "y")]
+
+    def read():
+        parts = vectors.read(ANA, keys)
+        return {row: parts.vectors[parts.rows == row].argmax(axis=1).tolist() for row in set(parts.rows)}
+
+    store.put([message("one", id="x"), episode("two", id="x")])
+    fill(vectors, {"one": one(0), "two": one(1)})
+    store.put([message("late", id="y")])
+    assert read() == read() == {0: [0], 1: [1]}
+    fill(vectors, {"late": np.concatenate([one(2), one(3)])})
+    assert read() == {0: [0], 1: [1], 2: [2, 3]}, "what had none has some"
+    store.delete(Query(scope=ANA, kinds=("message",), ids=("x",)))
+    assert read() == {1: [1], 2: [2, 3]}
+    store.put([message("anew", id="x"), episode("other words", id="x")])
+    assert read() == {2: [2, 3]}, "another text has no vectors yet"
+    fill(vectors, {"anew": one(4), "other words": one(5)})
+    assert read() == {0: [4], 1: [5], 2: [2, 3]}
+
+
+def test_a_snapshot_is_of_one_moment(store, vectors):
+    store.put([message("early", id="a")])
+    fill(vectors, {"early": one(0)})
+
+    def seen():
+        near = [match.id for match in nearest(vectors, one(0)[0])]
+        found = store.match(Query(scope=ANA, text="early later"), [("message", id_) for id_ in near])
+        return near, sorted(id_ for _, id_ in found.keys)
+
+    with store.snapshot("ana"):
+        assert seen()[1] == ["a"]
+        with ThreadPoolExecutor(1) as other:
+            other.submit(store.put, [message("later", id="b")]).result()
+            other.submit(fill, vectors, {"later": one(0)}).result()
+            assert other.submit(seen).result() == (["b", "a"], ["a", "b"]), "a thread has its own"
+        with store.snapshot("ana"):
+            assert seen()[1] == ["a"]
+        assert store.match(Query(scope=BEN, text="early")).keys == (), "others' are not in it"
+        assert [record.id for record in store.find(Query(scope=ANA, kinds=("message",)))] == ["a", "b"]
+    assert seen() == (["b", "a"], ["a", "b"])
+
+
+def test_a_snapshot_inside_a_transaction_keeps_nothing(store):
+    def undone():
+        with store.transaction():
+            store.put([message("undone", id="a")])
+            with store.snapshot("ana"):
+                assert store.match(Query(scope=ANA, text="undone")).keys == (("message", "a"),)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        undone()
+    assert store.match(Query(scope=ANA, text="undone")).keys == ()
 
 
 def test_newer_records_win_ties(store, vectors):

@@ -9,12 +9,14 @@ import psycopg
 import pytest
 from samples import ANA, AWKWARD, episode, message
 
+import jiyi
 from jiyi.errors import DatabaseDamaged, DuplicateId, EmbedderMismatch, StorageError, WrongState
 from jiyi.records import Query, Scope
 from jiyi.storage.postgres import PostgresDatabase, PostgresStore, PostgresUpkeep, PostgresVectors
 from jiyi.storage.postgres.statements import converted, named
 from jiyi.storage.postgres.transaction import Reading, Writing
 from jiyi.storage.vectors import VectorRow
+from jiyi.testing import HashEmbedder
 
 MINE = Query(scope=ANA, kinds=("message",), limit=10_000)
 
@@ -35,18 +37,18 @@ def store(database) -> PostgresStore:
 def trips(monkeypatch) -> list[int]:
     """How many statements went in each round trip."""
     counted: list[int] = []
-    send, ask = Writing._send, Reading.ask
+    send, ask = Writing._send, Reading.ask_all
 
     def noted_send(self, statements, prepare=None):
         counted.append(len(statements))
         return send(self, statements, prepare)
 
     def noted_ask(self, asked):
-        counted.append(1)
+        counted.append(len(asked))
         return ask(self, asked)
 
     monkeypatch.setattr(Writing, "_send", noted_send)
-    monkeypatch.setattr(Reading, "ask", noted_ask)
+    monkeypatch.setattr(Reading, "ask_all", noted_ask)
     return counted
 
 
@@ -68,9 +70,9 @@ def test_verbs_cost_few_round_trips(database, store, trips):
         "put": 3,
         "put of many": 4,
         "find": 1,
-        "match": 2,
-        "nearest": 1,
-        "read": 2,
+        "match": 1,
+        "nearest": 2,
+        "read": 3,
         "changes": 1,
     }
     for verb, use in costs.items():
@@ -97,6 +99,21 @@ def test_an_inner_block_is_undone_alone(database, store):
         store.put([message("kept too", id="5")])
     assert [(m.id, m.seq) for m in store.find(MINE)] == [("1", 0), ("5", 1)]
     assert "sound" in database.check()
+
+
+def test_a_search_costs_few_round_trips(postgres_url, trips):
+    with jiyi.open(postgres_url, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        for n in range(40):
+            memory.save_message("s", role="user", content=f"disk {n} is full")
+        memory.remember("the port is 9443")
+        memory.flush()
+        memory.search("disk", kinds=("message", "fact"))
+        trips.clear()
+        memory.search("which port, which disk", kinds=("message", "fact"))
+        assert len(trips) <= 4, "what is new, the nearest, vectors not met before, the records"
+        trips.clear()
+        memory.search("which port, which disk", kinds=("message", "fact"))
+        assert len(trips) <= 3
 
 
 def test_a_failed_statement_undoes_its_block_only(database, store):

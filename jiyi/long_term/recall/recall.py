@@ -34,7 +34,7 @@ from jiyi.records import (
     Searchable,
 )
 from jiyi.rerank import Reranker, rerank
-from jiyi.storage import Candidates, Key, Store, VectorIndex, one_blas_thread
+from jiyi.storage import Candidates, Key, Store, VectorIndex, kind_of, one_blas_thread
 
 __all__ = ["Recall", "Second"]
 
@@ -174,11 +174,13 @@ class Recall:
         asked = without_names(wide.text, [speakers[i] for i in named_speakers(wide.text, speakers)])
         try:
             vector = self._embedder.embed([asked], "query")[0]
-            self._vectors.claim(self._embedder.name)  # another process may have re-embedded the data
-            near = self._vectors.nearest(wide, vector)
-            table = self._store.match(wide, [(match.kind, match.id) for match in near])
+            with self._store.snapshot(user):
+                self._vectors.claim(self._embedder.name)  # another process may have re-embedded the data
+                near = self._vectors.nearest(wide, vector)
+                table = self._store.match(wide, [(match.kind, match.id) for match in near])
+                evidence = self._evidence(wide.scope, table, vector)
             self._remember(user, table)
-            return table, self._evidence(wide.scope, table, vector), ()
+            return table, evidence, ()
         except (EmbeddingError, IndexUnreachable) as error:
             note = f"vector search unavailable, text search only: {error}"
             return self._store.match(wide), None, (note,)
@@ -232,15 +234,15 @@ class Recall:
         return [hits[place] for place in order], notes, verdict.unanswered
 
     def _records(self, scope: Scope, keys: Sequence[Key]) -> dict[Key, _Found]:
+        kinds = tuple(dict.fromkeys(kind for kind, _ in keys))
+        if not kinds:
+            return {}
+        ids = tuple(id_ for _, id_ in keys)
         user = Scope(user_id=scope.user_id)
-        records: dict[Key, _Found] = {}
-        for kind in SEARCHABLE:
-            ids = tuple(id_ for k, id_ in keys if k == kind)
-            if ids:
-                found = self._store.find(Query(scope=user, kinds=(kind,), ids=ids, limit=len(ids)))
-                for record in cast("list[_Found]", found):
-                    records[kind, record.id] = record
-        return records
+        # Two records of different kinds may have one id.
+        query = Query(scope=user, kinds=kinds, ids=ids, limit=len(kinds) * len(ids))
+        found = cast("list[_Found]", self._store.find(query))
+        return {(kind_of(record), record.id): record for record in found}
 
 
 def _first(ranked: Ranked, table: Candidates, most: Mapping[Kind, int]) -> Iterable[int]:

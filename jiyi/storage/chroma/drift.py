@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from jiyi.storage.chroma.collections import Collections, vector_ids
 from jiyi.storage.chroma.outbox import Outbox
 from jiyi.storage.database import Database
-from jiyi.storage.relational.vector_states import read_spaces
+from jiyi.storage.relational.spaces import read_spaces
 
 __all__ = ["Drift", "drift", "repair"]
 

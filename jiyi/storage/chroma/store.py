@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from jiyi.records import Kind, Query, Record
@@ -33,6 +34,10 @@ class ChromaStore:
         done = self._store.together(verb, repeatable=repeatable)
         self._vectors.drain_if_possible()
         return done
+
+    def snapshot(self, user_id: str) -> AbstractContextManager[None]:
+        """See `Store.snapshot`."""
+        return self._store.snapshot(user_id)
 
     def put(self, records: Sequence[Record]) -> list[Record]:
         """See `Store.put`; Chroma is not asked."""

@@ -20,7 +20,8 @@ from jiyi.storage.chroma.held import HeldVectors
 from jiyi.storage.chroma.nearest import Nearest
 from jiyi.storage.chroma.outbox import Outbox
 from jiyi.storage.database import Connection, Database
-from jiyi.storage.relational.vector_states import Sets, Spaces, VectorStates, read_spaces
+from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
+from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.vectors import Binding, Parts, PendingText, VectorRow
 
 __all__ = ["ChromaVectors"]

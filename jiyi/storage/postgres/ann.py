@@ -23,7 +23,7 @@ from jiyi.records import Kind
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.statements import SQL, named
-from jiyi.storage.relational.vector_states import read_spaces
+from jiyi.storage.relational.spaces import read_spaces
 
 __all__ = ["ANN_FROM", "ANN_SHARE", "AnnIndex", "AnnPlan", "Progress"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import Copy
 
 from jiyi.records import Kind
-from jiyi.storage.database import Dialect, Values
+from jiyi.storage.database import Answer, Call, Dialect, Values
 from jiyi.storage.postgres.statements import named, storable
 from jiyi.storage.postgres.transaction import Ask, Channel, Cursor, Writing
 from jiyi.storage.rows import Row, is_storable
@@ -92,9 +92,15 @@ class PostgresConnection:
 
     def records(self, name: str, values: Values, **parts: str) -> list[Row]:
         """See `Connection.records`."""
-        cursor = self._ask(name, values, parts)
-        names = [column.name for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return self.all_of([Call(name, values, parts)])[0].records()
+
+    def all_of(self, calls: Sequence[Call]) -> list[Answer]:
+        """See `Connection.all_of`."""
+        asks = [self._of(named(call.name, **call.parts), call.values) for call in calls]
+        return [
+            Answer([column.name for column in cursor.description or ()], cursor.fetchall())
+            for cursor in self._channel.ask_all(asks)
+        ]
 
     def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
         """See `Connection.first`."""

@@ -18,6 +18,7 @@ from jiyi.storage.postgres.migrate import prepare, tables
 from jiyi.storage.postgres.pool import Pool, Raw, connect
 from jiyi.storage.postgres.recent import RecentUsers
 from jiyi.storage.postgres.statements import Statement, named, set_tenant
+from jiyi.storage.postgres.statistics import Growth, gather
 from jiyi.storage.postgres.transaction import Reading, Writing
 from jiyi.storage.user_cache import UserCache
 
@@ -77,6 +78,7 @@ class PostgresDatabase:
         self.url = url
         self.cache = UserCache(_CACHE_BYTES)
         self.recent = RecentUsers()
+        self._growth = Growth()
         self._timeouts = (max(1, round(statement_seconds * 1000)), max(1, round(lock_timeout * 1000)))
         self._reconnect_seconds = reconnect_seconds
         self._local = threading.local()
@@ -113,6 +115,8 @@ class PostgresDatabase:
             writing = Writing(raw, self._set_tenant)
             with self._translated(raw, writing), self._here(writing):
                 yield PostgresConnection(writing, user_id, writes=True, bulk=self._bulk)
+            if self._bulk and self._growth.outgrown(writing.numbers):
+                gather(raw, tables())
 
     @contextlib.contextmanager
     def _here(self, writing: Writing) -> Iterator[None]:

@@ -8,6 +8,7 @@ from jiyi.records import Kind, Message, Query, Record, Scope
 from jiyi.storage.candidates import Candidates, Key
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.relational import SqlStore, SqlTrash, SqlUpkeep
+from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.trash import Discarded, TrashPage
 from jiyi.storage.upkeep import Amendment, Cursor, Page, Words
 
@@ -27,6 +28,10 @@ class PostgresStore(SqlStore):
         """See `Store.together`."""
         together = super().together
         return self._attempt(lambda: together(verb), repeatable=repeatable)
+
+    def _look(self, user_id: str) -> Snapshot | None:
+        look = super()._look
+        return self._attempt(lambda: look(user_id))
 
     def put(self, records: Sequence[Record]) -> list[Record]:
         """See `Store.put`: with the same ids it is the same done twice."""

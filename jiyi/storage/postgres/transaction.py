@@ -40,13 +40,17 @@ class Channel(Protocol):
         """Run a statement and return its result."""
         ...
 
+    def ask_all(self, asks: Sequence[Ask]) -> list[Cursor]:
+        """Run statements for the same user that only look, and return their results."""
+        ...
+
     def tell(self, ask: Ask) -> None:
         """Run a statement without a result, at the latest when the block ends."""
         ...
 
 
 class Reading:
-    """Statements that only look: each is a transaction of its own and costs one round trip.
+    """Statements that only look: what is asked at once is a transaction and costs one round trip.
 
     What is sent before one `Sync` of the protocol is one transaction, so that the settings
     reach the statement behind them without BEGIN and COMMIT.
@@ -62,18 +66,25 @@ class Reading:
 
     def ask(self, ask: Ask) -> Cursor:
         """See `Channel.ask`."""
-        before, after = list[Statement](self._set_tenant(ask.user_id)), list[Statement]()
-        before += set_local(ask.settings, plain=not self._explicit)
+        return self.ask_all([ask])[0]
+
+    def ask_all(self, asks: Sequence[Ask]) -> list[Cursor]:
+        """See `Channel.ask_all`; the settings of one hold for those behind it."""
+        before, after = list[Statement](self._set_tenant(asks[0].user_id)), list[Statement]()
         if self._explicit:
             before.insert(0, ("BEGIN READ ONLY", None))
             after.append(("COMMIT", None))
+        cursors = []
         with self._raw.pipeline():
             for words, values in before:
                 self._raw.execute(words, values)
-            cursor = self._raw.execute(ask.statement, ask.values, prepare=ask.prepare, binary=True)
+            for ask in asks:
+                for words, values in set_local(ask.settings, plain=not self._explicit):
+                    self._raw.execute(words, values)
+                cursors.append(self._raw.execute(ask.statement, ask.values, prepare=ask.prepare, binary=True))
             for words, values in after:
                 self._raw.execute(words, values)
-        return cursor
+        return cursors
 
     def tell(self, ask: Ask) -> None:
         """See `Channel.tell`."""
@@ -105,7 +116,7 @@ class Writing:
         self._waiting: list[Statement] = []
         self._unsaved = False  # something other than savepoints waits
         self._state = _State()
-        self._taken: set[str] = set()  # users whose next_doc is to be written
+        self._taken: dict[str, int] = {}  # first number given to users whose next_doc is to be written
         self._depth = 0
         self._sends = 0
 
@@ -119,6 +130,10 @@ class Writing:
                 return self._begin_with(ask.user_id, statement, ask.prepare)
             self._lock(ask.user_id)
         return self._send([*self._turn_to(ask.user_id), statement], ask.prepare)[-1]
+
+    def ask_all(self, asks: Sequence[Ask]) -> list[Cursor]:
+        """See `Channel.ask_all`."""
+        return [self.ask(ask) for ask in asks]
 
     def tell(self, ask: Ask) -> None:
         """See `Channel.tell`."""
@@ -143,8 +158,14 @@ class Writing:
             self._lock(user_id)
         first = self._state.next_doc[user_id]
         self._state.next_doc[user_id] = first + count
-        self._taken.add(user_id)
+        self._taken.setdefault(user_id, first)
         return first
+
+    @property
+    def numbers(self) -> dict[str, tuple[int, int]]:
+        """The first number that was given of each user, and the one behind the last."""
+        given = self._state.next_doc
+        return {user: (first, given[user]) for user, first in self._taken.items() if user in given}
 
     def at_once(self, user_id: str) -> Raw:
         """Send what waits and return the connection, for what is no statement, such as COPY."""
@@ -157,8 +178,8 @@ class Writing:
         """Write what waits and end the transaction; nothing is sent where nothing was asked."""
         if not self._begun and not self._unsaved:
             return
-        for user_id in sorted(self._taken & self._state.next_doc.keys()):
-            values = {"user_id": user_id, "next_doc": self._state.next_doc[user_id]}
+        for user_id, (_, behind) in sorted(self.numbers.items()):
+            values = {"user_id": user_id, "next_doc": behind}
             self._waiting += [*self._turn_to(user_id), (named("set_next_doc"), values)]
         self.committing = True
         ended = self._send([("COMMIT", None)])[-1]

@@ -18,14 +18,18 @@ from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
 from jiyi.storage.postgres.connection import POSTGRES, PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
+from jiyi.storage.postgres.known_vectors import KnownVectors
 from jiyi.storage.postgres.statements import SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
-from jiyi.storage.relational.vector_states import Sets, VectorStates
+from jiyi.storage.relational.spaces import Sets
+from jiyi.storage.relational.users import hold_terms, seen_of
+from jiyi.storage.relational.vector_states import VectorStates
+from jiyi.storage.user_terms import UserTerms
 from jiyi.storage.vectors import Binding, Parts, PendingText, VectorRow
 
 __all__ = ["PostgresVectors"]
 
-_Near = tuple[Kind, str, float, int]  # kind, id, cosine, number of a record
+_Near = tuple[Kind, int, float]  # kind and number of a record, cosine
 
 _NO_CONDITIONS: dict[str, Any] = {"text": "", "limit": 10, "newest_first": False, "asked_at": None}
 _SPARE_PARTS = 8  # asked for beside two for each record
@@ -105,7 +109,8 @@ class PostgresVectors:
 
     def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
         """See `VectorIndex.nearest`."""
-        kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
+        mine = self._db.attempt(lambda: self._rows_of(query.scope.user_id))
+        kinds = [kind for kind in mine.kinds() if kind in query.kinds]
         if not kinds:
             return []
         where, values = _on_vectors(query)
@@ -123,14 +128,18 @@ class PostgresVectors:
             ]
             asked = values | {"parts": parts, "nearby": 2 * parts}
             rows = self._nearest(query.scope.user_id, asked, of_kinds, plan)
-            found, seen, short = _best_of_records(rows, query.limit)
+            best, seen, short = _best_of_records(rows, query.limit)
             if plan and any(seen[kind] < parts for kind in plan.kinds & set(kinds)):
                 self._ann.forget()  # the index is gone, or another set is searched
                 plan = None
             elif plan or all(seen[kind] < parts for kind in short):
-                return found
+                return _matches(mine, best)
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8
+
+    def _rows_of(self, user_id: str) -> UserTerms:
+        with self._db.read(user_id) as db:
+            return hold_terms(self._db, db, user_id)
 
     def _nearest(
         self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None
@@ -151,25 +160,12 @@ class PostgresVectors:
     def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
         del exact
-        places: dict[tuple[str, str], int] = {key: place for place, key in enumerate(keys)}
-        parts, values = list[str](), dict[str, Any](user_id=scope.user_id)
-        for kind in SEARCHABLE:
-            ids = [id_ for other, id_ in places if other == kind]
-            if ids:
-                parts.append(f"d.kind = '{kind}' AND d.id = ANY(:ids_{kind})")
-                values[f"ids_{kind}"] = ids
-        if not parts:
-            return Parts(rows=np.empty(0, np.intp), vectors=np.empty((0, 0), np.float32))
 
-        def read() -> list[tuple[Kind, str, bytes]]:
+        def read() -> Parts:
             with self._db.read(scope.user_id) as db:
-                return db.rows("read_vectors", values, among=" OR ".join(parts))
+                return _read(self._db, db, scope.user_id, keys)
 
-        rows = self._db.attempt(read)
-        numbers = np.frombuffer(b"".join(row[2] for row in rows), ">f2")
-        vectors = numbers.reshape(len(rows), -1)[:, _HEAD:] if rows else np.empty((0, 0))
-        owners = [places[row[0], row[1]] for row in rows]
-        return Parts(rows=np.asarray(owners, np.intp), vectors=vectors.astype(np.float32))
+        return self._db.attempt(read)
 
     def renew(self, name: str, dims: int) -> int:
         """See `VectorIndex.renew`."""
@@ -194,6 +190,47 @@ class PostgresVectors:
             f"{self._db.place} holds vectors of {held and held[0]} numbers, the question's has {dims}; "
             "open it with the embedder that made them"
         )
+
+
+def _read(database: PostgresDatabase, db: PostgresConnection, user_id: str, keys: Sequence[Key]) -> Parts:
+    """Return vectors of a user's records; of those that this process met before from its memory."""
+    seen = None if db.in_transaction else seen_of(database, user_id)
+    if seen is not None:
+        row = (seen.owner[1], seen.spaces.number) if seen.owner else None
+    else:
+        row = cast("tuple[int, int] | None", db.first("get_set", {"user_id": user_id}))
+    if row is None:
+        return KnownVectors().parts(keys)
+    generation, space = row
+
+    def extend(known: KnownVectors) -> None:
+        known.turn_to(space)
+        known.add(_read_new(db, user_id, space, known.unknown(keys)))
+
+    if db.in_transaction:  # what is not committed may be undone: nothing of it is kept
+        known = KnownVectors()
+        extend(known)
+    else:
+        known = database.cache.use(user_id, KnownVectors, generation, extend)
+    return known.parts(keys)
+
+
+def _read_new(
+    db: PostgresConnection, user_id: str, space: int, keys: Sequence[Key]
+) -> dict[Key, NDArray[np.float16]]:
+    ids: dict[Kind, list[str]] = {}
+    for kind, id_ in dict.fromkeys(keys):
+        ids.setdefault(kind, []).append(id_)
+    if not ids:
+        return {}
+    among = " OR ".join(f"d.kind = '{kind}' AND d.id = ANY(:ids_{kind})" for kind in ids)
+    values: dict[str, Any] = {f"ids_{kind}": db.dialect.listed(some) for kind, some in ids.items()}
+    rows = db.rows("read_vectors", values | {"user_id": user_id, "space": space}, among=among)
+    numbers = np.frombuffer(b"".join(row[2] for row in rows), ">f2")
+    vectors = numbers.reshape(len(rows), -1)[:, _HEAD:].astype(np.float16) if rows else numbers
+    counts = Counter((row[0], row[1]) for row in rows)
+    ends = np.cumsum(list(counts.values()))
+    return dict(zip(counts, np.split(vectors, ends[:-1]), strict=True)) if rows else {}
 
 
 def _settle(
@@ -221,16 +258,24 @@ def _settle(
     return taking, len(complete)
 
 
-def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[list[Match], Counter[Kind], list[Kind]]:
+def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[dict[int, float], Counter[Kind], list[Kind]]:
     """Return the best part of each record, ``limit`` of each kind; parts there are; kinds that fall short."""
-    best: dict[int, Match] = {}
+    best: dict[int, float] = {}
     seen = Counter[Kind](row[0] for row in rows)
     left = dict.fromkeys(seen, limit)
-    for kind, id_, score, doc in rows:
+    for kind, doc, score in rows:
         if doc not in best and left[kind]:
-            best[doc] = Match(kind=kind, id=id_, score=score)
+            best[doc] = score
             left[kind] -= 1
-    return list(best.values()), seen, [kind for kind in seen if left[kind]]
+    return best, seen, [kind for kind in seen if left[kind]]
+
+
+def _matches(mine: UserTerms, scores: dict[int, float]) -> list[Match]:
+    """Return records by their numbers; those that came behind ``mine`` are left out."""
+    places = mine.places_of(np.fromiter(scores, np.int64, len(scores)))
+    there = places >= 0
+    found = zip(mine.keys(places[there]), np.array(list(scores.values()))[there].tolist(), strict=True)
+    return [Match(kind=kind, id=id_, score=score) for (kind, id_), score in found]
 
 
 def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:

@@ -3,7 +3,7 @@
 from typing import cast
 
 from jiyi.records import Kind, Query, Record, Scope, Step
-from jiyi.storage.database import Connection
+from jiyi.storage.database import Call, Connection, Dialect
 from jiyi.storage.relational.conditions import on_kind
 from jiyi.storage.rows import Row, decode
 from jiyi.storage.upkeep import Cursor
@@ -14,13 +14,21 @@ _MOST_STEPS = 10_000
 _BEHIND = {"entry": "s.entry > :after_number", "doc": "(d.created_at, d.doc) > (:after_time, :after_number)"}
 
 
-def find_records(db: Connection, kind: Kind, query: Query) -> list[Record]:
-    """Return the records of one kind that a query describes, in the query's order."""
-    where, values = on_kind(kind, query, db.dialect)
+def find_records(db: Connection, query: Query) -> list[Record]:
+    """Return the records a query describes: one kind after the other, each in the query's order."""
+    answers = db.all_of([_call(kind, query, db.dialect) for kind in query.kinds])
+    return [
+        decode(kind, row, _steps_of(db, kind, row))
+        for kind, answer in zip(query.kinds, answers, strict=True)
+        for row in answer.records()
+    ]
+
+
+def _call(kind: Kind, query: Query, dialect: Dialect) -> Call:
+    where, values = on_kind(kind, query, dialect)
     order = "DESC" if query.newest_first else "ASC"
-    by = _by(kind, query, order, db.dialect.aside)
-    rows = db.records(f"find_{kind}", values | {"limit": query.limit}, where=where, order=order, by=by)
-    return [decode(kind, row, _steps_of(db, kind, row)) for row in rows]
+    parts = {"where": where, "order": order, "by": _by(kind, query, order, dialect.aside)}
+    return Call(f"find_{kind}", values | {"limit": query.limit}, parts)
 
 
 def _by(kind: Kind, query: Query, order: str, aside: str) -> str:
@@ -55,4 +63,4 @@ def _steps_of(db: Connection, kind: Kind, row: Row) -> tuple[Step, ...]:
     if kind != "task":
         return ()
     query = Query(scope=Scope(user_id=row["user_id"]), kinds=("step",), task_id=row["id"], limit=_MOST_STEPS)
-    return tuple(cast("list[Step]", find_records(db, "step", query)))
+    return tuple(cast("list[Step]", find_records(db, query)))

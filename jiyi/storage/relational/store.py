@@ -11,7 +11,7 @@ from jiyi.storage.database import Database
 from jiyi.storage.matching import candidates
 from jiyi.storage.relational.conditions import on_documents, on_kind
 from jiyi.storage.relational.find import find_records
-from jiyi.storage.relational.users import hold_terms, read_allowed
+from jiyi.storage.relational.users import Snapshot, hold_terms, keep_seen, look, read_allowed
 from jiyi.storage.relational.write import age_of, delete_record, mend_session, prepare, put_all
 from jiyi.storage.rows import kind_of
 
@@ -37,6 +37,16 @@ class SqlStore:
         with self.transaction():
             return verb()
 
+    @contextmanager
+    def snapshot(self, user_id: str) -> Iterator[None]:
+        """See `Store.snapshot`."""
+        with keep_seen(self._look(user_id)):
+            yield
+
+    def _look(self, user_id: str) -> Snapshot | None:
+        with self._db.read(user_id) as db:
+            return None if db.in_transaction else look(self._db, db, user_id)
+
     def put(self, records: Sequence[Record]) -> list[Record]:
         """See `Store.put`."""
         return put_all(self._db, [prepare(record) for record in records])
@@ -44,7 +54,7 @@ class SqlStore:
     def find(self, query: Query) -> list[Record]:
         """See `Store.find`."""
         with self._db.read(query.scope.user_id) as db:
-            found = [record for kind in query.kinds for record in find_records(db, kind, query)]
+            found = find_records(db, query)
         if len(query.kinds) > 1:
             found.sort(key=age_of, reverse=query.newest_first)
         return found[: query.limit]
@@ -52,7 +62,7 @@ class SqlStore:
     def match(self, query: Query, near: Sequence[Key] = ()) -> Candidates:
         """See `Store.match`."""
         with self._db.read(query.scope.user_id) as db:
-            mine = hold_terms(self._db.cache, db, query.scope.user_id)
+            mine = hold_terms(self._db, db, query.scope.user_id)
             allowed = read_allowed(db, query)
         return candidates(mine, query, near, allowed)
 

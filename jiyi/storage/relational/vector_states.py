@@ -2,16 +2,17 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from jiyi.errors import EmbedderMismatch, WrongState
 from jiyi.records import Kind, Query, Role, Scope, Searchable
 from jiyi.storage.database import Connection, Database
 from jiyi.storage.relational.find import find_records
+from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
+from jiyi.storage.relational.users import seen_of
 from jiyi.storage.vectors import Binding, PendingText
 
-__all__ = ["Sets", "Spaces", "VectorStates", "read_spaces"]
+__all__ = ["VectorStates"]
 
 _LEASE_SECONDS = 120
 _EVER = 2**62  # later than any lease ends, even where a clock went back
@@ -19,60 +20,6 @@ _USERS = 100  # users looked up at once
 _PIECE = 10_000  # vectors dropped at once
 
 _Waiting = tuple[int, Kind, str, Role | None]  # number, kind, id, role of a message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sets:
-    """Which sets of vectors an embedder's go into, by their numbers."""
-
-    searched: int | None
-    second: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spaces:
-    """The two sets of vectors there may be; the second has the number behind that of the first.
-
-    While a switch is being completed both have the same: what is left of the old one goes, user by user.
-    """
-
-    name: str | None = None  # embedder of the searched set
-    dims: int | None = None  # numbers in a vector of it
-    number: int = 0  # of the searched set
-    next_name: str | None = None  # embedder of the second set; "" while one that is not wanted is dropped
-    next_dims: int | None = None
-    next_number: int | None = None
-
-    @property
-    def switching(self) -> bool:
-        """Whether the second set is searched already and the first not yet gone."""
-        return self.next_number == self.number
-
-    def of(self, name: str | None) -> Sets:
-        """Return the sets of an embedder; without a name the searched one, whosever it is."""
-        second = bool(name) and self.next_name == name and not self.switching
-        searched = name is None or self.name == name
-        return Sets(
-            searched=self.number if searched else None,
-            second=self.next_number if second else None,
-        )
-
-
-def read_spaces(db: Connection) -> Spaces:
-    """Return what the database says of its sets of vectors, all as of one moment."""
-    meta = {str(name): str(value) for name, value in db.rows("all_meta", {})}
-
-    def number(name: str) -> int | None:
-        return int(meta[name]) if name in meta else None
-
-    return Spaces(
-        name=meta.get("embedder_name"),
-        dims=number("embedder_dims"),
-        number=number("embedder_space") or 0,
-        next_name=meta.get("next_embedder_name"),
-        next_dims=number("next_embedder_dims"),
-        next_number=number("next_embedder_space"),
-    )
 
 
 class VectorStates:
@@ -85,7 +32,8 @@ class VectorStates:
 
     def claim(self, name: str | None = None, dims: int | None = None) -> Binding:
         """See `VectorIndex.claim`."""
-        spaces = self._spaces()
+        seen = seen_of(self._db)
+        spaces = seen.spaces if seen is not None else self._spaces()
         if spaces.name is None and name is not None and dims is not None:
             with self._db.write() as db:
                 spaces = read_spaces(db)
@@ -268,7 +216,7 @@ def _texts(db: Connection, user_id: str, rows: Sequence[_Waiting]) -> list[Pendi
     for kind in {row[1] for row in rows}:
         ids = tuple(row[2] for row in rows if row[1] == kind)
         query = Query(scope=Scope(user_id=user_id), kinds=(kind,), ids=ids, limit=len(ids))
-        found = cast("list[Searchable]", find_records(db, kind, query))
+        found = cast("list[Searchable]", find_records(db, query))
         texts |= {(kind, record.id): record.search_text for record in found}
     return [
         PendingText(key=(user_id, doc), text=texts[kind, id_], role=role)

@@ -145,7 +145,7 @@ def _known(db: Connection, kind: Kind, user_id: str, ids: Sequence[str]) -> dict
     for start in range(0, len(ids), _MOST):
         piece = tuple(ids[start : start + _MOST])
         query = Query(scope=Scope(user_id=user_id), kinds=(kind,), ids=piece, limit=len(piece))
-        known |= {record.id: record for record in find_records(db, kind, query)}
+        known |= {record.id: record for record in find_records(db, query)}
     return known
 
 

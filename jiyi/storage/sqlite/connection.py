@@ -1,13 +1,13 @@
 """Named statements on one connection to a SQLite file."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import apsw
 
 from jiyi.records import Kind
-from jiyi.storage.database import Dialect, Values
+from jiyi.storage.database import Answer, Call, Dialect, Values
 from jiyi.storage.rows import Row
 from jiyi.storage.sql import load_queries
 
@@ -46,13 +46,11 @@ class SqliteConnection:
 
     def records(self, name: str, values: Values, **parts: str) -> list[Row]:
         """See `Connection.records`."""
-        cursor = self._execute(name, values, parts)
-        rows: list[Row] = []
-        names: list[str] = []
-        for row in cursor:
-            names = names or [column[0] for column in cursor.get_description()]  # known with the first row
-            rows.append(dict(zip(names, row, strict=True)))
-        return rows
+        return self.all_of([Call(name, values, parts)])[0].records()
+
+    def all_of(self, calls: Sequence[Call]) -> list[Answer]:
+        """See `Connection.all_of`."""
+        return [self._answer(call) for call in calls]
 
     def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
         """See `Connection.first`."""
@@ -79,6 +77,14 @@ class SqliteConnection:
         for name in ("add_document", "add_terms", f"put_{kind}"):
             self.many(name, rows)
 
-    def _execute(self, name: str, values: Values, parts: dict[str, str]) -> apsw.Cursor:
+    def _answer(self, call: Call) -> Answer:
+        cursor = self._execute(call.name, call.values, call.parts)
+        first = cursor.fetchone()
+        if first is None:
+            return Answer((), [])
+        names = [column[0] for column in cursor.get_description()]  # known with the first row
+        return Answer(names, [first, *cursor])
+
+    def _execute(self, name: str, values: Values, parts: Mapping[str, str]) -> apsw.Cursor:
         statement = _SQL[name].format(**parts) if parts else _SQL[name]
         return self.raw.execute(statement, values)

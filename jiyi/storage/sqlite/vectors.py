@@ -61,7 +61,7 @@ class SqliteVectors:
     def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
         """See `VectorIndex.nearest`."""
         with self._db.read() as db:
-            mine = hold(self._db.cache, db, query.scope.user_id, UserVectors, _read_new)
+            mine = hold(self._db, db, query.scope.user_id, UserVectors, _read_new)
             if not mine.size:
                 return []
             if mine.dims != len(vector):
@@ -69,7 +69,7 @@ class SqliteVectors:
                     f"{self._db.path} holds vectors of {mine.dims} numbers, the question's has "
                     f"{len(vector)}; open it with the embedder that made them"
                 )
-            rows = hold_terms(self._db.cache, db, query.scope.user_id)
+            rows = hold_terms(self._db, db, query.scope.user_id)
             allowed = allowed_rows(rows, query, read_allowed(db, query))
             groups = np.where(allowed, kinds_of(rows), np.int8(-1))
             if not np.array_equal(mine.docs, rows.columns["doc"]):  # several parts, or some are pending
@@ -94,8 +94,8 @@ class SqliteVectors:
         with self._db.read() as db:
             if exact:
                 return _read_exactly(db, scope, keys)
-            mine = hold(self._db.cache, db, scope.user_id, UserVectors, _read_new)
-            rows = hold_terms(self._db.cache, db, scope.user_id)
+            mine = hold(self._db, db, scope.user_id, UserVectors, _read_new)
+            rows = hold_terms(self._db, db, scope.user_id)
         places = rows.rows_of(keys)
         docs = np.where(places >= 0, rows.columns["doc"][places], -1) if rows.size else places
         if not mine.size or not len(docs):

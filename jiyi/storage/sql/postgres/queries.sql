@@ -489,12 +489,10 @@ DROP TABLE staged_vectors;
 
 -- name: nearest
 -- {of_kinds} are made of nearest_of_kind, one for each kind, with UNION ALL between them.
-SELECT d.kind, d.id, -n.below, n.doc
+SELECT n.kind, n.doc, -n.below
 FROM (
   {of_kinds}
-) AS n CROSS JOIN LATERAL (
-  SELECT d.kind, d.id FROM documents AS d WHERE d.tenant_id = :user_id AND d.doc = n.doc OFFSET 0
-) AS d
+) AS n
 ORDER BY n.below, n.doc DESC;
 
 -- name: nearest_of_kind
@@ -502,7 +500,7 @@ ORDER BY n.below, n.doc DESC;
 -- Rows and question have length 1, so that the inner product is the cosine; <#> gives it negative. The
 -- question is the sum of two halfvecs: one alone would round it and with it the order.
 (
-  SELECT v.doc, (v.vector <#> :vector::halfvec) + (v.vector <#> :rest::halfvec) AS below
+  SELECT v.kind, v.doc, (v.vector <#> :vector::halfvec) + (v.vector <#> :rest::halfvec) AS below
   FROM vectors AS v
   WHERE v.tenant_id = :user_id AND v.kind = '{kind}' AND v.space = (
     SELECT coalesce(max(value), '0')::smallint FROM meta WHERE name = 'embedder_space'
@@ -514,9 +512,9 @@ ORDER BY n.below, n.doc DESC;
 -- As nearest_of_kind, but the index finds the candidates; they are put in their exact order. The numbers are
 -- written out so that the planner sees whose index it is, and hold as long as this set is the searched one.
 (
-  SELECT a.doc, a.below
+  SELECT a.kind, a.doc, a.below
   FROM (
-    SELECT v.doc, (v.vector <#> :vector::halfvec) + (v.vector <#> :rest::halfvec) AS below
+    SELECT v.kind, v.doc, (v.vector <#> :vector::halfvec) + (v.vector <#> :rest::halfvec) AS below
     FROM vectors AS v
     WHERE v.tenant_id = :user_id AND v.kind = '{kind}' AND v.space = {space} AND {space} = (
       SELECT coalesce(max(value), '0')::smallint FROM meta WHERE name = 'embedder_space'
@@ -571,12 +569,13 @@ WITH d AS MATERIALIZED (
 SELECT d.kind, d.id, halfvec_send(v.vector)
 FROM d CROSS JOIN LATERAL (
   SELECT v.doc, v.part, v.vector FROM vectors AS v
-  WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = (
-    SELECT coalesce(max(value), '0')::smallint FROM meta WHERE name = 'embedder_space'
-  )
-  OFFSET 0
+  WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space::smallint OFFSET 0
 ) AS v
 ORDER BY v.doc, v.part;
+
+-- name: get_set
+SELECT o.generation, coalesce((SELECT value FROM meta WHERE name = 'embedder_space'), '0')::int
+FROM owners AS o WHERE o.tenant_id = :user_id;
 
 -- Whether everything agrees
 

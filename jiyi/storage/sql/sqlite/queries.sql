@@ -336,7 +336,8 @@ WHERE d.doc IN (SELECT value FROM json_each(:docs)) AND d.user_id = :user_id;
 SELECT d.doc, d.kind, d.id, d.role, d.session_id, d.agent_id, d.seq, d.created_at,
        t.length, t.traits, t.speaker, t.entry
 FROM terms AS t CROSS JOIN documents AS d USING (doc)
-WHERE t.owner = :owner AND t.doc > :after AND +d.user_id = :user_id ORDER BY t.doc LIMIT :limit;
+WHERE t.owner = (SELECT o.owner FROM owners AS o WHERE o.user_id = :user_id)
+  AND t.doc > :after AND +d.user_id = :user_id ORDER BY t.doc LIMIT :limit;
 
 -- name: count_targets
 SELECT e.target_key, count(*) FROM documents AS d JOIN episodes AS e USING (doc)

@@ -1,0 +1,57 @@
+"""What the server's planner knows of the tables, kept up with users who grow quickly.
+
+The server gathers statistics by itself, once a tenth of a table is new, and looks once a minute.
+Until then it takes a user it has not seen for one of a few rows, and may walk through all of them.
+"""
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+import psycopg
+from psycopg import sql
+
+from jiyi.storage.postgres.pool import Raw
+
+__all__ = ["Growth", "gather"]
+
+_MANY = 100  # documents of one transaction: who saves fewer grows slowly enough for the server
+_LEAST = 1_000  # documents that may be walked through
+_USERS = 1_000  # users remembered
+
+
+class Growth:
+    """Notes how many documents users had when statistics were gathered. Safe for many threads."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def outgrown(self, numbers: Mapping[str, tuple[int, int]]) -> bool:
+        """Say whether statistics are out of date for a user of a transaction, and take them for gathered.
+
+        They are once a user has twice the documents there were at the time, and two thousand.
+
+        Args:
+            numbers: of each user, the first number that the transaction gave and the one behind the last.
+        """
+        outgrown = False
+        with self._lock:
+            for user_id, (first, behind) in numbers.items():
+                if behind - first < _MANY:
+                    continue
+                known = self._known.setdefault(user_id, max(first, _LEAST))
+                self._known.move_to_end(user_id)
+                if behind >= 2 * known:
+                    self._known[user_id], outgrown = behind, True
+            while len(self._known) > _USERS:
+                self._known.popitem(last=False)
+        return outgrown
+
+
+def gather(raw: Raw, tables: Sequence[str]) -> None:
+    """Let the server gather statistics of tables, as far as it can now and this role may."""
+    names = sql.SQL(", ").join(map(sql.Identifier, tables))
+    with contextlib.suppress(psycopg.Error):
+        raw.execute(sql.SQL("ANALYZE (SKIP_LOCKED) {}").format(names))

@@ -1,0 +1,76 @@
+"""The planner knows users who grow quickly before the server looks by itself."""
+
+import psycopg
+import pytest
+from samples import ANA, message
+
+import jiyi
+from jiyi.records import Query
+from jiyi.storage.postgres import PostgresDatabase, PostgresStore
+from jiyi.storage.postgres.connection import PostgresConnection
+from jiyi.storage.postgres.statistics import Growth
+from jiyi.testing import HashEmbedder
+
+
+def test_a_user_outgrows_what_is_known_by_doubling():
+    growth = Growth()
+    told = [growth.outgrown({"ana": (first, first + 500)}) for first in range(1, 10_000, 500)]
+    assert [500 * (place + 1) for place, outgrown in enumerate(told) if outgrown] == [2_000, 4_500, 9_500]
+
+
+def test_whoever_was_large_before_is_known():
+    growth = Growth()
+    assert not growth.outgrown({"ana": (50_001, 50_101)})
+    assert growth.outgrown({"ana": (50_101, 101_000)})
+
+
+def test_few_at_a_time_are_left_to_the_server():
+    growth = Growth()
+    assert not any(growth.outgrown({"ana": (first, first + 99)}) for first in range(1, 100_000, 99))
+
+
+def test_users_are_told_apart_and_forgotten():
+    growth = Growth()
+    for number in range(5_000):
+        assert not growth.outgrown({f"user-{number}": (1, 1_001)})
+    assert growth.outgrown({"user-0": (1_001, 2_002), "user-1": (1, 2)})
+
+
+@pytest.fixture
+def asked_for_ids(monkeypatch) -> list[tuple[str, dict[str, object]]]:
+    """Statements that look messages up by their ids."""
+    asked: list[tuple[str, dict[str, object]]] = []
+    built = PostgresConnection._of
+
+    def note(self, statement, values):
+        if "d.id = ANY" in statement:
+            asked.append((statement, dict(values)))
+        return built(self, statement, values)
+
+    monkeypatch.setattr(PostgresConnection, "_of", note)
+    return asked
+
+
+def test_after_many_came_ids_are_looked_up_by_their_index(postgres_url, asked_for_ids):
+    lines = [{"role": "user", "content": f"line {n}"} for n in range(3_000)]
+    with jiyi.open(postgres_url, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        for start in range(0, 3_000, 500):
+            saved = memory.save_messages("s", lines[start : start + 500])
+        asked_for_ids.clear()
+        memory.get(saved[0].id)
+    (statement, values), *_ = asked_for_ids
+    with psycopg.connect(postgres_url, autocommit=True) as server:
+        server.execute("SET jiyi.tenant TO 'ana'")
+        plan = "\n".join(row[0] for row in server.execute(f"EXPLAIN {statement}", values))
+    assert "tenant_id = 'ana'" in plan
+    assert "id = ANY" in plan.split("Index Cond", 1)[1].split("\n", 1)[0], plan
+
+
+def test_where_they_cannot_be_gathered_saving_goes_on(postgres_url, monkeypatch):
+    monkeypatch.setattr("jiyi.storage.postgres.database.tables", lambda: ["documents", "no_such_table"])
+    database = PostgresDatabase(postgres_url)
+    store = PostgresStore(database)
+    store.put([message(f"line {n}", id=f"{n}") for n in range(2_500)])
+    assert store.count(Query(scope=ANA, kinds=("message",)))["message"] == 2_500
+    store.put([message("one more")])
+    database.close()
