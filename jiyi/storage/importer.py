@@ -174,21 +174,24 @@ def _import(
 def _put(
     store: Store, put: Callable[[Sequence[FoundRecord]], None], batch: Sequence[FoundRecord]
 ) -> _Outcome:
-    """Put a batch; when one of it is refused, put them one by one."""
-    if not batch:
-        return [], 0, []
-    with store.transaction():
-        before = _known(store, batch)
-        try:
-            with store.transaction():
-                put(batch)
-            keys = {(kind_of(found.record), found.record.id) for found in batch}
-            new = [kind for kind, id_ in keys if (kind, id_) not in before]
-            return new, len(batch) - len(new), []
-        except ValueError as error:  # InputError, and text that no database can hold
-            if len(batch) == 1:
-                return [], 0, [Rejected.because(batch[0].where, error)]
-        parts = [_put(store, put, [found]) for found in batch]
+    """Put a batch in one transaction; when one of it is refused, put them one by one."""
+    return store.together(lambda: _try(store, put, batch), repeatable=True) if batch else ([], 0, [])
+
+
+def _try(
+    store: Store, put: Callable[[Sequence[FoundRecord]], None], batch: Sequence[FoundRecord]
+) -> _Outcome:
+    before = _known(store, batch)
+    try:
+        with store.transaction():
+            put(batch)
+        keys = {(kind_of(found.record), found.record.id) for found in batch}
+        new = [kind for kind, id_ in keys if (kind, id_) not in before]
+        return new, len(batch) - len(new), []
+    except ValueError as error:  # InputError, and text that no database can hold
+        if len(batch) == 1:
+            return [], 0, [Rejected.because(batch[0].where, error)]
+    parts = [_try(store, put, [found]) for found in batch]
     return (
         [kind for new, _, _ in parts for kind in new],
         sum(old for _, old, _ in parts),

@@ -1,18 +1,16 @@
 """The store: rows and words. The protocol every backend follows."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from jiyi.records import Kind, Query, Record
+from jiyi.storage.blocks import Blocks
 from jiyi.storage.candidates import Candidates, Key
 
 __all__ = ["Store"]
 
-_T = TypeVar("_T")
 
-
-class Store(Protocol):
+class Store(Blocks, Protocol):
     """Keeps records and finds them by their fields and by their words.
 
     Guarantees: what `put` returned for is on disk and searchable by text; a row and its
@@ -22,35 +20,6 @@ class Store(Protocol):
     All verbs raise `StorageError` where the database cannot do what is asked; nothing
     half-written remains then.
     """
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """Make what this thread reads and writes inside the block one atomic change.
-
-        Readers inside see the newest state and no other writer comes between. An
-        exception undoes all of it. Blocks may be nested; the outermost commits.
-        """
-        ...
-
-    def together(self, verb: Callable[[], _T], *, repeatable: bool = False) -> _T:
-        """Do several things in a `transaction` and return what the last gave.
-
-        Where the connection to a server broke, or writers met, all of it is done again in a new
-        one; inside another `transaction` it is done once.
-
-        Args:
-            verb: what to do; it changes nothing but the store.
-            repeatable: doing it twice is the same as doing it once. Else it is not done again
-                where it is not known whether it was.
-        """
-        ...
-
-    def snapshot(self, user_id: str) -> AbstractContextManager[None]:
-        """Make what this thread searches of a user inside the block be as of its beginning.
-
-        `match`, and the verbs of a vector index on the same database, then need not ask anew who the
-        user is and what is new, which costs round trips to a server. Nothing is written inside.
-        """
-        ...
 
     def put(self, records: Sequence[Record]) -> list[Record]:
         """Write records, all or none, and return them as stored (``seq`` filled in).

@@ -150,8 +150,10 @@ class ContextVerbs(Verbs):
 
     def _older(self, scope: Scope, standing: Standing, recent: Sequence[Message]) -> list[str]:
         """Say how many messages the session has beside those it was asked for."""
+        if standing.summary is not None:
+            return []
         older = self._saved(scope) - len(recent)
-        if standing.summary is not None or older <= 0:
+        if older <= 0:
             return []
         turns = self._settings.max_turns
         return [f"{older} older messages lie behind the session's last {turns} turns; search finds them"]

@@ -118,8 +118,7 @@ class GroupWriter:
         prepared = [self._prepare(group, known.get(group.knowledge_id)) for group in enough]
         left: list[_Prepared] = []
         if prepared:
-            with self._store.transaction():
-                left = self._store_all(prepared)
+            left = self._store.together(lambda: self._store_all(prepared))
         ids = {item.knowledge.id for item in left}
         return Written(
             done=tuple(item.done for item in prepared if item.knowledge.id not in ids),

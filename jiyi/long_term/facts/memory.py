@@ -186,20 +186,22 @@ class FactMemory:
     def expire(self, scope: Scope, now: datetime | None = None) -> int:
         """End what is over by ``now``: expired, or superseded by what has begun; return how many."""
         at = aware(now, "now") if now else self._clock()
+        return self._store.together(lambda: self._expire(scope, at))
+
+    def _expire(self, scope: Scope, at: datetime) -> int:
         ended = 0
         since: datetime | None = None
         seen: set[str] = set()
-        with self._store.transaction():
-            while True:
-                query = Query(scope=scope, kinds=_KINDS, fact_status=("active",), since=since, limit=_MOST)
-                page = cast("list[Fact]", self._store.find(query))
-                fresh = [fact for fact in page if fact.id not in seen]
-                over = [fact for fact in fresh if fact.valid_to is not None and fact.valid_to <= at]
-                self._store.put([_ended(fact) for fact in over])
-                ended += len(over)
-                if len(page) < _MOST or not fresh:
-                    return ended
-                seen, since = {fact.id for fact in page}, page[-1].created_at
+        while True:
+            query = Query(scope=scope, kinds=_KINDS, fact_status=("active",), since=since, limit=_MOST)
+            page = cast("list[Fact]", self._store.find(query))
+            fresh = [fact for fact in page if fact.id not in seen]
+            over = [fact for fact in fresh if fact.valid_to is not None and fact.valid_to <= at]
+            self._store.put([_ended(fact) for fact in over])
+            ended += len(over)
+            if len(page) < _MOST or not fresh:
+                return ended
+            seen, since = {fact.id for fact in page}, page[-1].created_at
 
     def _patterns(self, message: Message) -> list[Statement]:
         if message.created_at is None:

@@ -111,8 +111,7 @@ class Forgetting:
         _check(ids, query)
         if dry_run:
             return self._forget(scope, ids, query, reason=reason, at=at, dry_run=True)[0]
-        with self._store.transaction():
-            return self._forget(scope, ids, query, reason=reason, at=at)[0]
+        return self._store.together(lambda: self._forget(scope, ids, query, reason=reason, at=at)[0])
 
     def purge(
         self,
@@ -144,8 +143,7 @@ class Forgetting:
         if dry_run:
             return self._purge(scope, ids, query, reason=reason, at=at, dry_run=True)
         self._trash.check_alone()
-        with self._store.transaction():
-            receipt = self._purge(scope, ids, query, reason=reason, at=at)
+        receipt = self._store.together(lambda: self._purge(scope, ids, query, reason=reason, at=at))
         self._trash.scrub()
         return receipt
 
@@ -174,7 +172,8 @@ class Forgetting:
         """
         if (ids is None) == (forgotten_at is None):
             raise BadQuery("say what to restore: ids, or the moment of a receipt")
-        with self._store.transaction():
+
+        def restore() -> RestoreReceipt:
             if ids is not None:
                 found = list(self._selection.in_trash(scope, ids, None))
                 missing = sorted(set(ids) - {entry.record.id for entry in found})
@@ -197,6 +196,8 @@ class Forgetting:
                 learn=self._learn,
             ).run(found)
 
+        return self._store.together(restore)
+
     def pin(self, scope: Scope, ids: Sequence[str], *, pinned: bool = True) -> int:
         """Pin messages, episodes, knowledge or facts, or unpin them; return how many records it were.
 
@@ -206,7 +207,8 @@ class Forgetting:
             NotFound: the scope has no such record of one of the ids; nothing was changed.
         """
         wanted = list(dict.fromkeys(ids))
-        with self._store.transaction():
+
+        def amend() -> int:
             found = {kind: find_by_ids(self._store, scope, kind, wanted) for kind in SEARCHABLE}
             missing = set(wanted) - {record.id for records in found.values() for record in records}
             if missing:
@@ -218,6 +220,8 @@ class Forgetting:
                 for kind, records in found.items()
                 if records
             )
+
+        return self._store.together(amend, repeatable=True)
 
     def _forget(
         self,
