@@ -22,7 +22,7 @@ demo: $(READY)   ## replay the example conversation and show three windows
 	$(BIN)/jiyi demo --db demo.db
 
 test: check      ## lint, types, layers, then every test
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test-chroma: $(READY)  ## install Chroma, then run its tests and the contract on it
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[chroma]'

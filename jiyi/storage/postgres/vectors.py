@@ -18,11 +18,11 @@ from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
 from jiyi.storage.postgres.connection import POSTGRES, PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
-from jiyi.storage.postgres.known_vectors import KnownVectors
+from jiyi.storage.postgres.parts import look_up_parts, recall_parts
 from jiyi.storage.postgres.statements import SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.relational.spaces import Sets
-from jiyi.storage.relational.users import hold_terms, seen_of
+from jiyi.storage.relational.users import hold_terms
 from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.user_terms import UserTerms
 from jiyi.storage.vectors import Binding, Parts, PendingText, VectorRow
@@ -33,7 +33,6 @@ _Near = tuple[Kind, int, float]  # kind and number of a record, cosine
 
 _NO_CONDITIONS: dict[str, Any] = {"text": "", "limit": 10, "newest_first": False, "asked_at": None}
 _SPARE_PARTS = 8  # asked for beside two for each record
-_HEAD = 2  # halves in front of the numbers in a vector's binary form
 
 
 class PostgresVectors:
@@ -159,11 +158,12 @@ class PostgresVectors:
 
     def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
-        del exact
 
         def read() -> Parts:
             with self._db.read(scope.user_id) as db:
-                return _read(self._db, db, scope.user_id, keys)
+                if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
+                    return look_up_parts(db, scope.user_id, keys)
+                return recall_parts(self._db, db, scope.user_id, keys)
 
         return self._db.attempt(read)
 
@@ -190,47 +190,6 @@ class PostgresVectors:
             f"{self._db.place} holds vectors of {held and held[0]} numbers, the question's has {dims}; "
             "open it with the embedder that made them"
         )
-
-
-def _read(database: PostgresDatabase, db: PostgresConnection, user_id: str, keys: Sequence[Key]) -> Parts:
-    """Return vectors of a user's records; of those that this process met before from its memory."""
-    seen = None if db.in_transaction else seen_of(database, user_id)
-    if seen is not None:
-        row = (seen.owner[1], seen.spaces.number) if seen.owner else None
-    else:
-        row = cast("tuple[int, int] | None", db.first("get_set", {"user_id": user_id}))
-    if row is None:
-        return KnownVectors().parts(keys)
-    generation, space = row
-
-    def extend(known: KnownVectors) -> None:
-        known.turn_to(space)
-        known.add(_read_new(db, user_id, space, known.unknown(keys)))
-
-    if db.in_transaction:  # what is not committed may be undone: nothing of it is kept
-        known = KnownVectors()
-        extend(known)
-    else:
-        known = database.cache.use(user_id, KnownVectors, generation, extend)
-    return known.parts(keys)
-
-
-def _read_new(
-    db: PostgresConnection, user_id: str, space: int, keys: Sequence[Key]
-) -> dict[Key, NDArray[np.float16]]:
-    ids: dict[Kind, list[str]] = {}
-    for kind, id_ in dict.fromkeys(keys):
-        ids.setdefault(kind, []).append(id_)
-    if not ids:
-        return {}
-    among = " OR ".join(f"d.kind = '{kind}' AND d.id = ANY(:ids_{kind})" for kind in ids)
-    values: dict[str, Any] = {f"ids_{kind}": db.dialect.listed(some) for kind, some in ids.items()}
-    rows = db.rows("read_vectors", values | {"user_id": user_id, "space": space}, among=among)
-    numbers = np.frombuffer(b"".join(row[2] for row in rows), ">f2")
-    vectors = numbers.reshape(len(rows), -1)[:, _HEAD:].astype(np.float16) if rows else numbers
-    counts = Counter((row[0], row[1]) for row in rows)
-    ends = np.cumsum(list(counts.values()))
-    return dict(zip(counts, np.split(vectors, ends[:-1]), strict=True)) if rows else {}
 
 
 def _settle(

@@ -561,21 +561,13 @@ WITH (m = {m}, ef_construction = {ef_construction}) WHERE space = {space};
 SELECT vector_dims(vector) FROM vectors WHERE tenant_id = :user_id LIMIT 1;
 
 -- name: read_vectors
--- First the records, then the vectors of each by their key: without statistics of the tables the planner
--- would join all of the user's.
-WITH d AS MATERIALIZED (
-  SELECT d.doc, d.kind, d.id FROM documents AS d WHERE d.tenant_id = :user_id AND ({among})
-)
-SELECT d.kind, d.id, halfvec_send(v.vector)
-FROM d CROSS JOIN LATERAL (
+-- Those of each record by their key: without statistics of the table the planner would walk through all.
+SELECT v.doc, halfvec_send(v.vector)
+FROM unnest(:docs::bigint[]) AS asked (doc) CROSS JOIN LATERAL (
   SELECT v.doc, v.part, v.vector FROM vectors AS v
-  WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space::smallint OFFSET 0
+  WHERE v.tenant_id = :user_id AND v.doc = asked.doc AND v.space = :space::smallint OFFSET 0
 ) AS v
 ORDER BY v.doc, v.part;
-
--- name: get_set
-SELECT o.generation, coalesce((SELECT value FROM meta WHERE name = 'embedder_space'), '0')::int
-FROM owners AS o WHERE o.tenant_id = :user_id;
 
 -- Whether everything agrees
 
