@@ -77,8 +77,10 @@ def test_limits_beyond_what_one_listing_may_hold(store, recall, flush):
     """Three times the limit is looked at; a listing gives 10,000 records at most."""
     store.put([message("disk") for _ in range(60)])
     flush()
-    store.put([message("disk") for _ in range(10_000)])
-    assert len(search(recall, "disk", limit=10_000)) == 10_000, "those by words and 60 more by meaning"
+    store.put([message("disk") for _ in range(10_000)] + [episode("disk"), knowledge("disk")])
+    found = search(recall, "disk", limit=10_000)
+    assert len(found) == 10_000, "those by words and 60 more by meaning"
+    assert {hit.kind for hit in found} == {"message", "episode", "knowledge"}
 
 
 ODD = {

@@ -43,6 +43,7 @@ _Found = Searchable
 _CANDIDATES = 3  # times the limit, of each kind, from each index and for the reranker
 _FEWEST = 200  # candidates of each kind from each index: neighbours and sessions need company
 _MOST = 10_000
+_FETCHED = 2_500  # records of four kinds at once: a listing gives 10,000
 _READ_AGAIN = 100  # candidates a reranker is shown at most: it may take 10 ms and more for each
 _FURTHEST = 1_000  # messages on either side of a hit
 _USERS = 1_000  # users whose speakers are remembered between questions
@@ -234,15 +235,17 @@ class Recall:
         return [hits[place] for place in order], notes, verdict.unanswered
 
     def _records(self, scope: Scope, keys: Sequence[Key]) -> dict[Key, _Found]:
-        kinds = tuple(dict.fromkeys(kind for kind, _ in keys))
-        if not kinds:
-            return {}
-        ids = tuple(id_ for _, id_ in keys)
-        user = Scope(user_id=scope.user_id)
-        # Two records of different kinds may have one id.
-        query = Query(scope=user, kinds=kinds, ids=ids, limit=len(kinds) * len(ids))
-        found = cast("list[_Found]", self._store.find(query))
-        return {(kind_of(record), record.id): record for record in found}
+        records: dict[Key, _Found] = {}
+        for start in range(0, len(keys), _FETCHED):
+            piece = keys[start : start + _FETCHED]
+            kinds = tuple(dict.fromkeys(kind for kind, _ in piece))
+            ids = tuple(id_ for _, id_ in piece)
+            user = Scope(user_id=scope.user_id)
+            # Records of different kinds may have one id.
+            query = Query(scope=user, kinds=kinds, ids=ids, limit=len(kinds) * len(ids))
+            found = cast("list[_Found]", self._store.find(query))
+            records |= {(kind_of(record), record.id): record for record in found}
+        return records
 
 
 def _first(ranked: Ranked, table: Candidates, most: Mapping[Kind, int]) -> Iterable[int]:

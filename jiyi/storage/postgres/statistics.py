@@ -31,7 +31,7 @@ class Growth:
     def outgrown(self, numbers: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether statistics are out of date for a user of a transaction, and take them for gathered.
 
-        They are once a user has twice the documents there were at the time, and two thousand.
+        They are once a user has twice as many documents as at that time, and at least two thousand.
 
         Args:
             numbers: of each user, the first number that the transaction gave and the one behind the last.
