@@ -1,6 +1,7 @@
 """Fixtures for whole memories: a real file, the instant embedder, and a clock to turn by hand."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ from postgres_server import (  # noqa: F401
 
 import jiyi
 from jiyi.testing import HashEmbedder
+
+# A run in the background may ignore Ctrl-C, and so would the programs that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # rich takes the width once, when the console is made; tests of the terminal set their own later.
 os.environ.pop("COLUMNS", None)
