@@ -15,7 +15,7 @@ import pytest
 
 from jiyi.errors import MissingExtra, SettingsError, StorageError
 from jiyi.storage.postgres import installation
-from jiyi.storage.postgres.server import LocalServer, ServerRuns
+from jiyi.storage.postgres.server import LocalServer, ServerRuns, _free_port
 
 pytestmark = pytest.mark.slow
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as somebody else")
@@ -136,8 +136,7 @@ def test_a_port_that_is_taken_is_told(server, folder):
 
 def test_a_port_can_be_named_and_is_kept(server, folder):
     server.stop()
-    before = urlsplit(server.url).port
-    port = before + 1 if before < 65_000 else before - 1
+    port = _free_port()
     with LocalServer(folder, port=port, programs=server.programs) as moved:
         assert urlsplit(moved.url).port == port
     with LocalServer(folder, programs=server.programs) as again:

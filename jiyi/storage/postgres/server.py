@@ -1,5 +1,6 @@
 """A PostgreSQL server with pgvector in a folder of one's own: for one machine, and for tests."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -23,6 +24,8 @@ __all__ = ["LocalServer", "ServerRuns"]
 
 _NAME = "jiyi"  # of the role and of its database
 _HOST = "127.0.0.1"
+# Systems give none of these to outgoing connections: while the server is stopped its port stays free.
+_PORTS = range(20_000, 32_000)
 _START_SECONDS = 60.0
 _STOP_SECONDS = 60.0
 _LONGEST_SOCKET = 90  # characters of its folder: the system allows 107 for the whole path
@@ -354,6 +357,8 @@ def _password() -> str:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        return int(probe.getsockname()[1])
+    for port in secrets.SystemRandom().sample(_PORTS, 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((_HOST, port))
+            return port
+    raise StorageError(f"no port from {_PORTS[0]:,} to {_PORTS[-1]:,} is free; name one with --port")
