@@ -41,6 +41,7 @@ from rich.table import Table
 import jiyi
 from jiyi.records import Message, Scope
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
+from jiyi.storage.postgres.connection import DOCUMENT_COLUMNS
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.server import LocalServer
 from jiyi.storage.relational.write import prepare
@@ -54,25 +55,7 @@ BUDGET = 4_000  # tokens of a window
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)  # when the first message was saved
 OPTIONS = {"shared_buffers": "512MB", "max_wal_size": "4GB", "maintenance_work_mem": "256MB"}
 QUESTIONS = ("nginx 502 upstream", "磁盘 还剩多少", "restarted last night", "证书 续期", "p95 orders page")
-DOCUMENTS = {
-    "tenant_id": "text",
-    "doc": "int8",
-    "kind": "text",
-    "id": "text",
-    "session_id": "text",
-    "role": "text",
-    "seq": "int8",
-    "created_at": "int8",
-    "pinned": "bool",
-    "has_text": "bool",
-    "length": "int4",
-    "traits": "int4",
-    "speaker": "text",
-    "entry": "bytea",
-    "tokens": "int8",
-    "tokens_by": "text",
-    "body": "text",
-}
+DOCUMENTS = {"tenant_id" if name == "user_id" else name: kind for name, kind in DOCUMENT_COLUMNS.items()}
 VECTORS = ("tenant_id", "doc", "space", "part", "kind", "vector")
 FAMILIES = {
     "body (the message as JSON)": ("body",),
@@ -143,7 +126,7 @@ def copy_documents(server: Raw, users: Sequence[int], patterns: Sequence[Sequenc
         for user in users:
             for place, row in enumerate(patterns[user % len(patterns)]):
                 whole = row | {"tenant_id": user_name(user), "doc": place + 1}
-                copy.write_row([whole[name] for name in DOCUMENTS])
+                copy.write_row([whole.get(name) for name in DOCUMENTS])
 
 
 def copy_vectors(server: Raw, users: Sequence[int], vectors: NDArray[np.float16]) -> None:

@@ -13,7 +13,7 @@ from jiyi.storage.postgres.statements import named, storable
 from jiyi.storage.postgres.transaction import Ask, Channel, Cursor, Writing
 from jiyi.storage.rows import Row, is_storable
 
-__all__ = ["POSTGRES", "PostgresConnection"]
+__all__ = ["DOCUMENT_COLUMNS", "POSTGRES", "PostgresConnection"]
 
 POSTGRES = Dialect(
     user="tenant_id",
@@ -28,7 +28,7 @@ POSTGRES = Dialect(
 )
 
 _BULK = 100  # documents from which on a COPY is quicker than one INSERT each
-_COLUMNS = {
+DOCUMENT_COLUMNS = {
     "user_id": "text",
     "doc": "int8",
     "kind": "text",
@@ -48,7 +48,8 @@ _COLUMNS = {
     "tokens": "int8",
     "tokens_by": "text",
     "body": "text",
-}  # of documents, in their order there
+}
+"""Columns of a staged document and their types, in the order in which they are copied."""
 _STAGES = {"staged": "stage_documents", "staged_vectors": "stage_vectors"}
 _MESSAGE_ONLY = dict.fromkeys(("importance", "tokens", "tokens_by"))
 
@@ -145,7 +146,7 @@ class PostgresConnection:
 
     def _copy_documents(self, rows: Sequence[Row]) -> None:
         with self._staged(rows[0]["user_id"], "staged") as copy:
-            copy.set_types(list(_COLUMNS.values()))
+            copy.set_types(list(DOCUMENT_COLUMNS.values()))
             for row in rows:
                 copy.write_row(_as_copied(row))
         for name in ("add_staged", "add_staged_pending", "drop_staged"):
@@ -181,4 +182,4 @@ def _as_copied(row: Row) -> list[Any]:
         "speaker": storable(row["speaker"]),
     }
     whole = row | more
-    return [whole.get(name) for name in _COLUMNS]
+    return [whole.get(name) for name in DOCUMENT_COLUMNS]
