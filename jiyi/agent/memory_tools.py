@@ -11,7 +11,7 @@ from jiyi.errors import InputError, NotFound
 from jiyi.manager import MemoryManager
 from jiyi.prompts import Language, quote
 from jiyi.records import Hit, Message
-from jiyi.text import TokenCounter, excerpt, query_terms
+from jiyi.text import Secrecy, TokenCounter, excerpt, query_terms
 
 __all__ = ["MEMORY_TOOLS", "MemoryTools"]
 
@@ -27,7 +27,7 @@ class MemoryTools:
     """The memory's verbs as actions, bound to one session and one run.
 
     - Names, texts and order are always the same, so that prompt caches hold.
-    - What is recalled is quoted, whatever it says.
+    - What is recalled is quoted, whatever it says; secrets are hidden unless the query asks for them.
     - `forget` takes only ids that `recall` returned in this run: neither words nor what a
       text claims to be an id can cost a memory.
 
@@ -55,6 +55,7 @@ class MemoryTools:
         self._work = work
         self._counter = counter
         self._words = WORDS[language]
+        self._language = language
         self._hidden = frozenset(hidden)
         self._recalled: set[str] = set()
 
@@ -99,16 +100,17 @@ class MemoryTools:
         shown = [hit for hit in hits if hit.id not in self._hidden][:_HITS]
         self._recalled.update(hit.id for hit in shown)
         notes = [f"({note})" for note in hits.notes]
-        found = "\n\n".join([*(self._quoted(hit, query) for hit in shown), *notes])
+        secrecy = Secrecy(query, ("\n".join(hit.wordings) for hit in shown), self._language)
+        found = "\n\n".join([*(self._quoted(hit, query, secrecy) for hit in shown), *notes])
         return found or self._words["nothing"]
 
-    def _quoted(self, hit: Hit, query: str) -> str:
+    def _quoted(self, hit: Hit, query: str, secrecy: Secrecy) -> str:
         who = hit.record.role if isinstance(hit.record, Message) else hit.kind
         when = hit.created_at.astimezone(self._memory.zone) if hit.created_at else None
         facts = [f"[{hit.id}] {who}", *([f"{when:%Y-%m-%d %H:%M}"] if when else [])]
         if hit.outdated_by:
             facts.append(f"outdated by [{hit.outdated_by}]")
-        words = excerpt(hit.text, query_terms(query), _HIT_TOKENS, self._counter.count_text)
+        words = excerpt(secrecy(*hit.wordings), query_terms(query), _HIT_TOKENS, self._counter.count_text)
         return f"{', '.join(facts)}\n{quote(words)}"
 
     def _forget(self, ids: list[str]) -> str:

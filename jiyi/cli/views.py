@@ -63,6 +63,7 @@ def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:
             (safe(who), _ROLE_STYLES.get(kind, "blue")),
             *((safe(f" · {place}"), "dim") for place in places if place),
             *([(safe(f" · outdated by {hit.outdated_by}"), "yellow")] if hit.outdated_by else []),
+            *([(f" · holds a {' and a '.join(hit.secrets)}", "red")] if hit.secrets else []),
         )
         table.add_row(f"{hit.score:.2f}", Group(facts, *_passage(hit)))
         if why:
@@ -133,6 +134,7 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
         "score": round(hit.score, 4),
         "why": {name: round(share, 4) for name, share in hit.why.items()},
         "outdated_by": hit.outdated_by,
+        "secrets": list(hit.secrets),
         "text": hit.text,
         "around": [
             {"id": m.id, "created_at": m.created_at, "role": m.role, "name": m.name, "text": m.search_text}

@@ -21,7 +21,7 @@ from jiyi.records import (
     Searchable,
     Section,
 )
-from jiyi.text import TokenCounter, Trait, excerpt, query_terms, traits
+from jiyi.text import Secrecy, TokenCounter, Trait, excerpt, query_terms, traits
 
 __all__ = ["RECALLED", "recall_blocks"]
 
@@ -72,6 +72,8 @@ def recall_blocks(
             serves the question best, the block's note says so, and the record stays whole.
         zone: for the dates shown.
         compress: makes every text smaller, in place of the excerpts of long ones.
+
+    Secrets are shown only where the question asks for them; see `jiyi.text.Secrecy`.
     """
     if not query.text.strip():
         return [], []
@@ -83,15 +85,20 @@ def recall_blocks(
     terms = query_terms(query.text)
     blocks: list[Block] = []
     room = _TALK * longest
-    for hit in _in_talk(hits, around, without):
+    shown = _in_talk(hits, around, without)
+    secrecy = Secrecy(query.text, ("\n".join(hit.wordings) for hit in shown), language)
+    for hit in shown:
         if room <= 0 and hit.id not in found_ids:
             continue
-        head, body = _words(hit, language, zone)
+        head, whole = _words(hit, language, zone)
+        body = secrecy(whole, *hit.wordings)
+        hidden = "" if body == whole else "secret hidden"
         if compress is None:
             body, note = _shortened(body, terms, longest, counter)
         else:
             body, note = _compressed(body, query.text, longest, compress)
         text = f"{head}\n{body}" if head else body
+        note = "; ".join(filter(None, [hidden, note]))
         blocks.append(_block(hit, text=text, title=body, tokens=counter.count_text(text), note=note))
         room -= blocks[-1].tokens
     return _following(blocks), list(found.notes)
@@ -250,7 +257,7 @@ def _words(hit: Hit, language: str, zone: tzinfo) -> tuple[str, str]:
             points = "".join(f"\n- {point}" for point in record.key_points)
             return f"**{record.topic}** ({when})", record.content + points
         case Fact() as record:
-            return "", f"{record.subject} · {record.predicate}: {record.object} ({when})"
+            return "", f"{record.line} ({when})"
 
 
 def _date(moment: datetime | None, zone: tzinfo) -> str:

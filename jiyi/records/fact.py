@@ -68,3 +68,8 @@ class Fact:
     def search_text(self) -> str:
         """What search reads: subject, predicate, object."""
         return " ".join(filter(None, [self.subject, self.predicate, self.object]))
+
+    @property
+    def line(self) -> str:
+        """The statement as it is shown: "edge-02 · port: 8443"."""
+        return f"{self.subject} · {self.predicate}: {self.object}"

@@ -147,6 +147,7 @@ class Hit:
     why: Mapping[str, float] = field(default_factory=dict)  # share by feature
     around: tuple[Message, ...] = ()  # what was said just before and behind it, where asked for
     outdated_by: str | None = None  # id of the newer record that seems to have taken its place
+    secrets: tuple[str, ...] = ()  # kinds of secrets in its words, such as "password"; see jiyi.text.secrets
 
     @property
     def id(self) -> str:
@@ -157,6 +158,15 @@ class Hit:
     def text(self) -> str:
         """The record's words, whole."""
         return self.record.search_text
+
+    @property
+    def wordings(self) -> tuple[str, ...]:
+        """The record's words as they are shown, and behind them a fact's in other ways."""
+        match self.record:
+            case Fact() as fact:
+                return fact.line, f"{fact.subject}: {fact.object}", fact.text
+            case record:
+                return (record.search_text,)
 
     @property
     def created_at(self) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Language without input or output: token counts, search terms, excerpts, dates and traits."""
+"""Language without input or output: token counts, search terms, excerpts, dates, traits and secrets."""
 
 from jiyi.text.analyse import analyse, language, query_terms
 from jiyi.text.dates import TimeSpan, find_dates, has_date
@@ -6,11 +6,15 @@ from jiyi.text.excerpt import excerpt
 from jiyi.text.keys import entity_key, predicate_key
 from jiyi.text.modality import Mode, modes
 from jiyi.text.salience import salience, sentences
+from jiyi.text.secrets import Secrecy, Secret, SecretKind, secrets
 from jiyi.text.tokens import TokenCounter, counter_for
 from jiyi.text.traits import Trait, traits
 
 __all__ = [
     "Mode",
+    "Secrecy",
+    "Secret",
+    "SecretKind",
     "TimeSpan",
     "TokenCounter",
     "Trait",
@@ -25,6 +29,7 @@ __all__ = [
     "predicate_key",
     "query_terms",
     "salience",
+    "secrets",
     "sentences",
     "traits",
 ]

@@ -1,6 +1,7 @@
 """Verbs that bring back: search, and lists of what there is."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -8,6 +9,7 @@ from jiyi.errors import BadQuery, NotFound
 from jiyi.records import (
     SEARCHABLE,
     Episode,
+    Hit,
     Hits,
     Kind,
     Knowledge,
@@ -15,6 +17,7 @@ from jiyi.records import (
     Searchable,
     Task,
 )
+from jiyi.text import secrets
 from jiyi.verbs.base import Verbs
 
 __all__ = ["RecallVerbs"]
@@ -39,8 +42,9 @@ class RecallVerbs(Verbs):
         """Return what the memory holds about ``query``, best first.
 
         ``hit.why`` says what each feature added to a hit's score (with a reranker its score is
-        ``why["reranker"]``, and the rest is why it was a candidate); ``hits.nothing_relevant``
-        is the probability that the memory holds no answer at all.
+        ``why["reranker"]``, and the rest is why it was a candidate); ``hit.secrets`` names the
+        kinds of secrets in its words, which are given as they are; ``hits.nothing_relevant`` is
+        the probability that the memory holds no answer at all.
 
         Args:
             query: words or a question, Chinese or English.
@@ -64,7 +68,8 @@ class RecallVerbs(Verbs):
             odd = ", ".join(repr(name) for name in names if name not in SEARCHABLE)
             raise BadQuery(f"no kind named {odd} to search; there are {', '.join(SEARCHABLE)}")
         asked = Query(scope=scope, text=query, kinds=names, limit=limit, asked_at=asked_at or self._clock())
-        return self._long_term.recall.search(asked.with_filters(filters), around=around)
+        found = self._long_term.recall.search(asked.with_filters(filters), around=around)
+        return replace(found, hits=tuple(map(_marked, found)))
 
     def search_episodes(
         self,
@@ -138,3 +143,9 @@ class RecallVerbs(Verbs):
         if not found:
             raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
         return cast("Searchable | Task", found[0])
+
+
+def _marked(hit: Hit) -> Hit:
+    """Return a hit with the kinds of the secrets in its words."""
+    kinds = tuple(dict.fromkeys(secret.kind for secret in secrets(*hit.wordings)))
+    return replace(hit, secrets=kinds) if kinds else hit

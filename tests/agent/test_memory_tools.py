@@ -62,6 +62,15 @@ def test_recall_quotes_with_ids_and_not_the_question(
     assert nothing
 
 
+def test_recall_hides_secrets_that_are_not_asked_for(
+    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
+) -> None:
+    memory.save_message("old", role="user", content="the router's wifi password is tulip-88", id="m-1")
+    other, asked = use(("recall", {"query": "router"}), ("recall", {"query": "wifi password"}))
+    assert "> the router's wifi password is [password hidden]" in other
+    assert "> the router's wifi password is tulip-88" in asked
+
+
 def test_forget_takes_only_what_was_recalled(
     memory: jiyi.MemoryManager, use: Callable[..., list[str]]
 ) -> None:

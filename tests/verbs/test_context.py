@@ -262,3 +262,36 @@ def test_a_model_that_fails_is_an_error_by_hand_and_a_note_in_a_window(open_memo
     window = memory.build_context("s", "?", 3_000)
     assert any("nobody answers" in note for note in window.report.notes)
     assert memory.summary("s") is None
+
+
+def test_a_secret_is_in_a_window_only_where_it_is_asked_for(memory):
+    memory.save_message(
+        "home", role="user", content="The wifi password is tulip-88, the router is in the hall."
+    )
+    memory.save_message("home", role="user", content="银行卡的取款密码是 190827")
+    memory.remember(subject="garage", predicate="door code", object="4471#")
+    memory.flush()
+
+    def window(question):
+        built = memory.build_context("new", question)
+        return built, "\n".join(message["content"] for message in built.messages)
+
+    built, baking = window("How do I bake bread?")
+    for secret in ("tulip-88", "190827", "4471#"):
+        assert secret not in baking
+    assert "The wifi password is [password hidden], the router is in the hall." in baking
+    recalled = [i for i in built.report.included if i.section in ("recalled", "knowledge")]
+    assert all("secret hidden" in item.reason for item in recalled)
+    assert "[密码已隐藏]" in window("怎么烤面包？")[1]
+    asked = window("What is the wifi password?")[1]
+    assert "tulip-88" in asked
+    assert "190827" not in asked
+    assert "190827" in window("银行卡的取款密码是多少？")[1]
+    assert "garage · door code: 4471#" in window("What is the door code of the garage?")[1]
+
+
+def test_what_the_session_itself_said_stays_as_it_is(memory):
+    memory.save_message("s", role="user", content="The wifi password is tulip-88.")
+    memory.save_message("s", role="assistant", content="Noted.")
+    window = memory.build_context("s", "How do I bake bread?")
+    assert "The wifi password is tulip-88." in [message["content"] for message in window.messages]

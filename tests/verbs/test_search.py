@@ -113,3 +113,13 @@ def test_searches_of_one_kind_say_so_too(memory):
     assert 0 < found.nothing_relevant < 1
     assert found[0].why
     assert memory.search_knowledge("nginx").nothing_relevant == 1
+
+
+def test_hits_that_hold_secrets_are_marked(memory):
+    say(memory, "The wifi password is tulip-88, PIN 4821", "The wifi reaches the garden")
+    memory.remember(subject="wifi", predicate="password", object="tulip-88")
+    found = memory.search("wifi")
+    marked = {(hit.kind, hit.text): hit.secrets for hit in found}
+    assert marked["message", "The wifi password is tulip-88, PIN 4821"] == ("password", "pin")
+    assert marked["message", "The wifi reaches the garden"] == ()
+    assert marked["fact", "wifi password tulip-88"] == ("password",)
