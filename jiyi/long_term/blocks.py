@@ -78,7 +78,7 @@ def recall_blocks(
     if not query.text.strip():
         return [], []
     found = recall.search_each(query, {kind: most + 1 for kind, most in RECALLED.items()})
-    hits = [hit for hit in found if hit.id != without and _belongs(hit.record)]
+    hits = _once([hit for hit in found if hit.id != without and _belongs(hit.record)])
     around = recall.with_surroundings(query.scope, hits[:_WITH_TALK], _FAR)
     hits += _answered(hits, around, without)
     found_ids = {hit.id for hit in hits}
@@ -102,6 +102,14 @@ def recall_blocks(
         blocks.append(_block(hit, text=text, title=body, tokens=counter.count_text(text), note=note))
         room -= blocks[-1].tokens
     return _following(blocks), list(found.notes)
+
+
+def _once(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits without facts that were read from a note which is among them."""
+    facts = [hit.record for hit in hits if isinstance(hit.record, Fact)]
+    notes = [fact.object for fact in facts if fact.category == "note"]
+    read = {fact.id for fact in facts if fact.category != "note" and any(fact.text in note for note in notes)}
+    return [hit for hit in hits if hit.id not in read]
 
 
 def _answered(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[Hit]:

@@ -36,7 +36,7 @@ class Fact:
     created_at: datetime  # when it was said
     id: str = field(default_factory=new_id)  # unique within the user
     category: FactCategory = "attribute"
-    text: str = ""  # the clause it was read from
+    text: str = ""  # the clause it was read from; its three parts where it was read from none
     speaker: str | None = None  # who said it
     sources: tuple[str, ...] = ()  # ids of the messages it rests on, oldest first
     valid_from: datetime | None = None  # holds from then on; None: from when it was said
@@ -51,12 +51,14 @@ class Fact:
     pinned: bool = False  # never forgotten
 
     def __post_init__(self) -> None:
-        """Bring the times to UTC and refuse what no fact can be."""
+        """Bring the times to UTC, give it a text, and refuse what no fact can be."""
         for name, known in (("category", FactCategory), ("method", FactMethod), ("status", FactStatus)):
             if getattr(self, name) not in get_args(known):
                 raise InputError(f"{name} {getattr(self, name)!r} is not one of {', '.join(get_args(known))}")
         if not 0 <= self.confidence <= 1:
             raise InputError(f"confidence={self.confidence!r} must be a number from 0 to 1")
+        if not self.text.strip():
+            object.__setattr__(self, "text", " ".join([self.subject, self.predicate, self.object]))
         set_utc(self, "created_at", "valid_from", "valid_to", "last_accessed_at")
 
     @property
@@ -66,8 +68,9 @@ class Fact:
 
     @property
     def search_text(self) -> str:
-        """What search reads: subject, predicate, object."""
-        return " ".join(filter(None, [self.subject, self.predicate, self.object]))
+        """What search reads: subject, predicate, object; of what a caller said its words, too."""
+        parts = " ".join(filter(None, [self.subject, self.predicate, self.object]))
+        return parts if self.method != "said" or self.text in parts else f"{parts}\n{self.text}"
 
     @property
     def line(self) -> str:

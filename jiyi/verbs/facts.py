@@ -31,14 +31,15 @@ class FactVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Learned:
-        """Keep a fact: ``remember("I prefer tea", speaker="Ana")``, or its subject, predicate and object.
+        """Keep a text, ``remember("I prefer tea", speaker="Ana")``, or a subject, predicate and object.
 
-        A newer value takes the place of an older one, which stays in `history`. See
-        `FactMemory.remember`.
+        Nothing of it is lost: the receipt says what was read from it, and in ``kept`` which fact
+        has all of its words. A newer value takes the place of an older one, which stays in
+        `history`. See `FactMemory.remember`.
 
         Raises:
-            BadQuery: neither a text nor all three parts; a range that ends before it begins; an
-                unknown category.
+            BadQuery: neither a text nor all three parts; more than 100,000 characters; a range
+                that ends before it begins; an unknown category.
             NaiveDatetime: a time has no zone.
         """
         check_text(text=text, subject=subject, predicate=predicate, object=object, speaker=speaker)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import cast
 
 from jiyi.extraction import Statement
-from jiyi.long_term.facts.slots import ALIAS, Names, is_taste
+from jiyi.long_term.facts.slots import ALIAS, NOTE, Names, is_taste
 from jiyi.records import Fact, Message, Query, Scope
 from jiyi.storage import Store
 
@@ -54,7 +54,9 @@ def known_for(store: Store, scope: Scope, statements: Sequence[Statement]) -> li
             or statement.action not in ("state", "rename")
             or not (whole or statement.action == "rename")
         )
-        if whole and statement.action == "state" and not is_taste(statement.predicate):
+        if statement.predicate == NOTE:
+            things.append(statement.object)
+        elif whole and statement.action == "state" and not is_taste(statement.predicate):
             found |= _of_point(store, scope, names.of(statement.subject), statement)
         elif statement.subject:
             things += (

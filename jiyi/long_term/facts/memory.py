@@ -11,13 +11,14 @@ from jiyi.errors import BadQuery
 from jiyi.extraction import Statement, extract, extract_with
 from jiyi.llm import LLM
 from jiyi.long_term.facts.graph import Neighbour, neighbours
-from jiyi.long_term.facts.known import about, known_for, names_in, said_of
+from jiyi.long_term.facts.known import about, known_for, names_in, said_of, wide
 from jiyi.long_term.facts.merge import merge
 from jiyi.long_term.facts.receipt import Learned
-from jiyi.long_term.facts.slots import Names
+from jiyi.long_term.facts.slots import NOTE, Names
 from jiyi.long_term.facts.timeline import holding, start_of
 from jiyi.records import Fact, FactCategory, FactMethod, FactStatus, Kind, Message, Query, Scope
 from jiyi.storage import Store
+from jiyi.text import analyse
 from jiyi.text.keys import predicate_key
 
 __all__ = ["FactMemory"]
@@ -25,6 +26,7 @@ __all__ = ["FactMemory"]
 _KINDS: tuple[Kind, ...] = ("fact",)
 _MOST = 10_000
 _IDENTIFIER = re.compile(r"[A-Za-z0-9]+(?:[-_.:/][A-Za-z0-9]+)+|[A-Za-z]+\d+")  # edge-02, db.main, web1
+_MOST_CHARS = 100_000  # of what is told to remember
 _SAID = 0.9  # confidence in what the caller says
 
 
@@ -95,14 +97,15 @@ class FactMemory:
         valid_from: datetime | None = None,
         valid_to: datetime | None = None,
     ) -> Learned:
-        """Keep a fact that the caller states: as a text, or as subject, predicate and object.
+        """Keep what the caller states: a text, or subject, predicate and object.
 
-        A text is read by the patterns; one that they make nothing of is kept whole, as a note
-        about the speaker.
+        A text is read by the patterns. Unless one fact that is read has all of its words, the
+        whole text is kept beside them, as a note about the speaker: nothing of it is lost.
+        ``Learned.kept`` is the id of the fact that has all.
 
         Raises:
-            BadQuery: neither a text nor all of subject, predicate and object; a range that
-                ends before it begins.
+            BadQuery: neither a text nor all of subject, predicate and object; more than 100,000
+                characters; a range that ends before it begins.
             NaiveDatetime: a time has no zone.
         """
         now = self._clock()
@@ -113,20 +116,38 @@ class FactMemory:
         who = speaker or "user"
         parts = (subject, predicate, object)
         if text is not None and text.strip() and not any(parts):
-            found = self._read(text, who, now)
+            words, found = text.strip(), self._read(text, who, now)
         elif text is None and all(part and part.strip() for part in parts):
+            words = " ".join(map(str, parts))
             found = [
                 Statement(subject=str(subject), predicate=str(predicate), object=str(object), said_at=now)
             ]
         else:
             raise BadQuery("remember a text, or subject=, predicate= and object= together")
+        if len(words) > _MOST_CHARS:
+            raise BadQuery(f"{len(words):,} characters are too many for a fact; save_message takes them")
+        note = Statement(category="note", subject=who, predicate=NOTE, object=words, quote=words, said_at=now)
         given = {
             name: value
             for name, value in (("category", category), ("valid_from", begins), ("valid_to", ends))
             if value is not None
         }
         changed = cast("Mapping[str, Any]", {**given, "speaker": who, "confidence": _SAID})
-        return self._keep(scope, [replace(statement, **changed) for statement in found], "said")
+        read = [replace(statement, **changed) for statement in found]
+        return self._store.together(lambda: self._keep_whole(scope, read, replace(note, **changed)))
+
+    def _keep_whole(self, scope: Scope, read: Sequence[Statement], note: Statement) -> Learned:
+        """Keep what was read, and the whole text where no fact that was read has all of its words."""
+        learned = self._keep(scope, read, "said")
+        ids = (*learned.new, *learned.reinforced)
+        found = Query(scope=wide(scope), kinds=_KINDS, ids=ids, limit=max(len(ids), 1))
+        for fact in cast("list[Fact]", self._store.find(found)):
+            # The words alone do not tell Hunter2 from hunter2.
+            if fact.object in note.object and set(analyse(note.object)) <= set(analyse(fact.search_text)):
+                return replace(learned, kept=fact.id)
+        noted = self._keep(scope, [note], "said")
+        kept = (*noted.new, *noted.reinforced)[0]
+        return replace(_together([learned, noted]), method="said", kept=kept)
 
     def facts(
         self,
@@ -217,11 +238,7 @@ class FactMemory:
 
     def _read(self, text: str, who: str, now: datetime) -> list[Statement]:
         found = extract(text, speaker=who, role="user", said_at=now, zone=self._zone)
-        whole = [statement for statement in found if statement.subject and statement.predicate]
-        note = Statement(
-            category="note", subject=who, predicate="note", object=text.strip(), quote=text, said_at=now
-        )
-        return whole or [note]
+        return [statement for statement in found if statement.subject and statement.predicate]
 
     def _keep(self, scope: Scope, statements: Sequence[Statement], method: FactMethod) -> Learned:
         if not statements:

@@ -18,6 +18,7 @@ class Learned:
     superseded: tuple[str, ...] = ()  # ids of facts whose place a newer one took
     retracted: tuple[str, ...] = ()  # ids of facts that were taken back
     revived: tuple[str, ...] = ()  # ids of facts that hold again
+    kept: str | None = None  # id of the fact that holds the whole of what was told to remember
     passed: int = 0  # statements that changed nothing
     method: FactMethod = "patterns"  # how the messages were read
     notes: tuple[str, ...] = ()  # what was not as it should be, such as why the model was not used

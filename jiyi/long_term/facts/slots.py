@@ -12,7 +12,18 @@ from collections.abc import Iterable
 from jiyi.records import Fact, FactCategory
 from jiyi.text.keys import entity_key, predicate_key
 
-__all__ = ["ALIAS", "Names", "Slot", "is_alias", "is_taste", "slot_of", "tokens_of", "value_key", "value_of"]
+__all__ = [
+    "ALIAS",
+    "NOTE",
+    "Names",
+    "Slot",
+    "is_alias",
+    "is_taste",
+    "slot_of",
+    "tokens_of",
+    "value_key",
+    "value_of",
+]
 
 Slot = tuple[str, str, str]
 """Keys of subject and point, and of the value where several can hold at once."""
@@ -20,7 +31,10 @@ Slot = tuple[str, str, str]
 ALIAS = "alias"
 """The predicate of facts that give something another name."""
 
-_MANY_CATEGORIES: frozenset[FactCategory] = frozenset({"plan", "todo", "note", "preference"})
+NOTE = "note"
+"""The predicate of texts that are kept whole."""
+
+_MANY_CATEGORIES: frozenset[FactCategory] = frozenset({"plan", "todo", "preference"})
 _MANY = frozenset(
     predicate_key(name)
     for name in (
@@ -35,6 +49,7 @@ _MANY = frozenset(
     .replace("_", " ")
     .split(" ")
 ) | {predicate_key("allergic to")}
+_NOTE = predicate_key(NOTE)
 _TASTES = {
     predicate_key(name): polarity
     for polarity, names in (
@@ -130,6 +145,8 @@ def is_taste(predicate: str) -> bool:
 def slot_of(fact: Fact, names: Names) -> Slot:
     """Return the slot of a fact."""
     subject, point = names.key(fact.subject), predicate_key(fact.predicate)
+    if fact.category == "note" or point == _NOTE:
+        return subject, point, fact.object  # letter by letter: it may hold a password
     if point in _TASTES:
         return subject, "taste", value_key(fact.object)
     if _FAVOURITE.search(point):
