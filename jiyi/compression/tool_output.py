@@ -11,6 +11,7 @@ from jiyi.compression.given import check_max_tokens
 from jiyi.compression.json_outline import outline
 from jiyi.errors import InputError
 from jiyi.text import TokenCounter, counter_for, language
+from jiyi.text.cut import word_break
 
 __all__ = ["Page", "ToolOutput", "page"]
 
@@ -206,11 +207,16 @@ class ToolOutput:
         return self._counter.truncate(text.lstrip(), room)
 
     def _clipped(self, line: str, most: int) -> str:
-        """Return a line, the beginning and the end of one that is too long."""
+        """Return a line, the beginning and the end of one that is too long, each of whole words."""
         if len(line) <= 2 * most or self._counter.count_text(line[: 20 * most]) <= most:
-            return line if len(line) <= 20 * most else f"{self._counter.truncate(line, most)}…"
-        head = self._counter.truncate(line[: 20 * most], most * 2 // 3)
-        return f"{head}…{line[-most:]}" if len(line) > len(head) + most else f"{head}…"
+            if len(line) <= 20 * most:
+                return line
+            head, end = self._counter.truncate(line, most), len(line)
+        else:
+            head, end = self._counter.truncate(line[: 20 * most], most * 2 // 3), len(line) - most
+        head = line[: word_break(line, len(head)) or len(head)]
+        start = word_break(line, max(end, len(head)))
+        return f"{head}…{line[start:] if start > len(head) else ''}"
 
 
 def page(text: str, offset: int = 0, max_tokens: int = 1_000, counter: TokenCounter | None = None) -> Page:

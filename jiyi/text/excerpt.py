@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from jiyi.text.analyse import analyse
+from jiyi.text.cut import word_break
 
 __all__ = ["GAP", "excerpt"]
 
@@ -115,6 +116,8 @@ def _parts(line: str, limit: int) -> Iterator[str]:
             if ends:
                 end = ends[-1]
                 break
+        else:
+            end = word_break(line, end)
         yield line[start:end]
         start = end
     yield line[start:]
@@ -206,8 +209,7 @@ def _around(text: str, terms: dict[str, float], max_tokens: int, count: Callable
     for term in sorted(terms, key=lambda term: (-terms[term], term)):
         at = folded.find(term)
         for back in (20, 8, 0) if at >= 0 else ():
-            start = max(0, at - back)
-            start = text.find(" ", start, at) + 1 or start
+            start = word_break(text, max(0, at - back))
             kept = _longest(text[start:], max_tokens, count)
             if term in kept.casefold():
                 return kept
@@ -215,7 +217,7 @@ def _around(text: str, terms: dict[str, float], max_tokens: int, count: Callable
 
 
 def _longest(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
-    """Return the longest beginning of ``text`` found within ``max_tokens``."""
+    """Return the longest beginning of ``text`` found within ``max_tokens``, of whole words if of any."""
     low, high = 0, min(len(text), 64)
     while high < len(text) and count(text[:high]) <= max_tokens:
         low, high = high, min(len(text), 2 * high)
@@ -225,4 +227,5 @@ def _longest(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
             low = middle
         else:
             high = middle - 1
-    return text[:low]
+    whole = text[: word_break(text, low)]
+    return whole if whole and count(whole) <= max_tokens else text[:low]

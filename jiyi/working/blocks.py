@@ -2,6 +2,7 @@
 
 from jiyi.records import Block, Task
 from jiyi.text import TokenCounter
+from jiyi.text.cut import clipped
 
 __all__ = ["task_block"]
 
@@ -35,7 +36,7 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
     if task.target:
         lines.append(f"{words['target']}: {task.target}")
     for number, step in enumerate(task.steps, 1):
-        result = f" -> {_short(step.result)}" if step.result else ""
+        result = f" -> {clipped(' '.join(step.result.split()), _LONGEST_RESULT)}" if step.result else ""
         lines.append(f"{number}. [{words[step.status]}] {step.description}{result}")
     if task.current_step is not None:
         lines.append(f"{words['now']}: {task.current_step.description}")
@@ -49,8 +50,3 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
         created_at=task.started_at,
         score=1.0,
     )
-
-
-def _short(result: str) -> str:
-    flat = " ".join(result.split())
-    return flat if len(flat) <= _LONGEST_RESULT else flat[: _LONGEST_RESULT - 1] + "…"

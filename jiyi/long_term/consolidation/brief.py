@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from jiyi.records import Episode, Outcome, TriggerType
+from jiyi.text.cut import clipped
 
 __all__ = ["Brief", "BriefStep", "one_line"]
 
@@ -71,10 +72,10 @@ class Brief:
 
 
 def one_line(text: str, most: int) -> str:
-    """Return a text on one line, cut to ``most`` characters with "…" at the end of what was cut."""
+    """Return a text on one line of at most ``most`` characters; see `jiyi.text.cut.clipped`."""
     if len(text) <= most and text.isprintable() and "  " not in text:  # most texts are one already
         return text.strip()
     shown = " ".join(text[: 2 * most].split())
-    if len(shown) > most or len(text) > 2 * most:
-        return shown[: most - 1].rstrip() + "…"
-    return shown
+    if len(text) > 2 * most:
+        shown = shown.ljust(most + 1)  # white space may hide that something was cut
+    return clipped(shown, most)

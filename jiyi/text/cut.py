@@ -1,0 +1,50 @@
+"""Where a text is cut when it is too long: after a sentence, else after a word, never inside one."""
+
+import re
+from itertools import accumulate
+
+__all__ = ["clipped", "word_break"]
+
+_HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]+")
+_WORD = re.compile(r"[^\s\u3000-\u303f\u3400-\u9fff\uff00-\uffef]+")
+_LONGEST = 40  # characters; what is longer is no word and may be cut anywhere
+_AROUND = 20  # Chinese characters on either side that are read to find the words
+_END = re.compile(r"[。！？；!?;]|\.(?=\s)")
+
+
+def word_break(text: str, place: int) -> int:
+    """Return the nearest place at or before ``place`` that is not inside a word.
+
+    ``place`` itself where the word there is longer than 40 characters, such as a key.
+    """
+    if not 0 < place < len(text):
+        return place
+    for form, reach in ((_WORD, _LONGEST), (_HAN, _AROUND)):
+        if not (form.match(text[place - 1]) and form.match(text[place])):
+            continue
+        start = max(0, place - reach)
+        before = next(found for found in form.finditer(text, start, place) if found.end() == place)
+        if form is _WORD:
+            return place if len(before[0]) == _LONGEST else before.start()
+        after = form.match(text, place, place + reach)
+        ends = accumulate(map(len, _words(before[0] + (after[0] if after else ""))), initial=before.start())
+        return max(end for end in ends if end <= place) or place
+    return place
+
+
+def clipped(text: str, most: int) -> str:
+    """Return a text of at most ``most`` characters, with "…" at the end of one that was longer.
+
+    Whole sentences stay where they are more than half of what fits, else whole words.
+    """
+    if len(text) <= most:
+        return text
+    ends = [found.end() for found in _END.finditer(text, most // 2, most - 1)]
+    return text[: ends[-1] if ends else word_break(text, most - 1) or most - 1].rstrip() + "…"
+
+
+def _words(run: str) -> list[str]:
+    import rjieba
+
+    found: list[str] = rjieba.cut(run)
+    return found

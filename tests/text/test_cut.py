@@ -1,0 +1,64 @@
+"""Texts are cut between words and, where that leaves enough, after sentences."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.text import counter_for, excerpt, query_terms
+from jiyi.text.cut import clipped, word_break
+
+COUNT = counter_for("gpt-4o").count_text
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "kept"),
+    [
+        ("raise the limit to 1g", 12, "raise the "),
+        ("raise the limit", 9, "raise the"),
+        ("raise the limit", 10, "raise the "),
+        ("改到服务器机房里面", 4, "改到"),
+        ("端口是9443，旧的停用", 5, "端口是"),
+        ("把数据库迁移到上海", 4, "把数据库"),
+        ("x" * 60, 50, "x" * 50),
+        ("a b", 0, ""),
+        ("a b", 3, "a b"),
+        ("a b", 9, "a b"),
+    ],
+)
+def test_the_break_is_between_words(text, place, kept):
+    assert text[: word_break(text, place)] == kept
+
+
+@given(st.text(alphabet="ab 服务器数据库。.\U00020000", max_size=80), st.integers(0, 90))
+def test_a_break_is_a_place_at_or_before_the_one_given(text, place):
+    assert 0 <= word_break(text, place) <= place
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "shown"),
+    [
+        ("Limit raised to 1g. All is well again since then.", 30, "Limit raised to 1g.…"),
+        ("The memory limit was raised to 1g for all", 27, "The memory limit was…"),
+        ("限额提到 1g。之后没有再出现过 502 报错。", 14, "限额提到 1g。…"),
+        ("short", 9, "short"),
+        ("x" * 50, 10, "x" * 9 + "…"),
+    ],
+)
+def test_a_long_text_ends_with_a_sentence_or_a_word(text, most, shown):
+    assert clipped(text, most) == shown
+    assert len(shown) <= most
+
+
+@given(st.text(alphabet="ab 服务器数据库。.", max_size=80), st.integers(1, 60))
+def test_what_is_clipped_is_never_longer(text, most):
+    assert len(clipped(text, most)) <= most
+
+
+@pytest.mark.parametrize("limit", [8, 15, 40, 90])
+@pytest.mark.parametrize("asked", ["zebra", "quota exceeded"])
+def test_an_excerpt_has_whole_words_at_both_ends(limit, asked):
+    words = [f"word{n} quota{'-exceeded' if n == 300 else ''}" for n in range(500)]
+    text = " ".join(words)
+    found = excerpt(text, query_terms(asked), limit, COUNT)
+    assert found
+    assert set(found.replace("…", " ").split()) <= set(text.split())
