@@ -6,10 +6,10 @@ from jiyi.context.builder import Materials, build_window
 from jiyi.context.handover import handover
 from jiyi.context.head import SummaryPlace
 from jiyi.context.lifecycle import Advice, Health, Thresholds, advise, health
-from jiyi.context.order import edges
+from jiyi.context.order import edges, passages
 from jiyi.context.pack import Packer, pack, pack_exact
 from jiyi.context.priority import PriorityContext
-from jiyi.context.render import HEADINGS, render_context, render_window
+from jiyi.context.render import HEADINGS, context_pieces, render_window
 from jiyi.context.shorten import Shorten
 from jiyi.context.stages import STAGES, Stage, split_task
 
@@ -30,12 +30,13 @@ __all__ = [
     "allot",
     "arrange",
     "build_window",
+    "context_pieces",
     "edges",
     "handover",
     "health",
     "pack",
     "pack_exact",
-    "render_context",
+    "passages",
     "render_window",
     "split_task",
 ]

@@ -70,20 +70,18 @@ class Account:
         self,
         head: Head,
         talk: Sequence[Message],
-        blocks: Sequence[Block],
+        shown: Sequence[tuple[Block, int]],
         current: Message | None,
         *,
         budget: Budget,
         tokens: int,
         notes: Sequence[str],
     ) -> Report:
-        """Return the report of a window that shows these."""
+        """Return the report of a window that shows these; each item has the tokens it takes there."""
         included = [self._message(m, "system", "system messages always stay") for m in head.system]
-        included += [of_block(b, _why_skill(b)) for b in head.skills]
-        if head.summary:
-            included.append(of_block(head.summary, _noted("stands for messages that left", head.summary)))
+        included += [of_block(block, _why(block), taken) for block, taken in head.counted(self.counter)]
         included += [self._message(m, "history", self._why_history(m)) for m in talk]
-        included += [of_block(b, _why(b)) for b in blocks]
+        included += [of_block(block, _why(block), taken) for block, taken in shown]
         if current is not None:
             included.append(self._message(current, "input", "the current message always stays"))
         sections: dict[Section, int] = dict.fromkeys(SECTIONS, 0)
@@ -128,13 +126,13 @@ def of_message(message: Message, section: Section, reason: str, counter: TokenCo
     )
 
 
-def of_block(block: Block, reason: str) -> ReportItem:
-    """Return the line about a block."""
+def of_block(block: Block, reason: str, tokens: int | None = None) -> ReportItem:
+    """Return the line about a block; ``tokens`` is what it takes where that is known by now."""
     return ReportItem(
         section=block.section,
         kind=block.kind,
         id=block.source_id,
-        tokens=block.tokens,
+        tokens=block.tokens if tokens is None else tokens,
         reason=reason,
         title=_title(block.title or block.text),
         created_at=block.created_at,
@@ -142,15 +140,15 @@ def of_block(block: Block, reason: str) -> ReportItem:
 
 
 def _why(block: Block) -> str:
-    reason = "the task in hand" if block.section == "task" else f"found by search, score {block.score:.2f}"
-    return _noted(reason, block)
-
-
-def _why_skill(block: Block) -> str:
-    return _noted("always shown" if block.required else "an opened skill", block)
-
-
-def _noted(reason: str, block: Block) -> str:
+    match block.section:
+        case "skills":
+            reason = "always shown" if block.required else "an opened skill"
+        case "summary":
+            reason = "stands for messages that left"
+        case "task":
+            reason = "the task in hand"
+        case _:
+            reason = f"found by search, score {block.score:.2f}"
     return f"{reason}; {block.note}" if block.note else reason
 
 

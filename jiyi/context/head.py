@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from jiyi.context.render import quote, render_skills, render_summary
+from jiyi.context.render import Piece, render_skills, render_summary
 from jiyi.records import Block, Message
 from jiyi.text import TokenCounter
 
-__all__ = ["Head", "SummaryPlace"]
+__all__ = ["Head", "SummaryPlace", "taken_of"]
 
 SummaryPlace = Literal["system", "message"]
 """Where the summary stands: inside the system section, or as a user message of its own."""
@@ -24,40 +24,37 @@ class Head:
     place: SummaryPlace
     gone: tuple[Block, ...] = ()  # what had to leave, first come first
 
-    @classmethod
-    def of(
-        cls,
-        system: Sequence[Message],
-        skills: Sequence[Block],
-        summary: Block | None,
-        *,
-        place: SummaryPlace,
-        counter: TokenCounter,
-    ) -> "Head":
-        """Take everything in, each block with the tokens of its text as it will be shown."""
-        return cls(
-            system=tuple(system),
-            skills=tuple(replace(b, tokens=counter.count_text(b.text) + 1) for b in skills),
-            summary=replace(summary, tokens=counter.count_text(quote(summary.text)) + 1) if summary else None,
-            place=place,
-        )
-
     def messages(self) -> tuple[Message, ...]:
-        """Return the messages to send: the sections stand behind the last system message's own words."""
-        inside = [render_skills(self.skills)]
-        own = render_summary(self.summary)
-        if self.place == "system":
-            inside.append(own)
-        text = "\n\n".join(filter(None, inside))
+        """Return the messages to send: the sections stand after the last system message's own words."""
+        inside, own = ("".join(text for text, _ in some) for some in self._pieces())
         out = list(self.system)
-        if text and out:
-            out[-1] = _behind(out[-1], text)
-        elif text:
-            out.append(Message(role="system", content=text))
-        if own and self.place == "message":
+        if inside and out:
+            out[-1] = _longer(out[-1], inside)
+        elif inside:
+            out.append(Message(role="system", content=inside))
+        if own:
             # A user message: a summary of what was said has no more authority than that had.
             out.append(Message(role="user", content=own))
         return tuple(out)
+
+    def counted(self, counter: TokenCounter) -> list[tuple[Block, int]]:
+        """Return the blocks it shows, each with the tokens it takes there."""
+        inside, own = self._pieces()
+        messages = [*self.messages()]
+        out: list[tuple[Block, int]] = []
+        if own:
+            out += taken_of(own, messages.pop(), Message(role="user", content=""), counter)
+        if inside:
+            bare = self.system[-1] if self.system else Message(role="system", content="")
+            out[:0] = taken_of([("\n\n", None), *inside], messages[-1], bare, counter)
+        return out
+
+    def _pieces(self) -> tuple[list[Piece], list[Piece]]:
+        """Return what stands after the last system message's words, and in a message of its own."""
+        inside, own = render_skills(self.skills), render_summary(self.summary)
+        if self.place == "message":
+            return inside, own
+        return [*inside, *([("\n\n", None)] if inside and own else []), *own], []
 
     def smaller(self) -> "Head | None":
         """Return the head without what may leave first, or None where nothing may.
@@ -75,8 +72,17 @@ class Head:
         return replace(self, skills=kept, gone=(*self.gone, self.skills[worst]))
 
 
-def _behind(message: Message, text: str) -> Message:
-    """Return the message with ``text`` behind its own words; a count it carried is no longer true."""
+def taken_of(
+    pieces: Sequence[Piece], message: Message, bare: Message, counter: TokenCounter
+) -> list[tuple[Block, int]]:
+    """Return the blocks of pieces by which a message is longer than ``bare``, each with what it takes."""
+    total = counter.count(message) - counter.count(bare)
+    tokens = counter.spread([text for text, _ in pieces], total)
+    return [(block, share) for (_, block), share in zip(pieces, tokens, strict=True) if block]
+
+
+def _longer(message: Message, text: str) -> Message:
+    """Return the message with ``text`` after its own words; a count it carried is no longer true."""
     content = message.content
     if isinstance(content, tuple):
         return replace(message, content=(*content, {"type": "text", "text": text}), tokens=None)

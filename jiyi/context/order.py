@@ -1,45 +1,46 @@
-"""Order: the best blocks stand at the edges, and what was said together stands together."""
+"""Order: the best blocks at the edges; what was said in the order of time, in passages."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
+from datetime import UTC, datetime, timedelta
 
 from jiyi.records import Block
 
-__all__ = ["edges", "joined"]
+__all__ = ["edges", "passages", "together"]
+
+_PAUSE = timedelta(hours=1)  # what is said so long after the message before it begins a passage
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 def edges(blocks: Sequence[Block]) -> list[Block]:
     """Order blocks so that the best is first, the second best last, and the least in the middle.
 
-    Blocks of one thread whose places follow on each other are one passage: it counts with
-    its best block, and is shown in the order it was said, an answer behind its question.
-
     Models use the middle of a long context least: Liu et al., "Lost in the Middle", TACL 2024.
     """
-    ranked = sorted(_passages(blocks), key=lambda some: -max(block.score for block in some))
-    ordered = [*ranked[::2], *reversed(ranked[1::2])]
-    return [block for some in ordered for block in some]
+    ranked = sorted(blocks, key=lambda block: -block.score)
+    return [*ranked[::2], *reversed(ranked[1::2])]
 
 
-def joined(blocks: Sequence[Block]) -> list[Block]:
-    """Return blocks in their order, each that stands right behind the one before it in its thread in short.
+def passages(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Return blocks as passages, oldest first: what was said in one session without an hour's pause.
 
-    Its text is then ``follows``; its tokens stay those of the whole text.
+    Inside a passage blocks stand in the order they were said; some in between may be missing. A
+    block without a thread is a passage of its own.
     """
-    out = list(blocks[:1])
-    for before, block in pairwise(blocks):
-        short = block.follows and before.thread == block.thread and block.place == before.place + 1
-        out.append(replace(block, text=block.follows) if short else block)
-    return out
-
-
-def _passages(blocks: Sequence[Block]) -> list[list[Block]]:
-    passages: list[list[Block]] = []
-    for block in sorted(blocks, key=lambda block: (block.thread, block.place)):
-        before = passages[-1][-1] if passages else None
-        if before and block.thread and before.thread == block.thread and block.place == before.place + 1:
-            passages[-1].append(block)
+    found: list[list[Block]] = []
+    for block in sorted(blocks, key=lambda block: (block.thread, block.place, _moment(block))):
+        before = found[-1][-1] if found else None
+        if before and together(before, block):
+            found[-1].append(block)
         else:
-            passages.append([block])
-    return passages
+            found.append([block])
+    return sorted(found, key=lambda some: _moment(some[0]))
+
+
+def together(first: Block, second: Block) -> bool:
+    """Say whether two blocks that follow on each other are of one passage."""
+    same = bool(first.thread) and first.thread == second.thread
+    return same and abs(_moment(second) - _moment(first)) < _PAUSE
+
+
+def _moment(block: Block) -> datetime:
+    return block.created_at or _EARLIEST

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jiyi.context.render import quote
 from jiyi.errors import BudgetTooSmall, InputError
+from jiyi.prompts import quote
 from jiyi.records.checks import check_id
 from jiyi.text import TokenCounter, counter_for
 from jiyi.text import language as language_of

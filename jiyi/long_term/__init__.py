@@ -1,6 +1,6 @@
 """Long-term memory: what outlives the session, how it changes, and how it is found again."""
 
-from jiyi.long_term.blocks import recall_blocks
+from jiyi.long_term.blocks import BlockWriter
 from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.consolidation.receipt import ConsolidatedGroup, ConsolidationReceipt
 from jiyi.long_term.facts.graph import Neighbour
@@ -17,10 +17,12 @@ from jiyi.long_term.memory import LongTermMemory
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.recall import Recall, Second
 from jiyi.long_term.recall.weights import WEIGHTS
+from jiyi.long_term.recalled import Recalled, recall_blocks
 
 __all__ = [
     "WEIGHTS",
     "Accesses",
+    "BlockWriter",
     "ConsolidatedGroup",
     "Consolidation",
     "ConsolidationReceipt",
@@ -37,6 +39,7 @@ __all__ = [
     "Maintained",
     "Neighbour",
     "Recall",
+    "Recalled",
     "RestoreReceipt",
     "Rule",
     "Second",

@@ -87,7 +87,7 @@ def find_hits(question: str, blocks: Sequence[Block], reply: str) -> Hits:
     asked = set(analyse(question[:_MOST_CHARS]))
     said = set(analyse(reply[:_MOST_REPLY])) - asked
     shown = [block for block in blocks if block.section in RETRIEVED]
-    terms = [_telling(_body(block), asked) for block in shown]
+    terms = [_telling(block.text[:_MOST_CHARS], asked) for block in shown]
     having = Counter(term for some in terms for term in some)
     rarest = log(1 + len(shown))
     hits = []
@@ -97,12 +97,6 @@ def find_hits(question: str, blocks: Sequence[Block], reply: str) -> Hits:
         share = min(1.0, found / min(MOST_WEIGHT, sum(weights.values()))) if weights else 0.0
         hits.append(Hit(section=block.section, source_id=block.source_id, share=share, used=share >= USED))
     return Hits(blocks=tuple(hits))
-
-
-def _body(block: Block) -> str:
-    """Return what a block says, without the line above it that says when and by whom."""
-    body = block.title if block.title and block.text.endswith(block.title) else block.text
-    return body[:_MOST_CHARS]
 
 
 def _telling(text: str, asked: set[str]) -> dict[str, float]:

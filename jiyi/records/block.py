@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from jiyi.records.message import Message
 from jiyi.records.query import Kind
 
 __all__ = ["SECTIONS", "Block", "BlockKind", "Section"]
@@ -35,22 +34,29 @@ BlockKind = Kind | Literal["skill"]
 class Block:
     """One indivisible piece: it goes into the window whole or not at all.
 
-    Either ``messages`` are sent as they are (system, history, input), or ``text`` is
-    shown: skills and the summary in the system section, the summary quoted; task, knowledge,
-    episodes and recalled quoted inside the context message.
+    Skills and the summary are shown in the system section, the summary quoted; task, knowledge,
+    episodes and recalled are quoted inside the context message, behind their date and speaker.
     """
 
     section: Section
     tokens: int  # what it takes in the window
     text: str = ""  # the words to show
     title: str = ""  # a few words for the report; the beginning of the text by default
-    messages: tuple[Message, ...] = ()  # messages to send as they are
     kind: BlockKind = "message"  # what it was made from
     source_id: str = ""  # the id of what it was made from
+    sources: tuple[str, ...] = ()  # messages that say the same: in sight of one it is not shown
     created_at: datetime | None = None  # when that was said or done
+    speaker: str = ""  # who said it
     thread: str = ""  # the session it was said in, where its neighbours belong beside it
     place: int = 0  # where in the thread
-    follows: str = ""  # the words to show instead right behind the block before it in the thread
+    outdated: Literal["", "surely", "maybe"] = ""  # whether something newer has taken its place
+    successor: "Block | None" = None  # what did; shown directly after it, unless the window shows that anyway
+    whole: bool = True  # False: the text is an excerpt
     score: float = 0.0  # worth; higher goes in first within its section
     required: bool = False  # the window is an error without it
     note: str = ""  # what the report should say, such as "excerpt, 90 of 1,200 tokens"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What it was made from: records of different kinds may have one id."""
+        return self.kind, self.source_id

@@ -167,6 +167,11 @@ class Message:
         return out
 
     @property
+    def speaker(self) -> str:
+        """Who speaks: the name, or the role where there is none."""
+        return self.name or self.role
+
+    @property
     def text(self) -> str:
         """The words of the message: its content, without pictures, sound or tool calls."""
         if self.content is None or isinstance(self.content, str):

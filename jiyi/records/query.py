@@ -146,8 +146,9 @@ class Hit:
     score: float  # higher is better; comparable within one result only
     why: Mapping[str, float] = field(default_factory=dict)  # share by feature
     around: tuple[Message, ...] = ()  # what was said just before and behind it, where asked for
-    outdated_by: str | None = None  # id of the newer record that seems to have taken its place
     secrets: tuple[str, ...] = ()  # kinds of secrets in its words, such as "password"; see jiyi.text.secrets
+    outdated_by: str | None = None  # id of the newer record that has taken its place
+    maybe_outdated_by: str | None = None  # id of a newer record that may have taken its place
 
     @property
     def id(self) -> str:
@@ -181,6 +182,11 @@ class Hits(Sequence[Hit]):
     hits: tuple[Hit, ...] = ()
     notes: tuple[str, ...] = ()  # what was not as it should be, such as "vector search unavailable"
     nothing_relevant: float | None = None  # probability, 0 to 1, that the memory holds no answer
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is more likely than not that none of them is an answer."""
+        return self.nothing_relevant is not None and self.nothing_relevant > 0.5
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...

@@ -121,6 +121,25 @@ class TokenCounter:
             kept = kept[:-1]
         return kept
 
+    def spread(self, texts: Sequence[str], total: int) -> list[int]:
+        """Return what each of several texts takes where they stand together and take ``total``.
+
+        Each is counted alone; texts that meet may share a token, and what the sum is off by
+        is taken from, or given to, the largest. None is negative, and they sum to ``total``
+        where that is at least 0.
+        """
+        counts = [self.count_text(text) for text in texts]
+        order = sorted(range(len(counts)), key=lambda place: -counts[place])
+        over = sum(counts) - max(total, 0)
+        while over and order:
+            order = [place for place in order if over < 0 or counts[place]]
+            each = max(abs(over) // len(order), 1)
+            for place in order[: abs(over)]:
+                off = min(each, counts[place]) if over > 0 else -each
+                counts[place] -= off
+                over -= off
+        return counts
+
     @classmethod
     def calibrated(
         cls, samples: Iterable[tuple[str, int]], *, encoding: str | None = None, cover: float = 0.95

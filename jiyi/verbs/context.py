@@ -11,7 +11,7 @@ from jiyi.compression import Compressor, Summarize
 from jiyi.compression.tool_output import Page, ToolOutput, page
 from jiyi.context import Arranged, Materials, arrange, build_window
 from jiyi.errors import BadBudget, BadQuery, InputError, NotFound
-from jiyi.long_term import recall_blocks
+from jiyi.long_term import BlockWriter, Recalled, recall_blocks
 from jiyi.monitor import ContextMonitor
 from jiyi.records import Block, Budget, Message, Query, Scope, Session, Step, Summary, Window
 from jiyi.short_term import Dropped, Policy, Standing
@@ -88,6 +88,7 @@ class ContextVerbs(Verbs):
             limits,
             counter=self._counter,
             language=asked.tongue,
+            zone=self._settings.zone,
             policy=policy,
             summary_place=self._settings.summary_place,
         )
@@ -216,25 +217,29 @@ class ContextVerbs(Verbs):
         compress: Compressor | None,
     ) -> Materials:
         """Ask skills, working and long-term memory what they have for the window."""
-        notes: list[str] = []
+        found = Recalled(blocks=tuple(recalled or ()))
         if recalled is None:
-            recalled, notes = recall_blocks(
+            found = recall_blocks(
                 self._long_term.recall,
+                self._store,
                 Query(scope=replace(asked.scope, session_id=None), text=asked.text, asked_at=asked.at),
+                BlockWriter(
+                    question=asked.text,
+                    counter=self._counter,
+                    language=asked.tongue,
+                    longest=int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPTS),
+                    compress=compress,
+                ),
                 without=asked.without,
-                counter=self._counter,
-                language=asked.tongue,
-                longest=int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPTS),
-                zone=self._settings.zone,
-                compress=compress,
             )
         skills, unloaded = self._skill_blocks(asked.scope, asked.text, asked.tongue)
         return Materials(
             skills=skills,
             summary=self._summary_block(standing.summary, limits.max_input_tokens // _SUMMARY),
-            blocks=[*self._task(asked), *(b for b in recalled if b.section != "task")],
+            blocks=[*self._task(asked), *(b for b in found.blocks if b.section != "task")],
+            asked_at=asked.at,
             shorten=self._shorten,
-            notes=[*notes, *standing.notes],
+            notes=[*found.notes, *standing.notes],
             steps=[standing.step] if standing.step else [],
             saved={"skills": unloaded} if unloaded else {},
         )

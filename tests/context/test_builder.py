@@ -99,6 +99,7 @@ def test_what_a_window_promises_holds_for_any_materials(given_materials, budget,
     report = window.report
     assert plain_count(counter, window.messages) == report.tokens <= budget.max_input_tokens
     assert sum(report.sections.values()) + report.framing == report.tokens
+    assert report.framing >= 0
     assert set(report.sections) == set(SECTIONS)
     check_every_candidate_is_accounted_for(given_materials, report)
     sent = window.messages
@@ -193,11 +194,14 @@ def test_tool_calls_in_progress_stay_behind_the_question():
 
 
 def test_the_best_blocks_go_in_and_the_rest_says_why_not():
-    many = [recalled(f"note number {i} " * 10, f"n{i}", score=i) for i in range(20)]
+    many = [
+        Block(section="episodes", text=f"note number {i} " * 10, tokens=0, source_id=f"n{i}", score=i)
+        for i in range(20)
+    ]
     window = build_window(
         Materials(current=said("q"), blocks=many), Budget(max_input_tokens=200), counter=EXACT, language="en"
     )
-    inside = [int(i.id[1:]) for i in window.report.included if i.section == "recalled"]
+    inside = [int(i.id[1:]) for i in window.report.included if i.section == "episodes"]
     assert sorted(inside) == list(range(20 - len(inside), 20))
     assert inside[0] == 19, "the best stands at the edge"
     assert inside[-1] == 18

@@ -248,6 +248,7 @@ def test_what_a_window_promises_holds_with_any_head(talk, head, question, size, 
     sent = [Message.from_openai(m) for m in window.messages]
     assert COUNTER.count_all(sent) == window.report.tokens <= size
     assert sum(window.report.sections.values()) + window.report.framing == window.report.tokens
+    assert window.report.framing >= 0
     assert unanswerable(sent) is None
     waiting = [*arranged.history, *arranged.tail]
     groups = partners(waiting)

@@ -5,7 +5,7 @@ from conversations import conversations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.context import allot, arrange, edges, pack, render_context
+from jiyi.context import allot, arrange, context_pieces, edges, pack
 from jiyi.records import SHARED_SECTIONS, Block, Message
 
 demands = st.dictionaries(st.sampled_from(SHARED_SECTIONS), st.integers(0, 5000))
@@ -94,4 +94,4 @@ def test_a_question_already_asked_is_not_asked_twice():
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_no_blocks_no_context_message(language):
-    assert render_context({}, language) == render_context({"task": []}, language) == ""
+    assert context_pieces({}, "opening", language) == context_pieces({"task": []}, "opening", language) == []

@@ -1,54 +1,157 @@
-"""Passages: blocks that follow on each other are shown in short, and what that saves is used."""
+"""What was said, as a window shows it: passages in the order of time, and what replaced what."""
 
-from jiyi.context import Materials, build_window
-from jiyi.context.order import joined
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from jiyi.context import Materials, build_window, passages
 from jiyi.records import Block, Budget, Message
 from jiyi.text import counter_for
 
 COUNTER = counter_for()
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def block(place, *, thread="s", score=1.0, words="a remark"):
-    text = f"[2026-03-01 12:{place:02} · Ana]\n{words} {place}"
+def block(place, text="a remark", *, thread="s", score=1.0, minutes=None, **fields):
     return Block(
         section="recalled",
-        text=text,
-        follows=f"[Ana] {words} {place}",
-        tokens=COUNTER.count_text(text),
+        text=f"{text} {place}",
+        tokens=0,
         source_id=f"{thread}{place}",
+        speaker="Ana",
         thread=thread,
         place=place,
+        created_at=START + timedelta(minutes=place if minutes is None else minutes),
         score=score,
+        **fields,
     )
 
 
-def window(blocks, budget):
-    materials = Materials(current=Message(role="user", content="What was it?"), blocks=blocks)
-    return build_window(materials, Budget(max_input_tokens=budget), counter=COUNTER, language="en")
+def window(blocks, budget=2_000, language="en", **parts):
+    parts.setdefault("current", Message(role="user", content="What was it?"))
+    materials = Materials(blocks=blocks, **parts)
+    limit = Budget(max_input_tokens=budget)
+    zone = ZoneInfo("Asia/Shanghai")
+    return build_window(materials, limit, counter=COUNTER, language=language, zone=zone)
 
 
-def test_only_what_stands_right_behind_its_predecessor_is_short():
-    texts = [b.text for b in joined([block(1), block(2), block(4), block(5, thread="t"), block(6)])]
-    assert [text.startswith("[2026") for text in texts] == [True, False, True, True, True]
-    assert joined([]) == []
+def recalled(made):
+    context = next(m["content"] for m in made.messages if "## " in str(m["content"]))
+    return context.partition("## Earlier messages\n")[2] or context.partition("## 相关对话\n")[2]
 
 
-def test_a_block_without_a_short_form_stays_as_it_is():
-    plain = Block(section="recalled", text="x", tokens=1, thread="s", place=2)
-    assert joined([block(1), plain])[1] is plain
+def test_a_passage_ends_with_its_session_and_with_an_hours_pause():
+    told = [block(1), block(2), block(5), block(6, minutes=80), block(1, thread="t", minutes=3)]
+    found = [[b.source_id for b in some] for some in passages(reversed(told))]
+    assert found == [["s1", "s2", "s5"], ["t1"], ["s6"]]
+    assert passages([]) == []
+    assert [len(some) for some in passages([block(1, thread=""), block(2, thread="")])] == [1, 1]
+
+
+def test_passages_stand_in_the_order_of_time_with_one_date_each():
+    best_is_last = [block(9, minutes=500, score=9.0), block(1, score=1.0), block(2), block(4)]
+    assert recalled(window(best_is_last)) == (
+        "> [2026-03-01 20:01 · Ana] a remark 1\n"
+        "> [Ana] a remark 2\n"
+        "> …\n"
+        "> [Ana] a remark 4\n"
+        "\n"
+        "> [2026-03-02 04:20 · Ana] a remark 9"
+    )
+
+
+def test_roles_are_named_in_the_language_of_the_window():
+    said = [Block(section="recalled", text="好", tokens=0, source_id=r, speaker=r) for r in ("user", "tool")]
+    assert "[用户] 好" in window(said, language="zh").markdown
+    assert "[工具] 好" in window(said, language="zh").markdown
+    history = [Message(role="user", content="早", name="林若"), Message(role="assistant", content="早。")]
+    shown = window([], language="zh", history=history).markdown
+    assert "- **用户 林若**: 早" in shown
+    assert "- **助手**: 早。" in shown
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("en", "It is Monday, 2026-03-02 07:59 (Asia/Shanghai)."),
+        ("zh", "现在是 2026-03-02 07:59 星期一（Asia/Shanghai）。"),
+    ],
+)
+def test_the_moment_of_the_question_stands_above_what_is_recalled(language, line):
+    asked_at = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
+    made = window([block(1)], language=language, asked_at=asked_at)
+    assert made.messages[0]["content"].splitlines()[1] == line
+    assert len(window([], language=language, asked_at=asked_at).messages) == 1
+
+
+OLD = block(1, "the port is 8443,", outdated="surely", successor=block(30, "the port is 9443,"))
+
+
+def test_what_is_outdated_is_followed_by_what_took_its_place():
+    made = window([OLD, block(2)])
+    assert recalled(made) == (
+        "> [2026-03-01 20:01 · Ana · outdated] the port is 8443, 1\n"
+        "> → [2026-03-01 20:30 · Ana] the port is 9443, 30\n"
+        "> [Ana] a remark 2"
+    )
+    assert [(i.id, i.tokens > 0) for i in made.report.included][:3] == [
+        ("s1", True),
+        ("s30", True),
+        ("s2", True),
+    ]
+    assert [b.source_id for b in made.blocks] == ["s1", "s2"]
+
+
+@pytest.mark.parametrize("where", ["recalled", "history", "current"])
+def test_what_is_outdated_stays_out_where_its_successor_is_in_the_window(where):
+    newer = Message(role="user", content="the port is 9443, 30", id="s30")
+    made = {
+        "recalled": lambda: window([OLD, block(2), OLD.successor]),
+        "history": lambda: window([OLD, block(2)], history=[newer]),
+        "current": lambda: window([OLD, block(2)], current=newer),
+    }[where]()
+    assert "8443" not in made.markdown
+    assert made.markdown.count("9443") == 1
+    assert {i.id: i.reason for i in made.report.left_out} == {
+        "s1": "outdated; what took its place is in the window"
+    }
+
+
+def test_an_excerpt_of_the_successor_is_not_all_of_it():
+    part = block(30, "the port …", whole=False)
+    assert "8443" in window([OLD, part]).markdown
+
+
+def test_what_may_have_changed_is_shown_with_what_may_have_replaced_it():
+    unsure = block(1, "the port is 8443,", outdated="maybe", successor=OLD.successor)
+    alone, both = window([unsure], language="zh"), window([unsure, OLD.successor], language="zh")
+    assert (
+        "[2026-03-01 20:01 · Ana · 可能已变] the port is 8443, 1\n> → [2026-03-01 20:30 · Ana] the"
+        in alone.markdown
+    )
+    assert "8443" in both.markdown
+    assert both.markdown.count("9443") == 1
+    assert "→" not in both.markdown
+
+
+def test_one_successor_of_two_is_shown_once():
+    other = block(2, "port 8443,", outdated="surely", successor=OLD.successor)
+    made = window([OLD, other])
+    assert made.markdown.count("9443") == 1
+    assert made.markdown.count("outdated") == 2
 
 
 def test_what_passages_save_is_given_to_those_that_wait():
     talk = [block(i, score=1 - i / 100) for i in range(30)]
-    apart = [block(2 * i, score=1 - i / 100) for i in range(30)]
+    apart = [block(i, score=1 - i / 100, minutes=100 * i) for i in range(30)]
     for budget in (200, 300):
         together, alone = window(talk, budget), window(apart, budget)
         assert len(together.blocks) > len(alone.blocks)
         for made in (together, alone):
             assert made.report.tokens <= budget
-            assert {i.id for i in (*made.report.included, *made.report.left_out)} >= {
-                b.source_id for b in made.blocks
-            }
+            listed = {i.id for i in (*made.report.included, *made.report.left_out)}
+            assert listed == {b.source_id for b in talk} | {made.report.included[-1].id}
     assert window(talk, 300).messages[0]["content"].count("2026-03-01") == 1
 
 
@@ -58,4 +161,5 @@ def test_nothing_that_would_fit_stays_out():
     shown = {b.source_id for b in made.blocks}
     left = [b for b in talk if b.source_id not in shown]
     assert left
-    assert made.report.tokens + min(COUNTER.count_text(b.text) for b in left) + 2 > 250
+    alone = [COUNTER.count_text(f"> [2026-03-01 20:00 · Ana] {b.text}\n\n") for b in left]
+    assert made.report.tokens + min(alone) > 250

@@ -2,7 +2,9 @@
 
 from samples import ANA, message
 
+from jiyi.long_term import BlockWriter, recall_blocks
 from jiyi.records import Query
+from jiyi.text import counter_for
 
 
 def search(recall, text, scope=ANA, around=0, **parts):
@@ -19,3 +21,10 @@ def talk(store, *lines, session="s", at=0):
     return store.put(
         [message(text, name=name, session=session, at=at + i) for i, (name, text) in enumerate(said)]
     )
+
+
+def recalled(recall, store, text, without="", **options):
+    """What a window would be given for a question."""
+    chosen = {"counter": counter_for(), "language": "en", "longest": 1000} | options
+    write = BlockWriter(question=text, **chosen)
+    return recall_blocks(recall, store, Query(scope=ANA, text=text), write, without=without)

@@ -1,21 +1,20 @@
 """Blocks: what recall found, in the words a window shows."""
 
-from datetime import UTC, datetime, timedelta, timezone
+from dataclasses import replace
 
+import pytest
 from embedders import unreachable
-from samples import ANA, episode, knowledge, message
+from recalling import recalled
+from samples import START, episode, fact, knowledge, message
 
-from jiyi.long_term import recall_blocks
-from jiyi.records import Query
+from jiyi.long_term import Recall
+from jiyi.records import Hits
 from jiyi.text import counter_for
 
-
-def blocks(recall, text, **options):
-    chosen = {"counter": counter_for(), "language": "en", "longest": 1000} | options
-    return recall_blocks(recall, Query(scope=ANA, text=text), **chosen)
+COUNT = counter_for().count_text
 
 
-def test_blocks_say_where_they_are_from(store, recall, flush):
+def test_blocks_have_the_words_of_a_record_and_say_where_they_are_from(store, recall, flush):
     said, past, lesson = store.put(
         [
             message("disk full on web-7", name="Ana"),
@@ -24,29 +23,67 @@ def test_blocks_say_where_they_are_from(store, recall, flush):
         ]
     )
     flush()
-    zone = timezone(timedelta(hours=8))
-    found, notes = blocks(recall, "disk", zone=zone)
-    by_section = {b.section: b for b in found}
-    assert notes == []
-    assert by_section["recalled"].text == "[2026-03-01 20:00 · Ana]\ndisk full on web-7"
-    assert by_section["recalled"].source_id == said.id
-    assert by_section["episodes"].text == "[success] disk alarm -> deleted logs (2026-03-01 20:00)"
-    assert by_section["knowledge"].text == "**disks** (2026-03-01 20:00)\ncheck the disk first\n- df -h"
+    found = recalled(recall, store, "disk")
+    by_section = {b.section: b for b in found.blocks}
+    assert found.notes == ()
+    talk = by_section["recalled"]
+    assert (talk.text, talk.speaker, talk.created_at) == ("disk full on web-7", "Ana", START)
+    assert (talk.source_id, talk.thread, talk.place) == (said.id, "s", 0)
+    assert by_section["episodes"].text == "[success] disk alarm -> deleted logs"
+    assert by_section["knowledge"].text == "**disks**\ncheck the disk first\n- df -h"
     assert [by_section[s].kind for s in ("episodes", "knowledge")] == ["episode", "knowledge"]
-    assert {past.id, lesson.id} < {b.source_id for b in found}
-    assert "成功" in {b.section: b for b in blocks(recall, "disk", language="zh")[0]}["episodes"].text
+    assert {past.id, lesson.id} < {b.source_id for b in found.blocks}
+    in_chinese = recalled(recall, store, "disk", language="zh").blocks
+    assert "[成功]" in {b.section: b for b in in_chinese}["episodes"].text
+
+
+@pytest.mark.parametrize(
+    ("told", "shown", "speaker"),
+    [
+        ({"text": "disk web-7 has 2 TB", "speaker": "Ana"}, "disk web-7 has 2 TB", "Ana"),
+        ({"text": "it has 2 TB", "speaker": "Ana"}, "disk web-7 · size: 2 TB", ""),
+        ({}, "disk web-7 · size: 2 TB", ""),
+        ({"subject": "Ana", "text": "My disk has 2 TB", "speaker": "Ana"}, "My disk has 2 TB", "Ana"),
+    ],
+)
+def test_a_fact_is_shown_in_its_own_words_where_these_say_what_it_is_about(
+    store, recall, told, shown, speaker
+):
+    about = {"subject": "disk web-7", "predicate": "size", "object": "2 TB", "sources": ("m1",)}
+    store.put([fact(**about | told)])
+    (block,) = recalled(recall, store, "disk size").blocks
+    assert (block.text, block.speaker, block.sources) == (shown, speaker, ("m1",))
 
 
 def test_long_records_are_shown_as_the_excerpt_that_serves_the_question(store, recall, flush):
     store.put([message("filler line of a log\n" * 300 + "disk full here\n" + "more of it\n" * 300)])
     flush()
-    counter = counter_for()
-    ((block,), _) = blocks(recall, "disk", longest=60)
+    (block,) = recalled(recall, store, "disk", longest=60).blocks
     assert "disk full here" in block.text
-    head, _, body = block.text.partition("\n")
-    assert counter.count_text(body) <= 60
+    assert COUNT(block.text) <= 60
     assert block.note.startswith("excerpt, ")
-    assert head.startswith("[2026")
+    assert not block.whole
+
+
+LESSON = (
+    "Restarting nginx does not help against a 502. It comes back within minutes, as the log of March shows. "
+    "What helps is to look at the upstream first, find the container that was killed, and raise its limit."
+)
+
+
+@pytest.mark.parametrize("longest", [5, 30, 45, 60])
+def test_a_lesson_is_shown_in_whole_sentences(store, recall, flush, longest):
+    points = ("raise the limit of orders-api", "reload nginx after that")
+    store.put([knowledge(LESSON, topic="502", key_points=points)])
+    flush()
+    (block,) = recalled(recall, store, "which limit to raise against 502?", longest=longest).blocks
+    heading, *lines = block.text.splitlines()
+    assert heading == "**502**"
+    whole = [*LESSON.replace(". ", ".\n").splitlines(), *(f"- {point}" for point in points)]
+    assert set(lines) - {"…"} <= set(whole)
+    assert set(lines) - {"…"}
+    assert "…" in lines
+    assert longest == 5 or COUNT(block.text) <= longest
 
 
 def test_old_system_prompts_and_the_question_itself_are_not_recalled(store, recall, flush):
@@ -54,27 +91,66 @@ def test_old_system_prompts_and_the_question_itself_are_not_recalled(store, reca
         [message("disk rules", role="system", id="sys"), message("disk?", id="q"), message("disk", id="a")]
     )
     flush()
-    found, _ = blocks(recall, "disk", without="q")
-    assert [b.source_id for b in found] == ["a"]
-    assert blocks(recall, "  ") == ([], [])
+    found = recalled(recall, store, "disk", without="q")
+    assert [b.source_id for b in found.blocks] == ["a"]
+    assert recalled(recall, store, "  ").blocks == ()
 
 
 def test_an_old_system_prompt_comes_in_beside_no_hit(store, recall, flush):
     store.put([message("Greet with: how may I help?", role="system"), message("disk full", id="a", at=1)])
     flush()
-    assert [b.source_id for b in blocks(recall, "disk")[0]] == ["a"]
-
-
-def test_dates_at_the_edge_of_the_calendar_are_shown(store, recall):
-    last = datetime.max.replace(tzinfo=UTC)
-    store.put([type(message())(role="user", content="disk", scope=message().scope, created_at=last)])
-    ((block,), _) = blocks(recall, "disk", zone=timezone(timedelta(hours=8)))
-    assert "9999-12-31" in block.text
+    assert [b.source_id for b in recalled(recall, store, "disk").blocks] == ["a"]
 
 
 def test_notes_of_a_failing_embedder_reach_the_window_once(store, recall, embedder):
     store.put([message("disk")])
     embedder.error = unreachable()
-    found, notes = blocks(recall, "disk")
-    assert len(found) == 1
-    assert len(notes) == 1
+    found = recalled(recall, store, "disk")
+    assert len(found.blocks) == 1
+    assert len(found.notes) == 1
+
+
+class Marking(Recall):
+    """A recall that says of some records what took their place."""
+
+    marks: dict[str, dict[str, str]]
+
+    def search_each(self, query, limits, *, around=0):
+        found = super().search_each(query, limits, around=around)
+        return Hits(tuple(replace(hit, **self.marks.get(hit.id, {})) for hit in found), found.notes)
+
+
+@pytest.fixture
+def marked(store, vectors, embedder):
+    recall = Marking(store, vectors, embedder)
+    store.put([message(f"disk on rack {n}", id=f"m{n}", at=n, session=f"s{n}") for n in range(4)])
+    store.put([message("it moved to the cellar " + "and so on " * 90, id="far", at=9, session="other")])
+    return recall
+
+
+def test_what_took_the_place_of_a_hit_comes_with_it_in_short(store, marked):
+    marked.marks = {"m0": {"outdated_by": "far"}, "m1": {"maybe_outdated_by": "m3"}}
+    found = {b.source_id: b for b in recalled(marked, store, "disk").blocks}
+    assert (found["m0"].outdated, found["m0"].successor.source_id) == ("surely", "far")
+    assert COUNT(found["m0"].successor.text) <= 80
+    assert "cellar" in found["m0"].successor.text
+    assert (found["m1"].outdated, found["m1"].successor.source_id) == ("maybe", "m3")
+    assert (found["m2"].outdated, found["m2"].successor) == ("", None)
+
+
+def test_of_a_chain_the_last_is_what_holds(store, marked):
+    marked.marks = {
+        "m0": {"maybe_outdated_by": "m1"},
+        "m1": {"outdated_by": "m2"},
+        "m2": {"outdated_by": "m3"},
+        "m3": {"outdated_by": "m2"},  # two that name each other end it
+    }
+    found = {b.source_id: b for b in recalled(marked, store, "disk").blocks}
+    assert (found["m0"].outdated, found["m0"].successor.source_id) == ("maybe", "m3")
+    assert (found["m1"].outdated, found["m1"].successor.source_id) == ("surely", "m3")
+
+
+def test_a_successor_that_is_gone_marks_nothing(store, marked):
+    marked.marks = {"m0": {"outdated_by": "deleted"}}
+    found = {b.source_id: b for b in recalled(marked, store, "disk").blocks}
+    assert (found["m0"].outdated, found["m0"].successor) == ("", None)

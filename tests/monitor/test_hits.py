@@ -76,13 +76,6 @@ def test_only_what_was_searched_for_is_asked() -> None:
     assert found.method == "overlap"
 
 
-def test_the_line_above_a_message_is_not_its_text() -> None:
-    text = "we raised the limit"
-    block = Block(section="recalled", text=f"[2026-05-07 10:31 · ana]\n{text}", title=text, tokens=9)
-    assert find_hits("what?", [block], "On 2026-05-07 at 10:31 by ana").blocks[0].share == 0.0
-    assert find_hits("what?", [block], "the limit was raised").blocks[0].share == 1.0
-
-
 @pytest.mark.parametrize(("question", "reply"), [("", ""), ("?", "好"), ("为什么", "\ud800 \x00")])
 def test_nothing_said_is_nothing_used(question: str, reply: str) -> None:
     found = find_hits(question, blocks_of("", "…", "the limit is 1g"), reply)

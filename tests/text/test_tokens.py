@@ -351,3 +351,19 @@ def test_threads_share_a_counter():
     for thread in threads:
         thread.join()
     assert results == [alone] * 8
+
+
+@given(st.lists(st.text(max_size=30), max_size=8), st.integers(-3, 200), st.sampled_from(COUNTERS))
+def test_what_is_spread_sums_to_the_whole(texts, total, counter):
+    shares = counter.spread(texts, total)
+    assert all(share >= 0 for share in shares)
+    assert sum(shares) == (max(total, 0) if texts else 0)
+
+
+def test_texts_that_meet_share_what_they_save():
+    parts = ["端口改到 9443。", "\n\n", "旧的停用。"]
+    counter = counter_for("gpt-4o")
+    whole = counter.count_text("".join(parts))
+    shares = counter.spread(parts, whole)
+    assert sum(shares) == whole < sum(map(counter.count_text, parts))
+    assert max(abs(share - counter.count_text(part)) for share, part in zip(shares, parts, strict=True)) == 1

@@ -92,8 +92,7 @@ def test_the_window_has_history_question_and_what_was_recalled(memory):
     memory.flush()
     window = memory.build_context("s", "502 怎么修？", budget=1000)
     assert [d["role"] for d in window.messages] == ["system", "user", "user", "user"]
-    assert "> 上次 502 是磁盘满了" in window.messages[2]["content"]
-    assert "user]" in window.messages[2]["content"], "who said it"
+    assert "· 用户] 上次 502 是磁盘满了" in window.messages[2]["content"]
     assert window.messages[-1] == {"role": "user", "content": "502 怎么修？"}
     assert window.report.tokens <= 1000
     assert "又 502" not in window.messages[2]["content"], "nothing is in the window twice"
