@@ -42,6 +42,7 @@ class Settings(BaseSettings):
     session_ttl_minutes: float = Field(
         30, ge=0.001, le=1e9
     )  # an idle session leaves the process's memory then
+    recall_floor: float = Field(0.5, ge=0, le=1)  # relevance from which on a window shows it; 0 or "off": all
     learn_facts: bool = True  # read facts from messages as they are saved
     forget_messages_days: float | None = Field(None, gt=0)  # older ones leave by the forget gate
     models: dict[str, ModelLimits] = Field({})  # limits by name of `model`
@@ -88,6 +89,11 @@ class Settings(BaseSettings):
     llm_base_url: str | None = None  # the endpoint, such as http://localhost:11434/v1
     llm_api_key: SecretStr | None = None
     llm_seconds: float = Field(60.0, gt=0, le=3_600)  # most a call may take, all tries included
+
+    @field_validator("recall_floor", mode="before")
+    @classmethod
+    def _off_is_zero(cls, floor: object) -> object:
+        return 0.0 if floor == "off" else floor
 
     @field_validator("timezone")
     @classmethod

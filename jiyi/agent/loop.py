@@ -169,7 +169,7 @@ class Loop:
             system=self._parts.system,
             tools=self._tools,
             scratch=self.scratch.messages,
-            recalled=self._account.window.blocks if self._account.window else None,  # one search a run
+            recalled=self._account.window,  # one search a run
             asked_at=self._asked_at,
         )
 

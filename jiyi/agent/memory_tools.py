@@ -99,9 +99,11 @@ class MemoryTools:
         hits = self._memory.search(query, limit=_HITS + len(self._hidden))
         shown = [hit for hit in hits if hit.id not in self._hidden][:_HITS]
         self._recalled.update(hit.id for hit in shown)
-        notes = [f"({note})" for note in hits.notes]
         secrecy = Secrecy(query, ("\n".join(hit.wordings) for hit in shown), self._language)
-        found = "\n\n".join([*(self._quoted(hit, query, secrecy) for hit in shown), *notes])
+        told = [f"({note})" for note in hits.notes]
+        if shown and hits.doubtful:
+            told.append(self._words["doubtful"].format(percent=round(100 * (hits.nothing_relevant or 0))))
+        found = "\n\n".join([*(self._quoted(hit, query, secrecy) for hit in shown), *told])
         return found or self._words["nothing"]
 
     def _quoted(self, hit: Hit, query: str, secrecy: Secrecy) -> str:
@@ -109,7 +111,9 @@ class MemoryTools:
         when = hit.created_at.astimezone(self._memory.zone) if hit.created_at else None
         facts = [f"[{hit.id}] {who}", *([f"{when:%Y-%m-%d %H:%M}"] if when else [])]
         if hit.outdated_by:
-            facts.append(f"outdated by [{hit.outdated_by}]")
+            facts.append(self._words["outdated"].format(id=hit.outdated_by))
+        elif hit.maybe_outdated_by:
+            facts.append(self._words["maybe_outdated"].format(id=hit.maybe_outdated_by))
         words = excerpt(secrecy(*hit.wordings), query_terms(query), _HIT_TOKENS, self._counter.count_text)
         return f"{', '.join(facts)}\n{quote(words)}"
 

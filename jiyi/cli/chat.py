@@ -14,12 +14,12 @@ from rich.text import Text
 
 from jiyi.agent import Agent, Run
 from jiyi.cli.options import AGENT_DB, Db, User, fail, opened, stderr, stdout, told_briefly
-from jiyi.cli.views import hits_view, safe, short, window_view
+from jiyi.cli.views import doubt, hits_view, safe, short, window_view
 from jiyi.clock import utc_now
 from jiyi.errors import JiyiError
 from jiyi.llm import OpenAILLM
 from jiyi.manager import MemoryManager
-from jiyi.records import Budget, Report, Step, Window
+from jiyi.records import DOUBT, Budget, Report, Step, Window
 from jiyi.settings import Settings, load_settings
 from jiyi.storage.place import Place
 from jiyi.wiring import llm_for
@@ -104,6 +104,8 @@ def budget_bar(report: Report, width: int) -> Text:
     bar.append(f" {report.tokens:,}/{most:,}", "bold")
     for name, tokens in parts:
         bar.append(f" {name} {tokens:,}", _STYLES[name])
+    if (report.nothing_relevant or 0.0) > DOUBT:
+        bar.append(f" {doubt(report.nothing_relevant or 0.0)}", "yellow")
     bar.truncate(max(width, 1), overflow="ellipsis")
     bar.no_wrap = True
     return bar
@@ -233,7 +235,8 @@ class _Talk:
         else:
             some = ", ".join(f"{name} {tokens:,}" for name, tokens in _shares(report) if tokens)
             most = report.budget.max_input_tokens
-            stderr.print(f"{report.tokens:,} of {most:,} tokens: {some}", soft_wrap=True)
+            more = "" if report.nothing_relevant is None else f"; {doubt(report.nothing_relevant)}"
+            stderr.print(f"{report.tokens:,} of {most:,} tokens: {some}{more}", soft_wrap=True)
 
     def _note(self, words: str) -> None:
         self._beside.print(f"[yellow]note:[/] {escape(safe(words))}", soft_wrap=True)

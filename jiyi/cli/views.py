@@ -16,6 +16,7 @@ from rich.text import Text
 from jiyi.records import Hit, Hits, Message, Report, ReportItem, Session, Window
 
 __all__ = [
+    "doubt",
     "hits_json",
     "hits_view",
     "message_panel",
@@ -62,7 +63,7 @@ def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:
         facts = Text.assemble(
             (safe(who), _ROLE_STYLES.get(kind, "blue")),
             *((safe(f" · {place}"), "dim") for place in places if place),
-            *([(safe(f" · outdated by {hit.outdated_by}"), "yellow")] if hit.outdated_by else []),
+            *([(safe(f" · {changed}"), "yellow")] if (changed := _changed(hit)) else []),
             *([(f" · holds a {' and a '.join(hit.secrets)}", "red")] if hit.secrets else []),
         )
         table.add_row(f"{hit.score:.2f}", Group(facts, *_passage(hit)))
@@ -70,7 +71,12 @@ def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:
             table.add_row("", Text(_strongest(hit), "dim"))
     if hits.nothing_relevant is None:
         return table
-    return Group(table, Text(f"\nnothing relevant: {100 * hits.nothing_relevant:.0f} %", "dim"))
+    return Group(table, Text(f"\n{doubt(hits.nothing_relevant)}", "dim"))
+
+
+def doubt(probability: float) -> str:
+    """Return in words how likely it is that the memory holds no answer."""
+    return f"nothing relevant: {100 * probability:.0f} %"
 
 
 def window_view(window: Window, zone: tzinfo, *, lines: int | None = None) -> RenderableType:
@@ -90,6 +96,8 @@ def report_view(report: Report, zone: tzinfo) -> RenderableType:
         bar = "█" * round(_BAR * tokens / report.budget.max_input_tokens)
         shares.add_row(name, f"{tokens:,}", Text(bar, style="cyan"))
     parts: list[RenderableType] = [shares]
+    if report.nothing_relevant is not None:
+        parts.append(Text(f"\n{doubt(report.nothing_relevant)}"))
     if report.included:
         parts += [Text(f"\nIn the window ({len(report.included)}), times in {zone}", style="bold")]
         parts += _included(report.included, zone)
@@ -134,6 +142,7 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
         "score": round(hit.score, 4),
         "why": {name: round(share, 4) for name, share in hit.why.items()},
         "outdated_by": hit.outdated_by,
+        "maybe_outdated_by": hit.maybe_outdated_by,
         "secrets": list(hit.secrets),
         "text": hit.text,
         "around": [
@@ -141,6 +150,13 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
             for m in hit.around
         ],
     }
+
+
+def _changed(hit: Hit) -> str:
+    """Return what took a hit's place, or may have; "" for nothing."""
+    if hit.outdated_by:
+        return f"outdated by {hit.outdated_by}"
+    return f"may have changed with {hit.maybe_outdated_by}" if hit.maybe_outdated_by else ""
 
 
 def _passage(hit: Hit) -> Iterator[RenderableType]:

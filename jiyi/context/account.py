@@ -75,6 +75,7 @@ class Account:
         *,
         budget: Budget,
         tokens: int,
+        nothing_relevant: float | None,
         notes: Sequence[str],
     ) -> Report:
         """Return the report of a window that shows these; each item has the tokens it takes there."""
@@ -96,6 +97,7 @@ class Account:
             left_out=tuple(self.out),
             notes=tuple(notes),
             steps=tuple(self.steps),
+            nothing_relevant=nothing_relevant,
             saved=self.saved,
             counted_by=self.counter.name,
             exact=self.counter.exact,

@@ -1,39 +1,27 @@
 """Assembly: what is known and a budget become one window."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from jiyi.context.account import Account, of_block, of_message
 from jiyi.context.budget import allot
-from jiyi.context.head import Head, SummaryPlace, taken_of
+from jiyi.context.head import Head, SummaryPlace
 from jiyi.context.once import Said
-from jiyi.context.order import together
 from jiyi.context.pack import Packer, pack
-from jiyi.context.render import (
-    GAP,
-    QUOTED,
-    Piece,
-    context_pieces,
-    render_block,
-    render_frame,
-    render_opening,
-    render_window,
-)
+from jiyi.context.render import QUOTED, render_opening, render_window
+from jiyi.context.retrieved import Retrieved
 from jiyi.context.shorten import Shorten, shorten_outputs
 from jiyi.errors import BudgetTooSmall
-from jiyi.records import Block, Budget, Message, ReportItem, ReportStep, Section, Window
+from jiyi.records import DOUBT, Block, Budget, Message, ReportItem, ReportStep, Section, Window
 from jiyi.short_term import Dropped, Policy, TokenBudget, atoms
 from jiyi.short_term.candidates import Candidates
 from jiyi.text import TokenCounter
 
 __all__ = ["Materials", "build_window"]
 
-_ALREADY = "already in the window as history"
-_SAID = "its words stand in the window already"
-_OUTDATED = "outdated; what took its place is in the window"
-_NO_ROOM = "no room in its share of the budget"
+_BELOW = "below the threshold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +37,9 @@ class Materials:
     tools: Sequence[Mapping[str, Any]] = ()  # tool definitions sent beside the messages
     broken: Sequence[Dropped] = ()  # tool calls without results, sorted out before
     blocks: Sequence[Block] = ()  # task, knowledge, episodes, recalled
+    below: Sequence[Block] = ()  # found, and too far from the question to be shown
     asked_at: datetime | None = None  # shown above the blocks
+    nothing_relevant: float | None = None  # probability that the memory holds no answer
     shorten: Shorten | None = None  # makes a large tool result smaller when the history is too long
     left_out: Sequence[ReportItem] = ()  # what was sorted out before
     notes: Sequence[str] = ()  # what was not as it should be
@@ -68,13 +58,19 @@ class _Setup:
     zone: tzinfo
     policy: Policy | None
     packer: Packer
-    opening: str  # of the context message
     tool_tokens: int
 
-    def priced(self, block: Block) -> Block:
-        """Return the block with the tokens it takes where it stands alone."""
-        text = render_block(block, self.language, self.zone)
-        return replace(block, tokens=self.counter.count_text(text) + 1)
+    def retrieved(self) -> Retrieved:
+        """Return an empty context message."""
+        doubtful = (self.materials.nothing_relevant or 0.0) > DOUBT
+        return Retrieved(
+            counter=self.counter,
+            packer=self.packer,
+            language=self.language,
+            zone=self.zone,
+            opening=render_opening(self.language, self.materials.asked_at, self.zone, doubtful=doubtful),
+            always=doubtful,
+        )
 
 
 @dataclass(slots=True)
@@ -83,13 +79,11 @@ class _Draft:
 
     setup: _Setup
     head: Head
+    context: Retrieved
     account: Account
     room: int  # tokens beside head, current message and tool definitions
     history: list[Message] = field(default_factory=list)
     tail: list[Message] = field(default_factory=list)
-    there: set[tuple[str, str]] = field(default_factory=set)  # records whose words history or summary show
-    chosen: dict[Section, list[Block]] = field(default_factory=dict)
-    pieces: list[Piece] = field(default_factory=list)  # of the context message
 
     @property
     def talk(self) -> list[Message]:
@@ -104,14 +98,6 @@ class _Draft:
     @property
     def talk_tokens(self) -> int:
         return sum(self.setup.counter.count(message) for message in self.talk)
-
-    def render(self) -> int:
-        """Make the context message of what is chosen, and return its tokens."""
-        setup = self.setup
-        self.pieces = context_pieces(
-            self.chosen, setup.opening, setup.language, setup.zone, there=frozenset(self.there)
-        )
-        return setup.counter.count(_context_message(self.pieces)) if self.pieces else 0
 
 
 def build_window(
@@ -156,7 +142,6 @@ def build_window(
         zone=zone,
         policy=policy,
         packer=packer,
-        opening=render_opening(language, materials.asked_at, zone),
         tool_tokens=counter.count_tools(materials.tools) if materials.tools else 0,
     )
     head: Head | None = Head(
@@ -182,27 +167,31 @@ def _assembled(setup: _Setup, head: Head) -> Window:
     if room < 0:
         raise _too_small(_pinned(setup) - room, setup.budget)
     broken = [of_message(d.message, "history", d.reason, counter) for d in materials.broken]
+    below = [of_block(b, f"{_BELOW}; {b.note}" if b.note else _BELOW) for b in materials.below]
     account = Account(
-        counter, out=[*materials.left_out, *broken], steps=[*materials.steps], saved=dict(materials.saved)
+        counter,
+        out=[*materials.left_out, *broken, *below],
+        steps=[*materials.steps],
+        saved=dict(materials.saved),
     )
     account.head_left(head.gone)
-    draft = _Draft(setup, head, account, room)
-    return _finish(draft, _share_out(draft))
+    draft = _Draft(setup, head, setup.retrieved(), account, room)
+    _share_out(draft)
+    return _finish(draft)
 
 
-def _share_out(draft: _Draft) -> list[Block]:
-    """Give each section its allotment, and what one cannot use to the next; return what finds no room."""
+def _share_out(draft: _Draft) -> None:
+    """Give each section its allotment, and what one cannot use to the next."""
     setup, counter = draft.setup, draft.setup.counter
     draft.history = [counter.counted(m) for m in setup.materials.history]
     draft.tail = [counter.counted(m) for m in setup.materials.tail]
-    blocks = [setup.priced(block) for block in setup.materials.blocks]
+    blocks = [draft.context.priced(block) for block in setup.materials.blocks]
     said = Said.of(draft.history, run=draft.run)
     demands: dict[Section, int] = dict.fromkeys(QUOTED, 0)
     for block in blocks:
         demands[block.section] += 0 if said.holds(block) else block.tokens
     demands["history"] = draft.talk_tokens
-    frame = render_frame([b.section for b in blocks], setup.opening, setup.language)
-    to_share = max(draft.room - (counter.count(_context_message(frame)) if blocks else 0), 0)
+    to_share = max(draft.room - draft.context.frame(blocks), 0)
     given = allot(to_share, demands, setup.budget.shares)
     spare = to_share - sum(given.values())
     if setup.materials.shorten and demands["history"] > given["history"] + spare:
@@ -211,7 +200,9 @@ def _share_out(draft: _Draft) -> list[Block]:
         spare = to_share - sum(given.values())
     _keep_history(draft, given["history"] + spare)
     spare += given["history"] - draft.talk_tokens
-    return _choose(draft, _unsaid(draft, blocks), given, spare)
+    said = Said.of(draft.history, draft.head.summary, draft.run)
+    blocks = draft.context.unsaid(blocks, said)
+    draft.context.choose(blocks, given, spare, free=draft.room - draft.talk_tokens)
 
 
 def _shorten(draft: _Draft, shorten: Shorten) -> int:
@@ -240,80 +231,6 @@ def _shorten(draft: _Draft, shorten: Shorten) -> int:
     return before - now
 
 
-def _unsaid(draft: _Draft, blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks without what history and summary say already."""
-    said = Said.of(draft.history, draft.head.summary, draft.run)
-    draft.there = {("message", id_) for id_ in said.ids}
-    left = []
-    for block in blocks:
-        rest = None if said.holds(block) else said.rest(block)
-        if rest is not None:
-            left.append(block if rest is block else draft.setup.priced(rest))
-            continue
-        draft.account.out.append(of_block(block, _ALREADY if block.key in draft.there else _SAID))
-        draft.there.add(block.key)
-    return left
-
-
-def _choose(draft: _Draft, blocks: Sequence[Block], given: Mapping[Section, int], spare: int) -> list[Block]:
-    """Pack each section into its allotment, then what did not fit into what is left over."""
-    packer = draft.setup.packer
-    left: list[Block] = []
-    for section in QUOTED:
-        allowance = given[section] + spare
-        taken, over = packer([b for b in blocks if b.section == section], allowance)
-        draft.chosen[section] = taken
-        spare = allowance - sum(b.tokens for b in taken)
-        left += over
-    late, never = packer(left, spare)
-    for block in late:
-        draft.chosen[block.section].append(block)
-    return _fit(draft, never)
-
-
-def _fit(draft: _Draft, waiting: Sequence[Block]) -> list[Block]:
-    """Render the context message, and look again at what it takes; return the blocks that stay out.
-
-    Pieces may take a little more together than apart: then the least of them goes. Passages
-    take less, and what is outdated leaves: what that saves is given to those that wait.
-    """
-    free = draft.room - draft.talk_tokens
-    waiting, gone = _priced_beside(draft, waiting), list[Block]()
-    while True:
-        _leave_outdated(draft)
-        left_over = free - draft.render()
-        if left_over < 0:
-            worst = min((b for some in draft.chosen.values() for b in some), key=lambda b: b.score)
-            draft.chosen[worst.section].remove(worst)
-            gone.append(worst)
-            continue
-        more, left = draft.setup.packer(waiting, left_over) if not gone else ([], waiting)
-        if not more:
-            return [*waiting, *gone]
-        waiting = left
-        for block in more:
-            draft.chosen[block.section].append(block)
-
-
-def _priced_beside(draft: _Draft, waiting: Sequence[Block]) -> list[Block]:
-    """Return blocks at the price they have beside what is chosen: in a passage without a date."""
-    chosen, counter = draft.chosen["recalled"], draft.setup.counter
-    date = counter.count_text("2026-03-01 20:00 · ") - counter.count_text(GAP)
-    return [
-        replace(b, tokens=b.tokens - date) if any(together(b, other) for other in chosen) else b
-        for b in waiting
-    ]
-
-
-def _leave_outdated(draft: _Draft) -> None:
-    """Let go of what is outdated for sure where the window shows what took its place."""
-    there = draft.there.union(b.key for some in draft.chosen.values() for b in some if b.whole)
-    for section, some in draft.chosen.items():
-        out = [b for b in some if b.outdated == "surely" and b.successor and b.successor.key in there]
-        draft.account.out += [of_block(b, _OUTDATED) for b in out]
-        draft.chosen[section] = [b for b in some if b not in out]
-
-
 def _keep_history(draft: _Draft, allowance: int) -> None:
     """Let the policies decide; pinned messages may take more than the allotment."""
     setup, counter = draft.setup, draft.setup.counter
@@ -338,55 +255,43 @@ def _keep_history(draft: _Draft, allowance: int) -> None:
     draft.account.kept(draft.talk)
 
 
-def _finish(draft: _Draft, never: Sequence[Block]) -> Window:
-    setup, materials, counter = draft.setup, draft.setup.materials, draft.setup.counter
-    context = _context_message(draft.pieces)
-    messages = _in_order(draft, context)
-    shown = taken_of(draft.pieces, context, _context_message(""), counter)
-    if never:
-        draft.account.out += [of_block(b, _NO_ROOM) for b in never]
+def _finish(draft: _Draft) -> Window:
+    setup, materials, account, context = draft.setup, draft.setup.materials, draft.account, draft.context
+    messages = [
+        *draft.head.messages(),
+        *draft.history,
+        *([context.message] if context.pieces else []),
+        *draft.run,
+    ]
+    # Each tool result directly after its call, as chat APIs demand.
+    messages = [messages[i] for atom in atoms(messages) for i in atom.indices]
+    shown = context.shown()
+    account.out += context.out
+    if context.never:
         now = sum(tokens for _, tokens in shown)
-        draft.account.step("trimmed retrieved", len(never), now + sum(b.tokens for b in never), now)
-    candidates = {b.key for some in draft.chosen.values() for b in some}
-    told = {block.key for block, _ in shown} - candidates  # successors
-    draft.account.out = [item for item in draft.account.out if (item.kind, item.id) not in told]
+        lost = sum(block.tokens for block in context.never)
+        account.step("trimmed retrieved", len(context.never), now + lost, now)
     return Window(
         messages=[m.to_openai() for m in messages],
         markdown=render_window(
             system=draft.head.messages(),
             history=draft.talk,
-            context=context.text,
+            context=context.message.text,
             current=materials.current,
             language=setup.language,
         ),
-        report=draft.account.report(
+        report=account.report(
             draft.head,
             draft.talk,
             shown,
             materials.current,
             budget=setup.budget,
-            tokens=counter.count_all(messages) + setup.tool_tokens,
+            tokens=setup.counter.count_all(messages) + setup.tool_tokens,
+            nothing_relevant=materials.nothing_relevant,
             notes=materials.notes,
         ),
-        blocks=tuple(block for block, _ in shown if block.key in candidates),
+        blocks=context.blocks,
     )
-
-
-def _in_order(draft: _Draft, context: Message) -> list[Message]:
-    """Return the window's messages; each tool result directly after its call, as chat APIs demand."""
-    messages = [
-        *draft.head.messages(),
-        *draft.history,
-        *([context] if draft.pieces else []),
-        *draft.run,
-    ]
-    return [messages[i] for atom in atoms(messages) for i in atom.indices]
-
-
-def _context_message(text: str | Sequence[Piece]) -> Message:
-    # A user message: what was retrieved must never speak with the system's authority.
-    words = text if isinstance(text, str) else "".join(words for words, _ in text)
-    return Message(role="user", content=words)
 
 
 def _pinned(setup: _Setup) -> int:

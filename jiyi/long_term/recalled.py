@@ -7,6 +7,7 @@ from typing import cast
 
 from jiyi.long_term.blocks import BlockWriter
 from jiyi.long_term.recall.recall import Recall
+from jiyi.long_term.relevance import relevant
 from jiyi.records import Block, Fact, Hit, Hits, Kind, Message, Query, Searchable
 from jiyi.storage import Store, kind_of
 from jiyi.text import Secrecy, Trait, traits
@@ -29,11 +30,13 @@ class Recalled:
     """What the memory has for a window."""
 
     blocks: tuple[Block, ...] = ()  # best first
+    below: tuple[Block, ...] = ()  # what was found and is below the floor
+    nothing_relevant: float | None = None  # probability that the memory holds no answer
     notes: tuple[str, ...] = ()  # what was not as it should be
 
 
 def recall_blocks(
-    recall: Recall, store: Store, query: Query, write: BlockWriter, *, without: str = ""
+    recall: Recall, store: Store, query: Query, write: BlockWriter, *, without: str = "", floor: float = 0.0
 ) -> Recalled:
     """Search for ``query.text`` and return blocks for a window.
 
@@ -43,13 +46,16 @@ def recall_blocks(
         query: scope and question; kinds and limits are set here.
         write: puts records into words.
         without: a record id to leave out, such as the question's own.
+        floor: probability below which a hit does not serve the question; see `relevant`.
 
     Secrets are shown only where the question asks for them; see `jiyi.text.Secrecy`.
     """
     if not query.text.strip():
         return Recalled()
-    found = recall.search_each(query, {kind: most + 1 for kind, most in RECALLED.items()})
-    hits = _once([hit for hit in found if hit.id != without and _belongs(hit.record)])
+    found = recall.search_each(replace(query, without=(without,)), RECALLED)
+    chances = zip(found, relevant(found, query.text), strict=True)
+    possible = [(hit, chance) for hit, chance in chances if _belongs(hit.record)]
+    hits = _once([hit for hit, chance in possible if chance >= floor])
     around = recall.with_surroundings(query.scope, hits[:_WITH_TALK], _FAR)
     hits += _answered(hits, around, without)
     found_ids = {hit.id for hit in hits}
@@ -68,7 +74,13 @@ def recall_blocks(
                 block = replace(block, outdated="surely" if sure else "maybe", successor=after)
             blocks.append(block)
             room -= block.tokens
-    return Recalled(blocks=tuple(blocks), notes=found.notes)
+    below = [replace(write(hit), note=f"relevance {p:.2f}") for hit, p in possible if p < floor]
+    return Recalled(
+        blocks=tuple(blocks),
+        below=tuple(block for block in below if block.source_id not in {one.id for one in shown}),
+        nothing_relevant=found.nothing_relevant,
+        notes=found.notes,
+    )
 
 
 def _once(hits: Sequence[Hit]) -> list[Hit]:

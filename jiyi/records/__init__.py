@@ -7,7 +7,7 @@ from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus
 from jiyi.records.ids import new_id, stable_id
 from jiyi.records.knowledge import Knowledge
 from jiyi.records.message import ContentPart, Message, Role, ToolCall
-from jiyi.records.query import SEARCHABLE, Hit, Hits, Kind, Match, Query, Record, Searchable
+from jiyi.records.query import DOUBT, SEARCHABLE, Hit, Hits, Kind, Match, Query, Record, Searchable
 from jiyi.records.scope import Scope
 from jiyi.records.session import Session
 from jiyi.records.skill import Skill
@@ -16,6 +16,7 @@ from jiyi.records.task import Outcome, Step, StepStatus, Task, TaskStatus, Trigg
 from jiyi.records.window import Report, ReportItem, ReportStep, Window
 
 __all__ = [
+    "DOUBT",
     "PRESETS",
     "SEARCHABLE",
     "SECTIONS",

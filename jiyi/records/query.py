@@ -16,7 +16,7 @@ from jiyi.records.session import Session
 from jiyi.records.summary import Summary
 from jiyi.records.task import Step, Task, TaskStatus
 
-__all__ = ["SEARCHABLE", "Hit", "Hits", "Kind", "Match", "Query", "Record", "Searchable"]
+__all__ = ["DOUBT", "SEARCHABLE", "Hit", "Hits", "Kind", "Match", "Query", "Record", "Searchable"]
 
 Kind = Literal["message", "episode", "knowledge", "fact", "task", "step", "session", "summary"]
 """What a record is; `SEARCHABLE` names the kinds that text and vectors find."""
@@ -24,6 +24,9 @@ Kind = Literal["message", "episode", "knowledge", "fact", "task", "step", "sessi
 Searchable = Message | Episode | Knowledge | Fact
 Record = Searchable | Task | Step | Session | Summary
 SEARCHABLE: tuple[Kind, ...] = ("message", "episode", "knowledge", "fact")
+
+DOUBT = 0.5
+"""The probability that nothing is relevant from which on whoever reads the hits is told so."""
 
 _MOST = 10_000
 
@@ -45,6 +48,7 @@ class Query:
     kinds: tuple[Kind, ...] = SEARCHABLE  # which records
     text: str = ""  # words to search for
     ids: tuple[str, ...] | None = None  # only these ids
+    without: tuple[str, ...] = ()  # not these ids, such as that of the message that asks
     roles: tuple[Role, ...] | None = None  # only messages of these roles
     since: datetime | None = None  # created at or after
     until: datetime | None = None  # created before
@@ -186,7 +190,7 @@ class Hits(Sequence[Hit]):
     @property
     def doubtful(self) -> bool:
         """Whether it is more likely than not that none of them is an answer."""
-        return self.nothing_relevant is not None and self.nothing_relevant > 0.5
+        return (self.nothing_relevant or 0.0) > DOUBT
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...

@@ -47,6 +47,7 @@ class Report:
     left_out: tuple[ReportItem, ...]
     notes: tuple[str, ...] = ()  # what was not as it should be
     steps: tuple[ReportStep, ...] = ()  # what was done to make everything fit, in order
+    nothing_relevant: float | None = None  # probability, 0 to 1, that the memory holds no answer
     saved: Mapping[str, int] = field(default_factory=dict)  # tokens kept out by skills, tool outputs, ...
     counted_by: str = ""  # the token counter
     exact: bool = True  # False where the counter estimates
@@ -59,6 +60,7 @@ class Report:
             "max_output_tokens": self.budget.max_output_tokens,
             "sections": dict(self.sections),
             "framing": self.framing,
+            "nothing_relevant": self.nothing_relevant,
             "counted_by": self.counted_by,
             "exact": self.exact,
             "included": [_item(i) for i in self.included],

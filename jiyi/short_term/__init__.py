@@ -6,6 +6,7 @@ of several. `RunningSummary` decides what goes into a summary and has it written
 `ShortTermMemory` keeps the windows of the sessions in use, `Folding` their stored summaries.
 """
 
+from jiyi.short_term.blocks import summary_block
 from jiyi.short_term.folding import Folding, Standing
 from jiyi.short_term.importance import ImportanceSampling
 from jiyi.short_term.pipeline import Pipeline
@@ -35,5 +36,6 @@ __all__ = [
     "Summarizer",
     "TokenBudget",
     "atoms",
+    "summary_block",
     "turns",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.clock import to_micros
-from jiyi.records import SEARCHABLE, Query, Scope
+from jiyi.records import SEARCHABLE, Query
 from jiyi.storage.candidates import ROLES, Candidates, Key
 from jiyi.storage.labels import KINDS_BY_LABEL, labels_of
 from jiyi.storage.user_terms import UserTerms
@@ -38,7 +38,7 @@ def candidates(
     if len(terms) > _TERMS:
         terms = [*terms[: _TERMS // 2], *terms[-_TERMS // 2 :]]
     words = mine.score(terms)
-    scope = _in_scope(mine, query.scope)
+    scope = _in_scope(mine, query)
     allowed = allowed_rows(mine, query, docs)
     best = _best_of_each_kind(mine, words.text, allowed, query.limit)
     known = mine.rows_of(near)
@@ -77,7 +77,7 @@ def allowed_rows(mine: UserTerms, query: Query, docs: NDArray[np.int64] | None) 
 
     ``docs`` as for `candidates`.
     """
-    allowed = _in_scope(mine, query.scope)
+    allowed = _in_scope(mine, query)
     labels = labels_of(query)
     if labels is not None:
         allowed &= np.isin(mine.columns["label"], np.array(labels, np.uint8))
@@ -96,11 +96,13 @@ def kinds_of(mine: UserTerms) -> NDArray[np.int8]:
     return kinds
 
 
-def _in_scope(mine: UserTerms, scope: Scope) -> _Flags:
+def _in_scope(mine: UserTerms, query: Query) -> _Flags:
     inside = np.ones(mine.size, np.bool_)
+    unwanted = mine.rows_of([(kind, id_) for id_ in query.without for kind in SEARCHABLE])
+    inside[unwanted[unwanted >= 0]] = False
     for column, names, name in (
-        ("agent", mine.agents, scope.agent_id),
-        ("session", mine.sessions, scope.session_id),
+        ("agent", mine.agents, query.scope.agent_id),
+        ("session", mine.sessions, query.scope.session_id),
     ):
         if name is not None:
             number = names.get(name)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
-from jiyi.compression import Compressor, Summarize
+from jiyi.compression import Compressor
 from jiyi.compression.tool_output import Page, ToolOutput, page
 from jiyi.context import Arranged, Materials, arrange, build_window
 from jiyi.errors import BadBudget, BadQuery, InputError, NotFound
 from jiyi.long_term import BlockWriter, Recalled, recall_blocks
 from jiyi.monitor import ContextMonitor
 from jiyi.records import Block, Budget, Message, Query, Scope, Session, Step, Summary, Window
-from jiyi.short_term import Dropped, Policy, Standing
+from jiyi.short_term import Kept, Policy, Standing, summary_block
 from jiyi.text import language
 from jiyi.verbs.base import Verbs, watched
 from jiyi.working import task_block
@@ -44,7 +44,7 @@ class ContextVerbs(Verbs):
         policy: Policy | None = None,
         compress: Compressor | None = None,
         scratch: Sequence[Mapping[str, Any] | Message] = (),
-        recalled: Sequence[Block] | None = None,
+        recalled: Window | None = None,
         task_type: str = "",
         asked_at: datetime | None = None,
         user_id: str | None = None,
@@ -65,7 +65,7 @@ class ContextVerbs(Verbs):
             policy: looks at the history first; then `TokenBudget` keeps what fits.
             compress: makes each recalled text smaller; without it long ones become excerpts.
             scratch: steps of the run in hand, not saved in the conversation; they come last.
-            recalled: shown in place of a search: `Window.blocks` of this question's last window.
+            recalled: this question's last window; what that recalled is shown in place of a search.
             task_type: shares a budget that is a number as `PRESETS` says, and groups the
                 monitor's figures.
             asked_at: when the question is asked, now by default: what "yesterday" in it means.
@@ -81,10 +81,9 @@ class ContextVerbs(Verbs):
         standing = self._standing(scope, session.kept, limits)
         talk = _arranged(system, standing.uncovered(session.kept), query, scratch)
         asked = self._asked(scope, query, talk, asked_at, in_run=bool(scratch))
-        materials = self._materials(asked, standing, limits, recalled, compress)
-        older = self._older(scope, standing, session.kept)
+        found = self._recalled(asked, limits, compress) if recalled is None else _again(recalled)
         window = build_window(
-            _joined(materials, talk, tools=tools, broken=session.dropped, notes=older),
+            self._materials(asked, session, standing, limits, found, tools=tools),
             limits,
             counter=self._counter,
             language=asked.tongue,
@@ -201,68 +200,60 @@ class ContextVerbs(Verbs):
         chosen = self._settings.language
         return _Asked(
             scope=scope,
+            talk=talk,
             text=text,
             at=at or self._clock(),
             tongue=language(text) if chosen == "auto" else chosen,
-            without=talk.current.id if talk.current else "",
             in_run=in_run,
+        )
+
+    def _recalled(self, asked: "_Asked", limits: Budget, compress: Compressor | None) -> Recalled:
+        return recall_blocks(
+            self._long_term.recall,
+            self._store,
+            Query(scope=replace(asked.scope, session_id=None), text=asked.text, asked_at=asked.at),
+            BlockWriter(
+                question=asked.text,
+                counter=self._counter,
+                language=asked.tongue,
+                longest=int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPTS),
+                compress=compress,
+            ),
+            without=asked.talk.current.id if asked.talk.current else "",
+            floor=self._settings.recall_floor,
         )
 
     def _materials(
         self,
         asked: "_Asked",
+        session: Kept,
         standing: Standing,
         limits: Budget,
-        recalled: Sequence[Block] | None,
-        compress: Compressor | None,
+        found: Recalled,
+        *,
+        tools: Sequence[Mapping[str, Any]],
     ) -> Materials:
-        """Ask skills, working and long-term memory what they have for the window."""
-        found = Recalled(blocks=tuple(recalled or ()))
-        if recalled is None:
-            found = recall_blocks(
-                self._long_term.recall,
-                self._store,
-                Query(scope=replace(asked.scope, session_id=None), text=asked.text, asked_at=asked.at),
-                BlockWriter(
-                    question=asked.text,
-                    counter=self._counter,
-                    language=asked.tongue,
-                    longest=int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPTS),
-                    compress=compress,
-                ),
-                without=asked.without,
-            )
+        """Return the conversation with what skills, working and long-term memory have for the window."""
+        talk = asked.talk
         skills, unloaded = self._skill_blocks(asked.scope, asked.text, asked.tongue)
         return Materials(
+            system=talk.system,
             skills=skills,
-            summary=self._summary_block(standing.summary, limits.max_input_tokens // _SUMMARY),
+            summary=summary_block(standing.summary, limits.max_input_tokens // _SUMMARY, self._counter),
+            history=talk.history,
+            current=talk.current,
+            tail=talk.tail,
+            tools=tools,
+            broken=session.dropped,
             blocks=[*self._task(asked), *(b for b in found.blocks if b.section != "task")],
+            below=found.below,
             asked_at=asked.at,
+            nothing_relevant=found.nothing_relevant,
             shorten=self._shorten,
-            notes=[*found.notes, *standing.notes],
+            left_out=talk.repeated,
+            notes=[*found.notes, *standing.notes, *self._older(asked.scope, standing, session.kept)],
             steps=[standing.step] if standing.step else [],
             saved={"skills": unloaded} if unloaded else {},
-        )
-
-    def _summary_block(self, summary: Summary | None, most: int) -> Block | None:
-        """Return the summary as a block; of one that is large for the window the weightiest points."""
-        if summary is None:
-            return None
-        text, note = summary.text, f"version {summary.version}, {summary.method}"
-        if summary.tokens > most > 0:
-            made = Summarize(max_tokens=most, counter=self._counter)([], previous=text)
-            text, note = made.text, f"{note}; {made.tokens} of its {summary.tokens} tokens"
-        if not text:
-            return None
-        return Block(
-            section="summary",
-            kind="summary",
-            source_id=summary.id,
-            title=text,
-            text=text,
-            tokens=self._counter.count_text(text),
-            created_at=summary.created_at,
-            note=note,
         )
 
     def _task(self, asked: "_Asked") -> list[Block]:
@@ -289,11 +280,11 @@ class _Asked:
     """What a window is made for."""
 
     scope: Scope  # user, session, agent
+    talk: Arranged  # the conversation, around the message that asks
     text: str  # the question
     at: datetime  # when it is asked
     tongue: str  # "zh" or "en", of the headings
-    without: str  # the id of the message that asks it
-    in_run: bool  # steps of a run stand behind the question
+    in_run: bool  # steps of a run stand after the question
 
 
 def _arranged(
@@ -309,23 +300,6 @@ def _arranged(
     return arrange([*prompt, *messages], query, run)
 
 
-def _joined(
-    materials: Materials,
-    talk: Arranged,
-    *,
-    tools: Sequence[Mapping[str, Any]],
-    broken: Sequence[Dropped],
-    notes: Sequence[str],
-) -> Materials:
-    """Return the materials with the conversation."""
-    return replace(
-        materials,
-        system=talk.system,
-        history=talk.history,
-        current=talk.current,
-        tail=talk.tail,
-        tools=tools,
-        broken=broken,
-        left_out=talk.repeated,
-        notes=[*materials.notes, *notes],
-    )
+def _again(window: Window) -> Recalled:
+    """Return what an earlier window for the same question recalled."""
+    return Recalled(blocks=window.blocks, nothing_relevant=window.report.nothing_relevant)

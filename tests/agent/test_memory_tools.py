@@ -1,5 +1,6 @@
 """The tools over the memory that the model is offered: what they do, and what they refuse."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,20 @@ def test_recall_quotes_with_ids_and_not_the_question(
     assert "> the certificate of edge-01 expires in May" in told
     assert "> do it please\n" not in f"{told}\n"
     assert nothing
+
+
+def test_recall_says_where_none_of_it_is_likely_to_be_the_answer(
+    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
+) -> None:
+    memory.save_message("old", role="user", content="The wifi of the flat is called tulip.")
+    memory.save_message("old", role="user", content="the rent of the flat is 900 euros")
+    memory.flush()
+    asked = ["How do I bake bread?", "Wohin fahren wir?", "zebra", "面包怎么烤？"]
+    told = use(*(("recall", {"query": query}) for query in asked))
+    doubts = [re.search(r"\(probability (\d+) % that none of these is an answer: ", text) for text in told]
+    assert any(doubts)
+    assert all(int(found[1]) >= 50 for found in doubts if found)
+    assert all("tulip" in text for text in told)
 
 
 def test_recall_hides_secrets_that_are_not_asked_for(

@@ -77,7 +77,9 @@ def test_over_a_pipe_each_line_is_a_question(talk, saved):
     assert result.stdout == "Hello Ana.\n两个。\n"
     assert result.stderr.count("of 1,000 tokens: system ") == 2
     assert saved("s") == ["Hi", "Hello Ana.", "几个？", "两个。"]
-    assert [len(asked["messages"]) for asked in server.asked] == [2, 4]
+    assert [len(asked["messages"]) for asked in server.asked] == [3, 5]
+    assert result.stderr.count("; nothing relevant: ") == 2
+    assert "; nothing relevant: 100 %" in result.stderr, "the question does not find itself"
     assert server.asked[0]["messages"][0]["content"].startswith("You work towards these goals")
 
 

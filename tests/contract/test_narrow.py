@@ -18,6 +18,7 @@ NARROW = {
     "roles": ({"roles": ("user",)}, "m"),
     "since": ({"since": LATER}, "n f h u t.2"),
     "until": ({"until": LATER}, "m e g k t t.1 s"),
+    "without": ({"without": ("m", "g", "t", "t.1", "s", "x")}, "n e f k h u t.2"),
     "pinned": ({"pinned": True}, "n f h"),
     "unpinned": ({"pinned": False}, "m e g k t u t.1 t.2 s"),
     "task": ({"task_id": "t"}, "e t t.1"),

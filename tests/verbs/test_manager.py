@@ -104,13 +104,12 @@ def test_without_a_question_the_newest_user_message_is_it(memory):
     memory.save_message("s", {"role": "assistant", "content": None, "tool_calls": [CALL]})
     memory.save_message("s", {"role": "tool", "tool_call_id": "c1", "content": "done"})
     window = memory.build_context("s", budget=500, system="be kind")
-    assert [d["role"] for d in window.messages] == ["system", "user", "user", "assistant", "tool"]
+    assert [d["role"] for d in window.messages] == ["system", "user", "user", "user", "assistant", "tool"]
     assert window.messages[0]["content"] == "be kind"
-    assert window.messages[2]["content"] == "second"
+    assert window.messages[3]["content"] == "second"
     assert memory.build_context("nothing yet", budget=100).messages == []
-    assert memory.build_context("nothing yet", "hello", 100).messages == [
-        {"role": "user", "content": "hello"}
-    ]
+    last = memory.build_context("nothing yet", "hello", 100).messages[-1]
+    assert last == {"role": "user", "content": "hello"}
 
 
 def test_what_lies_behind_the_window_is_mentioned(open_memory):

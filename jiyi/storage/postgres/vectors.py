@@ -31,7 +31,13 @@ __all__ = ["PostgresVectors"]
 
 _Near = tuple[Kind, int, float]  # kind and number of a record, cosine
 
-_NO_CONDITIONS: dict[str, Any] = {"text": "", "limit": 10, "newest_first": False, "asked_at": None}
+_NO_CONDITIONS: dict[str, Any] = {
+    "text": "",
+    "limit": 10,
+    "newest_first": False,
+    "asked_at": None,
+    "without": (),  # few, and left out of what is found
+}
 _SPARE_PARTS = 8  # asked for beside two for each record
 
 
@@ -116,7 +122,8 @@ class PostgresVectors:
         half = vector.astype(np.float16)
         rest = (vector - half.astype(np.float32)).astype(np.float16)
         values |= {"vector": Halves(half), "rest": Halves(rest)}
-        parts = 2 * query.limit + _SPARE_PARTS
+        limit = query.limit + len(query.without)
+        parts = 2 * limit + _SPARE_PARTS
         plan = None if where else self._ann.plan(query.scope.user_id, parts)
         while True:
             of_kinds = [
@@ -127,12 +134,13 @@ class PostgresVectors:
             ]
             asked = values | {"parts": parts, "nearby": 2 * parts}
             rows = self._nearest(query.scope.user_id, asked, of_kinds, plan)
-            best, seen, short = _best_of_records(rows, query.limit)
+            best, seen, short = _best_of_records(rows, limit)
             if plan and any(seen[kind] < parts for kind in plan.kinds & set(kinds)):
                 self._ann.forget()  # the index is gone, or another set is searched
                 plan = None
             elif plan or all(seen[kind] < parts for kind in short):
-                return _matches(mine, best)
+                found = _matches(mine, best)
+                return [match for match in found if match.id not in query.without]
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8
 

@@ -57,8 +57,7 @@ def on_documents(query: Query, dialect: Dialect) -> Conditions:
         add("d.agent_id = :agent_id", agent_id=query.scope.agent_id)
     if query.scope.session_id is not None:
         add("d.session_id = :session_id", session_id=query.scope.session_id)
-    if query.ids is not None:
-        add(_among(dialect, "d.id", "ids"), ids=dialect.listed(query.ids))
+    _on_ids(query, dialect, parts, values, "d.id")
     if query.roles is not None:
         add(_one_of(dialect, "d.role", query.roles))
     if query.since is not None:
@@ -83,6 +82,15 @@ def on_documents(query: Query, dialect: Dialect) -> Conditions:
     _on_episodes(query, dialect, add)
     _on_facts(query, dialect, add)
     return " AND ".join(parts), values
+
+
+def _on_ids(query: Query, dialect: Dialect, parts: list[str], values: dict[str, Any], column: str) -> None:
+    if query.ids is not None:
+        parts.append(_among(dialect, column, "ids"))
+        values["ids"] = dialect.listed(query.ids)
+    if query.without:
+        parts.append(f"NOT ({_among(dialect, column, 'without')})")
+        values["without"] = dialect.listed(query.without)
 
 
 def _on_stretches(query: Query, dialect: Dialect, add: _Add) -> None:
@@ -197,9 +205,7 @@ def _on_summary(query: Query, dialect: Dialect) -> Conditions:
         if value is not None:
             parts.append(f"{aside}s.{column} = :{column}")
             values[column] = value
-    if query.ids is not None:
-        parts.append(_among(dialect, "s.id", "ids"))
-        values["ids"] = dialect.listed(query.ids)
+    _on_ids(query, dialect, parts, values, "s.id")
     if query.sources is not None:
         parts.append(
             f"s.entry IN (SELECT c.entry FROM covered AS c WHERE {dialect.owned.format(alias='c')} "
@@ -222,9 +228,7 @@ def _on_session(query: Query, dialect: Dialect) -> Conditions:
             "AND d.kind = 'message' AND d.session_id = s.session_id AND d.agent_id = :agent_id)"
         )
         values["agent_id"] = query.scope.agent_id
-    if query.ids is not None:
-        parts.append(_among(dialect, "s.session_id", "ids"))
-        values["ids"] = dialect.listed(query.ids)
+    _on_ids(query, dialect, parts, values, "s.session_id")
     _add_shared(query, dialect, parts, values, "s.started_at")
     return " AND ".join(parts), values
 
@@ -240,9 +244,7 @@ def _on_task(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
     if query.task_id is not None:
         parts.append(f"{'s.task_id' if kind == 'step' else 't.id'} = :task_id")
         values["task_id"] = query.task_id
-    if query.ids is not None:
-        parts.append(_among(dialect, "s.id" if kind == "step" else "t.id", "ids"))
-        values["ids"] = dialect.listed(query.ids)
+    _on_ids(query, dialect, parts, values, "s.id" if kind == "step" else "t.id")
     _add_shared(query, dialect, parts, values, "t.started_at", known=OF_TASKS)
     return " AND ".join(parts), values
 

@@ -1,0 +1,159 @@
+"""The context message: which of the retrieved blocks go in, and what they take there."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
+
+from jiyi.context.account import of_block
+from jiyi.context.head import taken_of
+from jiyi.context.once import Said
+from jiyi.context.order import together
+from jiyi.context.pack import Packer
+from jiyi.context.render import GAP, QUOTED, Piece, context_pieces, render_block, render_frame
+from jiyi.records import Block, Message, ReportItem, Section
+from jiyi.text import TokenCounter
+
+__all__ = ["Retrieved"]
+
+_ALREADY = "already in the window as history"
+_SAID = "its words stand in the window already"
+_OUTDATED = "outdated; what took its place is in the window"
+_NO_ROOM = "no room in its share of the budget"
+
+
+@dataclass(slots=True, kw_only=True)
+class Retrieved:
+    """The context message in the making."""
+
+    counter: TokenCounter
+    packer: Packer
+    language: str
+    zone: tzinfo
+    opening: str  # its first lines
+    always: bool  # they are shown without a block, too
+    out: list[ReportItem] = field(default_factory=list)  # what stays out, and why
+    never: list[Block] = field(default_factory=list)  # those of it that found no room
+    pieces: list[Piece] = field(default_factory=list)  # what it is made of in the end
+    _there: set[tuple[str, str]] = field(default_factory=set)  # records that history or summary show
+    _chosen: dict[Section, list[Block]] = field(default_factory=dict)
+
+    @property
+    def message(self) -> Message:
+        """The message itself."""
+        return self._as_message("".join(text for text, _ in self.pieces))
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks it shows, without successors of others, in its order."""
+        keys = {block.key for some in self._chosen.values() for block in some}
+        return tuple(block for _, block in self.pieces if block and block.key in keys)
+
+    def priced(self, block: Block) -> Block:
+        """Return a block with the tokens it takes where it stands alone."""
+        text = render_block(block, self.language, self.zone)
+        return replace(block, tokens=self.counter.count_text(text) + 1)
+
+    def frame(self, blocks: Sequence[Block]) -> int:
+        """Return what is taken by all but the blocks."""
+        if not blocks and not self.always:
+            return 0
+        text = render_frame([block.section for block in blocks], self.opening, self.language)
+        return self.counter.count(self._as_message(text))
+
+    def unsaid(self, blocks: Sequence[Block], said: Said) -> list[Block]:
+        """Return the blocks without what history and summary say already."""
+        self._there = {("message", id_) for id_ in said.ids}
+        left = []
+        for block in blocks:
+            rest = None if said.holds(block) else said.rest(block)
+            if rest is not None:
+                left.append(block if rest is block else self.priced(rest))
+                continue
+            self.out.append(of_block(block, _ALREADY if block.key in self._there else _SAID))
+            self._there.add(block.key)
+        return left
+
+    def choose(self, blocks: Sequence[Block], given: Mapping[Section, int], spare: int, free: int) -> None:
+        """Pack each section into its allotment, then what did not fit into what is left over.
+
+        Args:
+            blocks: the candidates, priced.
+            given: the allotment of each section.
+            spare: tokens that no section asks for.
+            free: most tokens of the whole message.
+        """
+        left: list[Block] = []
+        for section in QUOTED:
+            allowance = given[section] + spare
+            taken, over = self.packer([b for b in blocks if b.section == section], allowance)
+            self._chosen[section] = taken
+            spare = allowance - sum(b.tokens for b in taken)
+            left += over
+        late, never = self.packer(left, spare)
+        self._add(late)
+        self.never = self._fit(never, free)
+        self.out += [of_block(b, _NO_ROOM) for b in self.never]
+        told = {block.key for _, block in self.pieces if block}  # a successor may have had no room of its own
+        self.out = [item for item in self.out if (item.kind, item.id) not in told]
+
+    def shown(self) -> list[tuple[Block, int]]:
+        """Return all blocks it shows, successors included, each with the tokens it takes."""
+        return taken_of(self.pieces, self.message, self._as_message(""), self.counter)
+
+    def _fit(self, waiting: Sequence[Block], free: int) -> list[Block]:
+        """Render the message, and look again at what it takes; return the blocks that find no room.
+
+        Pieces may take a little more together than apart: then the least of them goes. Passages
+        take less, and what is outdated leaves: what that saves is given to those that wait.
+        """
+        waiting, gone = self._priced_beside(waiting), list[Block]()
+        while True:
+            self._leave_outdated()
+            left_over = free - self._render()
+            if left_over >= 0:
+                more, left = self.packer(waiting, left_over) if not gone else ([], waiting)
+                if not more:
+                    return [*waiting, *gone]
+                waiting = left
+                self._add(more)
+                continue
+            candidates = [block for some in self._chosen.values() for block in some]
+            if not candidates:
+                self.pieces = []
+                return [*waiting, *gone]
+            worst = min(candidates, key=lambda block: block.score)
+            self._chosen[worst.section].remove(worst)
+            gone.append(worst)
+
+    def _render(self) -> int:
+        """Make the pieces of what is chosen, and return what they take as a message."""
+        self.pieces = context_pieces(
+            self._chosen, self.opening, self.language, self.zone, there=self._there, always=self.always
+        )
+        return self.counter.count(self.message) if self.pieces else 0
+
+    def _add(self, blocks: Sequence[Block]) -> None:
+        for block in blocks:
+            self._chosen[block.section].append(block)
+
+    def _priced_beside(self, waiting: Sequence[Block]) -> list[Block]:
+        """Return blocks at the price they have beside what is chosen: in a passage without a date."""
+        chosen, count = self._chosen["recalled"], self.counter.count_text
+        date = count("2026-03-01 20:00 · ") - count(GAP)
+        return [
+            replace(b, tokens=b.tokens - date) if any(together(b, other) for other in chosen) else b
+            for b in waiting
+        ]
+
+    def _leave_outdated(self) -> None:
+        """Let go of what is outdated for sure where the window shows what took its place."""
+        there = self._there.union(b.key for some in self._chosen.values() for b in some if b.whole)
+        for section, some in self._chosen.items():
+            gone = [b for b in some if b.outdated == "surely" and b.successor and b.successor.key in there]
+            self.out += [of_block(b, _OUTDATED) for b in gone]
+            self._chosen[section] = [b for b in some if b not in gone]
+
+    @staticmethod
+    def _as_message(text: str) -> Message:
+        # A user message: what was retrieved must never speak with the system's authority.
+        return Message(role="user", content=text)

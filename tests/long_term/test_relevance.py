@@ -1,0 +1,70 @@
+"""What serves a question, and what does not: a floor for the window."""
+
+import pytest
+from recalling import recalled
+from samples import episode, fact, knowledge, message
+
+from jiyi.long_term.relevance import relevant
+from jiyi.records import Hit, Hits
+
+ABOUT = {"recalled": "the disk of web-7 is full", "fact": "2 TB", "knowledge": "check the disk first"}
+
+
+@pytest.fixture
+def filled(store, flush):
+    store.put([message(ABOUT["recalled"], id="m")])
+    store.put([fact("disk", "size", "2 TB", id="f"), fact("Mia", "city", "Oslo", id="other-f")])
+    store.put([knowledge(ABOUT["knowledge"], id="k"), knowledge("ask Mia", topic="trips", id="other-k")])
+    store.put([episode("disk alarm", id="e"), episode("booked a table", id="other-e")])
+    flush()
+
+
+@pytest.mark.usefixtures("filled")
+def test_what_shares_no_word_and_no_meaning_with_the_question_is_below_the_floor(store, recall):
+    found = recalled(recall, store, "which disk is full?", floor=0.5)
+    assert {b.source_id for b in found.blocks} == {"m", "f", "k", "e"}
+    assert {b.source_id for b in found.below} == {"other-f", "other-k", "other-e"}
+    assert all(b.note.startswith("relevance 0.") for b in found.below)
+    assert found.nothing_relevant is not None
+
+
+@pytest.mark.usefixtures("filled")
+def test_without_a_floor_everything_is_shown(store, recall):
+    found = recalled(recall, store, "which disk is full?")
+    assert len(found.blocks) == 7
+    assert found.below == ()
+
+
+def test_what_is_said_around_a_hit_comes_along_whatever_it_says(store, recall, flush):
+    store.put([message("the disk is full", id="m"), message("yes, I see", id="next", at=5)])
+    flush()
+    found = recalled(recall, store, "disk", floor=0.5)
+    assert {b.source_id for b in found.blocks} == {"m", "next"}
+    assert found.below == ()
+
+
+def hit(text, score=0.0, **why):
+    return Hit(record=message(text), kind="message", score=score, why=why)
+
+
+def test_more_of_the_words_are_more_likely_and_none_need_meaning():
+    question = "how large is the disk of web-7?"
+    one, all_of_them, none, near = (
+        hit("a disk"),
+        hit("the disk of web-7 is not that large"),
+        hit("Oslo"),
+        hit("storage", apart=2.0),
+    )
+    chances = relevant(Hits((one, all_of_them, none, near), nothing_relevant=0.9), question)
+    assert all(0 <= chance <= 1 for chance in chances)
+    assert chances[1] == 1.0 > chances[0] >= 0.5 > chances[2]
+    assert chances[3] > 0.5
+
+
+def test_messages_near_the_best_count_where_an_answer_is_likely():
+    some = (hit("the disk", 5.0), hit("yes", 3.0), hit("no", -9.0))
+    likely = relevant(Hits(some, nothing_relevant=0.1), "which disk?")
+    unlikely = relevant(Hits(some, nothing_relevant=0.9), "which disk?")
+    assert likely[1] > 0.5 > likely[2]
+    assert unlikely[1] < 0.5
+    assert relevant(Hits(()), "which disk?") == []
