@@ -26,7 +26,7 @@ __all__ = ["FactMemory"]
 _KINDS: tuple[Kind, ...] = ("fact",)
 _MOST = 10_000
 _IDENTIFIER = re.compile(r"[A-Za-z0-9]+(?:[-_.:/][A-Za-z0-9]+)+|[A-Za-z]+\d+")  # edge-02, db.main, web1
-_MOST_CHARS = 100_000  # of what is told to remember
+_MOST_CHARS = 1_000_000  # of what is told to remember
 _SAID = 0.9  # confidence in what the caller says
 
 
@@ -104,7 +104,7 @@ class FactMemory:
         ``Learned.kept`` is the id of the fact that has all.
 
         Raises:
-            BadQuery: neither a text nor all of subject, predicate and object; more than 100,000
+            BadQuery: neither a text nor all of subject, predicate and object; more than 1,000,000
                 characters; a range that ends before it begins.
             NaiveDatetime: a time has no zone.
         """
