@@ -1,392 +1,312 @@
-"""Learn the weights of recall's ranking, and say how well they do on conversations not learned from.
+"""Learn the weights of recall, and say how well they do on families and hands they did not learn from.
 
-    python bench/learn_weights.py FILE... [--vectors DIR] [--write]
+    python bench/learn_weights.py FILE... [--vectors DIR] [--hands] [--write]
 
-Each conversation of the files (the neutral format, see docs/evaluate.md) goes into a memory of
-its own; the features are those that a search computes. Learned are the weights of the features,
-of the signs that one message has taken the place of another, and of those that nothing answers.
-Printed are recall and strict recall at 10, the AUROC of "nothing relevant", and current_ok and
-as_of_ok of files about change, cross-validated over conversations (files of a single
-conversation: over its questions), and again with each family of files (the same name in several
-languages) held out. ``--write`` puts what was learned from everything into
-jiyi/long_term/recall/weights.py.
+FILE is a file of the neutral format (docs/evaluate.md) or of talks (bench/data/README.md). Each
+conversation goes into a memory of its own; features and signs are those that a search computes. Learned
+are, one after the other: the ranking; which of two statements has taken the other's place; the same among
+what a question found; the last order of the best messages; and that nothing answers. The later steps
+learn from what the earlier ones say of conversations they did not learn from. Printed are the figures
+with each family of files held out (the same name in several languages; all talks are one family), with
+``--hands`` of each hand of talks as well. ``--write`` learns from everything and writes
+jiyi/long_term/recall/weights.json.
 """
 
 import argparse
+import json
 import random
-import re
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
+from asking import INNER, Asked, ask_all
+from fitting import PENALTY, Floats, fitted, importance, listwise, named
 
-import jiyi.long_term.recall.weights as table_of_weights
-from jiyi.embeddings import E5Embedder
-from jiyi.evaluate import Conversation, Question, load_dataset, open_sqlite
-from jiyi.evaluate.metrics import as_of_ok, auroc, current_ok
-from jiyi.evaluate.systems import MemorySystem
-from jiyi.evaluate.vectors import MeasuredEmbedder, VectorFolder
-from jiyi.long_term.recall.answerable import ANSWER_SIGNS, answer_signs
-from jiyi.long_term.recall.features import NAMES, Features
-from jiyi.long_term.recall.judging import with_an_assistant
-from jiyi.long_term.recall.outdated import PAIR_SIGNS, Pairs, compare, judged_rows, lifted
-from jiyi.long_term.recall.ranking import SIGNALS, Ranked, rank, signals
-from jiyi.manager import MemoryManager
-from jiyi.records import Query
-from jiyi.storage import Candidates
+import jiyi.long_term.recall.weights as tables
+from jiyi.evaluate.metrics import as_of_ok, auroc, current_ok, recall_at
+from jiyi.long_term.recall.features import NAMES
+from jiyi.long_term.recall.in_force import (
+    ORDER_SIGNS,
+    SUCCESSION_SIGNS,
+    SURE,
+    Judged,
+    dealt,
+    judge,
+    judged_rows,
+    statements,
+    succession_signs,
+)
+from jiyi.long_term.recall.nothing import NOTHING_SIGNS, nothing_relevant, nothing_signs
+from jiyi.long_term.recall.pairs import PAIR_SIGNS, pair_signs, replaced
+from jiyi.long_term.recall.ranking import Ranked, rank
+from jiyi.long_term.recall.signs import signs_of
+from jiyi.long_term.recall.weights import Weights, dot
 
-Floats = NDArray[np.float64]
-
-FOLDS = 5
-PENALTY = 1e-3  # on squared weights of standardised features
+PAIR_PENALTY = 2e-3
+ORDER_PENALTY = 3e-3
+NOTHING_PENALTY = 5e-3
 FEWEST = 150  # candidates of a question that are learned from: the likeliest, and the evidence
-STRANGERS = 1 / 3  # questions of other conversations for each own one: nothing answers them
-STALE = 10.0  # what a pair of an outdated statement and the one in force counts, beside other pairs
-WORST = 3.0  # what it counts that an outdated statement would come above the one in force
-ELSEWHERE = 0.3  # what pairs of files count that are not about change
-PAIR_PENALTY = 4e-3
-ANSWER_PENALTY = 3e-3
-MISSING = 3.0  # what a question without an answer counts
+TAKEN = 8.0  # what a pair counts of which the later has taken the earlier's place
+APART = 1.0  # what it counts that evidence stands above what is stale, beside above all
+HARD = ("talks", "everyday")  # written to be hard: of how usual talk is found they say nothing
+UNANSWERED = 0.7  # what an unanswerable question counts beside an answerable one
+STRANGE = 0.3  # what a question of another conversation counts
+SHORTLIST = 60  # messages among which the last order is learned
+NEGATIVES = 0.25  # of the pairs that are none, those that are learned from
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """A question, asked to a memory."""
-
-    file: str
-    fold: int
-    question: Question
-    words: Mapping[str, str]  # of each message of the conversation
-    table: Candidates
-    features: Features
-    evidence: NDArray[np.intp]  # rows of the table; missed ones are not in it
-    stale: frozenset[int]  # rows of statements that do not hold
-    wanted: int  # evidence messages there are; 0: nothing answers
-    own: bool  # of this conversation
-    of_change: bool  # of a file that tells what is outdated
-
-    @property
-    def family(self) -> str:
-        return re.sub(r"-(zh|en)\b.*", "", self.file)
-
-
-def ask_all(files: Sequence[str], vectors: str | None) -> Iterator[Asked]:
-    """Fill a memory with each conversation and ask its own and some others' questions."""
-    datasets = [load_dataset(file) for file in files]
-    strangers = {
-        language: [q for d in datasets if d.language == language for q in d.questions]
-        for language in {d.language for d in datasets}
-    }
-    with VectorFolder(vectors or "vectors") as folder:
-        embedder = MeasuredEmbedder(E5Embedder(threads=2), folder)
-        for dataset in datasets:
-            of_change = any(question.stale for question in dataset.questions)
-            for place, conversation in enumerate(dataset.conversations):
-                words = {message.id: message.search_text for message in conversation.messages}
-                draw = random.Random(f"{dataset.file}/{place}")
-                mine = set(conversation.questions)
-                others = [q for q in strangers[dataset.language] if q not in mine]
-                some = draw.sample(others, min(len(others), round(STRANGERS * len(mine))))
-                with open_sqlite(embedder) as memory:
-                    fill(memory, conversation, draw)
-                    for number, question in enumerate([*conversation.questions, *some]):
-                        single = len(dataset.conversations) == 1
-                        fold = (number if single else place) % FOLDS
-                        one = ask(memory, question, question in mine)
-                        if one is not None:
-                            yield Asked(dataset.file, fold, question, words, *one, of_change)
-            print(f"asked {dataset.file}", flush=True)
-
-
-def fill(memory: MemoryManager, conversation: Conversation, draw: random.Random) -> None:
-    system = MemorySystem(memory, draw)
-    system.load(conversation)
-    system.finish(lambda _done: None)
-
-
-def ask(
-    memory: MemoryManager, question: Question, own: bool
-) -> tuple[Candidates, Features, NDArray[np.intp], frozenset[int], int, bool] | None:
-    """Return what recall sees of a question; None for an own one without evidence that could be found."""
-    if own and not question.answerable and not question.abstain:
-        return None
-    scope = memory._scope(None, None)
-    query = Query(scope=scope, kinds=("message",), text=question.text, asked_at=question.asked_at)
-    table, features, _ = memory._long_term.recall.examine(query)
-    wanted = set(question.evidence) if own and question.answerable else set()
-    if features is None:
-        return None
-    rows = [row for row, (_, id_) in enumerate(table.keys) if id_ in wanted]
-    stale = {row for row, (_, id_) in enumerate(table.keys) if own and id_ in question.stale}
-    return table, features, np.array(rows, np.intp), frozenset(stale - set(rows)), len(wanted), own
-
-
+@dataclass(frozen=True, slots=True)
 class Learned:
-    """Weights of the features, of pairs of messages, and of the signs that nothing answers."""
+    """Everything that is learned."""
 
-    def __init__(self, asked: Sequence[Asked]) -> None:
-        self.weights = listwise([one for one in asked if len(one.evidence)])
-        self.replaces = pairwise([self.judged(one) for one in asked if len(one.evidence)])
-        rows = [(self.signals(one), float(not one.wanted), one.file) for one in asked]
-        self.confidence = logistic([row[:2] for row in rows], importance([row[2] for row in rows]))
-        missing = [one for one in asked if one.of_change and one.own and self.looks_for_answers(one)]
-        told = [([*self.answer_signs(one), 1.0], float(not one.wanted)) for one in missing]
-        counts = np.array([MISSING if target else 1.0 for _, target in told] or [1.0])
-        told = told or [([0.0] * len(ANSWER_SIGNS) + [1.0], 0.0)]  # no file about change: nothing is missed
-        self.unanswered = logistic(told, counts / counts.mean(), ANSWER_PENALTY)
+    features: Weights
+    pair: Weights
+    succession: Weights
+    order: Weights
+    nothing: Weights
+    missing: Weights
 
     def rank(self, one: Asked) -> Ranked:
-        return rank(one.features, one.table, dict(zip(NAMES, self.weights, strict=True)))
+        return rank(one.features, one.table, self.features)
 
-    def judged(self, one: Asked) -> "Judged":
-        ranked = self.rank(one)
-        rows = judged_rows(one.table, ranked) if one.features.question.time else []
-        scores = ranked.scores[rows].astype(np.float64)
-        texts = [one.words[one.table.keys[row][1]] for row in rows]
-        pairs = compare(one.table, one.features, scores, rows, texts) if rows else None
-        return Judged(one, ranked, rows, scores, texts, pairs)
+    def judge(self, one: Asked, ranked: Ranked) -> Judged:
+        texts = {row: one.texts[row] for row in judged_rows(one.table, ranked)}
+        weights = {"pair": self.pair, "succession": self.succession, "order": self.order}
+        return judge(one.table, one.features, ranked, texts, **weights)
 
-    def order(self, judged: "Judged") -> list[int]:
-        """Return the judged rows as a search would give them, best first."""
-        if judged.pairs is None:
-            return []
-        logits = judged.pairs.logits(dict(zip(PAIR_SIGNS, self.replaces, strict=True)))
-        return np.argsort(-lifted(judged.scores, logits), kind="stable").tolist()
-
-    def ranked(self, one: Asked) -> NDArray[np.intp]:
-        judged = self.judged(one)
-        first = [judged.rows[place] for place in self.order(judged)]
-        rest = judged.ranked.rows
-        return np.r_[np.array(first, np.intp), rest[~np.isin(rest, first)]]
-
-    def signals(self, one: Asked) -> list[float]:
-        return [*signals(one.features, self.rank(one)), 1.0]
-
-    def looks_for_answers(self, one: Asked) -> bool:
-        time = one.features.question.time
-        return time is not None and time.kind == "now" and with_an_assistant(one.table)
-
-    def answer_signs(self, one: Asked) -> list[float]:
-        judged = self.judged(one)
-        assert judged.pairs is not None
-        order = self.order(judged)
-        rows, texts = [judged.rows[i] for i in order], [judged.texts[i] for i in order]
-        return answer_signs(one.table, one.features, judged.pairs.said_again(order), rows, texts)
-
-    def nothing(self, one: Asked) -> float:
-        fits = 1 - chance(float(np.dot(self.confidence, self.signals(one))))
-        if not self.looks_for_answers(one):
-            return 1 - fits
-        return 1 - fits * (1 - chance(float(np.dot(self.unanswered, [*self.answer_signs(one), 1.0]))))
+    def nothing_relevant(self, one: Asked, ranked: Ranked, judged: Judged) -> float:
+        weights = {"nothing": self.nothing, "missing": self.missing}
+        return nothing_relevant(one.table, one.features, ranked, judged, **weights)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Judged:
-    """The best messages of a question, compared in pairs; no pairs where it asks about no time."""
-
-    asked: Asked
-    ranked: Ranked
-    rows: Sequence[int]
-    scores: Floats
-    texts: Sequence[str]
-    pairs: Pairs | None
-
-
-def chance(logit: float) -> float:
-    return float(1 / (1 + np.exp(-np.clip(logit, -50, 50))))
-
-
-def pairwise(judged: Sequence[Judged]) -> Floats:
-    """Fit when a message belongs above one that the ranking has above it.
-
-    It does where it is evidence and the other is stale; it does not where the other is evidence
-    and it is not. Of other pairs nothing is known. A question counts with the root of its pairs.
-    """
-    rows: list[tuple[Floats, float]] = []
-    counts: list[float] = []
-    for one in judged:
-        if one.pairs is None:
-            continue
-        right, stale = set(one.asked.evidence.tolist()), one.asked.stale
-        mine: list[tuple[Floats, float, float]] = []
-        for i, below in enumerate(one.rows):
-            for j, above in enumerate(one.rows):
-                behind = one.scores[j] < one.scores[i]
-                if below in stale and above in right and behind:
-                    mine.append((one.pairs.signs[i, j], 1.0, STALE))
-                elif below in right and above not in right and (behind or above in stale):
-                    mine.append((one.pairs.signs[i, j], 0.0, WORST if above in stale else 1.0))
-        share = (1.0 if one.asked.of_change else ELSEWHERE) / max(len(mine), 1) ** 0.5
-        rows += [(signs, target) for signs, target, _ in mine]
-        counts += [count * share for _, _, count in mine]
-    weights = np.array(counts)
-    if not any(target for _, target in rows):  # no file about change: nothing takes a place
-        return np.zeros(len(PAIR_SIGNS))
-    return logistic(rows, weights / weights.mean(), PAIR_PENALTY, constant=False)
+def learn(asked: Sequence[Asked]) -> Learned:
+    """Learn one thing after the other."""
+    talk = [one for one in asked if one.evidence and one.features.turns > 0 and one.family not in HARD]
+    lists = [(_likely(one), _share(one), one.part) for one in talk]
+    parts = [listwise([(row, share) for row, share, of in lists if of != part]) for part in range(INNER)]
+    ranking = named(NAMES, listwise([(row, share) for row, share, _ in lists]))
+    apart = [Learned(named(NAMES, weights), {}, {}, {"score": 1.0}, {}, {}) for weights in parts]
+    changing = [one for one in asked if one.of_change and one.own]
+    pairs = [(one.part, *pair) for one in changing for pair in known_pairs(one, apart[one.part].rank(one))]
+    pair = fitted_pairs(pairs)
+    inner = [fitted_pairs([row for row in pairs if row[0] != part]) for part in range(INNER)]
+    apart = [replace(one, pair=inner[part]) for part, one in enumerate(apart)]
+    succession = learn_succession(changing, apart)
+    apart = [replace(one, succession=succession) for one in apart]
+    ranked = [apart[one.part].rank(one) for one in asked]
+    judged = [apart[one.part].judge(one, order) for one, order in zip(asked, ranked, strict=True)]
+    order = learn_order(asked, ranked, judged)
+    judged = [_ordered(one, order) for one in judged]
+    nothing, missing = (learn_nothing(asked, ranked, judged, own=own) for own in (False, True))
+    return Learned(ranking, pair, succession, order, nothing, missing)
 
 
-def importance(files: Sequence[str]) -> Floats:
-    """Weigh questions so that a file counts with the root of how many it has."""
-    counts = {file: files.count(file) for file in set(files)}
-    weights = np.array([counts[file] ** -0.5 for file in files])
-    return weights / weights.mean()
+def known_pairs(one: Asked, ranked: Ranked) -> Iterator[tuple[Floats, float, float]]:
+    """Give the pairs that a question finds: signs, whether the later took the earlier's place, and weight."""
+    draw = random.Random(one.question.id)
+    found = judged_rows(one.table, ranked)
+    group = statements(one.table, one.features, np.array(found), [signs_of(one.texts[row]) for row in found])
+    signs = pair_signs(group)
+    for i, j in np.argwhere(group.at[None, :] > group.at[:, None]).tolist():
+        taken, count = _taken(one, found[i], found[j])
+        if count and (taken or draw.random() < NEGATIVES):
+            yield signs[i, j], float(taken), count * (TAKEN * NEGATIVES if taken else 1.0)
 
 
-def listwise(asked: Sequence[Asked]) -> Floats:
-    """Minimise the softmax cross-entropy of the evidence by Newton's method."""
-    likely = [NAMES.index(name) for name in ("words", "apart")]
-    lists, targets = [], []
+def fitted_pairs(pairs: Sequence[tuple[int, Floats, float, float]]) -> Weights:
+    rows, targets, counts = ([pair[place] for pair in pairs] for place in (1, 2, 3))
+    return fitted(PAIR_SIGNS, rows, targets, counts, PAIR_PENALTY)
+
+
+def _ordered(judged: Judged, order: Weights) -> Judged:
+    if not judged.timed:
+        return judged
+    return replace(judged, scores=dealt(judged.order[:, 0], dot(order, ORDER_SIGNS, judged.order)))
+
+
+def _taken(one: Asked, earlier: int, later: int) -> tuple[bool, float]:
+    """Return whether the later row took the earlier one's place, and how much that is worth; 0: unknown."""
+    if one.replaced is not None and (earlier, later) in one.replaced:
+        return True, 1.0
+    if one.question.kind == "current" and earlier in one.stale:
+        return (True, 0.5) if later in one.evidence else (False, 0.0)
+    return False, 1.0 if one.replaced is not None else 0.3
+
+
+def learn_succession(asked: Sequence[Asked], apart: Sequence[Learned]) -> Weights:
+    rows, counts, targets = [], [], []
     for one in asked:
-        matrix = one.features.matrix.astype(np.float64)
-        kept = np.union1d(np.argsort(-matrix[:, likely].sum(1))[:FEWEST], one.evidence)
-        lists.append(matrix[kept])
-        targets.append(np.isin(kept, one.evidence) / len(one.evidence))
-    scale = np.concatenate(lists).std(0)
-    scale[scale < 1e-9] = 1
-    lists = [matrix / scale for matrix in lists]
-    shares = importance([one.file for one in asked]) / len(asked)
-    weights = np.zeros(len(NAMES))
-    for _ in range(30):
-        slope, curve = 2 * PENALTY * weights, 2 * PENALTY * np.eye(len(NAMES))
-        for matrix, target, share in zip(lists, targets, shares, strict=True):
-            chance = matrix @ weights
-            chance = np.exp(chance - chance.max())
-            chance /= chance.sum()
-            slope += share * (matrix.T @ (chance - target))
-            mean = chance @ matrix
-            curve += share * ((matrix * chance[:, None]).T @ matrix - np.outer(mean, mean))
-        step = np.linalg.solve(curve, slope)
-        weights -= step / max(1.0, np.abs(step).max())
-        if np.abs(step).max() < 1e-6:
-            break
-    return weights / scale
+        if one.question.kind != "current" or not one.evidence:
+            continue
+        ranked = apart[one.part].rank(one)
+        found = np.array(judged_rows(one.table, ranked))
+        group = statements(
+            one.table, one.features, found, [signs_of(one.texts[row]) for row in found.tolist()]
+        )
+        scores = ranked.scores[found].astype(np.float64)
+        pairs = replaced(group, apart[one.part].pair)
+        signs = succession_signs(one.features, group, found, scores, pairs)
+        for i, j in np.argwhere(np.isfinite(pairs)).tolist():
+            earlier, later = int(found[i]), int(found[j])
+            if earlier in one.stale and later not in one.evidence:
+                continue
+            taken = earlier in one.stale
+            rows.append(signs[i, j])
+            targets.append(float(taken))
+            counts.append(3.0 if taken else 2.0 if earlier in one.evidence else 0.3)
+    return fitted(SUCCESSION_SIGNS, rows, targets, counts, PENALTY)
 
 
-def logistic(
-    rows: Sequence[tuple[Sequence[float] | Floats, float]],
-    counts: Floats,
-    penalty: float = PENALTY,
-    *,
-    constant: bool = True,
-) -> Floats:
-    """Fit a logistic regression by Newton's method; the last signal is the constant, if there is one."""
-    matrix, target = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
-    shares = counts / len(rows)
-    scale = np.where(matrix.std(0) > 1e-9, matrix.std(0), 1)
-    matrix = matrix / scale
-    penalties = np.full(matrix.shape[1], penalty)
-    if constant:
-        penalties[-1] = 0
-    weights = np.zeros(matrix.shape[1])
-    for _ in range(50):
-        likely = 1 / (1 + np.exp(-(matrix @ weights).clip(-30, 30)))
-        slope = matrix.T @ (shares * (likely - target)) + 2 * penalties * weights
-        curve = (matrix * (shares * likely * (1 - likely))[:, None]).T @ matrix
-        step = np.linalg.solve(curve + 2 * np.diag(penalties + 1e-9), slope)
-        weights -= step / max(1.0, np.abs(step).max())
-    return weights / scale
+def learn_order(asked: Sequence[Asked], ranked: Sequence[Ranked], judged: Sequence[Judged]) -> Weights:
+    counts = Counter(one.file for one in asked)
+    lists = []
+    for one, ranking, found in zip(asked, ranked, judged, strict=True):
+        rows = ranking.rows[:SHORTLIST].tolist()
+        place = {row: number for number, row in enumerate(rows)}
+        right = [place[row] for row in one.evidence if row in place]
+        if not right:
+            continue
+        matrix = np.zeros((len(rows), len(ORDER_SIGNS)))
+        matrix[:, 0] = ranking.scores[rows]
+        matrix[[place[row] for row in found.rows.tolist()]] = found.order
+        share = np.zeros(len(rows))
+        share[right] = 1 / len(right)
+        lists.append(((matrix, share), counts[one.file] ** -0.5))
+        wrong = [place[row] for row in one.stale if row in place]
+        if wrong:
+            lists.append(((matrix[right + wrong], share[right + wrong]), APART * counts[one.file] ** -0.5))
+    return named(ORDER_SIGNS, listwise(lists, ORDER_PENALTY))
+
+
+def learn_nothing(
+    asked: Sequence[Asked], ranked: Sequence[Ranked], judged: Sequence[Judged], *, own: bool
+) -> Weights:
+    """Learn to tell answerable questions from unanswerable ``own`` ones, or from those of other memories."""
+    found = [
+        (one, nothing_signs(one.table, one.features, ranking, best))
+        for one, ranking, best in zip(asked, ranked, judged, strict=True)
+        if one.wanted or one.own == own
+    ]
+    targets = [float(not one.wanted) for one, _ in found]
+    counts = [1.0 if one.wanted or own else STRANGE for one, _ in found]
+    shares = importance([one.file for one, _ in found])
+    return fitted(
+        NOTHING_SIGNS, [row for _, row in found], targets, np.array(counts) * shares, NOTHING_PENALTY
+    )
+
+
+def _likely(one: Asked) -> tuple[Floats, Floats]:
+    matrix = one.features.matrix.astype(np.float64)
+    first = [NAMES.index(name) for name in ("words", "apart")]
+    kept = np.union1d(np.argsort(-matrix[:, first].sum(1))[:FEWEST], one.evidence).astype(np.intp)
+    return matrix[kept], np.isin(kept, one.evidence) / len(one.evidence)
+
+
+def _share(one: Asked) -> float:
+    return FAMILIES[one.family] ** -0.5
+
+
+FAMILIES: dict[str, int] = {}  # questions of each: one counts with the root of that
+
+
+COLUMNS = ("current_ok", "first", "as_of_ok", "recall@10", "strict@10", "marks right", "marks reach")
 
 
 def report(title: str, judged: Sequence[tuple[Asked, Learned]]) -> None:
-    print(f"\n{title}\n{'file':28} recall@5 recall@10 strict@10  auroc  of strangers  current_ok  as_of_ok")
-    by_file: dict[str, list[tuple[Asked, Learned]]] = defaultdict(list)
-    for one, learned in judged:
-        by_file[one.file].append((one, learned))
-    for file, some in by_file.items():
-        found = [
-            [len(np.intersect1d(learned.ranked(one)[:k], one.evidence)) / one.wanted for k in (5, 10)]
-            for one, learned in some
-            if one.wanted
-        ]
-        five, ten = np.mean(found, axis=0)
-        strict = np.mean([share[1] == 1 for share in found])
+    """Print a line for each file."""
+    print(
+        f"\n{title}\n{'file':26}"
+        + "".join(f"{name:>12}" for name in COLUMNS)
+        + "   AUROC  nothing > .5: no, yes"
+    )
+    for file in dict.fromkeys(one.file for one, _ in judged):
+        rows: dict[str, list[float]] = {}
+        nothing: dict[bool, list[float]] = {True: [], False: []}
+        for one, learned in judged:
+            if one.file == file:
+                measure(one, learned, rows, nothing)
+        area = auroc(nothing[False], nothing[True])
         print(
-            f"{file:28} {five:8.3f} {ten:9.3f} {strict:9.3f}  {area(some, True)}  {area(some, False):>12}"
-            f"  {held(some, 'current', current):>10}  {held(some, 'as_of', as_of):>8}"
+            f"{file:26}"
+            + "".join(f"{fmean(rows[name]):12.3f}" if rows.get(name) else f"{'-':>12}" for name in COLUMNS)
+            + ("       -" if area is None else f"{area:8.3f}")
+            + f"  {_above(nothing[True])}, {_above(nothing[False])}",
+            flush=True,
         )
 
 
-def area(some: Collection[tuple[Asked, Learned]], own: bool) -> str:
-    yes = [learned.nothing(one) for one, learned in some if one.wanted]
-    no = [learned.nothing(one) for one, learned in some if not one.wanted and one.own == own]
-    value = auroc(yes, no)
-    return f"{value:5.3f}" if value is not None else "    -"
+def measure(
+    one: Asked, learned: Learned, rows: dict[str, list[float]], nothing: Mapping[bool, list[float]]
+) -> None:
+    ranked = learned.rank(one)
+    judged = learned.judge(one, ranked)
+    if one.own:
+        nothing[not one.wanted].append(learned.nothing_relevant(one, ranked, judged))
+    if not one.wanted:
+        return
+    scores = ranked.scores.astype(np.float64)
+    scores[judged.rows] = judged.scores
+    order = ranked.rows[np.argsort(-scores[ranked.rows], kind="stable")].tolist()
+    ids = [one.table.keys[row][1] for row in order[:20]]
+    question = one.question
+    some = question.one_is_enough
+    found = recall_at(ids, question.evidence, 10, one_is_enough=some)
+    noted = {"recall@10": found, "strict@10": float(found == 1)}
+    if question.kind == "current":
+        noted["current_ok"] = current_ok(ids, question.evidence, question.stale)
+        noted["first"] = ids[0] in question.evidence
+        marked = judged.marked(SURE)
+        ended = one.stale | {earlier for earlier, _ in one.replaced or ()}
+        rows.setdefault("marks right", []).extend(row in ended for row in order[:10] if row in marked)
+        rows.setdefault("marks reach", []).extend(row in marked for row in order[:10] if row in one.stale)
+    if question.kind == "as_of":
+        noted["as_of_ok"] = as_of_ok(ids, question.evidence, question.stale, one_is_enough=some)
+    for name, value in noted.items():
+        rows.setdefault(name, []).append(float(value))
 
 
-def current(ids: Sequence[str], question: Question) -> bool:
-    return current_ok(ids, question.evidence, question.stale)
-
-
-def as_of(ids: Sequence[str], question: Question) -> bool:
-    return as_of_ok(ids, question.evidence, question.stale, one_is_enough=question.one_is_enough)
-
-
-def held(
-    some: Collection[tuple[Asked, Learned]], kind: str, judge: Callable[[Sequence[str], Question], bool]
-) -> str:
-    """Return the share of questions of a kind that come out right."""
-    found = [
-        judge([one.table.keys[row][1] for row in learned.ranked(one)[:10]], one.question)
-        for one, learned in some
-        if one.own and one.wanted and one.question.kind == kind
-    ]
-    return f"{np.mean(found):.3f}" if found else "-"
-
-
-def write(learned: Learned) -> None:
-    """Put the numbers into the table of weights, whose comments stay as they are."""
-    path = Path(table_of_weights.__file__)
-    text = path.read_text(encoding="utf-8")
-    found = dict(zip(NAMES, learned.weights, strict=True))
-    sure = dict(zip((*SIGNALS, "constant"), learned.confidence, strict=True))
-    tables = {
-        "WEIGHTS": found,
-        "CONFIDENCE": sure,
-        "REPLACES": dict(zip(PAIR_SIGNS, learned.replaces, strict=True)),
-        "UNANSWERED": dict(zip((*ANSWER_SIGNS, "constant"), learned.unanswered, strict=True)),
-    }
-    for table, values in tables.items():
-        head, middle, tail = text.partition(f"{table}: Mapping")
-        mine, end, rest = tail.partition("\n}")
-        for name, value in values.items():
-            mine = re.sub(rf'"{name}": [-\d.]+', f'"{name}": {value:.3f}', mine)
-        text = head + middle + mine + end + rest
-    path.write_text(text, encoding="utf-8")
+def _above(values: Sequence[float]) -> str:
+    return f"{sum(value > 0.5 for value in values)}/{len(values)}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("files", nargs="+", help="evaluation files")
-    parser.add_argument("--vectors", help="a folder to keep vectors in")
-    parser.add_argument("--write", action="store_true", help="put the weights into the package")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("files", nargs="+", help="files of the neutral format, or of talks")
+    parser.add_argument("--vectors", default="vectors", help="folder to keep vectors in")
+    parser.add_argument("--hands", action="store_true", help="hold each hand of talks out as well")
+    parser.add_argument("--write", action="store_true", help="write the package's weights")
     given = parser.parse_args()
     asked = list(ask_all(given.files, given.vectors))
-    judged = []
-    for fold in range(FOLDS):
-        learned = Learned([one for one in asked if one.fold != fold])
-        judged += [(one, learned) for one in asked if one.fold == fold]
-    report(f"{FOLDS} folds of conversations", judged)
-    families = sorted({one.family for one in asked})
-    if len(families) > 1:
-        judged = []
-        for family in families:
-            learned = Learned([one for one in asked if one.family != family])
-            judged += [(one, learned) for one in asked if one.family == family]
-        report("each family of files held out", judged)
-    learned = Learned(asked)
-    for name, weight in zip(NAMES, learned.weights, strict=True):
-        print(f"{name:18} {weight:8.3f}")
-    for name, weight in (
-        *zip((*SIGNALS, "constant"), learned.confidence, strict=True),
-        *zip(PAIR_SIGNS, learned.replaces, strict=True),
-        *zip((*ANSWER_SIGNS, "constant"), learned.unanswered, strict=True),
-    ):
-        print(f"{name:34} {weight:8.3f}")
+    FAMILIES.update(Counter(one.family for one in asked))
+    families = list(dict.fromkeys(one.family for one in asked))
+    held_out(asked, "each family held out", families, lambda one: one.family)
+    if given.hands:
+        talks = [one for one in asked if one.family == "talks"]
+        held_out(
+            talks, "each hand held out", list(dict.fromkeys(one.file for one in talks)), lambda one: one.file
+        )
     if given.write:
-        write(learned)
+        learned = learn(asked)
+        report("learned from all of it", [(one, learned) for one in asked])
+        text = json.dumps(
+            {name: getattr(learned, name) for name in Learned.__dataclass_fields__},
+            indent=1,
+            ensure_ascii=False,
+        )
+        Path(tables.__file__).with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+
+
+def held_out(
+    asked: Sequence[Asked], title: str, groups: Sequence[str], group: Callable[[Asked], str]
+) -> None:
+    judged: list[tuple[Asked, Learned]] = []
+    for name in groups if len(groups) > 1 else ():
+        learned = learn([one for one in asked if group(one) != name])
+        judged += [(one, learned) for one in asked if group(one) == name]
+    report(title, judged)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,14 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "data" / "talks"
 
 KINDS = ("current", "as_of", "plain", "none")
 
+_BETWEEN = timedelta(seconds=40)  # two messages of a session
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\d) (\d\d:\d\d)$")
 _MESSAGE = re.compile(r"^(\d+) ([^:：]{1,40}?)[:：] ?(.*)$")
 _SPAN = re.compile(r"^(\d{4}-\d\d-\d\d) to (\d{4}-\d\d-\d\d)$")
@@ -136,7 +137,7 @@ def _message(line: str, talk: Talk) -> None:
         talk.said.pop()
         at = last.at
     else:
-        at = last.at.replace(minute=min(59, last.at.minute + 1))
+        at = last.at + _BETWEEN
     if number != len(talk.said) + 1:
         raise BadTalk(f"message {number} stands where {len(talk.said) + 1} belongs")
     role = "user"

@@ -147,6 +147,10 @@ _GREETS_ZH = re.compile(
     r"|不客气|不用谢|再见|拜拜|收到|明白|知道|懂|辛苦|哈+|嘿+|对|是的?|当然|厉害|不错|真棒|抱歉|对不起|不好意思"
     r"|你|您|啊|呀|啦|了|吧|呢|哈|哟|呐|的|嘛|大家|各位)+"
 )
+_REACTS = re.compile(  # to what another one said: nothing of one's own
+    r"(?:that |it )?(?:sounds?|looks?) (?:so |very |really |pretty |quite )?[a-z]{3,12}[.!]*"
+    r"|(?:那|这)?(?:听|看)(?:起来|上去)(?:真|很|挺|好|太|还|是|也|不){0,3}[\u4e00-\u9fff]{1,4}(?:的|啊|呀|呢|吧|了)?[。！!~～]*"
+)
 _FILLS_ZH = re.compile(r"[你您啊呀啦了吧呢的嘛非常太大家各位]+")
 
 
@@ -221,7 +225,9 @@ def _chinese(sample: str) -> int:
 
 
 def _is_small_talk(lower: str, words: set[str]) -> bool:
-    """Say whether a short text is a greeting, thanks or a nod and nothing else."""
+    """Say whether a short text is a greeting, thanks, a nod or a mere reaction."""
+    if _REACTS.fullmatch(lower.strip()):
+        return True
     if not words <= _GREETS | _GREETS_WITH:
         return False
     rest = _NOT_WORDS.sub("", _LATIN.sub("", lower))

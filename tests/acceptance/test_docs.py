@@ -174,7 +174,7 @@ def test_every_feature_of_the_ranking_is_documented(folder: Path) -> None:
     lines = (folder / "long_term.md").read_text("utf-8").splitlines()
     first_cells = [line.split("|")[1] for line in lines if line.startswith("| `")]
     described = {name for cell in first_cells for name in re.findall(r"`([a-z_]+)`", cell)}
-    assert described == {*WEIGHTS, *PRIORS}
+    assert described == {*WEIGHTS, *PRIORS, "in_force"}
 
 
 @pytest.mark.parametrize("page", LINKING, ids=name_of)

@@ -148,7 +148,7 @@ def test_a_word_only_one_record_has_brings_it_first(store, recall, flush, limit)
                 "Ana: 周日你在哪儿呀？",
                 "Ben: 爬山去了，我最喜欢的，还带了狗",
             ],
-            "做的是什么菜？",
+            "那次做的是什么菜？",
             "千层面，我最拿手的，放了菠菜",
         ),
     ],

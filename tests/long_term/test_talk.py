@@ -32,7 +32,7 @@ def test_talk_ends_where_a_window_would_be_full(store, recall):
 def test_of_two_equal_hits_the_shorter_goes_in_first(store, recall):
     long, short = store.put(
         [
-            message("disk " + "and more of it " * 40, session="one"),
+            message("disk is full " + "and more of it " * 40, session="one"),
             message("disk is full", session="two"),
         ]
     )

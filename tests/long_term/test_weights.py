@@ -1,37 +1,41 @@
-"""The table of weights: complete, of finite numbers, and no prior stronger than a tie-breaker."""
+"""The tables of weights: finite numbers of signs that there are, and no prior stronger than a tie-breaker."""
 
 from math import isfinite
 
 import pytest
 
-from jiyi.long_term import WEIGHTS
-from jiyi.long_term.recall.answerable import ANSWER_SIGNS
 from jiyi.long_term.recall.features import NAMES
-from jiyi.long_term.recall.outdated import PAIR_SIGNS
-from jiyi.long_term.recall.ranking import SIGNALS
-from jiyi.long_term.recall.weights import CONFIDENCE, PRIORS, REPLACES, UNANSWERED
-
-
-def test_every_feature_has_a_weight_and_every_weight_is_of_a_feature():
-    assert len(NAMES) == len(set(NAMES))
-    assert sorted(WEIGHTS) == sorted(NAMES)
-
-
-def test_every_signal_of_the_confidence_has_a_weight_beside_the_constant():
-    assert sorted(CONFIDENCE) == sorted([*SIGNALS, "constant"])
-
-
-def test_every_sign_of_a_pair_and_of_an_answer_has_a_weight():
-    assert sorted(REPLACES) == sorted(PAIR_SIGNS)
-    assert sorted(UNANSWERED) == sorted([*ANSWER_SIGNS, "constant"])
-
-
-@pytest.mark.parametrize(
-    "weights",
-    [WEIGHTS, CONFIDENCE, PRIORS, REPLACES, UNANSWERED],
-    ids=["features", "confidence", "priors", "pairs", "answers"],
+from jiyi.long_term.recall.in_force import ORDER_SIGNS, SUCCESSION_SIGNS
+from jiyi.long_term.recall.nothing import NOTHING_SIGNS
+from jiyi.long_term.recall.pairs import PAIR_SIGNS
+from jiyi.long_term.recall.weights import (
+    MISSING,
+    NOTHING,
+    ORDER,
+    PAIR,
+    PLAIN,
+    PRIORS,
+    SUCCESSION,
+    WEIGHTS,
 )
-def test_weights_are_finite(weights):
+
+TABLES = {
+    "features": (WEIGHTS, NAMES),
+    "plain": (PLAIN, NAMES),
+    "pair": (PAIR, (*PAIR_SIGNS, "constant")),
+    "succession": (SUCCESSION, (*SUCCESSION_SIGNS, "constant")),
+    "order": (ORDER, ORDER_SIGNS),
+    "missing": (MISSING, (*NOTHING_SIGNS, "constant")),
+    "nothing": (NOTHING, (*NOTHING_SIGNS, "constant")),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_weight_is_finite_and_of_a_sign_that_there_is(name):
+    weights, names = TABLES[name]
+    assert len(names) == len(set(names)), "each sign has a name of its own"
+    assert weights
+    assert set(weights) <= set(names)
     assert all(isfinite(weight) for weight in weights.values())
 
 

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from jiyi.storage import Candidates
 
-__all__ = ["Column", "borrowed_words", "session_prior", "shifted", "turn_taking"]
+__all__ = ["Column", "borrowed_words", "session_prior", "share_of_turns", "shifted", "turn_taking"]
 
 Column = NDArray[np.float32]
 """One number for each row of the candidates."""
@@ -37,6 +37,13 @@ def turn_taking(table: Candidates) -> Column:
     inside = table.session >= 0
     out[inside] = share[table.session[inside]]
     return out
+
+
+def share_of_turns(table: Candidates) -> float:
+    """Return the share of all neighbours that another one spoke, 0 to 1; 0 where there are none."""
+    joined = table.previous >= 0
+    turned = joined & (table.speaker != table.speaker[table.previous])
+    return float(turned.sum() / max(int(joined.sum()), 1))
 
 
 def borrowed_words(words: NDArray[np.float32], table: Candidates, dialogue: Column) -> NDArray[np.float32]:

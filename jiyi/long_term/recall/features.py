@@ -11,7 +11,14 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.long_term.recall.around import Column, borrowed_words, session_prior, shifted, turn_taking
+from jiyi.long_term.recall.around import (
+    Column,
+    borrowed_words,
+    session_prior,
+    share_of_turns,
+    shifted,
+    turn_taking,
+)
 from jiyi.long_term.recall.question import Question, named_speakers
 from jiyi.storage import ROLES, Candidates
 from jiyi.text import Trait, analyse
@@ -74,6 +81,11 @@ class Features:
 
     matrix: NDArray[np.float32]  # (n, `NAMES`)
     cover: Column  # share of the idf of the question's words that a row has, 0..1
+    similarity: Column  # cosine with the question, 0 where there are no vectors
+    vectors: NDArray[np.float32]  # (n, dims): less the middle of all, length 1; zeros where there is none
+    question_vector: NDArray[np.float32]  # (dims,): the same of the question
+    distance: float  # of the question from the middle of all
+    turns: float  # share of neighbours in sessions that another one spoke, 0..1
     named: bool  # the question names exactly one speaker
     question: Question  # what is asked
 
@@ -97,7 +109,8 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
     meaning = standardised(evidence.similarity) if evidence else nothing
     best = wordy + meaning
     top = np.argsort(-best, kind="stable")[:_PEERS]
-    like = _likeness(best, top, evidence) if evidence else dict.fromkeys(_LIKE, nothing)
+    space = _Space.of(evidence, len(table))
+    like = _likeness(best, top, space) if evidence else dict.fromkeys(_LIKE, nothing)
     before = shifted(meaning, table.previous)
     columns: dict[Feature, Column] = {
         "words": wordy,
@@ -120,7 +133,17 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
         **_time(question, table),
     }
     matrix = np.stack([columns[name] for name in NAMES], axis=1).astype(np.float32)
-    return Features(matrix=matrix, cover=cover, named=len(named) == 1, question=question)
+    return Features(
+        matrix=matrix,
+        cover=cover,
+        similarity=evidence.similarity if evidence else nothing,
+        vectors=space.vectors,
+        question_vector=space.question,
+        distance=space.distance,
+        turns=share_of_turns(table),
+        named=len(named) == 1,
+        question=question,
+    )
 
 
 def evidence_of(
@@ -175,25 +198,48 @@ def _own_words(table: Candidates, named: list[int]) -> tuple[NDArray[np.float32]
 _LIKE = ("apart", "the_best", "its_peers")
 
 
-def _likeness(best: Column, top: NDArray[np.intp], evidence: Evidence) -> dict[str, Column]:
-    """Compare rows with the question and with the best rows, the mean of all taken off first.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Space:
+    """Vectors seen from the middle of all candidates.
 
     Embedders put all texts of one memory into a narrow cone; what is left without its
-    middle tells them apart (Mu & Viswanath 2018, "All-but-the-Top"). That a row is like the
-    best ones speaks for it: Rocchio's feedback (in Salton, "The SMART Retrieval System", 1971).
+    middle tells them apart (Mu & Viswanath 2018, "All-but-the-Top").
     """
-    there = evidence.vectors.any(axis=1)
-    middle = evidence.vectors.sum(0) / max(int(there.sum()), 1)
-    centred = evidence.vectors - middle
-    lengths = np.sqrt(np.einsum("ij,ij->i", centred, centred))
-    centred *= (there / np.maximum(lengths, 1e-9))[:, None]
+
+    vectors: NDArray[np.float32]  # (n, dims), length 1; zeros where there is none
+    question: NDArray[np.float32]  # (dims,), length 1
+    distance: float  # of the question from the middle
+
+    @classmethod
+    def of(cls, evidence: Evidence | None, size: int) -> "_Space":
+        if evidence is None:
+            return cls(
+                vectors=np.zeros((size, 1), np.float32), question=np.zeros(1, np.float32), distance=0.0
+            )
+        there = evidence.vectors.any(axis=1)
+        middle = evidence.vectors.sum(0) / max(int(there.sum()), 1)
+        centred = evidence.vectors - middle
+        lengths = np.sqrt(np.einsum("ij,ij->i", centred, centred))
+        centred *= (there / np.maximum(lengths, 1e-9))[:, None]
+        question = evidence.question - middle
+        distance = float(np.linalg.norm(question))
+        return cls(vectors=centred, question=question / max(distance, 1e-9), distance=distance)
+
+
+def _likeness(best: Column, top: NDArray[np.intp], space: _Space) -> dict[str, Column]:
+    """Compare rows with the question and with the best rows.
+
+    That a row is like the best ones speaks for it: Rocchio's feedback (in Salton, "The SMART
+    Retrieval System", 1971).
+    """
+    centred = space.vectors
     like = np.maximum(centred @ centred[top].T, 0)
     like[top, np.arange(len(top))] = 0
     if len(top) > _NEAREST:
         least = np.partition(like, -_NEAREST, axis=1)[:, -_NEAREST, None]
         like = np.where(like >= least, like, 0)
     return {
-        "apart": standardised(centred @ (evidence.question - middle)),
+        "apart": standardised(centred @ space.question),
         "the_best": centred @ centred[top[:_BEST]].mean(0),
         "its_peers": standardised(like @ best[top] / (like.sum(1) + 0.5)),
     }

@@ -16,11 +16,11 @@ from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.diversity import repeats_last
 from jiyi.long_term.recall.features import Evidence, Features, evidence_of, measure
-from jiyi.long_term.recall.judging import judge
-from jiyi.long_term.recall.outdated import judged_rows
+from jiyi.long_term.recall.in_force import MAYBE, SURE, judge, judged_rows
+from jiyi.long_term.recall.nothing import nothing_relevant
 from jiyi.long_term.recall.passages import with_surroundings
 from jiyi.long_term.recall.question import named_speakers, read_question, without_names
-from jiyi.long_term.recall.ranking import Ranked, nothing_relevant, rank
+from jiyi.long_term.recall.ranking import Ranked, rank
 from jiyi.long_term.recall.weights import PRIORS
 from jiyi.records import (
     SEARCHABLE,
@@ -140,15 +140,13 @@ class Recall:
         if features is None:
             return Hits((), notes, nothing_relevant=1.0)
         ranked = rank(features, table)
-        hits, more, unanswered = self._hits(query, table, features, ranked, limits)
+        hits, more, nothing = self._hits(query, table, features, ranked, limits)
         chosen = _explained(_within(hits, limits, most), table, ranked)
         if around:
             chosen = with_surroundings(self._store, query.scope, chosen, around)
         if self._accesses:
             self._accesses.note(query.scope, chosen)
-        return Hits(
-            tuple(chosen), (*notes, *more), nothing_relevant=nothing_relevant(features, ranked, unanswered)
-        )
+        return Hits(tuple(chosen), (*notes, *more), nothing_relevant=nothing)
 
     def examine(self, query: Query) -> tuple[Candidates, Features | None, tuple[str, ...]]:
         """Return the candidates of a question with their features, before any weight, and notes.
@@ -209,22 +207,24 @@ class Recall:
         """Fetch the first candidates of each kind, judge them, and put them in their last order."""
         more = _CANDIDATES - 1 if self._second else 1  # priors and repeats may change places
         most = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
-        judged = judged_rows(table, ranked) if features.question.time else []
-        rows = dict.fromkeys([*_first(ranked, table, most), *judged])
+        best = judged_rows(table, ranked)
+        rows = dict.fromkeys([*_first(ranked, table, most), *best])
         records = self._records(query.scope, [table.keys[row] for row in rows])
-        texts = {row: records[table.keys[row]].search_text for row in judged if table.keys[row] in records}
-        verdict = judge(table, features, ranked, texts)
+        texts = {row: records[table.keys[row]].search_text for row in best if table.keys[row] in records}
+        judged = judge(table, features, ranked, texts)
+        lifts, sure, maybe = judged.lifts, judged.marked(SURE), judged.marked(MAYBE, SURE)
         hits = []
         for row in rows:
             record = records.get(table.keys[row])
             if record is not None:  # else deleted since
-                prior = _prior(record) | _lift(verdict.lifts.get(row, 0.0))
+                prior = _prior(record) | _lift(lifts.get(row, 0.0))
                 hit = Hit(
                     record=record,
                     kind=table.keys[row][0],
                     score=float(ranked.scores[row]) + sum(prior.values()),
                     why=prior,
-                    outdated_by=_successor(record, table, verdict.outdated.get(row)),
+                    outdated_by=_successor(record, table, sure.get(row)),
+                    maybe_outdated_by=table.keys[maybe[row]][1] if row in maybe else None,
                 )
                 hits.append(hit)
         hits.sort(key=lambda hit: -hit.score)
@@ -232,7 +232,7 @@ class Recall:
         if self._second is not None:
             hits, notes = _reranked(self._second, query.text, hits)
         order = repeats_last([hit.record for hit in hits])
-        return [hits[place] for place in order], notes, verdict.unanswered
+        return [hits[place] for place in order], notes, nothing_relevant(table, features, ranked, judged)
 
     def _records(self, scope: Scope, keys: Sequence[Key]) -> dict[Key, _Found]:
         records: dict[Key, _Found] = {}
@@ -278,7 +278,7 @@ def _lift(points: float) -> dict[str, float]:
 
 
 def _successor(record: _Found, table: Candidates, row: int | None) -> str | None:
-    """Return the id of what took a record's place: known of a fact, likely of a message."""
+    """Return the id of what took a record's place: known of a fact, judged of a message."""
     if isinstance(record, Fact):
         return record.superseded_by if record.status == "superseded" else None
     return None if row is None else table.keys[row][1]

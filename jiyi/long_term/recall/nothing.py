@@ -1,0 +1,163 @@
+"""How likely it is that nothing in the memory answers a question: two logistic regressions on the same signs.
+
+Either the memory does not speak of what is asked at all, or it does and the point asked for is missing.
+Both look at how far the best messages stand out, at what share of the question's words the memory knows,
+and at whether the best messages hold a value of the kind that is asked for. Learned from questions of other
+memories and from questions near to what was said that it does not answer; pure functions on numbers.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.long_term.recall.features import Features
+from jiyi.long_term.recall.in_force import Judged
+from jiyi.long_term.recall.ranking import Ranked
+from jiyi.long_term.recall.signs import asked_for
+from jiyi.long_term.recall.weights import MISSING, NOTHING, Weights, chance, dot
+from jiyi.storage import ROLES, Candidates
+from jiyi.text import Trait, language
+
+__all__ = ["NOTHING_SIGNS", "nothing_relevant", "nothing_signs"]
+
+_Floats = NDArray[np.float64]
+_TEN = 10
+_ASSISTANT, _TOOL = ROLES.index("assistant"), ROLES.index("tool")
+
+NOTHING_SIGNS = (
+    *("best", "ahead of the second", "ahead of ten", "share of the best", "spread"),
+    *("best by the ranking", "ranking: ahead of the second", "ranking: ahead of ten"),
+    *("cosine of the nearest", "apart of the nearest", "nearness of the nearest", "nearness of three"),
+    *("cosine of the best", "nearness of the best", "distance of the question"),
+    *("unknown words", "unknown words, same language", "cover of the best", "cover of three"),
+    *("cover of ten", "widest cover", "cover of the best, same language", "cover of three, same language"),
+    *("best fits", "three fit", "all fit", "any fits", "a kind is asked for"),
+    *(f"asks: {name}" for name in ("clock", "date", "money", "amount", "code", "who", "where", "yes or no")),
+    *("other language", "best is of the assistant", "best is of a tool", "best asks", "best supposes"),
+    *("best reports", "words", "messages", "a speaker is named", "best is of the named", "of the named"),
+    *("asks of then", "asks of any time"),
+)
+"""The names of the signs."""
+
+
+def nothing_relevant(
+    table: Candidates,
+    features: Features,
+    ranked: Ranked,
+    judged: Judged,
+    *,
+    nothing: Weights = NOTHING,
+    missing: Weights = MISSING,
+) -> float:
+    """Return the probability, 0 to 1, that no candidate answers; 1 where there is none."""
+    if not len(ranked.rows):
+        return 1.0
+    signs = nothing_signs(table, features, ranked, judged)
+    strange, lacking = (chance(dot(weights, NOTHING_SIGNS, signs)) for weights in (nothing, missing))
+    # What has all words of the question speaks of it, however little else there is to compare it with.
+    strange *= 1 - signs[NOTHING_SIGNS.index("widest cover")] ** 2
+    return float(1 - (1 - strange) * (1 - lacking))
+
+
+def nothing_signs(table: Candidates, features: Features, ranked: Ranked, judged: Judged) -> _Floats:
+    """Return the signs in the order of `NOTHING_SIGNS`, for at least one ranked row."""
+    scores = ranked.scores.astype(np.float64)
+    base = np.sort(scores[ranked.rows])[::-1]
+    scores[judged.rows] = judged.scores
+    order = ranked.rows[np.argsort(-scores[ranked.rows], kind="stable")]
+    best = int(order[0])
+    last = scores[order]
+    share = np.exp(last - last[0])
+    share /= share.sum()
+    time = features.question.time
+    return np.array(
+        [
+            *_leads(last),
+            *(float(share[0]), float(-(share * np.log(share + 1e-9)).sum())),
+            *_leads(base),
+            *_meaning(features, order),
+            *_words(table, features, order, judged),
+            *_kinds(features, order, judged),
+            _other_language(features, judged),
+            *_first(table, best),
+            float(len(table.terms)),
+            np.log1p(table.total),
+            float(features.named),
+            *_named(features, ranked, best),
+            float(time is not None and time.kind == "then"),
+            float(time is None),
+        ]
+    )
+
+
+def _leads(falling: _Floats) -> tuple[float, float, float]:
+    second = falling[1] if len(falling) > 1 else falling[0]
+    return float(falling[0]), float(falling[0] - second), float(falling[0] - falling[:_TEN].mean())
+
+
+def _meaning(features: Features, order: NDArray[np.intp]) -> list[float]:
+    near = features.vectors[order].astype(np.float64) @ features.question_vector.astype(np.float64)
+    nearest = np.sort(near)[::-1]
+    similar = features.similarity[order]
+    return [
+        float(similar.max()),
+        float(features.column("apart")[order].max()),
+        float(nearest[0]),
+        float(nearest[:3].mean()),
+        float(similar[0]),
+        float(near[0]),
+        features.distance,
+    ]
+
+
+def _words(table: Candidates, features: Features, order: NDArray[np.intp], judged: Judged) -> list[float]:
+    has, rarity = table.words > 0, table.idf.astype(np.float64)
+    whole = max(float(rarity.sum()), 1e-9)
+    unknown = float(rarity[~has.any(axis=0)].sum()) / whole
+
+    def cover(rows: NDArray[np.intp]) -> float:
+        return float(rarity[has[rows].any(axis=0)].sum()) / whole
+
+    one, three = cover(order[:1]), cover(order[:3])
+    same = 1.0 - _other_language(features, judged)
+    widest = max(cover(order[place : place + 1]) for place in range(min(_TEN, len(order))))
+    return [unknown, unknown * same, one, three, cover(order[:_TEN]), widest, one * same, three * same]
+
+
+def _other_language(features: Features, judged: Judged) -> float:
+    """Return 1 where the question is in another language than what was found."""
+    asked = language(features.question.text)
+    told = [one.chinese for one in judged.signs]
+    return float(bool(told) and (asked == "zh") != (2 * sum(told) > len(told)))
+
+
+def _kinds(features: Features, order: NDArray[np.intp], judged: Judged) -> list[float]:
+    which, wanted = asked_for(features.question.text)
+    place = {row: number for number, row in enumerate(judged.rows.tolist())}
+    found = [judged.signs[place[row]].kinds for row in order[:_TEN].tolist() if row in place]
+    fits = [float((kinds * wanted).any()) for kinds in found] or [0.0]
+    asked = float(wanted.any())
+    part = [fits[0], float(np.mean(fits[:3])), float(np.mean(fits)), max(fits)]
+    return [*(value if asked else 0.5 for value in part), asked, *which.tolist()]
+
+
+def _first(table: Candidates, best: int) -> list[float]:
+    traits, role = int(table.traits[best]), int(table.roles[best])
+    of = (Trait.MOSTLY_ASKS, Trait.SUPPOSES, Trait.REPORTS)
+    return [
+        float(role == _ASSISTANT),
+        float(role == _TOOL),
+        *(float(bool(traits & trait.value)) for trait in of),
+    ]
+
+
+def _named(features: Features, ranked: Ranked, best: int) -> list[float]:
+    """Return whether the named speaker said the best row, and by how much his best row beats the others'.
+
+    A question about the wrong person finds its answer with the other one.
+    """
+    who = features.column("speaker")
+    ranking = who[ranked.rows]
+    mine, others = ranked.rows[ranking > 0], ranked.rows[ranking < 0]
+    alike = ranked.scores - ranked.share("speaker")
+    ahead = float(alike[mine].max() - alike[others].max()) if len(mine) and len(others) else 0.0
+    return [float(who[best] > 0), ahead]

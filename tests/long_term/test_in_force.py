@@ -1,0 +1,144 @@
+"""What is in force: signs of statements, pairs of them, the order they make, and whether anything answers."""
+
+import time
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from candidate_tables import Row, at_random, evidence, question, questions, table, tables
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import START
+
+import jiyi
+from jiyi.embeddings import E5Embedder
+from jiyi.long_term.recall.features import measure
+from jiyi.long_term.recall.in_force import JUDGED, MAYBE, SURE, judge, judged_rows
+from jiyi.long_term.recall.nothing import nothing_relevant
+from jiyi.long_term.recall.ranking import rank
+from jiyi.long_term.recall.signs import KINDS, SINGLE, asked_for, signs_of
+
+WORDS = [
+    *(
+        "kids eat at half six",
+        "so half seven for the small ones now",
+        "门禁密码改成 4471 了",
+        "周四晚上八点",
+        "",
+    ),
+    *("who told you?", "the wiki still says 8443", "api listens on 9090", "哦", "只有这周去，下周恢复"),
+]
+
+
+def judged(found, asked, about, texts):
+    measured = measure(asked, found, about)
+    ranked = rank(measured, found)
+    rows = judged_rows(found, ranked)
+    return measured, ranked, judge(found, measured, ranked, {row: texts[row % len(texts)] for row in rows})
+
+
+@given(tables(), questions, st.integers(0, 2**32), st.permutations(WORDS))
+def test_whatever_was_found_only_the_order_of_the_first_ten_changes(found, asked, seed, texts):
+    for about in (None, at_random(seed, len(found), pending=0.3)):
+        measured, ranked, best = judged(found, asked, about, texts)
+        assert len(best.rows) <= JUDGED
+        before = ranked.scores[best.rows].astype(np.float64)
+        assert sorted(best.scores[:10]) == pytest.approx(sorted(before[:10]))
+        assert best.scores[10:] == pytest.approx(before[10:])
+        assert ((best.outdated >= 0) & (best.outdated <= 1)).all()
+        for earlier, later in best.marked(MAYBE).items():
+            assert found.created_at[later] > found.created_at[earlier]
+        assert not set(best.marked(SURE)) & set(best.marked(MAYBE, SURE))
+        assert 0 <= nothing_relevant(found, measured, ranked, best) <= 1
+
+
+@given(tables(), st.integers(0, 2**32))
+def test_where_no_time_is_asked_about_the_order_stays_and_nothing_is_marked(found, seed):
+    _, ranked, best = judged(found, question("why is the disk full?"), at_random(seed, len(found)), WORDS)
+    assert best.scores == pytest.approx(ranked.scores[best.rows])
+    assert not best.marked(0.0)
+
+
+def test_nothing_said_after_the_time_asked_about_takes_a_place():
+    found = table(Row(at=0, words=(1,)), Row(at=90, words=(1,)))
+    about = evidence([[1, 0.1, 0], [1, 0.2, 0]])
+    texts = ["the port is 8443", "the port is now 9443"]
+    _, _, later = judged(found, question("which port is it?", days=100), about, texts)
+    assert later.outdated[later.rows.tolist().index(0)] > 0
+    _, _, earlier = judged(found, question("which port is it?", days=10), about, texts)
+    assert not earlier.outdated.any()
+    assert earlier.scores[earlier.rows.tolist().index(0)] == earlier.scores.max()
+
+
+def test_signs_are_of_what_a_statement_holds():
+    one, other = signs_of("Ms Okafor moved it to 15:30 on Thursday"), signs_of("他说改到周四下午三点半")
+    for signs in (one, other):
+        assert signs.kinds[KINDS.index("clock")]
+        assert signs.single[SINGLE.index("new")]
+        assert signs.single[SINGLE.index("has value")]
+    assert not one.chinese
+    assert other.chinese
+    assert not signs_of("哦").single[SINGLE.index("has value")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ("what time is it at?", "clock"),
+        ("多少钱一个月？", "money"),
+        ("Which port?", "number"),
+        ("谁接的？", "name"),
+    ],
+)
+def test_a_question_asks_for_kinds_of_value(asked, kind):
+    assert asked_for(asked)[1][KINDS.index(kind)]
+    assert not asked_for("tell me about it")[1].any()
+
+
+@pytest.mark.parametrize("unit", ["a", "7", "七", "A b", "a1-", "“", ". ", "it is ", "没了", "周", "£1", "é"])
+def test_time_does_not_grow_with_the_length_of_a_text(unit):
+    """The first 1,500 characters decide."""
+    text = (unit * 32_000)[:32_000]
+    started = time.perf_counter()
+    signs_of(text)
+    assert time.perf_counter() - started < 0.5
+
+
+CHANGES = {
+    "en": [
+        (
+            "We meet at the Methodist hall.",
+            "No hall, we meet at the sailing club now.",
+            "Where do we meet?",
+        ),
+        ("My rent is 640 pounds.", "Rent went up to 690 pounds.", "How much is my rent?"),
+        ("api listens on 8080", "moved api to 9090", "Which port does api listen on?"),
+        ("Bosco carries the pager.", "Pager went over to Achieng this morning.", "Who has the pager?"),
+        ("Swimming is on Tuesdays.", "Swimming has moved to Fridays.", "On which day is swimming?"),
+        ("I drive van 27.", "They gave me van 41 instead.", "Which van do I drive?"),
+    ],
+    "zh": [
+        ("排练在西门那间。", "排练换到东湖仓库了。", "在哪儿排练？"),
+        ("房租每月两千三。", "房租涨到两千六了。", "房租每月多少？"),
+        ("api 监听 8080。", "api 改到 9090 了。", "api 监听哪个端口？"),
+        ("值班的是老周。", "值班换成小唐了。", "谁在值班？"),
+        ("游泳课是周二。", "游泳课挪到周五了。", "游泳课是周几？"),
+        ("我开 27 号车。", "给我换了 41 号车。", "我开几号车？"),
+    ],
+}
+
+
+@pytest.mark.parametrize("tongue", CHANGES)
+def test_with_the_bundled_model_what_changed_stands_first(path, tongue):
+    with jiyi.open(path, user_id="ana", embedder=E5Embedder(), background=False, learn_facts=False) as memory:
+        for place, (old, new, _) in enumerate(CHANGES[tongue]):
+            for month, text in ((0, old), (60, new)):
+                at = START + timedelta(days=month, minutes=place)
+                memory.save_message(f"s{place}-{month}", {"role": "user", "content": text}, created_at=at)
+                reply = {"role": "assistant", "content": "Noted." if tongue == "en" else "记下了。"}
+                memory.save_message(f"s{place}-{month}", reply, created_at=at + timedelta(seconds=5))
+        memory.flush()
+        asked = START + timedelta(days=90)
+        first = [memory.search(question, asked_at=asked)[0].text for _, _, question in CHANGES[tongue]]
+    right = [new == found for (_, new, _), found in zip(CHANGES[tongue], first, strict=True)]
+    assert sum(right) >= 5, first
