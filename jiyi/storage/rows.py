@@ -46,7 +46,7 @@ __all__ = [
     "kind_of",
 ]
 
-_SAID = {"role", "content"}  # the keys of a message that is only said
+_SAID = {"role", "content", "name"}  # the keys of a message that is only said
 
 Row = dict[str, Any]
 
@@ -152,8 +152,9 @@ def _message(row: Mapping[str, Any], scope: Scope) -> Message:
         "tokens": row["tokens"],
         "tokens_by": row["tokens_by"],
     }
-    if body.keys() == _SAID and isinstance(body["content"], str) and body["role"] != "developer":
-        return Message(role=body["role"], content=body["content"], **fields)  # most are; half the time
+    said = isinstance(body.get("content"), str) and isinstance(body.get("name", ""), str)
+    if said and body.keys() <= _SAID and body["role"] != "developer":  # most are; half the time
+        return Message(role=body["role"], content=body["content"], name=body.get("name"), **fields)
     return Message.from_openai(body, **fields)
 
 

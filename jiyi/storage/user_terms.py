@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -205,8 +206,8 @@ class UserTerms:
                 left = left[at[left] < segment.count]
                 left = left[(segment.ids[at[left]] ^ wanted[left]) < MOST_ROWS]
                 rows = segment.start + (segment.ids[at[left]] & np.uint64(MOST_ROWS - 1)).astype(np.intp)
-                named = zip(left.tolist(), self.keys(rows), strict=True)
-                same = np.fromiter((keys[place] == key for place, key in named), np.bool_, len(left))
+                asked = map(keys.__getitem__, left.tolist())
+                same = np.fromiter(map(eq, asked, self.keys(rows)), np.bool_, len(left))
                 found[left[same]] = rows[same]
                 left = left[~same]
                 at[left] += 1

@@ -73,8 +73,8 @@ def session_prior(scores: Column, table: Candidates) -> Column:
         return out
     order = inside[np.lexsort((-scores[inside], table.session[inside]))]
     sessions = table.session[order]
-    starts = np.flatnonzero(np.r_[True, sessions[1:] != sessions[:-1]])
-    place = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+    starts = np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1]))
+    place = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
     first = place < _BEST
     sums = np.bincount(sessions[first], weights=scores[order[first]], minlength=int(sessions.max()) + 1)
     out[inside] = (sums / _BEST)[table.session[inside]]

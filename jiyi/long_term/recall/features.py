@@ -64,6 +64,7 @@ _NEAREST = 6  # of them that count
 _LONG = 10  # terms; of a longer question any single word says less
 _ENOUGH = 60  # terms; a longer message says no more for being longer
 _DAY = 86_400 * 1_000_000  # microseconds
+_APART = 1e-3  # length of a vector from the middle of all below which it points nowhere: it is rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,7 +84,7 @@ class Features:
     cover: Column  # share of the idf of the question's words that a row has, 0..1
     similarity: Column  # cosine with the question, 0 where there are no vectors
     vectors: NDArray[np.float32]  # (n, dims): less the middle of all, length 1; zeros where there is none
-    question_vector: NDArray[np.float32]  # (dims,): the same of the question
+    nearness: Column  # of the vectors to the same of the question, -1..1
     distance: float  # of the question from the middle of all
     turns: float  # share of neighbours in sessions that another one spoke, 0..1
     named: bool  # the question names exactly one speaker
@@ -138,7 +139,7 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
         cover=cover,
         similarity=evidence.similarity if evidence else nothing,
         vectors=space.vectors,
-        question_vector=space.question,
+        nearness=space.nearness,
         distance=space.distance,
         turns=share_of_turns(table),
         named=len(named) == 1,
@@ -157,14 +158,14 @@ def evidence_of(
     cosines = parts @ question
     order = np.lexsort((cosines, rows))  # the best part of a row comes last
     owners, cosines = rows[order], cosines[order]
-    last = np.flatnonzero(np.r_[owners[1:] != owners[:-1], True])
+    last = np.flatnonzero(np.append(owners[1:] != owners[:-1], True))
     similarity = np.full(size, cosines.min(), np.float32)
     similarity[owners[last]] = cosines[last]
     vectors = np.zeros((size, parts.shape[1]), np.float32)
     if len(last) == len(owners):
         vectors[rows] = parts
     else:
-        sums = np.add.reduceat(parts[order], np.r_[0, last[:-1] + 1])
+        sums = np.add.reduceat(parts[order], np.append(0, last[:-1] + 1))
         vectors[owners[last]] = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
     return Evidence(question=question, vectors=vectors, similarity=similarity)
 
@@ -172,9 +173,12 @@ def evidence_of(
 def standardised(values: Column) -> Column:
     """Return the values with mean 0 and deviation 1; zeros where all are equal."""
     # In single precision the mean of equal values would differ from them, and so deviate.
-    mean, deviation = float(values.mean(dtype=np.float64)), float(values.std(dtype=np.float64))
+    exact = values.astype(np.float64)
+    mean = float(exact.sum()) / len(exact)
+    exact -= mean
+    deviation = (float(exact @ exact) / len(exact)) ** 0.5
     alike = deviation <= 1e-6 * max(1.0, abs(mean))
-    return np.zeros_like(values) if alike else (values - mean) / deviation
+    return np.zeros_like(values) if alike else (exact / deviation).astype(np.float32)
 
 
 def _early(values: Column, counts: NDArray[np.bool_]) -> Column:
@@ -207,23 +211,23 @@ class _Space:
     """
 
     vectors: NDArray[np.float32]  # (n, dims), length 1; zeros where there is none
-    question: NDArray[np.float32]  # (dims,), length 1
+    nearness: Column  # to the question
     distance: float  # of the question from the middle
 
     @classmethod
     def of(cls, evidence: Evidence | None, size: int) -> "_Space":
         if evidence is None:
             return cls(
-                vectors=np.zeros((size, 1), np.float32), question=np.zeros(1, np.float32), distance=0.0
+                vectors=np.zeros((size, 1), np.float32), nearness=np.zeros(size, np.float32), distance=0.0
             )
-        there = evidence.vectors.any(axis=1)
+        there = np.einsum("ij,ij->i", evidence.vectors, evidence.vectors) > 0
         middle = evidence.vectors.sum(0) / max(int(there.sum()), 1)
         centred = evidence.vectors - middle
         lengths = np.sqrt(np.einsum("ij,ij->i", centred, centred))
-        centred *= (there / np.maximum(lengths, 1e-9))[:, None]
+        centred *= (there / np.maximum(lengths, _APART))[:, None].astype(np.float32)
         question = evidence.question - middle
         distance = float(np.linalg.norm(question))
-        return cls(vectors=centred, question=question / max(distance, 1e-9), distance=distance)
+        return cls(vectors=centred, nearness=centred @ question / max(distance, 1e-9), distance=distance)
 
 
 def _likeness(best: Column, top: NDArray[np.intp], space: _Space) -> dict[str, Column]:
@@ -239,7 +243,7 @@ def _likeness(best: Column, top: NDArray[np.intp], space: _Space) -> dict[str, C
         least = np.partition(like, -_NEAREST, axis=1)[:, -_NEAREST, None]
         like = np.where(like >= least, like, 0)
     return {
-        "apart": standardised(centred @ space.question),
+        "apart": standardised(space.nearness),
         "the_best": centred @ centred[top[:_BEST]].mean(0),
         "its_peers": standardised(like @ best[top] / (like.sum(1) + 0.5)),
     }

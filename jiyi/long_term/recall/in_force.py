@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall.features import Features
-from jiyi.long_term.recall.pairs import Statements, replaced
+from jiyi.long_term.recall.pairs import Statements, replaced, stacked
 from jiyi.long_term.recall.ranking import Ranked
-from jiyi.long_term.recall.signs import SINGLE, Signs, asked_for, signs_of
+from jiyi.long_term.recall.signs import KINDS, SINGLE, Signs, asked_for, signs_of
 from jiyi.long_term.recall.validity import validity
 from jiyi.long_term.recall.weights import ORDER, PAIR, SUCCESSION, Weights, chance, dot
 from jiyi.storage import ROLES, Candidates
@@ -122,7 +122,8 @@ def judge(
     answer to "who" or "why" as what was said last.
     """
     rows = np.array(list(texts), np.intp)
-    signs = [signs_of(text) for text in texts.values()]
+    known = table.traits[rows].tolist()
+    signs = [signs_of(text, own) for text, own in zip(texts.values(), known, strict=True)]
     scores = ranked.scores[rows].astype(np.float64)
     group = statements(table, features, rows, signs)
     found = succession_signs(features, group, rows, scores, replaced(group, pair))
@@ -172,11 +173,10 @@ def statements(
     roles = [
         _ROLES.index(name) if (name := ROLES[role]) in _ROLES else 0 for role in table.roles[rows].tolist()
     ]
-    vectors = features.vectors.astype(np.float64)
     return Statements(
         signs=signs,
-        vectors=vectors[rows],
-        before=vectors[before] * there[:, None],
+        vectors=features.vectors[rows].astype(np.float64),
+        before=features.vectors[before].astype(np.float64) * there[:, None],
         reply_to=np.array([place.get(row, -1) for row in before.tolist()], np.intp),
         after_assistant=(there & spoke).astype(np.float64),
         after_question=(there & asked).astype(np.float64),
@@ -196,18 +196,17 @@ def succession_signs(
     behind = scores - scores.max(initial=-np.inf)
     apart, cover = features.column("apart")[rows].astype(np.float64), features.cover[rows].astype(np.float64)
     place = np.arange(count) / JUDGED
-    near = group.vectors @ features.question_vector.astype(np.float64)
+    near = features.nearness[rows].astype(np.float64)
     fits = _fits(features, group.signs)
-    earlier, later = (count, 1), (1, count)
     columns = [
         *(logits, np.maximum(logits, _UNLIKELY)),
-        *(behind.reshape(earlier), behind.reshape(later), behind[None, :] - behind[:, None]),
-        *(apart.reshape(earlier), apart.reshape(later), apart[None, :] - apart[:, None]),
-        *(cover.reshape(earlier), cover.reshape(later), np.minimum(cover[:, None], cover[None, :])),
-        *(place.reshape(earlier), place.reshape(later)),
-        *(np.minimum(values[:, None], values[None, :]) for values in (near, fits)),
+        *(behind[:, None], behind, behind - behind[:, None]),
+        *(apart[:, None], apart, apart - apart[:, None]),
+        *(cover[:, None], cover, np.minimum(cover[:, None], cover)),
+        *(place[:, None], place),
+        *(np.minimum(values[:, None], values) for values in (near, fits)),
     ]
-    return np.stack([np.broadcast_to(column, (count, count)) for column in columns], axis=2)
+    return stacked(columns, count)
 
 
 def order_signs(
@@ -251,7 +250,8 @@ def _fits(features: Features, signs: Sequence[Signs]) -> _Floats:
     _, wanted = asked_for(features.question.text)
     if not wanted.any():
         return np.full(len(signs), 0.5)
-    return np.array([float((one.kinds * wanted).any()) for one in signs])
+    kinds = np.reshape([one.kinds for one in signs], (len(signs), len(KINDS)))
+    return np.asarray(kinds @ wanted > 0, np.float64)
 
 
 def _for_a_while(features: Features, group: Statements, texts: Sequence[str]) -> tuple[_Floats, _Floats]:

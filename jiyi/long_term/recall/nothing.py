@@ -61,7 +61,7 @@ def nothing_relevant(
 def nothing_signs(table: Candidates, features: Features, ranked: Ranked, judged: Judged) -> _Floats:
     """Return the signs in the order of `NOTHING_SIGNS`, for at least one ranked row."""
     scores = ranked.scores.astype(np.float64)
-    base = np.sort(scores[ranked.rows])[::-1]
+    base = scores[ranked.rows]
     scores[judged.rows] = judged.scores
     order = ranked.rows[np.argsort(-scores[ranked.rows], kind="stable")]
     best = int(order[0])
@@ -95,7 +95,7 @@ def _leads(falling: _Floats) -> tuple[float, float, float]:
 
 
 def _meaning(features: Features, order: NDArray[np.intp]) -> list[float]:
-    near = features.vectors[order].astype(np.float64) @ features.question_vector.astype(np.float64)
+    near = features.nearness[order]
     nearest = np.sort(near)[::-1]
     similar = features.similarity[order]
     return [
@@ -110,17 +110,12 @@ def _meaning(features: Features, order: NDArray[np.intp]) -> list[float]:
 
 
 def _words(table: Candidates, features: Features, order: NDArray[np.intp], judged: Judged) -> list[float]:
-    has, rarity = table.words > 0, table.idf.astype(np.float64)
-    whole = max(float(rarity.sum()), 1e-9)
-    unknown = float(rarity[~has.any(axis=0)].sum()) / whole
-
-    def cover(rows: NDArray[np.intp]) -> float:
-        return float(rarity[has[rows].any(axis=0)].sum()) / whole
-
-    one, three = cover(order[:1]), cover(order[:3])
+    rarity = table.idf / max(float(table.idf.sum()), 1e-9)
+    has = table.words[order[:_TEN]] > 0
+    unknown = float(rarity[~table.words.any(axis=0)].sum())
+    one, three, ten = (float(rarity[has[:rows].any(axis=0)].sum()) for rows in (1, 3, _TEN))
     same = 1.0 - _other_language(features, judged)
-    widest = max(cover(order[place : place + 1]) for place in range(min(_TEN, len(order))))
-    return [unknown, unknown * same, one, three, cover(order[:_TEN]), widest, one * same, three * same]
+    return [unknown, unknown * same, one, three, ten, float((has @ rarity).max()), one * same, three * same]
 
 
 def _other_language(features: Features, judged: Judged) -> float:
@@ -134,9 +129,9 @@ def _kinds(features: Features, order: NDArray[np.intp], judged: Judged) -> list[
     which, wanted = asked_for(features.question.text)
     place = {row: number for number, row in enumerate(judged.rows.tolist())}
     found = [judged.signs[place[row]].kinds for row in order[:_TEN].tolist() if row in place]
-    fits = [float((kinds * wanted).any()) for kinds in found] or [0.0]
+    fits = [float(kinds @ wanted > 0) for kinds in found] or [0.0]
     asked = float(wanted.any())
-    part = [fits[0], float(np.mean(fits[:3])), float(np.mean(fits)), max(fits)]
+    part = [fits[0], sum(fits[:3]) / len(fits[:3]), sum(fits) / len(fits), max(fits)]
     return [*(value if asked else 0.5 for value in part), asked, *which.tolist()]
 
 

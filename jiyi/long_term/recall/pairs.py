@@ -8,17 +8,17 @@ many hands. Pure functions on numbers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall.signs import KINDS, SINGLE, Signs
-from jiyi.long_term.recall.weights import PAIR, Weights, dot
+from jiyi.long_term.recall.weights import PAIR, Weights, dot, row_of
 
-__all__ = ["PAIR_SIGNS", "Statements", "pair_signs", "replaced"]
+__all__ = ["PAIR_SIGNS", "Statements", "pair_signs", "replaced", "stacked"]
 
 _Floats = NDArray[np.float64]
+_Column = NDArray[np.float64] | NDArray[np.bool_]  # of pairs, of the earlier ones or of the later ones
 _DAY = 86_400 * 1_000_000  # microseconds
 _SPEAKERS = ("user", "assistant", "tool")
 _BOTH = (
@@ -28,12 +28,11 @@ _BOTH = (
     *("other name", "same session", "days", "same speaker", "replies to the earlier"),
     *("replies to the assistant", "replies to a question"),
 )
-PAIR_SIGNS = (
-    *_BOTH,
-    *(f"both: {kind}" for kind in KINDS),
-    *(f"earlier: {name}" for name in (*SINGLE, *_SPEAKERS)),
-    *(f"later: {name}" for name in (*SINGLE, *_SPEAKERS)),
+_KINDS = tuple(f"both: {kind}" for kind in KINDS)
+_EARLIER, _LATER = (
+    tuple(f"{which}: {name}" for name in (*SINGLE, *_SPEAKERS)) for which in ("earlier", "later")
 )
+PAIR_SIGNS = (*_BOTH, *_KINDS, *_EARLIER, *_LATER)
 """The names of the signs of an ordered pair: an earlier statement and a later one."""
 
 
@@ -58,34 +57,40 @@ class Statements:
 
 def replaced(group: Statements, weights: Weights = PAIR) -> _Floats:
     """Return (n, n): the logit that statement j has taken the place of i; -inf where j is not later."""
-    return np.where(_later(group), dot(weights, PAIR_SIGNS, pair_signs(group)), -np.inf)
+    both, kinds, single = _signs(group)
+    earlier, later = (single @ row_of(weights, names) for names in (_EARLIER, _LATER))
+    logits = dot(weights, _BOTH, both) + (kinds * row_of(weights, _KINDS)) @ kinds.T
+    return np.where(_later(group), logits + earlier[:, None] + later, -np.inf)
 
 
 def pair_signs(group: Statements) -> _Floats:
     """Return (n, n, `PAIR_SIGNS`) for each i and each j; of use where j was said later."""
-    count, later = len(group), _later(group)
-    kinds = np.reshape([one.kinds for one in group.signs], (count, len(KINDS)))
-    single = np.reshape([one.single for one in group.signs], (count, len(SINGLE)))
-    roles = (group.role[:, None] == np.arange(len(_SPEAKERS))[None, :]).astype(np.float64)
-    single = np.concatenate([single, roles], axis=1)
-    shared_kinds = kinds[:, None, :] * kinds[None, :, :]
-    both = np.stack([*_likeness(group, later), *_values(group, shared_kinds), *_setting(group)], axis=2)
-    shape = (count, count, single.shape[1])
-    return np.concatenate(
-        [
-            both,
-            shared_kinds,
-            np.broadcast_to(single[:, None, :], shape),
-            np.broadcast_to(single[None, :, :], shape),
-        ],
-        axis=2,
-    )
+    both, kinds, single = _signs(group)
+    kinds, single = kinds.T, single.T
+    of_one = [*(kinds[:, :, None] * kinds[:, None, :]), *single[:, :, None], *single[:, None, :]]
+    return np.concatenate([both, stacked(of_one, len(group))], axis=2)
 
 
-def _likeness(group: Statements, later: NDArray[np.bool_]) -> list[_Floats]:
+def _signs(group: Statements) -> tuple[_Floats, _Floats, _Floats]:
+    """Return (n, n, `_BOTH`) of pairs, (n, `KINDS`), and (n, `SINGLE` and `_SPEAKERS`) of single ones."""
+    kinds = np.reshape([one.kinds for one in group.signs], (len(group), len(KINDS)))
+    single = np.reshape([one.single for one in group.signs], (len(group), len(SINGLE)))
+    roles = group.role[:, None] == np.arange(len(_SPEAKERS))
+    both = [*_likeness(group), *_values(group, kinds), *_setting(group)]
+    return stacked(both, len(group)), kinds, np.concatenate([single, roles], axis=1)
+
+
+def stacked(columns: Sequence[_Column], count: int) -> _Floats:
+    """Return (count, count, columns) of what is said of pairs, of the earlier ones or of the later ones."""
+    out = np.empty((len(columns), count, count))
+    for place, column in enumerate(columns):
+        out[place] = column
+    return np.moveaxis(out, 0, 2)
+
+
+def _likeness(group: Statements) -> list[_Column]:
     cosine = group.vectors @ group.vectors.T
-    among_earlier = _place(np.where(later, cosine, -np.inf), axis=0)
-    among_later = _place(np.where(later, cosine, -np.inf), axis=1)
+    among = np.where(_later(group), cosine, -np.inf)
     has = _incidence([one.terms for one in group.signs])
     often = has.sum(axis=0)
     rarity = np.log1p((len(group) - often + 0.5) / (often + 0.5))
@@ -93,8 +98,8 @@ def _likeness(group: Statements, later: NDArray[np.bool_]) -> list[_Floats]:
     words = (has * rarity) @ has.T
     return [
         cosine,
-        1 / (1 + among_earlier),
-        1 / (1 + among_later),
+        1 / (1 + _place(among, axis=0)),
+        1 / (1 + _place(among, axis=1)),
         words / mass[:, None],
         words / mass[None, :],
         words / np.sqrt(mass[:, None] * mass[None, :]),
@@ -105,33 +110,30 @@ def _likeness(group: Statements, later: NDArray[np.bool_]) -> list[_Floats]:
     ]
 
 
-def _values(group: Statements, shared_kinds: _Floats) -> list[_Floats]:
+def _values(group: Statements, kinds: _Floats) -> list[_Column]:
     values, names = (_incidence([getattr(one, part) for one in group.signs]) for part in ("values", "names"))
-    same, typed = values @ values.T, shared_kinds[:, :, :-1].sum(axis=2)
-    named, called = names @ names.T, names.sum(axis=1) > 0
+    same, typed = values @ values.T, kinds[:, :-1] @ kinds[:, :-1].T
+    named, called = names @ names.T, names.max(axis=1, initial=0)
     return [
-        shared_kinds.sum(axis=2),
-        (same > 0).astype(np.float64),
+        kinds @ kinds.T,
+        same > 0,
         typed * (same == 0),
-        (named > 0).astype(np.float64),
-        ((named == 0) & called[:, None] & called[None, :]).astype(np.float64),
+        named > 0,
+        (named == 0) * called[:, None] * called,
     ]
 
 
-def _setting(group: Statements) -> list[_Floats]:
-    def alike(numbers: NDArray[np.int64]) -> _Floats:
-        same = (numbers[:, None] == numbers[None, :]) & (numbers[:, None] >= 0)
-        return np.asarray(same, np.float64)
+def _setting(group: Statements) -> list[_Column]:
+    def alike(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return np.asarray((numbers[:, None] == numbers) & (numbers >= 0))
 
-    count = len(group)
-    days = np.log1p(np.maximum(group.at[None, :] - group.at[:, None], 0) / _DAY)
     return [
         alike(group.session),
-        days,
+        np.log1p(np.maximum(group.at[None, :] - group.at[:, None], 0) / _DAY),
         alike(group.speaker),
-        (group.reply_to[None, :] == np.arange(count)[:, None]).astype(np.float64),
-        np.broadcast_to(group.after_assistant, (count, count)),
-        np.broadcast_to(group.after_question, (count, count)),
+        group.reply_to[None, :] == np.arange(len(group))[:, None],
+        group.after_assistant,
+        group.after_question,
     ]
 
 
@@ -144,10 +146,10 @@ def _place(values: _Floats, *, axis: int) -> _Floats:
     return np.argsort(np.argsort(-values, axis=axis, kind="stable"), axis=axis).astype(np.float64)
 
 
-def _incidence(sets: Sequence[frozenset[str]]) -> _Floats:
-    """Return (n, all members): 1 where a set has a member."""
-    columns = {word: place for place, word in enumerate(dict.fromkeys(chain.from_iterable(sets)))}
-    out = np.zeros((len(sets), len(columns)))
-    for row, some in enumerate(sets):
-        out[row, [columns[word] for word in some]] = 1
+def _incidence(groups: Sequence[Sequence[str]]) -> _Floats:
+    """Return (n, all members): 1 where a group has a member."""
+    columns: dict[str, int] = {}
+    members = [columns.setdefault(word, len(columns)) for some in groups for word in some]
+    out = np.zeros((len(groups), len(columns)))
+    out[np.repeat(np.arange(len(groups)), [len(some) for some in groups]), members] = 1
     return out

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 
 from jiyi.clock import to_micros
 from jiyi.long_term.recall.timeliness import AskedTime, asked_time
@@ -110,8 +111,14 @@ def named_speakers(text: str, speakers: Sequence[str]) -> list[int]:
     Japanese or Korean name is named as a whole. Roles such as "user" or "AI" are not names, and
     "will" in lower case or first in a sentence is not somebody of that name.
     """
+    return list(_named(text, tuple(speakers)))
+
+
+@lru_cache(maxsize=256)  # a search asks twice
+def _named(text: str, speakers: tuple[str, ...]) -> tuple[int, ...]:
     words = _names_perhaps(text)
-    return [place for place, name in enumerate(speakers) if not is_role(name) and _called(name, text, words)]
+    named = (not is_role(name) and _called(name, text, words) for name in speakers)
+    return tuple(place for place, called in enumerate(named) if called)
 
 
 def is_role(name: str) -> bool:

@@ -30,9 +30,9 @@ class Ranked:
 
     def why(self, row: int) -> dict[str, float]:
         """Return the features that moved a row, the strongest first."""
-        shares = self.shares[row].round(_ROUND)
+        shares = self.shares[row].astype(np.float64).round(_ROUND)
         strongest = np.argsort(-np.abs(shares), kind="stable")[: np.count_nonzero(shares)]
-        return {NAMES[place]: round(float(shares[place]), _ROUND) for place in strongest}
+        return {NAMES[place]: float(shares[place]) for place in strongest.tolist()}
 
 
 def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> Ranked:

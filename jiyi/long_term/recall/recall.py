@@ -1,7 +1,7 @@
 """Recall: from a question to the records that answer it."""
 
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
@@ -211,7 +211,8 @@ class Recall:
         rows = dict.fromkeys([*_first(ranked, table, most), *best])
         records = self._records(query.scope, [table.keys[row] for row in rows])
         texts = {row: records[table.keys[row]].search_text for row in best if table.keys[row] in records}
-        judged = judge(table, features, ranked, texts)
+        with np.errstate(invalid="ignore"):  # as in `examine`
+            judged = judge(table, features, ranked, texts)
         lifts, sure, maybe = judged.lifts, judged.marked(SURE), judged.marked(MAYBE, SURE)
         hits = []
         for row in rows:
@@ -250,16 +251,11 @@ class Recall:
 
 def _first(ranked: Ranked, table: Candidates, most: Mapping[Kind, int]) -> Iterable[int]:
     """Yield the first rows of each kind, best first."""
-    there = Counter(kind for kind, _ in table.keys)
-    left = {kind: min(count, there[kind]) for kind, count in most.items()}
-    waiting = sum(left.values())
+    left = dict(most)
     for row in ranked.rows.tolist():
-        if not waiting:
-            return
         kind = table.keys[row][0]
         if left.get(kind, 0) > 0:
             left[kind] -= 1
-            waiting -= 1
             yield row
 
 

@@ -21,9 +21,9 @@ KINDS = (
 )
 """The kinds of value that are told apart."""
 
-_TRAITS = tuple(Trait)
+_TRAITS = {str(trait.name).lower(): trait.value for trait in Trait}
 _CUES = ("refers", "own", "others", "new", "past")
-SINGLE = (*(str(trait.name).lower() for trait in _TRAITS), *_CUES, "length", "short", "has value")
+SINGLE = (*_TRAITS, *_CUES, "length", "short", "has value")
 """The names of the signs of one statement, in the order of `Signs.single`."""
 
 _SAMPLE = 1_500  # characters of a statement that are looked at
@@ -37,34 +37,35 @@ class Signs:
 
     single: NDArray[np.float64]  # see `SINGLE`
     kinds: NDArray[np.float64]  # 1 for each of `KINDS` that it holds
-    values: frozenset[str]  # its values, folded
-    names: frozenset[str]  # names it calls, folded
-    terms: frozenset[str]  # its search terms
+    values: tuple[str, ...]  # its values, folded and distinct
+    names: tuple[str, ...]  # names it calls, folded and distinct
+    terms: tuple[str, ...]  # its search terms, distinct
     chinese: bool  # it is written in Chinese
 
 
 @lru_cache(maxsize=8192)
-def signs_of(text: str) -> Signs:
-    """Return the signs of a statement; of a long one the first 1,500 characters decide."""
+def signs_of(text: str, known: int | None = None) -> Signs:
+    """Return the signs of a statement; of a long one the first 1,500 characters decide.
+
+    ``known`` are its traits, as far as they are known.
+    """
     sample = text[:_SAMPLE]
-    cues, terms = _cues(), frozenset(analyse(sample))
-    kinds, found, taken = np.zeros(len(KINDS)), [], np.zeros(len(sample) + 1, np.bool_)
-    for value in values(sample):
-        if value.lastgroup in KINDS:
-            kinds[KINDS.index(value.lastgroup)] = 1
-        taken[value.start() : value.end()] = True
-        found.append(value[0].casefold().strip())
-    names = [m[0].casefold() for m in cues["names"].finditer(sample) if not taken[m.start()]]
-    kinds[-1] = bool(names)
-    own = traits(sample)
+    cues, terms = _cues(), tuple(dict.fromkeys(analyse(sample)))
+    found = list(values(sample))
+    taken = {place for value in found for place in range(*value.span())}
+    names = [name for name in cues["names"].finditer(sample) if name.start() not in taken]
+    there = {value.lastgroup for value in found} | ({"name"} if names else set())
+    kinds = np.array([float(kind in there) for kind in KINDS])
+    own = traits(sample).value if known is None else known
     single = [
-        *(float(bool(own & trait)) for trait in _TRAITS),
+        *(float(own & bit != 0) for bit in _TRAITS.values()),
         *(float(cues[name].search(sample) is not None) for name in _CUES),
         min(len(text), _LONG) / _LONG,
         float(len(terms) <= _SHORT),
         float(kinds.any()),
     ]
-    return Signs(np.array(single), kinds, frozenset(found), frozenset(names), terms, language(sample) == "zh")
+    given, called = (tuple({m[0].casefold().strip(): None for m in some}) for some in (found, names))
+    return Signs(np.array(single), kinds, given, called, terms, language(sample) == "zh")
 
 
 @lru_cache(maxsize=1024)

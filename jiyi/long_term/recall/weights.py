@@ -23,6 +23,7 @@ __all__ = [
     "Weights",
     "chance",
     "dot",
+    "row_of",
 ]
 
 Weights = Mapping[str, float]
@@ -72,8 +73,12 @@ PRIORS: Weights = {
 
 def dot(weights: Weights, names: Sequence[str], signs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weighted sum of signs along the last axis, which are named in order, and the constant."""
-    row = np.array([weights.get(name, 0.0) for name in names])
-    return np.asarray(signs @ row + weights.get("constant", 0.0))
+    return np.asarray(signs @ row_of(weights, names) + weights.get("constant", 0.0))
+
+
+def row_of(weights: Weights, names: Sequence[str]) -> NDArray[np.float64]:
+    """Return the weights of names in their order."""
+    return np.array([weights.get(name, 0.0) for name in names])
 
 
 def chance(logits: NDArray[np.float64]) -> NDArray[np.float64]:
