@@ -25,7 +25,7 @@ def made(matrix, cover, named=False, turns=1.0):
         cover=cover,
         similarity=nothing,
         vectors=np.zeros((len(matrix), 1), np.float32),
-        question_vector=np.zeros(1, np.float32),
+        nearness=nothing,
         distance=0.0,
         turns=turns,
         named=named,

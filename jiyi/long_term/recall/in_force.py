@@ -6,7 +6,7 @@ messages are compared in pairs (`jiyi.long_term.recall.pairs`), together with ho
 question, and put in order by what came of it. Pure functions; all weights are learned.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,7 +65,7 @@ _TIMED = ("outdated", "succeeds", "recent", "holds for a while", "held for a whi
 ORDER_SIGNS = (
     "score",
     *(f"{time}: {name}" for time in ("now", "then", "any") for name in _TIMED),
-    "then: said after",
+    "said after",
     *(f"now: {name}" for name in (*SINGLE, *_ROLES)),
 )
 """The signs of one of the best messages, among which the last order is made."""
@@ -127,7 +127,8 @@ def judge(
     scores = ranked.scores[rows].astype(np.float64)
     group = statements(table, features, rows, signs)
     found = succession_signs(features, group, rows, scores, replaced(group, pair))
-    likely = np.where(_compared(features, group), chance(dot(succession, SUCCESSION_SIGNS, found)), 0.0)
+    chances = chance(dot(succession, SUCCESSION_SIGNS, found))
+    likely = np.where(_compared(features, group, texts.values()), chances, 0.0)
     successor = likely.argmax(axis=1) if len(rows) else np.zeros(0, np.intp)
     outdated = likely.max(axis=1, initial=0.0)
     made = order_signs(features, group, rows, scores, likely, texts=list(texts.values()))
@@ -232,17 +233,23 @@ def order_signs(
     columns = [scores]
     for name in ("now", "then", "any"):
         columns += [column * (kind == name) for column in timed]
-    after = (group.at > time.moment + _DAY) if time and kind == "then" else np.zeros(len(rows))
-    columns.append(np.asarray(after, np.float64))
+    columns.append(np.asarray(group.at > _latest(features), np.float64))
     return np.concatenate([np.stack(columns, axis=1), single * (kind == "now")], axis=1)
 
 
-def _compared(features: Features, group: Statements) -> NDArray[np.bool_]:
-    """Say which pairs are an earlier and a later statement, both said by the time that is asked about."""
+def _compared(features: Features, group: Statements, texts: Iterable[str]) -> NDArray[np.bool_]:
+    """Say which pairs are a statement and a later one in other words, both said by the time asked about."""
+    by_then = group.at <= _latest(features)
+    wordings: dict[str, int] = {}
+    same = [wordings.setdefault(" ".join(text.casefold().split()), len(wordings)) for text in texts]
+    others = np.not_equal.outer(same, same)
+    return np.asarray((group.at > group.at[:, None]) & others & by_then[:, None] & by_then)
+
+
+def _latest(features: Features) -> int:
+    """Return until when something was said in time for a question: a day after what it asks about."""
     time = features.question.time
-    moment = time.moment if time else features.question.asked_at
-    by_then = group.at <= moment + _DAY
-    return np.asarray((group.at[None, :] > group.at[:, None]) & by_then[:, None] & by_then[None, :])
+    return (time.moment if time and time.kind == "then" else features.question.asked_at) + _DAY
 
 
 def _fits(features: Features, signs: Sequence[Signs]) -> _Floats:
