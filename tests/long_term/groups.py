@@ -1,0 +1,58 @@
+"""Statements at random, for tests of what is computed from pairs of them."""
+
+from dataclasses import fields
+
+import numpy as np
+from hypothesis import strategies as st
+
+from jiyi.long_term.recall.pairs import Statements
+from jiyi.long_term.recall.signs import signs_of
+
+SAID = [
+    "the port is 8443",
+    "the port moved to 9000",
+    "端口改成 9443 了",
+    "my sister lives in Turin",
+    "practice is at half six on Mondays",
+    "瑜伽课改到周三晚上七点",
+    "is the port 8443?",
+    "never mind what I said about the port",
+    "好的",
+    "",
+]
+
+
+def group(seed, texts, *, vectors=True, dims=6):
+    """Return statements with all else at random; without vectors all of them are zeros."""
+    draw, count = np.random.default_rng(seed), len(texts)
+    made = {}
+    for name in ("vectors", "before"):
+        some = draw.normal(size=(count, dims))
+        made[name] = vectors * some / np.maximum(np.linalg.norm(some, axis=1, keepdims=True), 1e-9)
+    return Statements(
+        signs=[signs_of(text) for text in texts],
+        reply_to=draw.integers(-1, max(count, 1), count),
+        after_assistant=draw.integers(0, 2, count).astype(float),
+        after_question=draw.integers(0, 2, count).astype(float),
+        at=draw.integers(0, 4, count) * 86_400 * 1_000_000,
+        session=draw.integers(-1, 2, count),
+        speaker=draw.integers(0, 2, count),
+        role=draw.integers(0, 3, count),
+        subject=draw.integers(-1, 2, count),
+        point=draw.integers(-1, 2, count),
+        **made,
+    )
+
+
+def reordered(some, order):
+    """Return the same statements, the one that was at ``order[i]`` at place i."""
+    place = np.full(len(order) + 1, -1)
+    place[order] = np.arange(len(order))
+    columns = {field.name: getattr(some, field.name) for field in fields(some)}
+    moved = {name: np.asarray(column)[order] for name, column in columns.items() if name != "signs"}
+    moved["reply_to"] = place[moved["reply_to"]]
+    return Statements(signs=[some.signs[old] for old in order], **moved)
+
+
+texts = st.lists(st.sampled_from(SAID) | st.text(max_size=20), max_size=7)
+seeds = st.integers(0, 2**32)

@@ -1,0 +1,166 @@
+"""What a single statement shows: its tables are sound, any text has signs, and none takes long."""
+
+import re
+import tomllib
+from importlib.resources import files
+from time import process_time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import AWKWARD
+
+from jiyi.extraction.values import values
+from jiyi.long_term.recall.signs import KINDS, SINGLE, asked_for, signs_of
+from jiyi.text import traits
+
+CUES = tomllib.loads(files("jiyi.long_term.recall").joinpath("cues.toml").read_text("utf-8"))
+PATTERNS = {
+    **CUES["said"],
+    "names": CUES["names"]["pattern"],
+    **{f"asked {place}": row["pattern"] for place, row in enumerate(CUES["asked"])},
+}
+UNITS = ["a", "A", "1", " ", "\n", ",", ".", "-", "_", "/", "@", ":", "'", "&", "“", "é", "中", "一", "每"]
+UNITS += ["，", "？", "老", "还", "吗", "Aa ", "a A&", "1.", "a-", "， A", "周一", "还吗", "year "]
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_every_pattern_compiles_and_finds_nothing_in_nothing(name):
+    assert re.compile(PATTERNS[name], re.IGNORECASE).search("") is None
+
+
+def test_every_cue_is_a_sign_and_every_kind_that_is_asked_for_exists():
+    assert set(CUES["said"]) <= set(SINGLE)
+    for row in CUES["asked"]:
+        assert set(row) == {"pattern", "kinds"}
+        assert set(row["kinds"]) <= set(KINDS)
+    assert len(set(SINGLE)) == len(SINGLE)
+    assert len(set(KINDS)) == len(KINDS)
+
+
+def seconds(call):
+    least = 9.0
+    for _ in range(3):
+        began = process_time()
+        call()
+        least = min(least, process_time() - began)
+    return least
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_time_is_linear_in_the_text(unit):
+    """Eight times the text takes at most eight times as long, within a factor of four."""
+    short, long = (unit * (size // len(unit)) for size in (4_000, 32_000))
+    for name, pattern in PATTERNS.items():
+        found = re.compile(pattern, re.IGNORECASE)
+        base = seconds(lambda found=found: list(found.finditer(short)))
+        assert seconds(lambda found=found: list(found.finditer(long))) <= 32 * base + 0.05, name
+    base = seconds(lambda: list(values(short)))
+    assert seconds(lambda: list(values(long))) <= 32 * base + 0.05
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_long_statement_takes_no_longer_than_its_beginning(unit):
+    assert seconds(lambda: signs_of.__wrapped__(unit * 32_000)) < 0.5
+
+
+@given(st.text() | st.sampled_from(list(AWKWARD.values())))
+def test_any_text_has_signs(text):
+    found = signs_of.__wrapped__(text)
+    assert found.single.shape == (len(SINGLE),)
+    assert found.kinds.shape == (len(KINDS),)
+    for column in (found.single, found.kinds):
+        assert ((column >= 0) & (column <= 1)).all()
+    again = signs_of.__wrapped__(text)
+    assert (again.single == found.single).all()
+    assert (again.kinds == found.kinds).all()
+    for part in ("values", "names", "terms", "chinese"):
+        assert getattr(again, part) == getattr(found, part)
+        if part != "chinese":
+            assert len(set(getattr(found, part))) == len(getattr(found, part))
+
+
+@given(st.text(min_size=1, max_size=200))
+def test_known_traits_are_not_read_again(text):
+    read, told = signs_of.__wrapped__(text), signs_of.__wrapped__(text, int(traits(text)))
+    assert (read.single == told.single).all()
+
+
+def test_of_a_long_statement_the_beginning_decides():
+    words = "the port is 8443, " * 100
+    short, long = signs_of(words[:1_500]), signs_of(words[:1_500] + " and it moved to 9000")
+    assert (short.single == long.single).all()
+    assert short.values == long.values
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("the port is 8443", {"number"}),
+        ("端口改成 8443 了", {"number"}),
+        ("practice is at half six on Mondays", {"clock"}),
+        ("瑜伽课改到周三晚上七点", {"clock"}),
+        ("rent is £950 a month now", {"money"}),
+        ("房租涨到三千五百块", {"money"}),
+        ("we run 2.14.3 in production", {"version"}),
+        ("mail me at ana@example.com", {"email"}),
+        ("配置在 /etc/nginx/nginx.conf", {"path"}),
+        ("it rained the whole day long", set()),
+        ("今天真热", set()),
+    ],
+)
+def test_the_kinds_of_its_values(text, kinds):
+    found = signs_of(text)
+    there = {name for name, has in zip(KINDS, found.kinds, strict=True) if has}
+    assert kinds <= there
+    assert bool(found.values) == bool(there - {"name"})
+    if not kinds:
+        assert not found.values
+
+
+@pytest.mark.parametrize(
+    ("text", "sign"),
+    [
+        ("it moved to Monday", "refers"),
+        ("它挪到周一了", "refers"),
+        ("my desk is by the window", "own"),
+        ("我的工位靠窗", "own"),
+        ("her brother lives in Turin", "others"),
+        ("隔壁老王换车了", "others"),
+        ("no longer at the clinic", "new"),
+        ("以后改喝茶了", "new"),
+        ("we used to meet on Fridays", "past"),
+        ("以前是周五开会", "past"),
+    ],
+)
+def test_turns_of_phrase_are_signs(text, sign):
+    assert signs_of(text).single[SINGLE.index(sign)] == 1
+    assert signs_of("The shelf holds nine jars.").single[SINGLE.index(sign)] == 0
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("What time is the class?", "clock"),
+        ("瑜伽课几点？", "clock"),
+        ("How much is the rent?", "money"),
+        ("房租多少钱？", "money"),
+        ("Which version do we run?", "version"),
+        ("现在用哪个版本？", "version"),
+        ("When is the visit?", "date"),
+        ("什么时候去？", "date"),
+        ("Who is the owner?", "name"),
+        ("谁负责？", "name"),
+    ],
+)
+def test_what_a_question_asks_for(question, kind):
+    _, wanted = asked_for(question)
+    assert wanted[KINDS.index(kind)] == 1
+
+
+@given(st.text())
+def test_any_question_asks_for_something_or_nothing(text):
+    which, wanted = asked_for(text)
+    assert which.shape == (len(CUES["asked"]),)
+    assert set(np.unique(np.concatenate([which, wanted]))) <= {0.0, 1.0}
