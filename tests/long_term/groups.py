@@ -38,8 +38,6 @@ def group(seed, texts, *, vectors=True, dims=6):
         session=draw.integers(-1, 2, count),
         speaker=draw.integers(0, 2, count),
         role=draw.integers(0, 3, count),
-        subject=draw.integers(-1, 2, count),
-        point=draw.integers(-1, 2, count),
         **made,
     )
 

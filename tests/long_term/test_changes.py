@@ -1,0 +1,136 @@
+"""Change, judged in sets: how often the newer value comes first, and what takes no place at all."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from candidate_tables import Row, permuted, question, table, tables
+from changes import CHANGES
+from hypothesis import given
+from hypothesis import strategies as st
+from recalling import search
+from samples import START, message
+
+from jiyi.embeddings import CachedEmbedder, E5Embedder
+from jiyi.long_term import Indexer, Recall
+from jiyi.long_term.recall.features import measure
+from jiyi.long_term.recall.in_force import (
+    ORDER_SIGNS,
+    SUCCESSION_SIGNS,
+    dealt,
+    judge,
+    judged_rows,
+)
+from jiyi.long_term.recall.ranking import rank
+from jiyi.records import Scope
+
+DAY = 86_400 * 1_000_000  # microseconds
+PORTS = ["the port is 8443", "the port moved to 9000", "端口改成 9443 了", "it was 9443", "好的"]
+
+
+def judged(found, asked, about=None, texts=PORTS):
+    features = measure(asked, found, about)
+    ranked = rank(features, found)
+    rows = judged_rows(found, ranked)
+    return features, ranked, judge(found, features, ranked, {row: texts[row % len(texts)] for row in rows})
+
+
+asked_at = st.floats(-500, 500)
+texts = st.sampled_from(
+    ["Which port is it?", "Which port was it in April 2026?", "二月底的端口是多少？", "Why 9000?", ""]
+)
+
+
+@given(found=tables(most=8), text=texts, days=asked_at, data=st.data())
+def test_the_order_of_rows_plays_no_part(found, text, days, data):
+    order = list(data.draw(st.permutations(range(len(found)))))
+    asked = question(text, days)
+    features, ranked, got = judged(found, asked)
+    texts = {row: PORTS[row % len(PORTS)] for row in got.rows.tolist()}
+    place = np.argsort(order)
+    other = permuted(found, order)
+    moved = judge(
+        other,
+        measure(asked, other, None),
+        ranked_as(ranked, order),
+        {int(place[row]): text for row, text in texts.items()},
+    )
+    assert moved.outdated == pytest.approx(got.outdated, abs=1e-4)
+    again = judge(found, features, ranked, texts)
+    assert (again.outdated == got.outdated).all()
+    assert (again.scores == got.scores).all()
+
+
+def ranked_as(ranked, order):
+    place = np.argsort(order)
+    return type(ranked)(rows=place[ranked.rows], scores=ranked.scores[order], shares=ranked.shares[order])
+
+
+@given(
+    st.lists(st.floats(-9, 9), min_size=1, max_size=16).flatmap(
+        lambda scores: st.tuples(
+            st.just(np.sort(scores)[::-1]),
+            st.lists(st.floats(-9, 9), min_size=len(scores), max_size=len(scores)).map(np.array),
+        )
+    )
+)
+def test_scores_are_dealt_out_among_the_first_ten(drawn):
+    scores, order = drawn
+    got = dealt(scores, order)
+    assert sorted(got) == sorted(scores)
+    assert (got[10:] == scores[10:]).all()
+    assert (np.diff(got[:10][np.argsort(-order[:10], kind="stable")]) <= 0).all()
+
+
+def test_a_statement_repeated_in_other_case_and_space_takes_no_place():
+    found = table(*[Row(words=(1.0, 1.0), session=place, at=place) for place in range(3)])
+    said = ["The port is 8443.", "the  port is 8443.", "the port IS 8443."]
+    _, _, got = judged(found, question("Which port is it?", 30), texts=said)
+    assert not got.outdated.any()
+    assert (got.successor == -1).all()
+
+
+def test_every_sign_has_a_name_of_its_own():
+    assert len(set(ORDER_SIGNS)) == len(ORDER_SIGNS)
+    assert len(set(SUCCESSION_SIGNS)) == len(SUCCESSION_SIGNS)
+
+
+SMALL_TALK = {
+    "en": ["Noted.", "What a day, I could sleep on the spot.", "Get some rest.", "Noted."],
+    "zh": ["记下了。", "今天累得站着都能睡着。", "早点休息。", "记下了。"],
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return CachedEmbedder(E5Embedder())
+
+
+@pytest.fixture
+def told(store, vectors, model):
+    """Tell pairs of statements, each to a user of his own and weeks apart, and ask; give both hits."""
+
+    def tell(tongue, pairs):
+        talk = SMALL_TALK[tongue]
+        for number, (first, second, _) in enumerate(pairs):
+            for place, text in enumerate([first, *talk[:3], second, talk[3]]):
+                days, who = place // 2 * 20, ("user", "assistant")[place % 2]
+                said = {"id": f"m{place}", "session": f"s{days}", "role": who, "user": f"u{number}"}
+                store.put([message(text, at=days * 86_400 + place % 2, **said)])
+        Indexer(vectors, model).flush()
+        recall = Recall(store, vectors, model)
+        for number, (_, _, asks) in enumerate(pairs):
+            scope = Scope(user_id=f"u{number}")
+            hits = list(search(recall, asks, scope=scope, asked_at=START + timedelta(days=60)))
+            yield tuple(next(hit for hit in hits if hit.id == id_) for id_ in ("m0", "m4"))
+
+    return tell
+
+
+@pytest.mark.parametrize("tongue", CHANGES)
+def test_what_changed_last_comes_first(told, tongue):
+    found = list(told(tongue, CHANGES[tongue]))
+    right = [new.score > old.score for old, new in found]
+    assert sum(right) >= 0.8 * len(right), right
+    assert not any(new.outdated_by for _, new in found), "nothing later was said of it"
+    assert all(old.outdated_by in (None, "m4") for old, _ in found)
