@@ -125,6 +125,8 @@ def judge(
     known = table.traits[rows].tolist()
     signs = [signs_of(text, own) for text, own in zip(texts.values(), known, strict=True)]
     scores = ranked.scores[rows].astype(np.float64)
+    if features.question.time is None:
+        return _untimed(rows, signs, scores)
     group = statements(table, features, rows, signs)
     found = succession_signs(features, group, rows, scores, replaced(group, pair))
     chances = chance(dot(succession, SUCCESSION_SIGNS, found))
@@ -138,8 +140,22 @@ def judge(
         outdated=outdated,
         successor=np.where(outdated > 0, successor, -1),
         order=made,
-        timed=features.question.time is not None,
-        scores=dealt(scores, _order(features, group, made, order)) if features.question.time else scores,
+        timed=True,
+        scores=dealt(scores, _order(features, group, made, order)),
+    )
+
+
+def _untimed(rows: NDArray[np.intp], signs: Sequence[Signs], scores: _Floats) -> Judged:
+    made = np.zeros((len(rows), len(ORDER_SIGNS)))
+    made[:, 0] = scores
+    return Judged(
+        rows=rows,
+        signs=signs,
+        outdated=np.zeros(len(rows)),
+        successor=np.full(len(rows), -1),
+        order=made,
+        timed=False,
+        scores=scores,
     )
 
 
