@@ -2,7 +2,7 @@
 
 from math import exp
 
-from jiyi.long_term.recall.weights import WEIGHTS
+from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 from jiyi.records import Fact, Hit, Hits
 from jiyi.text import analyse, query_terms
 
@@ -29,11 +29,19 @@ def relevant(hits: Hits, question: str) -> list[float]:
     return [
         max(
             _by_words(hit, wanted),
-            _above(hit.why.get("apart", 0.0) / WEIGHTS["apart"] - (near if hit.kind == "message" else _NEAR)),
+            _above(_nearness(hit) - (near if hit.kind == "message" else _NEAR)),
             _above(hit.score - best + _BEHIND) if hit.kind == "message" and not hits.doubtful else 0.0,
         )
         for hit in hits
     ]
+
+
+def _nearness(hit: Hit) -> float:
+    """Return how many deviations above the mean a hit is near in meaning; notes are ranked by another sign."""
+    for name, weights in (("apart", WEIGHTS), ("meaning", PLAIN)):
+        if name in hit.why:
+            return hit.why[name] / weights[name]
+    return 0.0
 
 
 def _by_words(hit: Hit, wanted: frozenset[str]) -> float:
