@@ -1,7 +1,7 @@
 """What recall found for a question, with what was said around it, as blocks of context."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -36,7 +36,14 @@ class Recalled:
 
 
 def recall_blocks(
-    recall: Recall, store: Store, query: Query, write: BlockWriter, *, without: str = "", floor: float = 0.0
+    recall: Recall,
+    store: Store,
+    query: Query,
+    write: BlockWriter,
+    *,
+    without: str = "",
+    floor: float = 0.0,
+    before: Collection[str] = (),
 ) -> Recalled:
     """Search for ``query.text`` and return blocks for a window.
 
@@ -47,6 +54,7 @@ def recall_blocks(
         write: puts records into words.
         without: a record id to leave out, such as the question's own.
         floor: probability below which a hit does not serve the question; see `relevant`.
+        before: ids of what was said just before the question. It has no floor: "and now?" is about it.
 
     Secrets are shown only where the question asks for them; see `jiyi.text.Secrecy`.
     """
@@ -54,8 +62,8 @@ def recall_blocks(
         return Recalled()
     found = recall.search_each(replace(query, without=(without,)), RECALLED)
     chances = zip(found, relevant(found, query.text), strict=True)
-    possible = [(hit, chance) for hit, chance in chances if _belongs(hit.record)]
-    hits = _once([hit for hit, chance in possible if chance >= floor])
+    possible = [(hit, 1.0 if hit.id in before else p) for hit, p in chances if _belongs(hit.record)]
+    hits = _once([hit for hit, p in possible if p >= floor])
     around = recall.with_surroundings(query.scope, hits[:_WITH_TALK], _FAR)
     hits += _answered(hits, around, without)
     found_ids = {hit.id for hit in hits}

@@ -37,7 +37,7 @@ def relevant(hits: Hits, question: str) -> list[float]:
 
 
 def _nearness(hit: Hit) -> float:
-    """Return how many deviations above the mean a hit is near in meaning; notes are ranked by another sign."""
+    """Return how many deviations above the mean a hit is near in meaning; notes have another sign of it."""
     for name, weights in (("apart", WEIGHTS), ("meaning", PLAIN)):
         if name in hit.why:
             return hit.why[name] / weights[name]

@@ -21,6 +21,7 @@ from jiyi.working import task_block
 
 __all__ = ["ContextVerbs"]
 
+_BEFORE = 2  # messages that a question follows on
 _SUMMARY = 4  # a summary takes at most this part of the window
 _EXCERPTS = 4  # one excerpt takes at most this part of the recalled section
 
@@ -221,6 +222,7 @@ class ContextVerbs(Verbs):
             ),
             without=asked.talk.current.id if asked.talk.current else "",
             floor=self._settings.recall_floor,
+            before=[message.id for message in asked.talk.history[-_BEFORE:]],
         )
 
     def _materials(

@@ -5,8 +5,10 @@ they were not learned from stands in docs/recall-log.md.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,30 +28,50 @@ __all__ = [
     "row_of",
 ]
 
-Weights = Mapping[str, float]
+Weights: TypeAlias = Mapping[str, float]
 """What one unit of each named sign is worth; a sign that is not in it is worth nothing."""
 
-_FILE = files(__package__).joinpath("weights.json")
-_TABLES: dict[str, dict[str, float]] = json.loads(_FILE.read_text("utf-8"))
 
-WEIGHTS: Weights = _TABLES["features"]
+class _Learned(Weights):
+    """A table of weights.json, read when it is first asked for: importing jiyi reads no data."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getitem__(self, sign: str) -> float:
+        return _tables()[self._name][sign]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_tables()[self._name])
+
+    def __len__(self) -> int:
+        return len(_tables()[self._name])
+
+
+@cache
+def _tables() -> dict[str, dict[str, float]]:
+    text = files(__package__).joinpath("weights.json").read_text("utf-8")
+    return cast("dict[str, dict[str, float]]", json.loads(text))
+
+
+WEIGHTS: Weights = _Learned("features")
 """The ranking: see `jiyi.long_term.recall.features`. A softmax over the candidates of each
 question (listwise cross-entropy: Cao et al. 2007, "Learning to Rank: From Pairwise Approach to Listwise
 Approach")."""
 
-PAIR: Weights = _TABLES["pair"]
+PAIR: Weights = _Learned("pair")
 """The logit of "the later statement has replaced the earlier": see `jiyi.long_term.recall.pairs`."""
 
-SUCCESSION: Weights = _TABLES["succession"]
+SUCCESSION: Weights = _Learned("succession")
 """The logit of the same among messages that a question found: see `jiyi.long_term.recall.in_force`."""
 
-ORDER: Weights = _TABLES["order"]
+ORDER: Weights = _Learned("order")
 """The last order of the best messages: see `jiyi.long_term.recall.in_force`."""
 
-NOTHING: Weights = _TABLES["nothing"]
+NOTHING: Weights = _Learned("nothing")
 """The logit of "it speaks of nothing like that": see `jiyi.long_term.recall.nothing`."""
 
-MISSING: Weights = _TABLES["missing"]
+MISSING: Weights = _Learned("missing")
 """The logit of "the point asked for is missing": see `jiyi.long_term.recall.nothing`."""
 
 PLAIN: Weights = {
