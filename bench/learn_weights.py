@@ -1,23 +1,24 @@
 """Learn the weights of recall, and say how well they do on families and hands they did not learn from.
 
-    python bench/learn_weights.py FILE... [--vectors DIR] [--hands] [--write]
+    python bench/learn_weights.py FILE... [--vectors DIR] [--keep-ranking] [--families] [--hands N] [--write]
 
 FILE is a file of the neutral format (docs/evaluate.md) or of talks (bench/data/README.md). Each
 conversation goes into a memory of its own; features and signs are those that a search computes. Learned
 are, one after the other: the ranking; which of two statements has taken the other's place; the same among
 what a question found; the last order of the best messages; and that nothing answers. The later steps
-learn from what the earlier ones say of conversations they did not learn from. Printed are the figures
-with each family of files held out (the same name in several languages; all talks are one family), with
-``--hands`` of each hand of talks as well. ``--write`` learns from everything and writes
-jiyi/long_term/recall/weights.json.
+learn from what the earlier ones say of conversations they did not learn from. ``--keep-ranking`` leaves
+the ranking as it is. ``--families`` prints the figures with each family of files held out (the same name
+in several languages; all talks are one family), ``--hands N`` those with the hands of
+talks held out, in N groups.
+``--write`` learns from everything and writes jiyi/long_term/recall/weights.json.
 """
 
 import argparse
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -33,7 +34,6 @@ from jiyi.long_term.recall.in_force import (
     SUCCESSION_SIGNS,
     SURE,
     Judged,
-    dealt,
     judge,
     judged_rows,
     statements,
@@ -43,13 +43,12 @@ from jiyi.long_term.recall.nothing import NOTHING_SIGNS, nothing_relevant, nothi
 from jiyi.long_term.recall.pairs import PAIR_SIGNS, pair_signs, replaced
 from jiyi.long_term.recall.ranking import Ranked, rank
 from jiyi.long_term.recall.signs import signs_of
-from jiyi.long_term.recall.weights import Weights, dot
+from jiyi.long_term.recall.weights import Weights
 
 PAIR_PENALTY = 2e-3
 ORDER_PENALTY = 3e-3
 NOTHING_PENALTY = 5e-3
 FEWEST = 150  # candidates of a question that are learned from: the likeliest, and the evidence
-TAKEN = 8.0  # what a pair counts of which the later has taken the earlier's place
 APART = 1.0  # what it counts that evidence stands above what is stale, beside above all
 HARD = ("talks", "everyday")  # written to be hard: of how usual talk is found they say nothing
 UNANSWERED = 0.7  # what an unanswerable question counts beside an answerable one
@@ -82,13 +81,11 @@ class Learned:
         return nothing_relevant(one.table, one.features, ranked, judged, **weights)
 
 
-def learn(asked: Sequence[Asked]) -> Learned:
-    """Learn one thing after the other."""
-    talk = [one for one in asked if one.evidence and one.features.turns > 0 and one.family not in HARD]
-    lists = [(_likely(one), _share(one), one.part) for one in talk]
-    parts = [listwise([(row, share) for row, share, of in lists if of != part]) for part in range(INNER)]
-    ranking = named(NAMES, listwise([(row, share) for row, share, _ in lists]))
-    apart = [Learned(named(NAMES, weights), {}, {}, {"score": 1.0}, {}, {}) for weights in parts]
+def learn(asked: Sequence[Asked], ranking: Weights | None = None) -> Learned:
+    """Learn one thing after the other; the ranking only where none is given."""
+    rankings = [ranking] * INNER if ranking else [learn_ranking(asked, part) for part in range(INNER)]
+    ranking = ranking or learn_ranking(asked)
+    apart = [Learned(weights, {}, {}, {"score": 1.0}, {}, {}) for weights in rankings]
     changing = [one for one in asked if one.of_change and one.own]
     pairs = [(one.part, *pair) for one in changing for pair in known_pairs(one, apart[one.part].rank(one))]
     pair = fitted_pairs(pairs)
@@ -97,11 +94,18 @@ def learn(asked: Sequence[Asked]) -> Learned:
     succession = learn_succession(changing, apart)
     apart = [replace(one, succession=succession) for one in apart]
     ranked = [apart[one.part].rank(one) for one in asked]
-    judged = [apart[one.part].judge(one, order) for one, order in zip(asked, ranked, strict=True)]
+    judged = [apart[one.part].judge(one, ranking) for one, ranking in zip(asked, ranked, strict=True)]
     order = learn_order(asked, ranked, judged)
-    judged = [_ordered(one, order) for one in judged]
+    apart = [replace(one, order=order) for one in apart]
+    judged = [apart[one.part].judge(one, ranking) for one, ranking in zip(asked, ranked, strict=True)]
     nothing, missing = (learn_nothing(asked, ranked, judged, own=own) for own in (False, True))
     return Learned(ranking, pair, succession, order, nothing, missing)
+
+
+def learn_ranking(asked: Sequence[Asked], without: int = -1) -> Weights:
+    """Learn the ranking from usual talk, without a part of it."""
+    talk = [one for one in asked if one.evidence and one.features.turns > 0 and one.family not in HARD]
+    return named(NAMES, listwise([(_likely(one), _share(one)) for one in talk if one.part != without]))
 
 
 def known_pairs(one: Asked, ranked: Ranked) -> Iterator[tuple[Floats, float, float]]:
@@ -113,18 +117,12 @@ def known_pairs(one: Asked, ranked: Ranked) -> Iterator[tuple[Floats, float, flo
     for i, j in np.argwhere(group.at[None, :] > group.at[:, None]).tolist():
         taken, count = _taken(one, found[i], found[j])
         if count and (taken or draw.random() < NEGATIVES):
-            yield signs[i, j], float(taken), count * (TAKEN * NEGATIVES if taken else 1.0)
+            yield signs[i, j], float(taken), count * (NEGATIVES if taken else 1.0)
 
 
 def fitted_pairs(pairs: Sequence[tuple[int, Floats, float, float]]) -> Weights:
     rows, targets, counts = ([pair[place] for pair in pairs] for place in (1, 2, 3))
     return fitted(PAIR_SIGNS, rows, targets, counts, PAIR_PENALTY)
-
-
-def _ordered(judged: Judged, order: Weights) -> Judged:
-    if not judged.timed:
-        return judged
-    return replace(judged, scores=dealt(judged.order[:, 0], dot(order, ORDER_SIGNS, judged.order)))
 
 
 def _taken(one: Asked, earlier: int, later: int) -> tuple[bool, float]:
@@ -137,7 +135,7 @@ def _taken(one: Asked, earlier: int, later: int) -> tuple[bool, float]:
 
 
 def learn_succession(asked: Sequence[Asked], apart: Sequence[Learned]) -> Weights:
-    rows, counts, targets = [], [], []
+    rows, targets = [], []
     for one in asked:
         if one.question.kind != "current" or not one.evidence:
             continue
@@ -156,8 +154,7 @@ def learn_succession(asked: Sequence[Asked], apart: Sequence[Learned]) -> Weight
             taken = earlier in one.stale
             rows.append(signs[i, j])
             targets.append(float(taken))
-            counts.append(3.0 if taken else 2.0 if earlier in one.evidence else 0.3)
-    return fitted(SUCCESSION_SIGNS, rows, targets, counts, PENALTY)
+    return fitted(SUCCESSION_SIGNS, rows, targets, [1.0] * len(rows), PENALTY)
 
 
 def learn_order(asked: Sequence[Asked], ranked: Sequence[Ranked], judged: Sequence[Judged]) -> Weights:
@@ -276,36 +273,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("files", nargs="+", help="files of the neutral format, or of talks")
     parser.add_argument("--vectors", default="vectors", help="folder to keep vectors in")
-    parser.add_argument("--hands", action="store_true", help="hold each hand of talks out as well")
+    parser.add_argument("--keep-ranking", action="store_true", help="leave the ranking as it is")
+    parser.add_argument("--families", action="store_true", help="hold each family of files out")
+    parser.add_argument("--hands", type=int, default=0, metavar="N", help="hold hands out, in N groups")
     parser.add_argument("--write", action="store_true", help="write the package's weights")
     given = parser.parse_args()
     asked = list(ask_all(given.files, given.vectors))
     FAMILIES.update(Counter(one.family for one in asked))
-    families = list(dict.fromkeys(one.family for one in asked))
-    held_out(asked, "each family held out", families, lambda one: one.family)
+    ranking = dict(tables.WEIGHTS) if given.keep_ranking else None
+    if given.families:
+        names = list(dict.fromkeys(one.family for one in asked))
+        held_out(asked, "each family held out", {name: name for name in names}, "family", ranking)
     if given.hands:
-        talks = [one for one in asked if one.family == "talks"]
-        held_out(
-            talks, "each hand held out", list(dict.fromkeys(one.file for one in talks)), lambda one: one.file
-        )
+        hands = list(dict.fromkeys(one.file for one in asked if one.family == "talks"))
+        group = {hand: str(place % given.hands) for place, hand in enumerate(hands)}
+        held_out(asked, "each group of hands held out", group, "file", ranking)
     if given.write:
-        learned = learn(asked)
+        learned = learn(asked, ranking)
         report("learned from all of it", [(one, learned) for one in asked])
-        text = json.dumps(
-            {name: getattr(learned, name) for name in Learned.__dataclass_fields__},
-            indent=1,
-            ensure_ascii=False,
-        )
+        text = json.dumps(asdict(learned), indent=1, ensure_ascii=False)
         Path(tables.__file__).with_suffix(".json").write_text(text + "\n", encoding="utf-8")
 
 
 def held_out(
-    asked: Sequence[Asked], title: str, groups: Sequence[str], group: Callable[[Asked], str]
+    asked: Sequence[Asked], title: str, groups: Mapping[str, str], of: str, ranking: Weights | None
 ) -> None:
+    """Report on each group of what ``of`` names, learned from everything else."""
     judged: list[tuple[Asked, Learned]] = []
-    for name in groups if len(groups) > 1 else ():
-        learned = learn([one for one in asked if group(one) != name])
-        judged += [(one, learned) for one in asked if group(one) == name]
+    for name in dict.fromkeys(groups.values()):
+        learned = learn([one for one in asked if groups.get(getattr(one, of)) != name], ranking)
+        judged += [(one, learned) for one in asked if groups.get(getattr(one, of)) == name]
     report(title, judged)
 
 

@@ -38,6 +38,7 @@ def group(seed, texts, *, vectors=True, dims=6):
         session=draw.integers(-1, 2, count),
         speaker=draw.integers(0, 2, count),
         role=draw.integers(0, 3, count),
+        among=int(draw.integers(1, 100)),
         **made,
     )
 
@@ -47,9 +48,11 @@ def reordered(some, order):
     place = np.full(len(order) + 1, -1)
     place[order] = np.arange(len(order))
     columns = {field.name: getattr(some, field.name) for field in fields(some)}
-    moved = {name: np.asarray(column)[order] for name, column in columns.items() if name != "signs"}
+    moved = {
+        name: np.asarray(column)[order] for name, column in columns.items() if name not in ("signs", "among")
+    }
     moved["reply_to"] = place[moved["reply_to"]]
-    return Statements(signs=[some.signs[old] for old in order], **moved)
+    return Statements(signs=[some.signs[old] for old in order], among=some.among, **moved)
 
 
 texts = st.lists(st.sampled_from(SAID) | st.text(max_size=20), max_size=7)

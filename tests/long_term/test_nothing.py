@@ -60,8 +60,8 @@ def test_words_that_nobody_said_and_kinds_that_nobody_told_are_signs():
     unheard = table(Row(words=(1.0,)), Row(words=(0.5,)))
     assert sign("unknown words", asked(known, question())) == 0
     assert sign("unknown words", asked(unheard, question())) == pytest.approx(0.5)
-    assert sign("cover of the best", asked(known, question())) == pytest.approx(1)
+    assert sign("cover of the best", asked(known, question("why is it so warm?"))) == pytest.approx(1)
     assert sign("a kind is asked for", asked(known, question("Which port is it?"))) == 1
-    assert sign("best fits", asked(known, question("Which port is it?"))) == 1
+    assert sign("any fits", asked(known, question("Which port is it?"))) == 1
     assert sign("a kind is asked for", asked(known, question("why is it so warm?"))) == 0
     assert sign("other language", asked(known, question("硬盘满了吗？"))) == 1

@@ -19,16 +19,18 @@ from jiyi.long_term.recall.signs import KINDS, SINGLE, Signs, asked_for, signs_o
 from jiyi.long_term.recall.validity import validity
 from jiyi.long_term.recall.weights import ORDER, PAIR, SUCCESSION, Weights, chance, dot
 from jiyi.storage import ROLES, Candidates
-from jiyi.text import Trait
+from jiyi.text import Trait, query_terms
 
 __all__ = [
     "JUDGED",
+    "LIFTED",
     "MAYBE",
     "ORDER_SIGNS",
     "SUCCESSION_SIGNS",
     "SURE",
     "Judged",
     "dealt",
+    "in_order",
     "judge",
     "judged_rows",
     "order_signs",
@@ -39,36 +41,41 @@ __all__ = [
 JUDGED = 16
 """Messages that are compared: the best ones."""
 
-SURE = 0.85
+SURE = 0.6
 """Probability from which on a message is called outdated."""
 
-MAYBE = 0.5
+MAYBE = 0.35
 """Probability from which on it may be."""
+
+LIFTED = 0.22
+"""Probability from which on the later message comes above the earlier one: a wrong order costs little."""
 
 _Floats = NDArray[np.float64]
 _DAY = 86_400 * 1_000_000  # microseconds
-_LAST = 100.0
+_FAR_APART = 4.0  # deviations by which an answer stands apart from the rest of a large memory
 _REORDERED = 10  # of the best messages
+_FORCE = ("greeting", "mostly_asks", "reports", "supposes")  # traits of what tells nothing
 _OUTSIDE = -9.0  # logit of what the pairs say nothing of
 _UNLIKELY = -3.0  # logit; what is less likely is as unlikely
 _ROLES = ("user", "assistant", "tool")
 _TEMPORARY = SINGLE.index("temporary")
+_FORCES = [SINGLE.index(name) for name in _FORCE]
 
 SUCCESSION_SIGNS = (
     *("pair", "pair, if likely", "earlier: score", "later: score", "lead of the later"),
     *("earlier: apart", "later: apart", "apart of the later", "earlier: cover", "later: cover"),
     *("cover of both", "earlier: place", "later: place", "meaning of both", "fits"),
+    *("asked, not in the later", "asked, not in the later, alike"),
 )
 """The signs of an earlier and a later message that a question found."""
 
-_TIMED = ("outdated", "succeeds", "recent", "holds for a while", "held for a while", "fits")
+_TIMED = ("fits", "holds for a while", "held for a while")
 ORDER_SIGNS = (
     "score",
-    *(f"{time}: {name}" for time in ("now", "then", "any") for name in _TIMED),
-    "said after",
-    *(f"now: {name}" for name in (*SINGLE, *_ROLES)),
+    *(f"{time}: {name}" for time in ("now", "then") for name in _TIMED),
+    *(f"now: {name}" for name in (*_FORCE, "assistant")),
 )
-"""The signs of one of the best messages, among which the last order is made."""
+"""The signs of one of the best messages by which they are ordered before change is looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -133,7 +140,7 @@ def judge(
     likely = np.where(_compared(features, group, texts.values()), chances, 0.0)
     successor = likely.argmax(axis=1) if len(rows) else np.zeros(0, np.intp)
     outdated = likely.max(axis=1, initial=0.0)
-    made = order_signs(features, group, rows, scores, likely, texts=list(texts.values()))
+    made = order_signs(features, group, scores, texts=list(texts.values()))
     return Judged(
         rows=rows,
         signs=signs,
@@ -141,7 +148,7 @@ def judge(
         successor=np.where(outdated > 0, successor, -1),
         order=made,
         timed=True,
-        scores=dealt(scores, _order(features, group, made, order)),
+        scores=dealt(scores, in_order(features, group, dot(order, ORDER_SIGNS, made), likely)),
     )
 
 
@@ -159,22 +166,31 @@ def _untimed(rows: NDArray[np.intp], signs: Sequence[Signs], scores: _Floats) ->
     )
 
 
-def _order(features: Features, group: Statements, signs: _Floats, weights: Weights) -> _Floats:
-    """Return what the messages are ordered by; asked of now, what was said after the question comes last."""
-    found = dot(weights, ORDER_SIGNS, signs)
-    time = features.question.time
-    if time is None or time.kind != "now":
-        return found
-    return found - _LAST * (group.at > max(time.moment, features.question.asked_at) + _DAY)
+def in_order(features: Features, group: Statements, order: _Floats, likely: _Floats) -> list[int]:
+    """Return the places of the first ten in their last order.
+
+    A message comes right before the first of those whose place it has likely taken, and nothing else
+    moves: that something was said later does not make it the answer. What was said after the time
+    that is asked about comes last.
+    """
+    places: list[int] = np.argsort(-order[:_REORDERED], kind="stable").tolist()
+    for later in sorted(places, key=lambda place: int(group.at[place])):
+        taken = [place for place in places if likely[place, later] >= LIFTED]
+        first = min(map(places.index, taken), default=len(places))
+        if first < places.index(later):
+            places.remove(later)
+            places.insert(first, later)
+    late = group.at > _latest(features)
+    return sorted(places, key=lambda place: bool(late[place]))
 
 
-def dealt(scores: _Floats, order: _Floats) -> _Floats:
-    """Return falling scores dealt out anew among the first ten by another order of them.
+def dealt(scores: _Floats, places: Sequence[int]) -> _Floats:
+    """Return falling scores dealt out again to the first ones, given in their last order.
 
-    What is found stays found: only the order of the first ten changes.
+    What is found stays found: the others keep their scores.
     """
     out = scores.copy()
-    out[np.argsort(-order[:_REORDERED], kind="stable")] = scores[:_REORDERED]
+    out[list(places)] = scores[: len(places)]
     return out
 
 
@@ -201,6 +217,7 @@ def statements(
         session=table.session[rows].astype(np.int64),
         speaker=table.speaker[rows].astype(np.int64),
         role=np.array(roles, np.int64),
+        among=int(features.vectors.any(axis=1).sum()),
     )
 
 
@@ -214,6 +231,10 @@ def succession_signs(
     apart, cover = features.column("apart")[rows].astype(np.float64), features.cover[rows].astype(np.float64)
     place = np.arange(count) / JUDGED
     near = features.nearness[rows].astype(np.float64)
+    few = 1 / max(
+        group.among - 1, 1
+    )  # among a few nothing can stand far apart, nor be near seen from their middle
+    apart, near = apart + _FAR_APART * few, (near + few) / (1 + few)
     fits = _fits(features, group.signs)
     columns = [
         *(logits, np.maximum(logits, _UNLIKELY)),
@@ -222,44 +243,46 @@ def succession_signs(
         *(cover[:, None], cover, np.minimum(cover[:, None], cover)),
         *(place[:, None], place),
         *(np.minimum(values[:, None], values) for values in (near, fits)),
+        *_asked(features, group),
     ]
     return stacked(columns, count)
 
 
-def order_signs(
-    features: Features,
-    group: Statements,
-    rows: NDArray[np.intp],
-    scores: _Floats,
-    likely: _Floats,
-    *,
-    texts: Sequence[str],
-) -> _Floats:
+def _asked(features: Features, group: Statements) -> tuple[_Floats, _Floats]:
+    """Return what share of the question's words an earlier statement has and a later one lacks.
+
+    Once plainly and once times how alike the two are: of two things told in the same words, it is
+    the one that the question names.
+    """
+    wanted = query_terms(features.question.text)
+    has = np.array([[float(term in one.terms) for term in wanted] for one in group.signs])
+    has = has.reshape(len(group), len(wanted))
+    missing = has @ (1 - has.T) / max(len(wanted), 1)
+    return missing, missing * np.maximum(group.cosine(group.vectors, group.vectors), 0)
+
+
+def order_signs(features: Features, group: Statements, scores: _Floats, *, texts: Sequence[str]) -> _Floats:
     """Return (n, `ORDER_SIGNS`)."""
     time = features.question.time
-    kind = time.kind if time else "any"
-    holds, held = _for_a_while(features, group, texts)
-    timed = [
-        *(likely.max(axis=1, initial=0.0), likely.max(axis=0, initial=0.0)),
-        *(features.column("recent")[rows].astype(np.float64), holds, held, _fits(features, group.signs)),
-    ]
-    roles = group.role[:, None] == np.arange(len(_ROLES))[None, :]
-    single = np.reshape([one.single for one in group.signs], (len(rows), len(SINGLE)))
-    single = np.concatenate([single, roles], axis=1)
-    columns = [scores]
-    for name in ("now", "then", "any"):
-        columns += [column * (kind == name) for column in timed]
-    columns.append(np.asarray(group.at > _latest(features), np.float64))
-    return np.concatenate([np.stack(columns, axis=1), single * (kind == "now")], axis=1)
+    kind = time.kind if time else ""
+    timed = [_fits(features, group.signs), *_for_a_while(features, group, texts)]
+    single = np.reshape([one.single for one in group.signs], (len(group), len(SINGLE)))
+    force = [*single[:, _FORCES].T, group.role == _ROLES.index("assistant")]
+    columns = [scores, *(column * (kind == name) for name in ("now", "then") for column in timed)]
+    return np.stack([*columns, *(column * (kind == "now") for column in force)], axis=1)
 
 
 def _compared(features: Features, group: Statements, texts: Iterable[str]) -> NDArray[np.bool_]:
-    """Say which pairs are a statement and a later one in other words, both said by the time asked about."""
+    """Say which pairs are a statement and a later one in other words, both said by the time asked about.
+
+    Both have vectors: words alone do not tell whether two statements are about one thing.
+    """
     by_then = group.at <= _latest(features)
     wordings: dict[str, int] = {}
     same = [wordings.setdefault(" ".join(text.casefold().split()), len(wordings)) for text in texts]
     others = np.not_equal.outer(same, same)
-    return np.asarray((group.at > group.at[:, None]) & others & by_then[:, None] & by_then)
+    ready = by_then & group.vectors.any(axis=1)
+    return np.asarray((group.at > group.at[:, None]) & others & ready[:, None] & ready)
 
 
 def _latest(features: Features) -> int:

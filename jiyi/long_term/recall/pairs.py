@@ -20,13 +20,14 @@ __all__ = ["PAIR_SIGNS", "Statements", "pair_signs", "replaced", "stacked"]
 _Floats = NDArray[np.float64]
 _Column = NDArray[np.float64] | NDArray[np.bool_]  # of pairs, of the earlier ones or of the later ones
 _DAY = 86_400 * 1_000_000  # microseconds
+_SWAPPED = 6.0  # of rarity; more is no more
 _SPEAKERS = ("user", "assistant", "tool")
 _BOTH = (
     *("cosine", "nearest earlier", "nearest later", "words of the earlier", "words of the later"),
     *("words of both", "words, absolute", "the turn before the later", "both turns before"),
     *("the turn before the earlier", "kinds", "same value", "other value of a kind", "same name"),
     *("other name", "same session", "days", "same speaker", "replies to the earlier"),
-    *("replies to the assistant", "replies to a question"),
+    *("replies to the assistant", "replies to a question", "frame of both", "swapped words"),
 )
 _KINDS = tuple(f"both: {kind}" for kind in KINDS)
 _EARLIER, _LATER = (
@@ -51,8 +52,20 @@ class Statements:
     speaker: NDArray[np.int64]  # number of its speaker
     role: NDArray[np.int64]  # place in user, assistant, tool
 
+    among: int  # vectors whose middle the vectors are seen from
+
     def __len__(self) -> int:
         return len(self.signs)
+
+    def cosine(self, earlier: _Floats, later: _Floats) -> _Floats:
+        """Return (n, n) the cosines of vectors, 0 where there is none.
+
+        Seen from the middle of a few, even like ones point apart: -1 / (count - 1) is what to expect
+        of any two. That is made 0.
+        """
+        there = np.logical_and.outer(earlier.any(axis=1), later.any(axis=1))
+        expected = 1 / max(self.among - 1, 1)
+        return np.asarray((earlier @ later.T + expected) / (1 + expected) * there)
 
 
 def replaced(group: Statements, weights: Weights = PAIR) -> _Floats:
@@ -76,7 +89,7 @@ def _signs(group: Statements) -> tuple[_Floats, _Floats, _Floats]:
     kinds = np.reshape([one.kinds for one in group.signs], (len(group), len(KINDS)))
     single = np.reshape([one.single for one in group.signs], (len(group), len(SINGLE)))
     roles = group.role[:, None] == np.arange(len(_SPEAKERS))
-    both = [*_likeness(group), *_values(group, kinds), *_setting(group)]
+    both = [*_likeness(group), *_values(group, kinds), *_setting(group), *_frames(group)]
     return stacked(both, len(group)), kinds, np.concatenate([single, roles], axis=1)
 
 
@@ -89,13 +102,9 @@ def stacked(columns: Sequence[_Column], count: int) -> _Floats:
 
 
 def _likeness(group: Statements) -> list[_Column]:
-    cosine = group.vectors @ group.vectors.T
+    cosine = group.cosine(group.vectors, group.vectors)
     among = np.where(_later(group), cosine, -np.inf)
-    has = _incidence([one.terms for one in group.signs])
-    often = has.sum(axis=0)
-    rarity = np.log1p((len(group) - often + 0.5) / (often + 0.5))
-    mass = has @ rarity + 1e-9
-    words = (has * rarity) @ has.T
+    words, mass = _shared([one.terms for one in group.signs])
     return [
         cosine,
         1 / (1 + _place(among, axis=0)),
@@ -104,10 +113,21 @@ def _likeness(group: Statements) -> list[_Column]:
         words / mass[None, :],
         words / np.sqrt(mass[:, None] * mass[None, :]),
         np.minimum(words, 10),
-        group.vectors @ group.before.T,
-        group.before @ group.before.T,
-        group.before @ group.vectors.T,
+        group.cosine(group.vectors, group.before),
+        group.cosine(group.before, group.before),
+        group.cosine(group.before, group.vectors),
     ]
+
+
+def _frames(group: Statements) -> list[_Column]:
+    """Say how alike the words around the values are, and how many on either side the other lacks.
+
+    "The staging port is 8081" and "the production port is 9090" are alike but for a word each.
+    """
+    words, own = _shared([one.frame for one in group.signs])
+    swapped = np.minimum(own[:, None], own) - words
+    alike = words / np.sqrt(own[:, None] * own)
+    return [alike, alike * np.minimum(swapped, _SWAPPED)]
 
 
 def _values(group: Statements, kinds: _Floats) -> list[_Column]:
@@ -139,6 +159,14 @@ def _setting(group: Statements) -> list[_Column]:
 
 def _later(group: Statements) -> NDArray[np.bool_]:
     return np.asarray(group.at[None, :] > group.at[:, None])
+
+
+def _shared(groups: Sequence[Sequence[str]]) -> tuple[_Floats, _Floats]:
+    """Return (n, n) what rare members two groups share, and (n,) what each has of them."""
+    has = _incidence(groups)
+    often = has.sum(axis=0)
+    rarity = np.log1p((len(groups) - often + 0.5) / (often + 0.5))
+    return (has * rarity) @ has.T, has @ rarity + 1e-9
 
 
 def _place(values: _Floats, *, axis: int) -> _Floats:

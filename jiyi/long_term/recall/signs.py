@@ -40,6 +40,7 @@ class Signs:
     values: tuple[str, ...]  # its values, folded and distinct
     names: tuple[str, ...]  # names it calls, folded and distinct
     terms: tuple[str, ...]  # its search terms, distinct
+    frame: tuple[str, ...]  # those of them that stand in none of its values
     chinese: bool  # it is written in Chinese
 
 
@@ -65,7 +66,9 @@ def signs_of(text: str, known: int | None = None) -> Signs:
         float(kinds.any()),
     ]
     given, called = (tuple({m[0].casefold().strip(): None for m in some}) for some in (found, names))
-    return Signs(np.array(single), kinds, given, called, terms, language(sample) == "zh")
+    stated = " ".join(given)
+    frame = tuple(term for term in terms if term not in stated)
+    return Signs(np.array(single), kinds, given, called, terms, frame, language(sample) == "zh")
 
 
 @lru_cache(maxsize=1024)

@@ -79,7 +79,7 @@ PLAIN: Weights = {
     "meaning": 1.0,
     "first_by_words": 1.0,
     "first_by_meaning": 1.0,
-    "in_time": 3.0,
+    "in_time": 4.0,  # more than one sum can lead another by, as a rule
     "later": -2.4,
     "speaker": 1.0,
 }
