@@ -1,52 +1,41 @@
 """Vectors follow rows: embedding what was stored, in the background or on demand."""
 
-import logging
 import threading
 from collections.abc import Callable
 
 import numpy as np
 
 from jiyi.embeddings import Embedder, split_parts
-from jiyi.errors import Closed, EmbedderMismatch, EmbeddingError, JiyiError
+from jiyi.errors import Closed, EmbedderMismatch, EmbeddingError
+from jiyi.long_term.worker import Worker
 from jiyi.storage import Binding, PendingText, VectorIndex, VectorRow
 
 __all__ = ["Indexer"]
 
 _BATCH = 8
 _HEAD = 600  # characters of a tool's output that are embedded
-_LONGEST_PAUSE = 60.0  # seconds between tries while the embedder fails
 _FEW = 64  # records saved while others were embedded that may wait until the switch
 _POLL = 15.0  # seconds between looks for work that another process left
 
-_log = logging.getLogger("jiyi")
 
-
-class Indexer:
+class Indexer(Worker):
     """Finishes pending vectors: by a worker thread, and by `flush`.
 
     The pending state lives in the database. A crash loses nothing: the worker of the
-    next open takes up what is left. A failing embedder is asked again after a growing
-    pause; what failed is in ``last_error``.
+    next open takes up what is left.
     """
 
     def __init__(self, vectors: VectorIndex, embedder: Embedder) -> None:
         self._vectors = vectors
         self._embedder = embedder
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
         self._working = threading.Lock()  # worker and flush never embed the same text side by side
-        self._thread: threading.Thread | None = None
-        self.last_error: JiyiError | None = None
-
-    def start(self) -> None:
-        """Start the worker thread; it never keeps the process alive."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="jiyi-indexer", daemon=True)
-            self._thread.start()
-
-    def notify(self) -> None:
-        """Say that something was stored."""
-        self._wake.set()
+        self._past_leases = True
+        super().__init__(
+            "indexer",
+            poll=_POLL,
+            failed=lambda error: EmbeddingError(f"the embedder failed: {error!r}"),
+            final=(Closed, EmbedderMismatch),
+        )
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed everything pending now, whoever stored it; return how many records.
@@ -83,38 +72,13 @@ class Indexer:
         self._vectors.switch(name)
         return done + self.flush(lambda more: progress(done + more) if progress else None)
 
-    def close(self, timeout: float = 5.0) -> None:
-        """Stop the worker after the batch in hand; the rest stays pending."""
-        self._stopping.set()
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
-
-    def _run(self) -> None:
-        pause, past_leases = 0.0, True
-        while not self._stopping.wait(pause):
-            try:
-                # Leases of a process that died, or of this worker's own failed batch, are looked
-                # past: at the start and after a failure, once nothing else is left to do.
-                if self._step(leased=True) or (past_leases and self._step(leased=False)):
-                    pause = 0.0
-                    continue
-                past_leases = False
-            except (Closed, EmbedderMismatch) as error:
-                self.last_error = error
-                return
-            except Exception as error:  # an embedder from outside may raise anything
-                self.last_error = (
-                    error
-                    if isinstance(error, JiyiError)
-                    else EmbeddingError(f"the embedder failed: {error!r}")
-                )
-                pause, past_leases = min(max(1.0, 2 * pause), _LONGEST_PAUSE), True
-                _log.warning("vectors wait, next try in %.0f s: %s", pause, error)
-                continue
-            pause = 0.0
-            self._wake.wait(_POLL)
-            self._wake.clear()
+    def _turn(self) -> bool:
+        # Leases of a process that died, or of this worker's own failed batch, are looked past: at
+        # the start and after a failure, once nothing else is left to do.
+        past_leases, self._past_leases = self._past_leases, True
+        busy = self._step(leased=True) > 0 or (past_leases and self._step(leased=False) > 0)
+        self._past_leases = past_leases and busy
+        return busy
 
     def _fill(self, progress: Callable[[int], None] | None) -> int:
         """Give the second set what it lacks, and what is saved meanwhile as far as it is more than a few."""

@@ -1,0 +1,84 @@
+"""A thread that does what waits, again and again, and waits longer where it fails."""
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from jiyi.errors import JiyiError
+
+__all__ = ["Worker"]
+
+_LONGEST_PAUSE = 60.0  # seconds between tries while it fails
+
+_log = logging.getLogger("jiyi")
+
+
+class Worker(ABC):
+    """Works in the background: at once while there is work, after a growing pause where that fails.
+
+    ``last_error`` is what the last try raised, None where it did its work.
+
+    Args:
+        name: of the thread, and of what waits, in the log.
+        poll: seconds after which it looks for work that nobody told of, such as another process's.
+        failed: makes one of jiyi's errors of what else a try raised.
+        final: errors after which nothing is tried again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        poll: float,
+        failed: Callable[[Exception], JiyiError],
+        final: tuple[type[JiyiError], ...] = (),
+    ) -> None:
+        self._name = name
+        self._poll = poll
+        self._error_of = failed
+        self._final = final
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.last_error: JiyiError | None = None
+
+    @abstractmethod
+    def _turn(self) -> bool:
+        """Do a piece of the work; return whether there was any."""
+
+    def start(self) -> None:
+        """Start the thread, once; it never keeps the process alive."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=f"jiyi-{self._name}", daemon=True)
+            self._thread.start()
+
+    def notify(self) -> None:
+        """Say that there is work."""
+        self._wake.set()
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Stop after the piece in hand, which is waited for no longer than ``timeout`` seconds."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            try:
+                busy = self._turn()
+            except Exception as error:  # parts from outside may raise anything
+                self.last_error = error if isinstance(error, JiyiError) else self._error_of(error)
+                if isinstance(error, self._final) or self._stopping.is_set():
+                    return
+                pause = min(max(1.0, 2 * pause), _LONGEST_PAUSE)
+                _log.warning("%s: next try in %.0f s: %s", self._name, pause, error)
+                continue
+            pause = 0.0
+            if busy:
+                self.last_error = None
+            else:
+                self._wake.wait(self._poll)
+                self._wake.clear()
