@@ -1,9 +1,24 @@
 """Reading messages: what is stated in them, by patterns or by a language model."""
 
-from jiyi.extraction.by_llm import Reading, extract_with
+from jiyi.extraction.by_llm import (
+    Reading,
+    extract_with,
+    first_stretch,
+    read_by_llm,
+)
 from jiyi.extraction.points import kind_of_value
 from jiyi.extraction.reading import extract
 from jiyi.extraction.retractions import is_bare
 from jiyi.extraction.statement import Action, Statement
 
-__all__ = ["Action", "Reading", "Statement", "extract", "extract_with", "is_bare", "kind_of_value"]
+__all__ = [
+    "Action",
+    "Reading",
+    "Statement",
+    "extract",
+    "extract_with",
+    "first_stretch",
+    "is_bare",
+    "kind_of_value",
+    "read_by_llm",
+]

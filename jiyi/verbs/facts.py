@@ -38,7 +38,7 @@ class FactVerbs(Verbs):
         `history`. See `FactMemory.remember`.
 
         Raises:
-            BadQuery: neither a text nor all three parts; more than 100,000 characters; a range
+            BadQuery: neither a text nor all three parts; more than 1,000,000 characters; a range
                 that ends before it begins; an unknown category.
             NaiveDatetime: a time has no zone.
         """

@@ -123,17 +123,20 @@ def test_by_a_model() -> None:
         "object": "Lyon",
         "category": "profile",
         "action": "state",
+        "quote": "I live in Lyon",
+        "replaces": 0,
     }
+    words = "renew the billing certificate"
+    todo = fact | {"message": 5, "predicate": "has to", "object": words, "category": "todo", "quote": words}
     answer = {
-        "facts": [fact],
+        "facts": [fact, todo],
         "entities": [],
-        "todos": [{"message": 5, "text": "renew the billing certificate", "due": ""}],
         "topics": ["billing"],
         "conclusions": ["The billing service moves to PostgreSQL.", "Pluto is inhabited by dragons."],
     }
     found = Extract(Model(json.dumps(answer))).extract(TALK)
     assert [item.method for item in found.user_information] == ["llm"]
-    assert found.todos[0].text == "renew the billing certificate" or "certificate" in found.todos[0].text
+    assert found.todos[0].text == words
     assert found.todos[0].source == "5"
     assert texts(found.topics) == "billing"
     assert "PostgreSQL" in texts(found.conclusions)

@@ -14,7 +14,7 @@ from jiyi.long_term import FactMemory
 from jiyi.testing import ManualClock
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
-EMPTY = {"facts": [], "entities": [], "todos": [], "topics": [], "conclusions": []}
+EMPTY = {"facts": [], "entities": [], "topics": [], "conclusions": []}
 
 
 @pytest.fixture
@@ -206,7 +206,8 @@ def with_llm(open_memory, clock, monkeypatch):
 
 def found(**fields):
     fact = {"message": 1, "subject": "edge-02", "predicate": "owner", "object": "Mei", "category": "relation"}
-    return json.dumps(EMPTY | {"facts": [fact | {"action": "state", "from": "", "until": ""} | fields]})
+    more = {"quote": "ask Mei, she looks after it", "action": "state", "replaces": 0}
+    return json.dumps(EMPTY | {"facts": [fact | more | fields]})
 
 
 def test_a_model_finds_what_patterns_do_not(with_llm):

@@ -136,7 +136,7 @@ def test_what_cannot_be_kept_is_refused_and_nothing_is_written(memory, given, er
 
 
 def test_a_long_text_is_kept_to_its_end(memory):
-    text = "The port of api is 8080. " + "filler 填充 " * 7_000 + "the last word is zebra."
+    text = "The port of api is 8080. " + "filler 填充 " * 9_000 + "the last word is zebra."
     learned = memory.remember(text)
     assert memory.get(learned.kept).text == text
     assert memory.search("zebra", kinds="fact")[0].id == learned.kept

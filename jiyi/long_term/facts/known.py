@@ -9,13 +9,17 @@ from jiyi.extraction import Statement
 from jiyi.long_term.facts.slots import ALIAS, NOTE, Names, is_taste
 from jiyi.records import Fact, Message, Query, Scope
 from jiyi.storage import Store
+from jiyi.text import analyse
 
-__all__ = ["about", "known_for", "names_in", "said_of", "wide"]
+__all__ = ["about", "known_for", "likely_meant", "names_in", "said_of", "wide"]
 
 _MOST_ALIASES = 5_000
 _MOST_ABOUT = 2_000  # facts about one thing that are looked at
 _MOST_RECENT = 500  # facts that a statement may mean which does not name them
 _MOST_TIMES = 500
+_MOST_MEANT = 30  # facts a model is shown that messages may speak of
+_LONGEST = 300  # characters of their values
+_SAMPLE = 2_000  # characters of a text whose words are compared
 _NEAREST = 6  # facts of one slot before a statement, and behind it
 _MOMENT = timedelta(microseconds=1)
 
@@ -89,6 +93,23 @@ def _of_point(store: Store, scope: Scope, subjects: Iterable[str], statement: St
         ):
             found.update((fact.id, fact) for fact in cast("list[Fact]", store.find(query)))
     return found
+
+
+def likely_meant(store: Store, scope: Scope, messages: Iterable[Message]) -> list[Fact]:
+    """Return active facts that messages may speak of, oldest first: those that share most words with them."""
+    query = Query(
+        scope=wide(scope), kinds=("fact",), fact_status=("active",), limit=_MOST_RECENT, newest_first=True
+    )
+    said = {
+        term for message in messages for term in analyse(f"{message.name or ''} {message.text[:_SAMPLE]}")
+    }
+    shared = {
+        fact: len(said.intersection(analyse(fact.search_text[:_SAMPLE])))
+        for fact in cast("list[Fact]", store.find(query))
+    }
+    fitting = [fact for fact in shared if shared[fact] and len(fact.object) <= _LONGEST]
+    nearest = sorted(fitting, key=lambda fact: -shared[fact])
+    return sorted(nearest[:_MOST_MEANT], key=lambda fact: (fact.created_at, fact.id))
 
 
 def _just_after(moment: datetime) -> datetime | None:

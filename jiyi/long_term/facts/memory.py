@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from jiyi.clock import Clock, aware, utc_now
 from jiyi.errors import BadQuery
-from jiyi.extraction import Statement, extract, extract_with
+from jiyi.extraction import Reading, Statement, extract, extract_with, read_by_llm
 from jiyi.llm import LLM
 from jiyi.long_term.facts.graph import Neighbour, neighbours
-from jiyi.long_term.facts.known import about, known_for, names_in, said_of, wide
+from jiyi.long_term.facts.known import about, known_for, likely_meant, names_in, said_of, wide
 from jiyi.long_term.facts.merge import merge
 from jiyi.long_term.facts.receipt import Learned
 from jiyi.long_term.facts.slots import NOTE, Names
@@ -79,10 +79,43 @@ class FactMemory:
         Raises:
             StorageError: the database cannot take it; nothing was changed.
         """
-        dated = [message for message in messages if message.created_at is not None]
-        read = extract_with(self._llm, dated, zone=self._zone)
-        learned = self._keep(scope, read.statements, read.method)
-        return replace(learned, method=read.method, notes=read.notes)
+        known = likely_meant(self._store, scope, messages) if self._llm else []
+        return self.keep(messages, extract_with(self._llm, messages, known=known, zone=self._zone))
+
+    def read(self, llm: LLM, messages: Sequence[Message], before: Sequence[Message] = ()) -> Reading:
+        """Return what a stretch of one session's stored messages states, read by a model; nothing is kept.
+
+        Args:
+            llm: the model.
+            messages: of users and assistants, oldest first.
+            before: what was said just before them.
+
+        Raises:
+            LLMError: the model gave no usable answer.
+        """
+        scope = messages[0].scope
+        assert scope is not None, "stored messages have a scope"
+        known = likely_meant(self._store, scope, messages)
+        return read_by_llm(llm, messages, known=known, before=before, zone=self._zone)
+
+    def keep(self, messages: Sequence[Message], reading: Reading) -> Learned:
+        """Keep what was read in stored messages, each statement in the scope of its message.
+
+        Joins the transaction it is called in.
+
+        Raises:
+            StorageError: the database cannot take it; nothing was changed.
+        """
+        scopes = {message.id: message.scope for message in messages}
+        read: dict[Scope, list[Statement]] = {}
+        for statement in reading.statements:
+            scope = scopes.get(statement.source)
+            if scope is not None:
+                read.setdefault(scope, []).append(statement)
+        kept = self._store.together(
+            lambda: [self._keep(scope, found, reading.method) for scope, found in read.items()]
+        )
+        return replace(_together(kept), method=reading.method, notes=reading.notes)
 
     def remember(
         self,
