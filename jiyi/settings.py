@@ -89,6 +89,12 @@ class Settings(BaseSettings):
     llm_base_url: str | None = None  # the endpoint, such as http://localhost:11434/v1
     llm_api_key: SecretStr | None = None
     llm_seconds: float = Field(60.0, gt=0, le=3_600)  # most a call may take, all tries included
+    reader: Literal["auto", "off"] = "auto"  # let the language model read talk for facts in the background
+    reader_messages: int = Field(20, ge=1, le=1_000)  # read at once: a session with so many is due
+    reader_tokens: int = Field(4_000, ge=1)  # most of them that are read at once
+    reader_pause_minutes: float = Field(10, ge=0, le=1e6)  # a session is read to its end after that
+    reader_calls_per_hour: int = Field(60, ge=0)  # most of the reader, of all processes together
+    reader_tokens_per_day: int = Field(500_000, ge=0)  # asked and answered, of all processes together
 
     @field_validator("recall_floor", mode="before")
     @classmethod

@@ -24,9 +24,12 @@ from jiyi.long_term import (
     Forgetting,
     Indexer,
     LongTermMemory,
+    Reader,
+    ReadingState,
     Recall,
     Rule,
     Second,
+    reading_state,
 )
 from jiyi.long_term.forget_gate.rules import FactRule, KindRule, KnowledgeRule, MessageRule
 from jiyi.manager import MemoryManager
@@ -35,7 +38,7 @@ from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Rer
 from jiyi.settings import Settings, load_settings
 from jiyi.short_term import Folding, RunningSummary, ShortTermMemory, Summaries
 from jiyi.skills import Router, SkillRegistry, SkillShelf
-from jiyi.storage import Store
+from jiyi.storage import Readings, Store
 from jiyi.storage.backend import Backend, has_tables, open_backend, open_database
 from jiyi.storage.place import Place, locate
 from jiyi.text import TokenCounter, counter_for
@@ -48,6 +51,7 @@ __all__ = [
     "llm_for",
     "open_async_memory",
     "open_memory",
+    "reading_of",
     "reranker_for",
     "users_of",
 ]
@@ -100,6 +104,8 @@ def open_memory(
         raise
     if background and check_embedder:
         parts.long_term.indexer.start()
+        if parts.long_term.reader is not None:
+            parts.long_term.reader.start()
     return MemoryManager(parts)
 
 
@@ -210,10 +216,17 @@ def _long_term(
         zone=settings.zone,
         clock=clock,
     )
+    indexer = Indexer(vectors, models.embedder)
+    reader = None
+    if models.llm is not None and settings.learn_facts and settings.reader == "auto":
+        reader = Reader(
+            store, backend.readings, facts, models.llm, settings=settings, clock=clock, on_new=indexer.notify
+        )
     return LongTermMemory(
         recall=recall,
-        indexer=Indexer(vectors, models.embedder),
+        indexer=indexer,
         facts=facts,
+        reader=reader,
         consolidation=consolidation,
         gate=ForgetGate(store, upkeep, trash, rule=rule, others=_other_rules(settings), clock=clock),
         forgetting=Forgetting(store, upkeep, trash, rewrite=consolidation.rewritten, learn=facts.learn),
@@ -332,6 +345,19 @@ def check_database(url: str | Path | Place) -> str:
     database = open_database(locate(url), load_settings())
     try:
         return database.check()
+    finally:
+        database.close()
+
+
+def reading_of(url: str | Path | Place) -> ReadingState:
+    """Return how the background reader stands in a database, whoever runs it.
+
+    Raises:
+        StorageError: it is foreign, newer, or cannot be reached.
+    """
+    database = open_database(locate(url), load_settings())
+    try:
+        return reading_state(Readings(database), utc_now())
     finally:
         database.close()
 

@@ -17,7 +17,7 @@ from jiyi.settings import load_settings
 from jiyi.skills import SkillRegistry
 from jiyi.storage.backend import about_server, drift, has_tables, repair
 from jiyi.storage.place import Place
-from jiyi.wiring import check_database, embedder_for
+from jiyi.wiring import check_database, embedder_for, reading_of
 
 __all__ = ["run_doctor"]
 
@@ -58,6 +58,7 @@ def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
     if mend:
         yield _tried("repair", lambda: _repaired(db), "see what the line above names")
     yield from _index(db)
+    yield from _reading(db)
     yield _terminal()
     extra = find_spec("openai") is not None
     yield _Finding(
@@ -140,6 +141,24 @@ def _index(db: Place) -> Iterator[_Finding]:
         return
     if found is not None:
         yield _Finding(name="vectors", ok=found.sound, detail=str(found), fix=fix)
+
+
+def _reading(db: Place) -> Iterator[_Finding]:
+    """Say how the background reader stands, where a language model is set."""
+    fix = "check llm_base_url, llm_api_key and llm_model; see docs/llm.md"
+    try:
+        settings = load_settings()
+        if not settings.llm_model or settings.reader == "off" or not has_tables(db):
+            return
+        state = reading_of(db)
+    except JiyiError as error:
+        yield _Finding(name="reader", ok=False, detail=str(error), fix=fix)
+        return
+    cost = f"{state.calls} calls this hour, {state.tokens:,} tokens today"
+    left_out = f"{state.refused} statements refused, {state.passed_over} stretches passed over"
+    failed = f"; {state.failures} failures in a row: {state.error}" if state.failures else ""
+    detail = f"{state.waiting:,} messages to read, {cost}, {left_out}{failed}"
+    yield _Finding(name="reader", ok=not state.failures, detail=detail, fix=fix)
 
 
 def _repaired(db: Place) -> str:

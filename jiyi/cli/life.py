@@ -135,7 +135,7 @@ def maintain(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """End facts whose time is over, let go of what no longer matters, turn episodes into knowledge."""
+    """Read what is due, end facts that are over, turn episodes into knowledge, let go of what is unimportant."""
     with told_briefly():
         require_database(db)
         names = [user] if user else users_of(db)
@@ -153,7 +153,8 @@ def maintain(
         return
     for name, one in done.items():
         stdout.print(maintained_text(name, one), soft_wrap=True)
-        for note in one.consolidation.notes if one.consolidation else ():
+        told = [part.notes for part in (one.reading, one.consolidation) if part is not None]
+        for note in (note for notes in told for note in notes):
             stderr.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
     if not done:
         stdout.print("nobody has a memory there")

@@ -73,6 +73,9 @@ def maintained_text(user: str, one: Maintained) -> Text:
 def _maintained(one: Maintained) -> Iterator[Text]:
     gate, made = one.gate, one.consolidation
     did = " would be" if gate.dry_run else ""
+    if one.reading is not None and (one.reading.stretches or one.reading.waiting):
+        read = f"{one.reading.stretches:,} {_plural('stretch', one.reading.stretches)} of talk read"
+        yield Text(f"  {read}, {one.reading.new:,} new facts, {one.reading.waiting:,} messages still to read")
     if one.expired:
         yield Text(f"  {one.expired:,} {_plural('fact', one.expired)} came to an end")
     if made is not None and made.episodes:

@@ -14,6 +14,7 @@ from jiyi.long_term.forgetting.receipt import ForgetReceipt, RestoreReceipt
 from jiyi.long_term.indexing import Indexer
 from jiyi.long_term.maintenance import Maintained, maintain
 from jiyi.long_term.memory import LongTermMemory
+from jiyi.long_term.reading import Reader, ReadingReceipt, ReadingState, reading_state
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.recall import Recall, Second
 from jiyi.long_term.recall.weights import WEIGHTS
@@ -38,11 +39,15 @@ __all__ = [
     "LongTermMemory",
     "Maintained",
     "Neighbour",
+    "Reader",
+    "ReadingReceipt",
+    "ReadingState",
     "Recall",
     "Recalled",
     "RestoreReceipt",
     "Rule",
     "Second",
     "maintain",
+    "reading_state",
     "recall_blocks",
 ]

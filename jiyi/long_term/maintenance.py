@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from jiyi.long_term.consolidation.receipt import ConsolidationReceipt
 from jiyi.long_term.forget_gate.receipt import GateReceipt
 from jiyi.long_term.memory import LongTermMemory
+from jiyi.long_term.reading import ReadingReceipt
 from jiyi.records import Scope
 
 __all__ = ["Maintained", "MaintenanceProgress", "maintain"]
@@ -18,6 +19,7 @@ MaintenanceProgress = Callable[[str, int, int | None], None]
 class Maintained:
     """What maintenance did; of a dry run, what the gate would have done."""
 
+    reading: ReadingReceipt | None  # None in a dry run, and without a language model that reads
     expired: int  # facts whose time is over
     consolidation: ConsolidationReceipt | None  # None in a dry run
     gate: GateReceipt
@@ -30,22 +32,26 @@ def maintain(
     dry_run: bool = False,
     progress: MaintenanceProgress | None = None,
 ) -> Maintained:
-    """End facts that are over, consolidate, then run the forget gate, so that nothing goes unlearned.
+    """Read what is due, end facts that are over, consolidate, then run the forget gate.
+
+    In this order nothing goes unlearned.
 
     Every part may be stopped in the middle and run again, and by several processes at once.
     A consolidation cannot be tried: a dry run leaves it out.
     """
     tell = progress or _tell_nobody
-    consolidation = None
+    reading = consolidation = None
     expired = 0
     if not dry_run:
         memory.recall.settle()
+        if memory.reader is not None:
+            reading = memory.reader.read_due(scope.user_id, lambda done: tell("reading", done, None))
         expired = memory.facts.expire(scope)
         consolidation = memory.consolidation.run(
             scope, progress=lambda done, total: tell("consolidation", done, total)
         )
     gate = memory.gate.run(scope, dry_run=dry_run, progress=lambda done: tell("forget gate", done, None))
-    return Maintained(expired=expired, consolidation=consolidation, gate=gate)
+    return Maintained(reading=reading, expired=expired, consolidation=consolidation, gate=gate)
 
 
 def _tell_nobody(*_: object) -> None:

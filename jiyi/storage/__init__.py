@@ -7,6 +7,7 @@ from jiyi.storage.export_markdown import export_markdown
 from jiyi.storage.importer import ImportReceipt, import_file, import_messages
 from jiyi.storage.interchange import Found, Rejected, read_conversations
 from jiyi.storage.one_thread import one_blas_thread
+from jiyi.storage.readings import Claim, Due, Readings
 from jiyi.storage.relational import SqlStore, SqlTrash, SqlUpkeep
 from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
@@ -20,10 +21,12 @@ __all__ = [
     "Amendment",
     "Binding",
     "Candidates",
+    "Claim",
     "Connection",
     "Cursor",
     "Database",
     "Discarded",
+    "Due",
     "ExportReceipt",
     "Found",
     "ImportReceipt",
@@ -31,6 +34,7 @@ __all__ = [
     "Page",
     "Parts",
     "PendingText",
+    "Readings",
     "Rejected",
     "SqlStore",
     "SqlTrash",

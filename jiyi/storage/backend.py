@@ -9,6 +9,7 @@ from jiyi.settings import Settings
 from jiyi.storage.database import Database
 from jiyi.storage.elsewhere import leave, refuse_bound, take_over
 from jiyi.storage.place import Place
+from jiyi.storage.readings import Readings
 from jiyi.storage.relational import SqlStore, SqlTrash, SqlUpkeep
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.sqlite.pending import pending_steps
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from jiyi.storage.chroma.drift import Drift
     from jiyi.storage.chroma.vectors import ChromaVectors
     from jiyi.storage.postgres.about import About
+    from jiyi.storage.postgres.database import PostgresDatabase
 
 __all__ = [
     "Backend",
@@ -45,6 +47,7 @@ class Backend:
     upkeep: Upkeep
     trash: Trash
     vectors: VectorIndex
+    readings: Readings
 
 
 def open_backend(place: Place, settings: Settings) -> Backend:
@@ -79,6 +82,7 @@ def _on(database: Database) -> Backend:
             upkeep=SqlUpkeep(database),
             trash=SqlTrash(database),
             vectors=SqliteVectors(database),
+            readings=Readings(database),
         )
     postgres = postgres_adapter()  # whose verbs are tried again when the connection is lost
     return Backend(
@@ -87,6 +91,7 @@ def _on(database: Database) -> Backend:
         upkeep=postgres.PostgresUpkeep(database),
         trash=postgres.PostgresTrash(database),
         vectors=postgres.PostgresVectors(database),
+        readings=Readings(database, attempt=cast("PostgresDatabase", database).attempt),
     )
 
 

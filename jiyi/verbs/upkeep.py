@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
+from jiyi.long_term import ReadingState
 from jiyi.records import Kind, Query
 from jiyi.verbs.base import Verbs
 
@@ -14,9 +15,23 @@ class UpkeepVerbs(Verbs):
     """Look after the memory."""
 
     def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> Mapping[str, int]:
-        """Return how many records of each kind there are, and ``vectors_pending``."""
+        """Return how many records of each kind there are, and ``vectors_pending``.
+
+        Where a language model reads in the background, also ``messages_unread``, of all agents.
+        """
         kinds: tuple[Kind, ...] = ("message", "session", "task", "episode", "knowledge", "fact", "summary")
-        return self._store.count(Query(scope=self._scope(user_id, agent_id), kinds=kinds))
+        scope = self._scope(user_id, agent_id)
+        counts = dict(self._store.count(Query(scope=scope, kinds=kinds)))
+        if self._long_term.reader is not None:
+            counts["messages_unread"] = self._long_term.reader.unread(scope.user_id)
+        return counts
+
+    def reading(self) -> ReadingState | None:
+        """Return how the background reader stands, for all users: what waits, what it cost, why it failed.
+
+        None where no language model reads.
+        """
+        return None if self._long_term.reader is None else self._long_term.reader.state()
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
         """Finish all pending vectors now, of every user; return how many records it were."""
@@ -31,8 +46,10 @@ class UpkeepVerbs(Verbs):
         return self._long_term.indexer.reembed(progress)
 
     def close(self) -> None:
-        """Stop the background work and release the database; pending vectors wait for the next open."""
+        """Stop the background work and release the database; what is pending waits for the next open."""
         self._short_term.close()
+        if self._long_term.reader is not None:
+            self._long_term.reader.close()
         self._long_term.indexer.close()
         self._long_term.recall.close()
         self._store.close()

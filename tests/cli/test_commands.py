@@ -6,6 +6,7 @@ from importlib.metadata import version
 import pytest
 
 import jiyi
+from jiyi.testing import HashEmbedder
 
 HELLO = '{"role": "user", "content": "你好 from a file"}\n'
 
@@ -193,6 +194,28 @@ def test_stats(run, run_json, db):
 
 
 @pytest.mark.slow
+def test_doctor_says_how_the_reader_stands(run_json, db, monkeypatch):
+    def checked(**options):
+        return {one["name"]: one for one in run_json("doctor", "--db", db, **options)["checks"]}
+
+    assert "reader" not in checked()
+    monkeypatch.setenv("JIYI_LLM_MODEL", "m")
+    monkeypatch.setenv("JIYI_LLM_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("JIYI_LLM_API_KEY", "k")
+    told = checked()["reader"]
+    assert told["ok"]
+    assert "6 messages to read, 0 calls this hour" in told["detail"]
+    monkeypatch.setenv("JIYI_READER_PAUSE_MINUTES", "0")
+    monkeypatch.setenv("JIYI_LLM_SECONDS", "1")
+    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        assert memory.maintain().reading.notes
+    failing = checked(code=1)["reader"]
+    assert not failing["ok"]
+    assert "1 failures in a row: the language model read nothing" in failing["detail"]
+    monkeypatch.setenv("JIYI_READER", "off")
+    assert "reader" not in checked()
+
+
 def test_doctor(run, run_json, db, tmp_path):
     told = run_json("doctor", "--db", db)
     assert told["ok"] is True

@@ -4,16 +4,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.resources import files
 
 import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from jiyi.clock import utc_from_micros
 from jiyi.errors import DatabaseReadOnly, ForeignDatabase, NewerDatabase, StorageError
-from jiyi.storage.postgres import PostgresDatabase
+from jiyi.records import Query, Scope
+from jiyi.storage import Due, Readings
+from jiyi.storage.postgres import PostgresDatabase, PostgresStore
 from jiyi.storage.postgres import migrate as module
-from jiyi.storage.postgres.migrate import migrate, pending, tables
+from jiyi.storage.postgres.migrate import migrate, pending, statements, tables
 from jiyi.storage.sql import load_migrations
 
 # Everything that makes a table what it is, as the server itself writes it down.
@@ -40,6 +44,9 @@ def described(url: str) -> dict[str, list[str]]:
         }
 
 
+ALL_STEPS = ["bring the tables to schema 1", "bring the tables to schema 2"]
+
+
 def order(url: str, *statements: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in statements:
@@ -54,11 +61,11 @@ def other_database(server, template: str | None) -> Iterator[str]:
 
 
 def test_the_migrations_make_what_is_described(empty_postgres_url, postgres_server):
-    assert migrate(empty_postgres_url) == ["bring the tables to schema 1"]
+    assert migrate(empty_postgres_url) == ALL_STEPS
     with other_database(postgres_server, "jiyi_empty") as url:
         order(url, files("jiyi.storage.sql.postgres").joinpath("schema.sql").read_text("utf-8"))
         wanted = described(url)
-    assert len(wanted["tables"]) == len(tables()) == 16
+    assert len(wanted["tables"]) == len(tables()) == 17
     assert described(empty_postgres_url) == wanted
 
 
@@ -78,6 +85,31 @@ def test_every_table_of_users_has_its_tenant_in_front_and_a_wall(postgres_url):
         if table != "meta":
             assert key.split("(")[1].startswith("tenant_id"), f"{table}: {key}"
             assert "REFERENCES" not in key or key.split("(")[2].startswith("tenant_id"), f"{table}: {key}"
+
+
+def test_a_database_of_the_first_schema_is_kept_whole_and_read_from_its_beginning(empty_postgres_url):
+    order(empty_postgres_url, *statements(load_migrations("postgres")[1]))
+    order(
+        empty_postgres_url,
+        "INSERT INTO meta VALUES ('application', 'jiyi'), ('schema', '1')",
+        "SELECT set_config('jiyi.tenant', 'ana', false)",
+        "INSERT INTO owners (tenant_id, next_doc) VALUES ('ana', 2)",
+        "INSERT INTO sessions VALUES ('ana', 's', 1000000, 2000000, 1, 1)",
+        "INSERT INTO documents (tenant_id, doc, kind, id, session_id, role, seq, created_at, pinned, has_text"
+        ", length, traits, entry, body) VALUES ('ana', 1, 'message', 'm', 's', 'user', 0, 1000000, false"
+        """, true, 1, 0, '\\x00', '{"role":"user","content":"tea"}')""",
+    )
+    assert pending(empty_postgres_url) == ALL_STEPS[1:]
+    database = PostgresDatabase(empty_postgres_url)
+    (kept,) = PostgresStore(database).find(Query(scope=Scope(user_id="ana"), kinds=("message",)))
+    assert kept.text == "tea"
+    readings = Readings(database)
+    assert readings.unread("ana") == 1
+    due = Due(now=utc_from_micros(3_000_000), messages=20, pause=timedelta(seconds=1))
+    claim = readings.claim(due, until=utc_from_micros(9_000_000))
+    assert claim is not None
+    assert (claim.scope.session_id, claim.next_seq, claim.upto) == ("s", 0, 1)
+    database.close()
 
 
 @pytest.mark.slow
@@ -107,7 +139,7 @@ def test_ten_processes_start_at_once(empty_postgres_url):
 
 
 def test_what_would_be_done_is_told_and_not_done(empty_postgres_url):
-    assert pending(empty_postgres_url) == ["bring the tables to schema 1"]
+    assert pending(empty_postgres_url) == ALL_STEPS
     with psycopg.connect(empty_postgres_url) as connection:
         assert connection.execute("SELECT to_regclass('documents')").fetchone() == (None,)
     with pytest.raises(StorageError, match="jiyi migrate"):
@@ -167,7 +199,7 @@ def test_the_extension_is_asked_for(postgres_server):
 def test_who_may_makes_the_extension(postgres_server):
     with other_database(postgres_server, None) as url:
         owned = postgres_server.url_of(url.rpartition("/")[2], superuser=True)
-        assert migrate(owned) == ["make the extension vector", "bring the tables to schema 1"]
+        assert migrate(owned) == ["make the extension vector", *ALL_STEPS]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ LOOK_AT_ALL = {
     "records_with_vectors_that_wait",
     "sessions_with_wrong_counts",
     "numbers_that_would_come_again",
+    "due_readings",
+    "count_unread",
 }  # those that answer nobody's question, but look after the whole database
 
 

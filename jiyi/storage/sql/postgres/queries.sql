@@ -749,3 +749,40 @@ SELECT token FROM chroma_items WHERE token = ANY(:tokens);
 -- name: chroma_in_use
 -- every tenant: a set is everybody's
 SELECT 1 FROM chroma_items WHERE space = :space AND state != 'going' AND NOT token = ANY(:tokens) LIMIT 1;
+
+-- Readings by a language model
+
+-- name: due_readings
+-- every tenant: whose talk waits is not known before
+SELECT s.tenant_id, s.session_id, s.next_seq FROM sessions AS s
+LEFT JOIN readings AS r ON r.tenant_id = s.tenant_id AND r.session_id = s.session_id
+WHERE s.next_seq > coalesce(r.next_seq, 0) AND coalesce(r.wait_until, 0) <= :now
+  AND (s.next_seq - coalesce(r.next_seq, 0) >= :messages OR s.last_active_at <= :rested) {and_where}
+ORDER BY s.last_active_at DESC LIMIT :limit;
+
+-- name: claim_reading
+INSERT INTO readings AS r (tenant_id, session_id, next_seq, holder, wait_until, failures)
+VALUES (:user_id, :session_id, 0, :holder, :until, 0)
+ON CONFLICT (tenant_id, session_id) DO UPDATE SET holder = excluded.holder, wait_until = excluded.wait_until
+RETURNING next_seq, failures;
+
+-- name: end_reading
+UPDATE readings
+SET next_seq = greatest(next_seq, :next_seq), holder = '', wait_until = :until, failures = :failures
+WHERE tenant_id = :user_id AND session_id = :session_id AND holder = :holder
+RETURNING next_seq;
+
+-- name: count_unread
+-- every tenant: where no user is named
+SELECT coalesce(sum(s.next_seq - coalesce(r.next_seq, 0)), 0)::bigint FROM sessions AS s
+LEFT JOIN readings AS r ON r.tenant_id = s.tenant_id AND r.session_id = s.session_id WHERE {where};
+
+-- name: add_to_meta
+-- every tenant: a table of the whole database
+INSERT INTO meta AS m (name, value) VALUES (:name, :by::text)
+ON CONFLICT (name) DO UPDATE SET value = (m.value::bigint + :by)::text
+RETURNING value::bigint;
+
+-- name: drop_older_meta
+-- every tenant: a table of the whole database
+DELETE FROM meta WHERE starts_with(name, :prefix) AND name <> :name;

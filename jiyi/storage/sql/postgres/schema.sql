@@ -231,6 +231,21 @@ CREATE TABLE chroma_items (
 CREATE INDEX chroma_items_by_doc ON chroma_items (tenant_id, doc, space);
 CREATE INDEX chroma_items_unsettled ON chroma_items (state, lease_until) WHERE state <> 'held';
 
+-- How far a language model has read each session. next_seq is the place of the first message that was
+-- not read; until wait_until, in microseconds, nobody else takes the session: its holder reads it, or a
+-- try failed. A row goes with its session.
+
+CREATE TABLE readings (
+  tenant_id  text COLLATE "C" NOT NULL,
+  session_id text COLLATE "C" NOT NULL,
+  next_seq   bigint NOT NULL,
+  holder     text COLLATE "C" NOT NULL,
+  wait_until bigint NOT NULL,
+  failures   bigint NOT NULL,
+  PRIMARY KEY (tenant_id, session_id),
+  FOREIGN KEY (tenant_id, session_id) REFERENCES sessions (tenant_id, session_id) ON DELETE CASCADE
+) WITH (fillfactor = 70);
+
 -- The second wall: a transaction sees the rows of the tenant it names, and no rows where it names none.
 -- Only what looks after all users, such as a search for expired trash, may see every row.
 ALTER TABLE owners ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -248,6 +263,7 @@ ALTER TABLE summaries ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE covered ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE trash ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE chroma_items ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE readings ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON owners USING (
   tenant_id = current_setting('jiyi.tenant', true) OR current_setting('jiyi.every_tenant', true) = 'on');
 CREATE POLICY tenant ON sessions USING (
@@ -277,4 +293,6 @@ CREATE POLICY tenant ON covered USING (
 CREATE POLICY tenant ON trash USING (
   tenant_id = current_setting('jiyi.tenant', true) OR current_setting('jiyi.every_tenant', true) = 'on');
 CREATE POLICY tenant ON chroma_items USING (
+  tenant_id = current_setting('jiyi.tenant', true) OR current_setting('jiyi.every_tenant', true) = 'on');
+CREATE POLICY tenant ON readings USING (
   tenant_id = current_setting('jiyi.tenant', true) OR current_setting('jiyi.every_tenant', true) = 'on');

@@ -568,3 +568,33 @@ SELECT token FROM chroma_items WHERE token IN (SELECT value FROM json_each(:toke
 
 -- name: chroma_in_use
 SELECT 1 FROM chroma_items WHERE space = :space AND state != 'going' AND token NOT IN (SELECT value FROM json_each(:tokens)) LIMIT 1;
+
+-- name: due_readings
+-- Sessions with so many unread messages or at rest, those last spoken in first.
+SELECT s.user_id, s.session_id, s.next_seq FROM sessions AS s LEFT JOIN readings AS r USING (user_id, session_id)
+WHERE s.next_seq > coalesce(r.next_seq, 0) AND coalesce(r.wait_until, 0) <= :now
+  AND (s.next_seq - coalesce(r.next_seq, 0) >= :messages OR s.last_active_at <= :rested) {and_where}
+ORDER BY s.last_active_at DESC LIMIT :limit;
+
+-- name: claim_reading
+INSERT INTO readings (user_id, session_id, next_seq, holder, wait_until, failures)
+VALUES (:user_id, :session_id, 0, :holder, :until, 0)
+ON CONFLICT (user_id, session_id) DO UPDATE SET holder = excluded.holder, wait_until = excluded.wait_until
+RETURNING next_seq, failures;
+
+-- name: end_reading
+UPDATE readings SET next_seq = max(next_seq, :next_seq), holder = '', wait_until = :until, failures = :failures
+WHERE user_id = :user_id AND session_id = :session_id AND holder = :holder
+RETURNING next_seq;
+
+-- name: count_unread
+SELECT coalesce(sum(s.next_seq - coalesce(r.next_seq, 0)), 0)
+FROM sessions AS s LEFT JOIN readings AS r USING (user_id, session_id) WHERE {where};
+
+-- name: add_to_meta
+INSERT INTO meta (name, value) VALUES (:name, :by)
+ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + :by AS TEXT)
+RETURNING CAST(value AS INTEGER);
+
+-- name: drop_older_meta
+DELETE FROM meta WHERE substr(name, 1, length(:prefix)) = :prefix AND name <> :name;

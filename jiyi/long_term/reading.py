@@ -1,0 +1,298 @@
+"""Reading talk by a language model in the background: finished stretches become facts."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import cast
+
+from jiyi.clock import Clock, to_micros, utc_from_micros, utc_now
+from jiyi.errors import BadReply, Closed, JiyiError, LLMError, LLMUnreachable
+from jiyi.extraction import first_stretch
+from jiyi.llm import LLM, Metered
+from jiyi.long_term.facts.memory import FactMemory
+from jiyi.long_term.facts.receipt import Learned
+from jiyi.long_term.worker import Worker
+from jiyi.records import Message, Query
+from jiyi.settings import Settings
+from jiyi.storage import Claim, Due, Readings, Store
+
+__all__ = ["Reader", "ReadingReceipt", "ReadingState", "reading_state"]
+
+_SHORTEST_POLL, _LONGEST_POLL = 0.2, 60.0  # seconds between looks for talk that has come to rest
+_LEASE_SPARE = 60.0  # seconds beside the model's that reading a stretch may take
+_PAUSE = 60.0  # seconds after the first failure; each further one doubles them
+_LONGEST_PAUSE = 3_600.0
+_TRIES = 3  # of a stretch for which the model has no usable answer
+_BEFORE = 2  # messages before a stretch that are shown with it
+_SHOWN_ERROR = 500  # characters of an error that are stored
+
+_log = logging.getLogger("jiyi")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingReceipt:
+    """What was read now."""
+
+    stretches: int = 0  # that were read
+    new: int = 0  # facts that were not known
+    changed: int = 0  # facts that were superseded or taken back
+    refused: int = 0  # statements of the model that the messages do not hold
+    passed_over: int = 0  # stretches for which the model had no usable answer, three times
+    waiting: int = 0  # messages that are still to be read
+    notes: tuple[str, ...] = ()  # why not everything due was read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingState:
+    """How reading stands in a whole database."""
+
+    waiting: int  # messages that are to be read, by their places
+    calls: int  # of the model in this hour
+    tokens: int  # asked and answered today, UTC
+    refused: int  # statements of the model that the messages did not hold, ever
+    passed_over: int  # stretches that were given up, ever
+    failures: int  # tries in a row for which there was no answer
+    error: str  # of the last of these; "" where there was none
+    again_at: datetime | None  # when it is tried again
+
+
+class Reader(Worker):
+    """Reads what was said, stretch by stretch, with a language model, and keeps the facts.
+
+    - A stretch is read when it is full, or its session has been at rest for a while. What is due is
+      read by whichever process claims it, the sessions last spoken in first; saving, searching
+      and windows never wait for it.
+    - Facts and the cursor that says how far a session is read are written in one transaction: a
+      crash loses nothing, and what it interrupted is read again when its claim is over.
+    - While the model gives no answer everybody waits, after each failure longer. A stretch
+      for which it has no usable answer is tried three times and passed over.
+    - Limits of calls and tokens hold for all processes together.
+
+    Args:
+        store: where messages and facts are.
+        readings: cursors beside it.
+        facts: keeps what is read, by the rules for everything that is said.
+        llm: the model.
+        settings: how much is read at once, when, and at what cost: those named ``reader_``.
+        clock: the present.
+        on_new: is called when facts were stored.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        readings: Readings,
+        facts: FactMemory,
+        llm: LLM,
+        *,
+        settings: Settings,
+        clock: Clock = utc_now,
+        on_new: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(
+            "reader",
+            poll=min(max(30 * settings.reader_pause_minutes, _SHORTEST_POLL), _LONGEST_POLL),
+            failed=lambda error: LLMUnreachable(f"reading failed: {error!r}"),
+            final=(Closed,),
+        )
+        self._store = store
+        self._readings = readings
+        self._facts = facts
+        self._llm = llm
+        self._settings = settings
+        # An answer may be asked for twice; what takes longer is nobody's any more.
+        self._lease = timedelta(seconds=2 * settings.llm_seconds + _LEASE_SPARE)
+        self._clock = clock
+        self._on_new = on_new
+        self._working = threading.Lock()  # the worker and `read_due` take turns
+        self._held: Claim | None = None
+
+    def read_due(self, user_id: str, progress: Callable[[int], None] | None = None) -> ReadingReceipt:
+        """Read everything of a user that is due, as far as limits and the model allow.
+
+        A pause after a failure is not waited for: whoever calls this may have mended the model.
+        ``progress`` is called with the number of stretches done so far.
+        """
+        done, more = ReadingReceipt(), True
+        while more:
+            one, more = self._read_one(user_id, patient=False)
+            done = _added(done, one)
+            if progress and more:
+                progress(done.stretches + done.passed_over)
+        return replace(done, waiting=self._readings.unread(user_id))
+
+    def unread(self, user_id: str) -> int:
+        """Return how many messages of a user are still to be read, by their places."""
+        return self._readings.unread(user_id)
+
+    def state(self) -> ReadingState:
+        """Return how reading stands for all users."""
+        return reading_state(self._readings, self._clock())
+
+    def close(self, timeout: float = 1.0) -> None:
+        """Stop; what is being read is left to the next process, at once."""
+        super().close(timeout)
+        held = self._held
+        if held is not None:
+            with suppress(JiyiError):
+                self._readings.end(held, held.next_seq, failures=held.failures)
+
+    def _turn(self) -> bool:
+        return self._read_one(None, patient=True)[1]
+
+    def _read_one(self, user_id: str | None, *, patient: bool) -> tuple[ReadingReceipt, bool]:
+        """Read one stretch; return what came of it, and whether there may be more to do now."""
+        with self._working:
+            return self._read_next(user_id, patient=patient)
+
+    def _read_next(self, user_id: str | None, *, patient: bool) -> tuple[ReadingReceipt, bool]:
+        now, figures = self._clock(), self._readings.figures()
+        reason = _spent(self._settings, figures, now) or (_resting(figures, now) if patient else "")
+        if reason:
+            return ReadingReceipt(notes=(reason,)), False
+        pause = timedelta(minutes=self._settings.reader_pause_minutes)
+        due = Due(now=now, messages=self._settings.reader_messages, pause=pause)
+        claim = self._readings.claim(due, until=now + self._lease, user_id=user_id)
+        if claim is None:
+            return ReadingReceipt(), False
+        self._held = claim
+        try:
+            return self._read(claim, figures)
+        finally:
+            self._held = None
+
+    def _read(self, claim: Claim, figures: Mapping[str, str]) -> tuple[ReadingReceipt, bool]:
+        messages, before, next_seq = self._stretch(claim)
+        if not messages:
+            self._readings.end(claim, next_seq)
+            return ReadingReceipt(), True
+        hour, day = _hour_and_day(self._clock())
+        if (
+            self._readings.add(f"calls:{hour}", 1) > self._settings.reader_calls_per_hour
+        ):  # others were faster
+            self._readings.add(f"calls:{hour}", -1)
+            self._readings.end(claim, claim.next_seq, failures=claim.failures)
+            return ReadingReceipt(), False
+        meter = Metered(self._llm)
+        try:
+            reading = self._facts.read(meter, messages, before)
+        except Exception as error:  # a model from outside may raise anything
+            return self._put_off(claim, next_seq, error, figures)
+        finally:
+            self._readings.add(f"calls:{hour}", meter.calls - 1)
+            self._readings.add(f"tokens:{day}", meter.tokens)
+
+        def keep() -> Learned | None:
+            return self._facts.keep(messages, reading) if self._readings.end(claim, next_seq) else None
+
+        learned = self._store.together(keep)
+        if learned is None:  # the claim was over, and somebody else has read it
+            return ReadingReceipt(), True
+        if figures.get("error"):
+            self._readings.note(failures=0, wait_until=0, error="")
+        if reading.refused:
+            self._readings.add("refused", reading.refused)
+        if learned.facts:
+            self._on_new()
+        changed = len(learned.superseded) + len(learned.retracted)
+        return ReadingReceipt(
+            stretches=1, new=len(learned.new), changed=changed, refused=reading.refused
+        ), True
+
+    def _stretch(self, claim: Claim) -> tuple[list[Message], list[Message], int]:
+        """Return the next stretch of a session, what was said just before, and where the next begins."""
+        most = self._settings.reader_messages
+        talk = Query(scope=claim.scope, kinds=("message",), roles=("user", "assistant"), limit=most)
+        unread = cast(
+            "list[Message]",
+            self._store.find(replace(talk, after_seq=claim.next_seq - 1, before_seq=claim.upto)),
+        )
+        earlier = replace(talk, before_seq=claim.next_seq, newest_first=True, limit=_BEFORE)
+        before = cast("list[Message]", self._store.find(earlier))[::-1]
+        count = first_stretch(unread, most, self._settings.reader_tokens)
+        if count == len(unread) < most:
+            return [message for message in unread if message.text.strip()], before, claim.upto
+        last = unread[count - 1].seq
+        assert last is not None, "stored messages have their place"
+        return [message for message in unread[:count] if message.text.strip()], before, last + 1
+
+    def _put_off(
+        self, claim: Claim, next_seq: int, error: Exception, figures: Mapping[str, str]
+    ) -> tuple[ReadingReceipt, bool]:
+        """Let a stretch wait, or pass it over; let everybody wait where the model cannot be had at all."""
+        if not isinstance(error, JiyiError):
+            error = LLMUnreachable(f"the language model failed: {error!r}")
+        if not isinstance(error, LLMError):
+            raise error
+        self.last_error = error
+        note = f"the language model read nothing: {error}"[:_SHOWN_ERROR]
+        _log.warning("reader: %s", note)
+        answers = isinstance(error, BadReply)
+        tries, now = claim.failures + 1, self._clock()
+        # A model that reads other stretches and never this one will not read it next time.
+        if tries >= _TRIES and (answers or not int(figures.get("failures", 0))):
+            self._readings.end(claim, next_seq)
+            self._readings.add("passed_over", 1)
+            return ReadingReceipt(passed_over=1, notes=(note,)), True
+        self._readings.end(claim, claim.next_seq, until=now + _pause(tries), failures=tries)
+        if answers:
+            self._readings.note(error=note)
+            return ReadingReceipt(notes=(note,)), True
+        wait_until = to_micros(now + _pause(self._readings.add("failures", 1)))
+        self._readings.note(error=note, wait_until=wait_until)
+        return ReadingReceipt(notes=(note,)), False
+
+
+def reading_state(readings: Readings, now: datetime) -> ReadingState:
+    """Return how reading stands."""
+    figures = readings.figures()
+    hour, day = _hour_and_day(now)
+    wait_until = int(figures.get("wait_until", 0))
+    return ReadingState(
+        waiting=readings.unread(),
+        calls=int(figures.get(f"calls:{hour}", 0)),
+        tokens=int(figures.get(f"tokens:{day}", 0)),
+        refused=int(figures.get("refused", 0)),
+        passed_over=int(figures.get("passed_over", 0)),
+        failures=int(figures.get("failures", 0)),
+        error=figures.get("error", ""),
+        again_at=utc_from_micros(wait_until) if wait_until > to_micros(now) else None,
+    )
+
+
+def _added(one: ReadingReceipt, other: ReadingReceipt) -> ReadingReceipt:
+    return ReadingReceipt(
+        stretches=one.stretches + other.stretches,
+        new=one.new + other.new,
+        changed=one.changed + other.changed,
+        refused=one.refused + other.refused,
+        passed_over=one.passed_over + other.passed_over,
+        notes=tuple(dict.fromkeys((*one.notes, *other.notes))),
+    )
+
+
+def _spent(settings: Settings, figures: Mapping[str, str], now: datetime) -> str:
+    """Return why no more may be spent now, "" where it may."""
+    hour, day = _hour_and_day(now)
+    if int(figures.get(f"calls:{hour}", 0)) >= settings.reader_calls_per_hour:
+        return f"nothing more is read now: reader_calls_per_hour={settings.reader_calls_per_hour} is used up"
+    if int(figures.get(f"tokens:{day}", 0)) >= settings.reader_tokens_per_day:
+        return f"nothing more is read now: reader_tokens_per_day={settings.reader_tokens_per_day} is used up"
+    return ""
+
+
+def _resting(figures: Mapping[str, str], now: datetime) -> str:
+    """Return why the model is left alone for a while, "" where it is not."""
+    return figures.get("error", "") if to_micros(now) < int(figures.get("wait_until", 0)) else ""
+
+
+def _pause(failures: int) -> timedelta:
+    return timedelta(seconds=min(_PAUSE * 2 ** min(failures - 1, 10), _LONGEST_PAUSE))
+
+
+def _hour_and_day(moment: datetime) -> tuple[int, int]:
+    hour = to_micros(moment) // 3_600_000_000
+    return hour, hour // 24

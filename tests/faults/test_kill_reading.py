@@ -1,0 +1,97 @@
+"""Processes that read the same talk, and are killed on the way: each stretch counts once."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from reading_model import ReadingModel, line
+from scripted_endpoint import Reply
+
+READER = """
+import sys
+import jiyi
+from jiyi.testing import HashEmbedder
+url, server, background = sys.argv[1:]
+memory = jiyi.open(
+    url, user_id="ana", embedder=HashEmbedder(), background=background == "yes", llm_model="m",
+    llm_base_url=server, llm_api_key="", llm_seconds=20, reader_messages=3, reader_pause_minutes=0,
+)
+print("ready", flush=True)
+sys.stdin.readline()
+if background == "no":
+    print(memory.maintain().reading.stretches, flush=True)
+else:
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request, path):
+    return path if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def talk(open_memory, place):
+    """Forty messages in eight sessions, of which no pattern makes anything."""
+    memory = open_memory(place)
+    for number in range(40):
+        memory.save_message(f"s-{number % 8}", role="user", content=line(number), id=f"m-{number}")
+    return memory
+
+
+def start(place, server, *, background):
+    arguments = [sys.executable, "-c", READER, str(place), server.url, "yes" if background else "no"]
+    environment = os.environ | {"NO_PROXY": "127.0.0.1"}
+    process = subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdout.readline() == "ready\n"
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    return process
+
+
+def check_all_is_known_once(memory):
+    facts = [fact for fact in memory.facts(limit=1_000) if fact.predicate == "keeper"]
+    assert sorted(fact.subject for fact in facts) == sorted(f"pump-{number}" for number in range(40))
+    assert {(fact.sources, fact.confidence) for fact in facts} == {((f"m-{n}",), 0.7) for n in range(40)}
+
+
+def test_two_processes_at_once_read_each_stretch_once(place, talk):
+    with ReadingModel(*[Reply(body=slowly) for _ in range(16)]) as server:
+        readers = [start(place, server, background=False) for _ in range(2)]
+        done = [int(reader.communicate(timeout=120)[0]) for reader in readers]
+        assert len(server.asked) == sum(done) == 16
+    assert min(done) > 0, "both had work"
+    check_all_is_known_once(talk)
+
+
+def slowly(asked):
+    time.sleep(0.05)
+    return ReadingModel.honest(asked)
+
+
+def test_what_a_killed_process_was_reading_is_read_later_and_counts_once(place, talk, open_memory):
+    rounds = random.Random(5)
+    with ReadingModel(*[Reply(body=slowly) for _ in range(100)]) as server:
+        for _ in range(6):
+            reader = start(place, server, background=True)
+            time.sleep(rounds.uniform(0.05, 0.4))
+            os.kill(reader.pid, signal.SIGKILL)
+            reader.communicate(timeout=60)
+        memory = open_memory(
+            place,
+            clock=lambda: datetime.now(UTC) + timedelta(hours=1),
+            llm_model="m",
+            llm_base_url=server.url,
+            llm_api_key="",
+            reader_messages=3,
+        )
+        memory.maintain()
+        assert memory.stats()["messages_unread"] == 0
+    check_all_is_known_once(memory)
