@@ -11,20 +11,9 @@ from scripted_endpoint import Reply
 from jiyi.embeddings import Endpoint
 from jiyi.llm import OpenAILLM
 from jiyi.long_term import FactMemory
-from jiyi.testing import ManualClock
 
-START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)  # of the clock
 EMPTY = {"facts": [], "entities": [], "topics": [], "conclusions": []}
-
-
-@pytest.fixture
-def clock():
-    return ManualClock(START)
-
-
-@pytest.fixture
-def memory(open_memory, clock):
-    return open_memory(clock=clock, timezone="UTC")
 
 
 def say(memory, text, session="s", **options):

@@ -1,24 +1,10 @@
 """Forgetting by the verbs: what is asked for and what hangs on it, back again, or gone for good."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.testing import ManualClock
 
-START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 MARK = "zyxomarkerqwv"
-
-
-@pytest.fixture
-def clock():
-    return ManualClock(START)
-
-
-@pytest.fixture
-def memory(open_memory, clock):
-    return open_memory(clock=clock, timezone="UTC")
 
 
 def say(memory, text, session="s", **options):

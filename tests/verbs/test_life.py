@@ -11,20 +11,9 @@ from jiyi.embeddings import Endpoint
 from jiyi.errors import InputError, NotFound, StorageError
 from jiyi.llm import OpenAILLM
 from jiyi.long_term import ForgetRule
-from jiyi.testing import ManualClock
 
-START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)  # of the clock
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def clock():
-    return ManualClock(START)
-
-
-@pytest.fixture
-def memory(open_memory, clock):
-    return open_memory(clock=clock, timezone="UTC")
 
 
 def say(memory, text, session="s", **options):

@@ -5,20 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jiyi.errors import BadQuery, NaiveDatetime
-from jiyi.testing import ManualClock
 
-START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)  # of the clock
 BOTH = "The port of api is 8080, and the admin password is swordfish"
-
-
-@pytest.fixture
-def clock():
-    return ManualClock(START)
-
-
-@pytest.fixture
-def memory(open_memory, clock):
-    return open_memory(clock=clock, timezone="UTC")
 
 
 @pytest.mark.parametrize(
