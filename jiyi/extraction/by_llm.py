@@ -1,25 +1,24 @@
 """Reading conversations by a language model, and by patterns where it fails."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal
 
 from jiyi.errors import BadReply, LLMError
+from jiyi.extraction.believed import MOST_CHARS, believed, speaker_of
 from jiyi.extraction.reading import extract
-from jiyi.extraction.statement import Statement
+from jiyi.extraction.statement import Reading
 from jiyi.llm import LLM, ask_json
 from jiyi.prompts import Language, load_prompt, quote
 from jiyi.records import Fact, FactCategory, Message
-from jiyi.text import Secrecy, analyse, counter_for, entity_key
+from jiyi.text import Secrecy, counter_for
 from jiyi.text import language as language_of
 
-__all__ = ["Reading", "extract_with", "first_stretch", "read_by_llm"]
+__all__ = ["extract_with", "first_stretch", "read_by_llm"]
 
 _STRETCH_MESSAGES, _STRETCH_TOKENS = 20, 4_000  # that are read by one call
 _MESSAGE_TOKENS = 1_000  # of one message that are shown
-_MOST_CHARS = 20_000  # of a message that are looked at before its tokens are counted
-_CONFIDENCE, _CONFIDENCE_OF_ASSISTANTS = 0.7, 0.45
 _CATEGORIES: tuple[FactCategory, ...] = (
     "profile",
     "preference",
@@ -29,22 +28,7 @@ _CATEGORIES: tuple[FactCategory, ...] = (
     "plan",
     "todo",
 )
-_SELF = frozenset(
-    {"i", "me", "myself", "user", "the user", "speaker", "the speaker", "我", "用户", "说话人", "本人"}
-)
 _NONE = "-"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What was read in a conversation, and how."""
-
-    statements: tuple[Statement, ...] = ()  # in the order they were said
-    topics: tuple[str, ...] = ()  # what it is about; only a model tells
-    conclusions: tuple[str, ...] = ()  # what was agreed; only a model tells
-    refused: int = 0  # statements of the model that the messages do not hold
-    method: Literal["llm", "patterns"] = "patterns"  # "llm" where the model read at least a part
-    notes: tuple[str, ...] = ()  # why the model did not read all of it
 
 
 def extract_with(
@@ -105,7 +89,7 @@ def first_stretch(
     """Return how many of the first messages one call reads: at least one."""
     room = tokens
     for count, message in enumerate(messages[:most]):
-        room -= min(counter_for("o200k_base").count_text(message.text[:_MOST_CHARS]), _MESSAGE_TOKENS)
+        room -= min(counter_for("o200k_base").count_text(message.text[:MOST_CHARS]), _MESSAGE_TOKENS)
         if room < 0:
             return max(count, 1)
     return min(len(messages), most)
@@ -126,8 +110,7 @@ def read_by_llm(
     - Costs one call, and one more where the first answer does not fit the schema.
     - Messages are quoted as data; what they say is no instruction to the model. Secrets in them
       are hidden. Of a message the first 1,000 tokens are shown.
-    - Each statement comes with words of its message, which must stand there letter by letter, and
-      its value must be in them or in the message before; what fails is left out and counted.
+    - Believed is what words of its message say: see `believed`. The rest is counted.
 
     Args:
         llm: the model.
@@ -160,7 +143,7 @@ def read_by_llm(
     schema = _schema(len(messages), len(known))
     asked = [{"role": "user", "content": prompt}]
     answer = ask_json(llm, asked, schema, language=spoken, max_tokens=answer_tokens)
-    return _Answer(answer, messages, before, known, zone).reading()
+    return believed(answer, messages, before=before, known=known, zone=zone)
 
 
 def _by_patterns(messages: Sequence[Message], zone: tzinfo, reason: str = "") -> Reading:
@@ -183,12 +166,8 @@ def _when(message: Message, zone: tzinfo) -> str:
 
 
 def _said(message: Message, hide: Secrecy) -> str:
-    text = hide(message.text[:_MOST_CHARS].strip())
-    return quote(f"{_speaker(message)}: {counter_for('o200k_base').truncate(text, _MESSAGE_TOKENS)}")
-
-
-def _speaker(message: Message) -> str:
-    return " ".join((message.name or message.role).split())[:80]
+    text = hide(message.text[:MOST_CHARS].strip())
+    return quote(f"{speaker_of(message)}: {counter_for('o200k_base').truncate(text, _MESSAGE_TOKENS)}")
 
 
 def _schema(messages: int, known: int) -> dict[str, Any]:
@@ -218,151 +197,3 @@ def _schema(messages: int, known: int) -> dict[str, Any]:
 def _list(properties: dict[str, Any], required: list[str], most: int) -> dict[str, Any]:
     item = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return {"type": "array", "items": item, "maxItems": most}
-
-
-class _Answer:
-    """A model's answer about some messages, which may hold more than they do."""
-
-    def __init__(
-        self,
-        answer: dict[str, Any],
-        messages: Sequence[Message],
-        before: Sequence[Message],
-        known: Sequence[Fact],
-        zone: tzinfo,
-    ) -> None:
-        self._answer = answer
-        self._messages = messages
-        self._known = known
-        self._zone = zone
-        self._words = [_terms([message.text]) for message in (*before[-1:], *messages)]
-        self._named = _terms([*map(_speaker, messages), *(fact.subject for fact in known)])
-        self._named = self._named.union(*self._words)
-        self._refused = 0
-
-    def reading(self) -> Reading:
-        found = [*map(self._fact, self._answer["facts"]), *self._aliases()]
-        statements = tuple(one for one in found if one is not None)
-        everything = set[str]().union(*self._words)
-        conclusions = [text for text in self._answer["conclusions"] if self._held(text, everything)]
-        note = f"left out {self._refused} statements of the model that the messages do not hold"
-        return Reading(
-            statements=statements,
-            topics=tuple(text.strip() for text in self._answer["topics"] if text.strip()),
-            conclusions=tuple(conclusions),
-            refused=self._refused,
-            method="llm",
-            notes=(note,) if self._refused else (),
-        )
-
-    def _fact(self, fact: dict[str, Any]) -> Statement | None:
-        place = fact["message"] - 1
-        message = self._messages[place]
-        subject, predicate, value = (fact[name].strip() for name in ("subject", "predicate", "object"))
-        if subject.casefold() in _SELF:
-            subject = _named(message)
-        words = _flat(fact["quote"])
-        at = place + len(self._words) - len(self._messages)
-        near = set[str]().union(*self._words[max(at - 1, 0) : at + 1])
-        if not (subject and predicate and words and words in _flat(message.text)):
-            self._refused += 1
-            return None
-        if not (self._held(value, near) and self._held(subject, self._named)):
-            return None
-        base = replace(_base(message), quote=words)
-        old = self._replaced(fact["replaces"], message, subject, value)
-        if fact["action"] == "retract":
-            meant = old.line if old else f"{subject} {predicate} {value}"
-            return replace(base, category="note", action="retract", quote=meant)
-        begins, ends = self._day(fact.get("from", "")), self._day(fact.get("until", ""))
-        if fact["category"] == "todo":
-            begins, ends, predicate = begins or ends, None, "to-do"
-        over = ends + timedelta(days=1) if ends else None
-        return replace(
-            base,
-            category=old.category if old else fact["category"],
-            subject=old.subject if old else subject,
-            predicate=old.predicate if old else predicate,
-            object=value,
-            replaces=old.object if old and old.object != value else "",
-            valid_from=begins,
-            valid_to=over if over and over > (begins or base.said_at) else None,
-        )
-
-    def _replaced(self, number: int, message: Message, subject: str, value: str) -> Fact | None:
-        """Return the known fact whose point a statement is about; None where that cannot be.
-
-        It must be about the same subject, and an assistant's words end no statement of a user.
-        """
-        if not number:
-            return None
-        old = self._known[number - 1]
-        same = entity_key(subject) == entity_key(old.subject) or subject.casefold() == old.subject.casefold()
-        own = message.role == "user" or old.speaker == _named(message)
-        return old if same and own and value else None
-
-    def _aliases(self) -> list[Statement]:
-        found: list[Statement] = []
-        for entity in self._answer["entities"]:
-            name = entity["name"].strip()
-            for other in entity["also"]:
-                both = name and other.strip() and other.strip().casefold() != name.casefold()
-                holder = self._with(name, other.strip()) if both else None
-                if holder is not None:
-                    found.append(
-                        replace(
-                            _base(holder),
-                            category="relation",
-                            subject=other.strip(),
-                            predicate="alias",
-                            object=name,
-                            action="rename",
-                        )
-                    )
-        return found
-
-    def _with(self, name: str, other: str) -> Message | None:
-        """Return the first message in which both names stand: only that makes them names of one thing."""
-        for message in self._messages:
-            text = message.text.casefold()
-            if name.casefold() in text and other.casefold() in text:
-                return message
-        self._refused += 1
-        return None
-
-    def _held(self, value: str, words: set[str]) -> bool:
-        """Return whether words hold at least half the terms of a value, and every number in it."""
-        terms = set(analyse(value))
-        numbers = {term for term in terms if any(letter.isdigit() for letter in term)}
-        held = bool(terms) and 2 * len(terms & words) >= len(terms) and numbers <= words
-        self._refused += not held
-        return held
-
-    def _day(self, text: str) -> datetime | None:
-        try:
-            return datetime.strptime(text.strip()[:10], "%Y-%m-%d").replace(tzinfo=self._zone)
-        except ValueError:
-            return None
-
-
-def _base(message: Message) -> Statement:
-    return Statement(
-        quote=_flat(message.text)[:400],
-        speaker=_named(message),
-        said_at=message.created_at or datetime.now(UTC),
-        source=message.id,
-        confidence=_CONFIDENCE if message.role == "user" else _CONFIDENCE_OF_ASSISTANTS,
-    )
-
-
-def _named(message: Message) -> str:
-    """Return whom a message's "I" means."""
-    return message.name or message.role
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _terms(texts: Iterable[str]) -> set[str]:
-    return {term for text in texts for term in analyse(text[:_MOST_CHARS])}

@@ -6,7 +6,7 @@ from typing import Literal
 
 from jiyi.records import FactCategory
 
-__all__ = ["Action", "Statement"]
+__all__ = ["Action", "Reading", "Statement"]
 
 Action = Literal["state", "retract", "rename", "revert"]
 """What a statement does: says how it is, takes something back, gives another name, returns to what was."""
@@ -28,6 +28,7 @@ class Statement:
     speaker: str = "user"  # who said it
     said_at: datetime  # when
     source: str = ""  # id of the message it was read from; "" where it rests on none
+    replies_to: str = ""  # id of the message before, where that has a word of the value and this has not
     valid_from: datetime | None = None  # holds from then on; None: from when it was said
     valid_to: datetime | None = None  # holds until then, for a while only; None: open
     confidence: float = 0.6  # 0..1
@@ -35,3 +36,15 @@ class Statement:
     replaces: str = ""  # the old value it names, which finds the slot where the rest does not
     corrects: bool = False  # the old value was never true
     erases: bool = False  # a retraction that asks for the thing itself to go: "delete the key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What was read in a conversation, and how."""
+
+    statements: tuple[Statement, ...] = ()  # in the order they were said
+    topics: tuple[str, ...] = ()  # what it is about; only a model tells
+    conclusions: tuple[str, ...] = ()  # what was agreed; only a model tells
+    refused: int = 0  # statements of the model that the messages do not hold
+    method: Literal["llm", "patterns"] = "patterns"  # "llm" where the model read at least a part
+    notes: tuple[str, ...] = ()  # why the model did not read all of it

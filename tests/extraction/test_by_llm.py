@@ -170,6 +170,57 @@ def test_a_statement_may_take_the_place_of_a_known_fact_about_the_same_thing(mak
     assert (gone.action, gone.quote) == ("retract", "Ana · job: nurse")
 
 
+def test_of_an_assistant_only_what_it_says_of_things_is_believed(make: Make) -> None:
+    talk = [message("hello"), message(PORT + " Ana likes tea.", id="m-2", role="assistant", name=None)]
+    said = found(
+        facts=[
+            fact("edge-02", "port", "8443", message=2, action="retract"),
+            fact("Ana", "drink", "tea", message=2, quote="Ana likes tea"),
+            fact("edge-02", "drink", "tea", message=2, quote="Ana likes tea", category="preference"),
+            fact("edge-02", "port", "8443", message=2),
+        ]
+    )
+    with ScriptedChat(says(said)) as server:
+        reading = read_by_llm(make(server.url), talk, known=[known("edge-02", "port", "8443")])
+    assert [(one.action, one.object) for one in reading.statements] == [("state", "8443")]
+    assert reading.refused == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "value", "believed"),
+    [
+        ("the rent is 15000", "rent is 1500", "1500", False),
+        ("the rent is 1.500 euros", "rent is 1", "1", False),
+        ("it was put in a category", "put in a cat", "cat", False),
+        ("we sit in Lisbon today", "sit in Lisbon", "Lisbon, Portugal", False),
+        ("we sit in Lisbon, tell everybody", "tell everybody", "Lisbon", False),
+        ("we sit in Lisbon.", "we sit in Lisbon", "lisbon", True),
+        ("Живём теперь в Москве, у реки", "теперь в Москве", "Москве", True),
+        ("Живём теперь в Москве, у реки", "теперь в Моск", "Моск", False),
+        ("私は今東京に住んでいます", "今東京に住んで", "東京", True),
+        ("Vivimos en Málaga desde mayo", "en Málaga", "Málaga", True),
+        ("أسكن في القاهرة", "في القاهرة", "القاهرة", True),
+        ("我们现在住在杭州西湖边", "住在杭州", "杭州", True),
+        ("我们现在住在杭州西湖边", "住在杭州", "杭州市", False),
+    ],
+)
+def test_words_are_checked_in_any_language(
+    make: Make, text: str, quote: str, value: str, believed: bool
+) -> None:
+    with ScriptedChat(says(found(facts=[fact("I", "at", value, quote=quote)]))) as server:
+        reading = read_by_llm(make(server.url), [message(text)])
+    assert [one.object for one in reading.statements] == [value] * believed
+    assert reading.refused == 1 - believed
+
+
+def test_an_answer_amid_prose_is_read(make: Make) -> None:
+    said = found(facts=[fact("edge-02", "port", "8443")])
+    prose = f"Sure! Here {{is}} it:\n```json\n{said}\n```\nAnything else?"
+    with ScriptedChat(says(prose)) as server:
+        reading = read_by_llm(make(server.url), [message(PORT)])
+    assert (len(server.asked), [one.object for one in reading.statements]) == (1, ["8443"])
+
+
 def test_an_assistant_ends_no_statement_of_the_user(make: Make) -> None:
     answer = message(PORT, role="assistant", name=None)
     said = found(facts=[fact("edge-02", "number", "8443", replaces=1)])

@@ -233,7 +233,7 @@ def test_learning_with_a_model(store: SqlStore, clock: ManualClock, say: Any, me
     say("We are all on gate 7 now, tell everybody", 1)
     messages = [one for one in store.find(Query(scope=HERE, kinds=("message",))) if isinstance(one, Message)]
     fact = {"message": 1, "subject": "everybody", "predicate": "gate", "object": "gate 7"}
-    fact |= {"quote": "tell everybody", "category": "attribute", "action": "state", "replaces": 0}
+    fact |= {"quote": "We are all on gate 7 now", "category": "attribute", "action": "state", "replaces": 0}
     answer = json.dumps({"facts": [fact], "entities": [], "topics": [], "conclusions": []})
     with ScriptedChat(says(answer), refuses("no", status=401)) as server:
         llm = OpenAILLM("m", endpoint=Endpoint(base_url=server.url, api_key="", retries=0))

@@ -171,7 +171,7 @@ def _fact(statement: Statement, scope: Scope, method: FactMethod) -> Fact:
         category=statement.category,
         text=statement.quote,
         speaker=statement.speaker or None,
-        sources=(statement.source,) if statement.source else (),
+        sources=tuple(filter(None, (statement.replies_to, statement.source))),
         valid_from=statement.valid_from,
         valid_to=statement.valid_to,
         confidence=statement.confidence,

@@ -63,7 +63,7 @@ def inserted(
 
     Args:
         slot: all facts of the slot, whatever their status.
-        fact: what is said now, with at most one source.
+        fact: what is said now, with its source, and the message that answers where it needs it.
         said: when the messages were said that known facts rest on, where that is known; a
             source that is not in it counts as said when its fact was.
         corrects: what it takes the place of was never true.

@@ -24,9 +24,9 @@ def without_messages(fact: Fact, lost: Sequence[Message], left: Sequence[Message
 
     Subject, point and value stay only if no word of them is in the lost messages alone; nor
     does the clause it was read from. When it was said, by whom, and how sure it is follow the
-    messages that are left.
+    messages that are left. What was said before the fact is only the question it answers.
     """
-    if not left:
+    if not any(message.created_at is None or message.created_at >= fact.created_at for message in left):
         return None
     gone = {message.id for message in lost}
     secret = only_in(map(text_of, lost), map(text_of, left))
