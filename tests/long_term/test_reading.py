@@ -2,75 +2,18 @@
 
 import threading
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from local_llm import local_llm
 from reading_model import ReadingModel, line, read_fact, says_facts
-from scripted_chat import refuses, says
+from reading_talk import clock, keepers, make, place, plain_environment, server, talk, wait_until
 from scripted_endpoint import Reply
 
 from jiyi.embeddings import Endpoint
-from jiyi.errors import LLMUnreachable
 from jiyi.llm import OpenAILLM
-from jiyi.testing import ManualClock
 
-__all__ = ["local_llm"]
-
-START = datetime(2026, 1, 5, 9, tzinfo=UTC)
-
-
-@pytest.fixture
-def clock():
-    return ManualClock(START)
-
-
-@pytest.fixture
-def server():
-    with ReadingModel() as running:
-        yield running
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request, path):
-    return path if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-
-
-@pytest.fixture
-def make(open_memory, place, clock, server, plain_environment):
-    """Open memories with a language model that reads."""
-    models = []
-
-    def build(**options):
-        endpoint = Endpoint(base_url=server.url, api_key="", retries=0, timeout=10)
-        models.append(OpenAILLM("m", endpoint=endpoint, time_limit=options.pop("time_limit", 10)))
-        chosen = {"llm": models[-1], "clock": clock, "summaries": "off", "reader_messages": 4} | options
-        return open_memory(place, **chosen)
-
-    yield build
-    for model in models:
-        model.close()
-
-
-@pytest.fixture
-def plain_environment(monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-
-def talk(memory, numbers, session="s", **options):
-    return [memory.save_message(session, role="user", content=line(n), **options) for n in numbers]
-
-
-def keepers(memory, **options):
-    return {fact.subject: fact.object for fact in memory.facts(**options) if fact.predicate == "keeper"}
-
-
-def wait_until(condition, seconds=30.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
+__all__ = ["clock", "local_llm", "make", "place", "plain_environment", "server"]
 
 
 def test_talk_that_has_come_to_rest_is_read_by_itself(make, server):
@@ -164,135 +107,6 @@ def test_words_that_nobody_said_are_refused_and_counted(make, server, clock):
     assert (done.new, done.refused) == (1, 2)
     assert memory.reading().refused == 2
     assert keepers(memory) == {"pump-1": "Mei"}
-
-
-BAD = {
-    "no JSON": [says("I cannot"), says("really not")],
-    "another form": [says('{"facts": 5}')] * 2,
-    "foreign messages": [says_facts(read_fact(9, "pump-1", "Mei", "x"))] * 2,
-    "foreign facts": [says_facts(read_fact(1, "pump-1", "Mei", "x", replaces=4))] * 2,
-}
-
-
-@pytest.mark.parametrize("kind", BAD)
-def test_a_stretch_without_a_usable_answer_waits_and_is_passed_over_in_the_end(make, server, clock, kind):
-    memory = make()
-    talk(memory, [1], "bad")
-    memory.save_message("bad", role="user", content="The port of edge-02 is 8443.")
-    clock.forward(hours=1)
-    for pause in (1, 2):
-        server.replies += BAD[kind]
-        done = memory.maintain().reading
-        assert (done.stretches, done.waiting) == (0, 2)
-        assert done.notes[0].startswith("the language model read nothing: ")
-        assert memory.reading().error in done.notes
-        assert memory.maintain().reading.waiting == 2, "it waits"
-        clock.forward(minutes=pause)
-    talk(memory, [7], "good")
-    clock.forward(hours=1)
-    server.replies += [Reply(), *BAD[kind]]
-    done = memory.maintain().reading
-    assert (done.stretches, done.passed_over, done.waiting) == (1, 1, 0)
-    assert memory.reading().passed_over == 1
-    assert keepers(memory) == {"pump-7": "Mei"}
-    assert [fact.object for fact in memory.facts("edge-02")] == ["8443"], "the patterns have read it"
-
-
-AWAY = {
-    "refused": lambda: refuses("bad key", status=401),
-    "broken": lambda: Reply(status=500, body={"error": {"message": "boom"}}),
-    "died": lambda: Reply(body=b"{}", cut=True),
-    "silent": lambda: Reply(silent=True),
-    "endless": lambda: Reply(body=b"x" * 10_000, drip=0.01),
-}
-
-
-@pytest.mark.parametrize("kind", AWAY)
-def test_while_the_model_cannot_be_had_everybody_waits_and_nothing_is_lost(make, server, clock, kind):
-    memory = make(time_limit=1)
-    reader = memory._long_term.reader
-    for session in ("a", "b"):
-        talk(memory, [1, 2], session)
-    clock.forward(hours=1)
-    for failures, pause in ((1, 1), (2, 2), (3, 4)):
-        server.replies[:] = [AWAY[kind]() for _ in range(3)]
-        assert reader._turn() is False
-        state = memory.reading()
-        assert (state.failures, state.waiting) == (failures, 4)
-        assert state.again_at == clock() + timedelta(minutes=pause)
-        assert str(reader.last_error) in state.error
-        asked = len(server.asked)
-        assert reader._turn() is False
-        assert len(server.asked) == asked, "it is left alone"
-        clock.forward(minutes=pause)
-    server.replies.clear()
-    clock.forward(hours=1)
-    while reader._turn():
-        pass
-    assert set(keepers(memory)) == {"pump-1", "pump-2"}
-    state = memory.reading()
-    assert (state.failures, state.error, state.waiting, state.again_at) == (0, "", 0, None)
-
-
-def test_whoever_maintains_by_hand_does_not_wait(make, server, clock):
-    memory = make()
-    talk(memory, [1], "a")
-    talk(memory, [2], "b")
-    clock.forward(hours=1)
-    server.replies.append(refuses("bad key", status=401))
-    assert "bad key" in memory.maintain().reading.notes[0]
-    assert memory.maintain().reading.stretches == 1
-
-
-def test_a_model_that_is_no_endpoint_may_raise_anything(open_memory, clock):
-    class Broken:
-        def complete(self, messages, **options):
-            raise KeyError("gone")
-
-    memory = open_memory(llm=Broken(), clock=clock)
-    talk(memory, [1])
-    clock.forward(hours=1)
-    assert "KeyError('gone')" in memory.maintain().reading.notes[0]
-    assert isinstance(memory._long_term.reader.last_error, LLMUnreachable)
-
-
-def test_limits_of_cost_hold_for_the_whole_database(make, server, clock):
-    memory = make(reader_calls_per_hour=2)
-    other = make(reader_calls_per_hour=2)
-    for session in "abc":
-        talk(memory, [1], session)
-    clock.forward(hours=1)
-    assert memory.maintain().reading.stretches == 2
-    for one in (memory, other):
-        done = one.maintain().reading
-        assert (done.stretches, done.waiting) == (0, 1)
-        assert "reader_calls_per_hour=2" in done.notes[0]
-    assert len(server.asked) == 2
-    assert (memory.reading().calls, memory.reading().tokens) == (2, 20), "as the endpoint counts"
-    clock.forward(hours=1)
-    assert other.maintain().reading.stretches == 1
-    assert (memory.reading().calls, memory.reading().tokens) == (1, 30)
-
-
-def test_a_day_has_so_many_tokens(make, clock):
-    memory = make(reader_tokens_per_day=10)
-    for session in "ab":
-        talk(memory, [1], session)
-    clock.forward(hours=1)
-    done = memory.maintain().reading
-    assert done.stretches == 1
-    assert "reader_tokens_per_day=10" in done.notes[0]
-    clock.forward(days=1)
-    assert memory.maintain().reading.stretches == 1
-
-
-def test_a_second_answer_to_mend_the_first_costs_as_well(make, server, clock):
-    memory = make()
-    talk(memory, [1])
-    clock.forward(hours=1)
-    server.replies.append(says("no JSON"))
-    assert memory.maintain().reading.new == 1
-    assert memory.reading().calls == 2
 
 
 def test_it_can_be_switched_off(make, server, clock):

@@ -101,21 +101,36 @@ class FactMemory:
     def keep(self, messages: Sequence[Message], reading: Reading) -> Learned:
         """Keep what was read in stored messages, each statement in the scope of its message.
 
-        Joins the transaction it is called in.
+        What rests on a message that was forgotten or changed meanwhile is not kept. Joins the
+        transaction it is called in.
 
         Raises:
             StorageError: the database cannot take it; nothing was changed.
         """
         scopes = {message.id: message.scope for message in messages}
-        read: dict[Scope, list[Statement]] = {}
-        for statement in reading.statements:
-            scope = scopes.get(statement.source)
-            if scope is not None:
-                read.setdefault(scope, []).append(statement)
-        kept = self._store.together(
-            lambda: [self._keep(scope, found, reading.method) for scope, found in read.items()]
-        )
+
+        def keep() -> list[Learned]:
+            found: dict[Scope, list[Statement]] = {}
+            there = self._still_there(messages, reading.statements)
+            for statement in reading.statements:
+                scope = scopes.get(statement.source)
+                if scope is not None and {statement.source, statement.replies_to} <= {"", *there}:
+                    found.setdefault(scope, []).append(statement)
+            return [self._keep(scope, said, reading.method) for scope, said in found.items()]
+
+        kept = self._store.together(keep)
         return replace(_together(kept), method=reading.method, notes=reading.notes)
+
+    def _still_there(self, read: Iterable[Message], statements: Iterable[Statement]) -> set[str]:
+        """Return the ids of messages that statements rest on and that still say what was read."""
+        texts = {message.id: message.text for message in read}
+        user = next((message.scope.user_id for message in read if message.scope), None)
+        ids = {id_ for one in statements for id_ in (one.source, one.replies_to) if id_}
+        if user is None or not ids:
+            return set()
+        query = Query(scope=Scope(user_id=user), kinds=("message",), ids=tuple(ids), limit=len(ids))
+        stored = cast("list[Message]", self._store.find(query))
+        return {message.id for message in stored if texts.get(message.id, message.text) == message.text}
 
     def remember(
         self,

@@ -1,0 +1,68 @@
+"""Memories whose language model reads in the background, on both databases, and what is said in them."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+from reading_model import ReadingModel, line
+
+from jiyi.embeddings import Endpoint
+from jiyi.llm import OpenAILLM
+from jiyi.testing import ManualClock
+
+__all__ = ["clock", "keepers", "make", "place", "plain_environment", "server", "talk", "wait_until"]
+
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(START)
+
+
+@pytest.fixture
+def server():
+    with ReadingModel() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request, path):
+    return path if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def make(open_memory, place, clock, server, plain_environment):
+    """Open memories with a language model that reads."""
+    models = []
+
+    def build(**options):
+        endpoint = Endpoint(base_url=server.url, api_key="", retries=0, timeout=10)
+        models.append(OpenAILLM("m", endpoint=endpoint, time_limit=options.pop("time_limit", 10)))
+        chosen = {"llm": models[-1], "clock": clock, "summaries": "off", "reader_messages": 4} | options
+        return open_memory(place, **chosen)
+
+    yield build
+    for model in models:
+        model.close()
+
+
+@pytest.fixture
+def plain_environment(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def talk(memory, numbers, session="s", **options):
+    return [memory.save_message(session, role="user", content=line(n), **options) for n in numbers]
+
+
+def keepers(memory, **options):
+    return {fact.subject: fact.object for fact in memory.facts(**options) if fact.predicate == "keeper"}
+
+
+def wait_until(condition, seconds=30.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
