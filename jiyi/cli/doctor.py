@@ -154,11 +154,13 @@ def _reading(db: Place) -> Iterator[_Finding]:
     except JiyiError as error:
         yield _Finding(name="reader", ok=False, detail=str(error), fix=fix)
         return
-    cost = f"{state.calls} calls this hour, {state.tokens:,} tokens today"
-    left_out = f"{state.refused} statements refused, {state.passed_over} stretches passed over"
-    failed = f"; {state.failures} failures in a row: {state.error}" if state.failures else ""
-    detail = f"{state.waiting:,} messages to read, {cost}, {left_out}{failed}"
-    yield _Finding(name="reader", ok=not state.failures, detail=detail, fix=fix)
+    calls = f"{state.calls:,} of {settings.reader_calls_per_hour:,} calls this hour"
+    tokens = f"{state.tokens:,} of {settings.reader_tokens_per_day:,} tokens today"
+    left_out = f"{state.refused:,} statements refused, {state.passed_over:,} stretches passed over"
+    row = f"{state.failures} failures in a row: " if state.failures else ""
+    failed = f"; {row}{state.error}" if state.error else ""
+    detail = f"{state.waiting:,} messages to read, {calls}, {tokens}, {left_out}{failed}"
+    yield _Finding(name="reader", ok=not state.error, detail=detail, fix=fix)
 
 
 def _repaired(db: Place) -> str:

@@ -135,7 +135,7 @@ def maintain(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Read what is due, end facts that are over, turn episodes into knowledge, let go of what is unimportant."""
+    """Read what is due, end facts that are over, consolidate, and let go of what no longer matters."""
     with told_briefly():
         require_database(db)
         names = [user] if user else users_of(db)

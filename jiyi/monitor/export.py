@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jiyi.errors import MissingExtra
+from jiyi.long_term import ReadingState
 from jiyi.monitor.gauges import Gauges, Spread
 from jiyi.monitor.monitor import ContextMonitor, Figure
 
@@ -104,13 +105,32 @@ _GAUGES: tuple[tuple[str, str, str, _Read], ...] = (
 """Name, unit, help, how to read it."""
 
 
-def prometheus_text(monitor: ContextMonitor) -> str:
+_READING: tuple[tuple[str, str, str, Callable[[ReadingState], int]], ...] = (
+    ("unread_messages", "gauge", "Messages the background reader has yet to read.", lambda r: r.waiting),
+    (
+        "reader_failures",
+        "gauge",
+        "Tries in a row for which the reader's model gave no answer.",
+        lambda r: r.failures,
+    ),
+    ("reader_hour_calls", "gauge", "Calls of the reader in this hour.", lambda r: r.calls),
+    ("reader_day_tokens", "gauge", "Tokens of the reader today, UTC.", lambda r: r.tokens),
+    ("reader_refused_total", "counter", "Statements that the messages do not hold.", lambda r: r.refused),
+    ("reader_passed_over_total", "counter", "Stretches that were given up.", lambda r: r.passed_over),
+)
+"""Name, kind, help, how to read it."""
+
+
+def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None) -> str:
     """Return the figures in Prometheus' text format 0.0.4, to be served as `CONTENT_TYPE`.
 
     Every name begins with ``jiyi_`` and has its unit; every sample is labelled with its
     ``task_type``, and there is none for all together: sum over the label. Quantiles are of
     the values the monitor keeps, ``_sum`` and ``_count`` of all since the start. A ratio
     that is not known yet has no sample.
+
+    With ``reading``, from `memory.reading()`, also how the background reader stands, without labels:
+    it is the same in every process on a database.
 
     Format: prometheus.io/docs/instrumenting/exposition_formats.
     """
@@ -124,6 +144,9 @@ def prometheus_text(monitor: ContextMonitor) -> str:
             named = f"jiyi_{name}{suffix}"
             samples = [_sample(named, one, labels, value) for one in figures for labels, value in read(one)]
             lines += _metric(named, kind, text, samples)
+    if reading is not None:
+        for name, kind, text, figure in _READING:
+            lines += _metric(f"jiyi_{name}", kind, text, [f"jiyi_{name} {figure(reading)}"])
     return "".join(line + "\n" for line in lines)
 
 

@@ -204,7 +204,7 @@ def test_doctor_says_how_the_reader_stands(run_json, db, monkeypatch):
     monkeypatch.setenv("JIYI_LLM_API_KEY", "k")
     told = checked()["reader"]
     assert told["ok"]
-    assert "6 messages to read, 0 calls this hour" in told["detail"]
+    assert "6 messages to read, 0 of 60 calls this hour, 0 of 500,000 tokens today" in told["detail"]
     monkeypatch.setenv("JIYI_READER_PAUSE_MINUTES", "0")
     monkeypatch.setenv("JIYI_LLM_SECONDS", "1")
     with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:

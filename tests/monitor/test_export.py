@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jiyi.errors import MissingExtra
+from jiyi.long_term import ReadingState
 from jiyi.monitor import ContextMonitor, otel_metrics, prometheus_text
 from jiyi.records import Window
 from jiyi.testing import ManualClock
@@ -97,6 +98,21 @@ def test_the_text_keeps_to_the_format(monitor: ContextMonitor) -> None:
             found = sample.fullmatch(line)
             assert found, line
             assert re.fullmatch(rf"{metric}(_sum|_count)?", found[1])
+
+
+def test_prometheus_reads_how_the_background_reader_stands() -> None:
+    state = ReadingState(
+        waiting=7, calls=6, tokens=5, refused=4, passed_over=3, failures=2, error="down", again_at=None
+    )
+    found = parsed(prometheus_text(ContextMonitor(), state))
+    assert {name.removeprefix("jiyi_"): value for (name, _), value in found.items()} == {
+        "unread_messages": 7,
+        "reader_hour_calls": 6,
+        "reader_day_tokens": 5,
+        "reader_refused_total": 4,
+        "reader_passed_over_total": 3,
+        "reader_failures": 2,
+    }
 
 
 def test_nothing_seen_gives_no_text() -> None:
