@@ -7,9 +7,8 @@ loads no client.
 
 from jiyi.llm.chat import ChatLLM, Turn
 from jiyi.llm.llm import LLM, Reply
-from jiyi.llm.metered import Metered
 from jiyi.llm.openai import OpenAILLM
 from jiyi.llm.schema import Unfit, checker
 from jiyi.llm.structured import ask_json
 
-__all__ = ["LLM", "ChatLLM", "Metered", "OpenAILLM", "Reply", "Turn", "Unfit", "ask_json", "checker"]
+__all__ = ["LLM", "ChatLLM", "OpenAILLM", "Reply", "Turn", "Unfit", "ask_json", "checker"]

@@ -11,7 +11,8 @@ from typing import cast
 from jiyi.clock import Clock, to_micros, utc_from_micros, utc_now
 from jiyi.errors import BadReply, Closed, JiyiError, LLMError, LLMUnreachable
 from jiyi.extraction import first_stretch
-from jiyi.llm import LLM, Metered
+from jiyi.llm import LLM
+from jiyi.long_term.allowance import Allowance, Spent, periods
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.receipt import Learned
 from jiyi.long_term.worker import Worker
@@ -26,8 +27,11 @@ _LEASE_SPARE = 60.0  # seconds beside the model's that reading a stretch may tak
 _PAUSE = 60.0  # seconds after the first failure; each further one doubles them
 _LONGEST_PAUSE = 3_600.0
 _TRIES = 3  # of a stretch for which the model has no usable answer
+_TRIES_AWAY = 8  # of one for which it has none at all, while it has them for others
 _BEFORE = 2  # messages before a stretch that are shown with it
 _SHOWN_ERROR = 500  # characters of an error that are stored
+# Words of an answer may be somebody's, and the error is everybody's.
+_UNUSABLE = "it gave no usable answer; use a larger model, or one that follows JSON schemas"
 
 _log = logging.getLogger("jiyi")
 
@@ -40,7 +44,7 @@ class ReadingReceipt:
     new: int = 0  # facts that were not known
     changed: int = 0  # facts that were superseded or taken back
     refused: int = 0  # statements of the model that the messages do not hold
-    passed_over: int = 0  # stretches for which the model had no usable answer, three times
+    passed_over: int = 0  # stretches that were given up
     waiting: int = 0  # messages that are still to be read
     notes: tuple[str, ...] = ()  # why not everything due was read
 
@@ -63,13 +67,14 @@ class Reader(Worker):
     """Reads what was said, stretch by stretch, with a language model, and keeps the facts.
 
     - A stretch is read when it is full, or its session has been at rest for a while. What is due is
-      read by whichever process claims it, the sessions last spoken in first; saving, searching
-      and windows never wait for it.
+      read by whichever process claims it, sessions that failed last and those last spoken in first;
+      saving, searching and windows never wait for it.
     - Facts and the cursor that says how far a session is read are written in one transaction: a
       crash loses nothing, and what it interrupted is read again when its claim is over.
-    - While the model gives no answer everybody waits, after each failure longer. A stretch
-      for which it has no usable answer is tried three times and passed over.
-    - Limits of calls and tokens hold for all processes together.
+    - While the model gives no answer everybody waits, after each failure longer.
+    - A stretch that failed is tried again at half its length. It is passed over where the model has
+      no usable answer three times, or none at all eight times while it reads others.
+    - Limits of calls and tokens hold for all processes together: see `Allowance`.
 
     Args:
         store: where messages and facts are.
@@ -101,7 +106,7 @@ class Reader(Worker):
         self._store = store
         self._readings = readings
         self._facts = facts
-        self._llm = llm
+        self._llm = Allowance(llm, readings, settings, clock)
         self._settings = settings
         # An answer may be asked for twice; what takes longer is nobody's any more.
         self._lease = timedelta(seconds=2 * settings.llm_seconds + _LEASE_SPARE)
@@ -150,7 +155,7 @@ class Reader(Worker):
 
     def _read_next(self, user_id: str | None, *, patient: bool) -> tuple[ReadingReceipt, bool]:
         now, figures = self._clock(), self._readings.figures()
-        reason = _spent(self._settings, figures, now) or (_resting(figures, now) if patient else "")
+        reason = self._llm.spent(figures) or (_resting(figures, now) if patient else "")
         if reason:
             return ReadingReceipt(notes=(reason,)), False
         pause = timedelta(minutes=self._settings.reader_pause_minutes)
@@ -169,21 +174,13 @@ class Reader(Worker):
         if not messages:
             self._readings.end(claim, next_seq)
             return ReadingReceipt(), True
-        hour, day = _hour_and_day(self._clock())
-        if (
-            self._readings.add(f"calls:{hour}", 1) > self._settings.reader_calls_per_hour
-        ):  # others were faster
-            self._readings.add(f"calls:{hour}", -1)
-            self._readings.end(claim, claim.next_seq, failures=claim.failures)
-            return ReadingReceipt(), False
-        meter = Metered(self._llm)
         try:
-            reading = self._facts.read(meter, messages, before)
+            reading = self._facts.read(self._llm, messages, before)
+        except Spent as error:
+            self._readings.end(claim, claim.next_seq, failures=claim.failures)
+            return ReadingReceipt(notes=(str(error),)), False
         except Exception as error:  # a model from outside may raise anything
             return self._put_off(claim, next_seq, error, figures)
-        finally:
-            self._readings.add(f"calls:{hour}", meter.calls - 1)
-            self._readings.add(f"tokens:{day}", meter.tokens)
 
         def keep() -> Learned | None:
             return self._facts.keep(messages, reading) if self._readings.end(claim, next_seq) else None
@@ -204,7 +201,8 @@ class Reader(Worker):
 
     def _stretch(self, claim: Claim) -> tuple[list[Message], list[Message], int]:
         """Return the next stretch of a session, what was said just before, and where the next begins."""
-        most = self._settings.reader_messages
+        most = max(self._settings.reader_messages >> claim.failures, 1)
+        tokens = max(self._settings.reader_tokens >> claim.failures, 1)
         talk = Query(scope=claim.scope, kinds=("message",), roles=("user", "assistant"), limit=most)
         unread = cast(
             "list[Message]",
@@ -212,7 +210,7 @@ class Reader(Worker):
         )
         earlier = replace(talk, before_seq=claim.next_seq, newest_first=True, limit=_BEFORE)
         before = cast("list[Message]", self._store.find(earlier))[::-1]
-        count = first_stretch(unread, most, self._settings.reader_tokens)
+        count = first_stretch(unread, most, tokens)
         if count == len(unread) < most:
             return [message for message in unread if message.text.strip()], before, claim.upto
         last = unread[count - 1].seq
@@ -228,12 +226,12 @@ class Reader(Worker):
         if not isinstance(error, LLMError):
             raise error
         self.last_error = error
-        note = f"the language model read nothing: {error}"[:_SHOWN_ERROR]
-        _log.warning("reader: %s", note)
         answers = isinstance(error, BadReply)
+        note = f"the language model read nothing: {_UNUSABLE if answers else error}"[:_SHOWN_ERROR]
+        _log.warning("reader: %s", note)
         tries, now = claim.failures + 1, self._clock()
-        # A model that reads other stretches and never this one will not read it next time.
-        if tries >= _TRIES and (answers or not int(figures.get("failures", 0))):
+        reads_others = not int(figures.get("failures", 0))
+        if tries >= (_TRIES if answers else _TRIES_AWAY) and (answers or reads_others):
             self._readings.end(claim, next_seq)
             self._readings.add("passed_over", 1)
             return ReadingReceipt(passed_over=1, notes=(note,)), True
@@ -249,12 +247,12 @@ class Reader(Worker):
 def reading_state(readings: Readings, now: datetime) -> ReadingState:
     """Return how reading stands."""
     figures = readings.figures()
-    hour, day = _hour_and_day(now)
+    calls, tokens = periods(now)
     wait_until = int(figures.get("wait_until", 0))
     return ReadingState(
         waiting=readings.unread(),
-        calls=int(figures.get(f"calls:{hour}", 0)),
-        tokens=int(figures.get(f"tokens:{day}", 0)),
+        calls=int(figures.get(calls, 0)),
+        tokens=int(figures.get(tokens, 0)),
         refused=int(figures.get("refused", 0)),
         passed_over=int(figures.get("passed_over", 0)),
         failures=int(figures.get("failures", 0)),
@@ -274,16 +272,6 @@ def _added(one: ReadingReceipt, other: ReadingReceipt) -> ReadingReceipt:
     )
 
 
-def _spent(settings: Settings, figures: Mapping[str, str], now: datetime) -> str:
-    """Return why no more may be spent now, "" where it may."""
-    hour, day = _hour_and_day(now)
-    if int(figures.get(f"calls:{hour}", 0)) >= settings.reader_calls_per_hour:
-        return f"nothing more is read now: reader_calls_per_hour={settings.reader_calls_per_hour} is used up"
-    if int(figures.get(f"tokens:{day}", 0)) >= settings.reader_tokens_per_day:
-        return f"nothing more is read now: reader_tokens_per_day={settings.reader_tokens_per_day} is used up"
-    return ""
-
-
 def _resting(figures: Mapping[str, str], now: datetime) -> str:
     """Return why the model is left alone for a while, "" where it is not."""
     return figures.get("error", "") if to_micros(now) < int(figures.get("wait_until", 0)) else ""
@@ -291,8 +279,3 @@ def _resting(figures: Mapping[str, str], now: datetime) -> str:
 
 def _pause(failures: int) -> timedelta:
     return timedelta(seconds=min(_PAUSE * 2 ** min(failures - 1, 10), _LONGEST_PAUSE))
-
-
-def _hour_and_day(moment: datetime) -> tuple[int, int]:
-    hour = to_micros(moment) // 3_600_000_000
-    return hour, hour // 24

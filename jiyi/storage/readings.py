@@ -59,7 +59,7 @@ class Readings:
         self._attempt = attempt
 
     def claim(self, due: Due, *, until: datetime, user_id: str | None = None) -> Claim | None:
-        """Take a session that is due until then, the one last spoken in first; None where none is.
+        """Take a session that is due until then, those that failed last; None where none is.
 
         Args:
             due: which are.
@@ -136,7 +136,10 @@ class Readings:
         return self._attempt(figures)
 
     def add(self, name: str, by: int) -> int:
-        """Add to a figure and return it; of "calls:17" the older ones, "calls:16", go."""
+        """Add to a figure and return it; of "calls:17" the older ones, "calls:16", go.
+
+        What is older is told by the letters: numbers have as many digits each.
+        """
 
         def add() -> int:
             with self._db.write() as db:

@@ -79,7 +79,7 @@ def slowly(asked):
 def test_what_a_killed_process_was_reading_is_read_later_and_counts_once(place, talk, open_memory):
     rounds = random.Random(5)
     with ReadingModel(*[Reply(body=slowly) for _ in range(100)]) as server:
-        for _ in range(6):
+        for _ in range(3):
             reader = start(place, server, background=True)
             time.sleep(rounds.uniform(0.05, 0.4))
             os.kill(reader.pid, signal.SIGKILL)

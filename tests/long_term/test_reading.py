@@ -111,7 +111,8 @@ def test_words_that_nobody_said_are_refused_and_counted(make, server, clock):
 
 def test_it_can_be_switched_off(make, server, clock):
     for options in ({"reader": "off"}, {"learn_facts": False}, {"llm": None}):
-        memory = make(**options)
+        memory = make(background=True, **options)
+        assert "jiyi-reader" not in {thread.name for thread in threading.enumerate()}
         talk(memory, [1])
         clock.forward(hours=1)
         assert memory.maintain().reading is None

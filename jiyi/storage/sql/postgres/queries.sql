@@ -758,7 +758,7 @@ SELECT s.tenant_id, s.session_id, s.next_seq FROM sessions AS s
 LEFT JOIN readings AS r ON r.tenant_id = s.tenant_id AND r.session_id = s.session_id
 WHERE s.next_seq > coalesce(r.next_seq, 0) AND coalesce(r.wait_until, 0) <= :now
   AND (s.next_seq - coalesce(r.next_seq, 0) >= :messages OR s.last_active_at <= :rested) {and_where}
-ORDER BY s.last_active_at DESC LIMIT :limit;
+ORDER BY coalesce(r.failures, 0), s.last_active_at DESC LIMIT :limit;
 
 -- name: claim_reading
 INSERT INTO readings AS r (tenant_id, session_id, next_seq, holder, wait_until, failures)
@@ -785,4 +785,4 @@ RETURNING value::bigint;
 
 -- name: drop_older_meta
 -- every tenant: a table of the whole database
-DELETE FROM meta WHERE starts_with(name, :prefix) AND name <> :name;
+DELETE FROM meta WHERE starts_with(name, :prefix) AND name < :name COLLATE "C";

@@ -570,11 +570,11 @@ SELECT token FROM chroma_items WHERE token IN (SELECT value FROM json_each(:toke
 SELECT 1 FROM chroma_items WHERE space = :space AND state != 'going' AND token NOT IN (SELECT value FROM json_each(:tokens)) LIMIT 1;
 
 -- name: due_readings
--- Sessions with so many unread messages or at rest, those last spoken in first.
+-- Sessions with so many unread messages or at rest: those that failed last, those last spoken in first.
 SELECT s.user_id, s.session_id, s.next_seq FROM sessions AS s LEFT JOIN readings AS r USING (user_id, session_id)
 WHERE s.next_seq > coalesce(r.next_seq, 0) AND coalesce(r.wait_until, 0) <= :now
   AND (s.next_seq - coalesce(r.next_seq, 0) >= :messages OR s.last_active_at <= :rested) {and_where}
-ORDER BY s.last_active_at DESC LIMIT :limit;
+ORDER BY coalesce(r.failures, 0), s.last_active_at DESC LIMIT :limit;
 
 -- name: claim_reading
 INSERT INTO readings (user_id, session_id, next_seq, holder, wait_until, failures)
@@ -597,4 +597,4 @@ ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + :by 
 RETURNING CAST(value AS INTEGER);
 
 -- name: drop_older_meta
-DELETE FROM meta WHERE substr(name, 1, length(:prefix)) = :prefix AND name <> :name;
+DELETE FROM meta WHERE substr(name, 1, length(:prefix)) = :prefix AND name < :name;
