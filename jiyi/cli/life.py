@@ -140,12 +140,16 @@ def maintain(
         require_database(db)
         names = [user] if user else users_of(db)
     done: dict[str, Maintained] = {}
+    options: dict[str, Any] = {"embedding_threads": embedding_threads()}
     with progress_bar(quiet=as_json) as bar:
         users = bar.add_task("users", total=len(names)) if len(names) > 1 else None
         for name in names:
             parts = _Parts(bar, name, stay=len(names) == 1)
-            with opened(db, name, embedding_threads=embedding_threads()) as memory:
+            with opened(db, name, **options) as memory:
                 done[name] = _maintain(memory, parts, dry_run=dry_run)
+                read, state = done[name].reading, memory.reading()
+            if read and read.notes and state and state.failures:  # it is not waited for once for each user
+                options["reader"] = "off"
             if users is not None:
                 bar.advance(users)
     if as_json:

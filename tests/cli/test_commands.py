@@ -4,6 +4,7 @@ import json
 from importlib.metadata import version
 
 import pytest
+from scripted_chat import ScriptedChat, refuses
 
 import jiyi
 from jiyi.testing import HashEmbedder
@@ -214,6 +215,20 @@ def test_doctor_says_how_the_reader_stands(run_json, db, monkeypatch):
     assert "1 failures in a row: the language model read nothing" in failing["detail"]
     monkeypatch.setenv("JIYI_READER", "off")
     assert "reader" not in checked()
+
+
+def test_maintain_does_not_wait_for_a_model_that_is_away_once_for_each_user(run, db, monkeypatch):
+    with jiyi.open(db, user_id="ben", embedder=HashEmbedder(), background=False) as memory:
+        memory.save_message("s", role="user", content="hello there")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("JIYI_LLM_MODEL", "m")
+    monkeypatch.setenv("JIYI_LLM_API_KEY", "k")
+    monkeypatch.setenv("JIYI_READER_PAUSE_MINUTES", "0")
+    with ScriptedChat(*[refuses("bad key", status=401)] * 9) as server:
+        monkeypatch.setenv("JIYI_LLM_BASE_URL", server.url)
+        told = run("maintain", "--db", db)
+    assert len(server.asked) == 1
+    assert told.stderr.count("HTTP 401") == 1
 
 
 def test_doctor(run, run_json, db, tmp_path):
