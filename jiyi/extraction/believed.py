@@ -16,9 +16,8 @@ MOST_CHARS = 20_000
 """Characters of a message that are read."""
 
 _CONFIDENCE, _CONFIDENCE_OF_ASSISTANTS = 0.7, 0.45
-_SELF = frozenset(
-    {"i", "me", "myself", "user", "the user", "speaker", "the speaker", "我", "用户", "说话人", "本人"}
-)
+_SELF = frozenset({"i", "me", "myself", "speaker", "the speaker", "我", "说话人", "本人"})
+_USER = frozenset({"user", "the user", "用户"})
 _OF_ASSISTANTS: tuple[FactCategory, ...] = ("attribute", "decision", "relation")  # that are believed
 # Letters and digits, save those of scripts that put no spaces between words.
 _LETTER = r"[^\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
@@ -78,7 +77,8 @@ class _Answer:
         self._everything = _terms(message.text for message in messages)
         names = (*map(speaker_of, messages), *(fact.subject for fact in known))
         self._named = self._everything.union(_terms(names), *self._replied_words[:1])
-        self._users = {entity_key(_named(message)) for message in messages if message.role == "user"}
+        speakers = {_named(message) for message in (*before, *messages) if message.role == "user"}
+        self._users = {entity_key(name) for name in speakers | _USER}
         self._refused = 0
 
     def reading(self) -> Reading:
@@ -99,7 +99,7 @@ class _Answer:
         place = fact["message"] - 1
         message, replied = self._messages[place], self._replied[place]
         subject, predicate, value = (fact[name].strip() for name in ("subject", "predicate", "object"))
-        if subject.casefold() in _SELF:
+        if subject.casefold() in (_SELF | _USER if message.role == "user" else _SELF):
             subject = _named(message)
         words = _flat(fact["quote"])
         own = _terms([words, speaker_of(message)])
@@ -172,6 +172,8 @@ class _Answer:
         """Return the first message in which both names stand: only that makes them names of one thing."""
         for message in self._messages:
             text = _flat(message.text).casefold()
+            if message.role != "user" and self._users.intersection(map(entity_key, (name, other))):
+                continue
             if all(_stands_in(one.casefold(), text) for one in (name, other)):
                 return message
         return None

@@ -177,13 +177,15 @@ def test_of_an_assistant_only_what_it_says_of_things_is_believed(make: Make) -> 
             fact("edge-02", "port", "8443", message=2, action="retract"),
             fact("Ana", "drink", "tea", message=2, quote="Ana likes tea"),
             fact("edge-02", "drink", "tea", message=2, quote="Ana likes tea", category="preference"),
+            fact("the user", "drink", "tea", message=2, quote="Ana likes tea"),
             fact("edge-02", "port", "8443", message=2),
-        ]
+        ],
+        entities=[{"name": "Ana", "also": ["edge-02"]}],
     )
     with ScriptedChat(says(said)) as server:
         reading = read_by_llm(make(server.url), talk, known=[known("edge-02", "port", "8443")])
     assert [(one.action, one.object) for one in reading.statements] == [("state", "8443")]
-    assert reading.refused == 3
+    assert reading.refused == 5
 
 
 @pytest.mark.parametrize(
