@@ -12,6 +12,8 @@ import pytest
 from reading_model import ReadingModel, line
 from scripted_endpoint import Reply
 
+pytestmark = pytest.mark.slow
+
 READER = """
 import sys
 import jiyi
@@ -79,9 +81,12 @@ def slowly(asked):
 def test_what_a_killed_process_was_reading_is_read_later_and_counts_once(place, talk, open_memory):
     rounds = random.Random(5)
     with ReadingModel(*[Reply(body=slowly) for _ in range(100)]) as server:
-        for _ in range(3):
-            reader = start(place, server, background=True)
-            time.sleep(rounds.uniform(0.05, 0.4))
+        readers = [start(place, server, background=True) for _ in range(2)]
+        while len(server.asked) < 3:
+            assert all(reader.poll() is None for reader in readers)
+            time.sleep(0.01)
+        for reader in readers:
+            time.sleep(rounds.uniform(0, 0.1))
             os.kill(reader.pid, signal.SIGKILL)
             reader.communicate(timeout=60)
         memory = open_memory(
@@ -92,6 +97,7 @@ def test_what_a_killed_process_was_reading_is_read_later_and_counts_once(place, 
             llm_api_key="",
             reader_messages=3,
         )
+        assert memory.stats()["messages_unread"] > 0
         memory.maintain()
         assert memory.stats()["messages_unread"] == 0
     check_all_is_known_once(memory)
