@@ -77,7 +77,8 @@ def recall_blocks(
         if room > 0 or hit.id in found_ids:
             block = write(hit)
             if hit.id in newer:
-                sure = hit.outdated_by is not None
+                # Of a fact it is known; of a message it is judged, and a wrong judgement must hide nothing.
+                sure = hit.kind == "fact" and hit.outdated_by is not None
                 after = write.short(newer[hit.id])
                 block = replace(block, outdated="surely" if sure else "maybe", successor=after)
             blocks.append(block)
