@@ -80,6 +80,7 @@ def demo(
         str, typer.Option("--db", metavar="FILE", help="Where to keep it; overwritten.")
     ] = "demo.db",
     budget: Annotated[int, typer.Option(help="Tokens of each window.")] = 3500,
+    full: Annotated[bool, typer.Option("--full", help="Print the windows whole.")] = False,
     as_json: Json = False,
 ) -> None:
     """Replay three weeks of an ops agent and show the windows for three questions."""
@@ -88,7 +89,7 @@ def demo(
     if place.path is None:
         fail(f"the demo overwrites what it is given and so takes a file only, not {place}")
     else:
-        run_demo(place.path, budget=budget, as_json=as_json)
+        run_demo(place.path, budget=budget, full=full, as_json=as_json)
 
 
 @app.command(name="import")

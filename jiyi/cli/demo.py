@@ -5,7 +5,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
@@ -24,6 +24,8 @@ __all__ = ["run_demo"]
 
 _USER = "team-ops"
 _TURNS = 6
+_LINES = 12  # of each message of a window that are printed
+_RANKED = 60  # hits among which the place of an answer is told
 _ZONE = "Asia/Shanghai"  # of the team in the example
 
 
@@ -37,8 +39,8 @@ class _Event:
     data: dict[str, Any]
 
 
-def run_demo(db: Path, *, budget: int, as_json: bool) -> None:
-    """Replay the example into ``db``, which is overwritten, and print three windows."""
+def run_demo(db: Path, *, budget: int, full: bool, as_json: bool) -> None:
+    """Replay the example into ``db``, which is overwritten, and print three windows, ``full`` or cut."""
     examples = _examples()
     with told_briefly():
         if db.exists() and not set(users_of(db)) <= {_USER}:  # somebody's memory must not be lost to a demo
@@ -52,9 +54,8 @@ def run_demo(db: Path, *, budget: int, as_json: bool) -> None:
         slid = _replay(memory, list(_events(examples)), quiet=as_json)
         if not as_json:
             _print_slid(memory, slid)
-        answers = _ask(
-            memory, json.loads((examples / "ops-questions.json").read_text("utf-8")), budget, as_json
-        )
+        questions = json.loads((examples / "ops-questions.json").read_text("utf-8"))
+        answers = _ask(memory, questions, budget, lines=None if full else _LINES, quiet=as_json)
         counts = dict(memory.stats())
     seconds = time.perf_counter() - started
     if as_json:
@@ -142,7 +143,7 @@ def _work(memory: MemoryManager, event: _Event, tasks: dict[str, str]) -> None:
 
 
 def _ask(
-    memory: MemoryManager, questions: list[dict[str, Any]], budget: int, as_json: bool
+    memory: MemoryManager, questions: list[dict[str, Any]], budget: int, *, lines: int | None, quiet: bool
 ) -> list[dict[str, Any]]:
     answers = []
     session = memory.sessions(limit=1)[0].id
@@ -152,20 +153,20 @@ def _ask(
         took = 1000 * (time.perf_counter() - started)
         shown = {item.id for item in window.report.included}
         found = [id_ for id_ in question["evidence"] if id_ in shown]
-        answers.append({**question, "found": found, "ms": round(took, 1), "report": window.report.to_dict()})
-        if as_json:
+        hits = memory.search(question["question"], limit=_RANKED)
+        place = next((n for n, hit in enumerate(hits, 1) if hit.id in found), None)
+        figures = {"found": found, "place": place, "ms": round(took, 1)}
+        answers.append({**question, **figures, "report": window.report.to_dict()})
+        if quiet:
             continue
         stdout.print(Rule(f"[bold]{escape(question['question'])}"))
-        hits = memory.search(question["question"], limit=5)
         stdout.print("\n[bold]What is recalled[/] (five best)\n")
-        stdout.print(hits_view(hits, memory.zone))
-        stdout.print(
-            f"\n[bold]The window[/], built in {took:.0f} ms, each message cut to 12 lines for the screen\n"
-        )
-        stdout.print(window_view(window, memory.zone, lines=12))
-        stdout.print(
-            f"The answer ({escape(question['answer'])}) stands in {', '.join(found) or 'nothing shown'}.\n"
-        )
+        stdout.print(hits_view(replace(hits, hits=hits.hits[:5]), memory.zone))
+        cut = f", each message cut to {lines} lines for the screen (--full shows all)" if lines else ""
+        stdout.print(f"\n[bold]The window[/], built in {took:.0f} ms{cut}\n")
+        stdout.print(window_view(window, memory.zone, lines=lines))
+        there = f"yes, place {place} of what is recalled" if place else "yes" if found else "no"
+        stdout.print(f"Answer in window: {there}. {escape(question['answer'])}\n")
     return answers
 
 

@@ -18,6 +18,7 @@ def test_the_demo_finds_all_evidence(start, tmp_path):
     assert len(told["questions"]) == 3
     for question in told["questions"]:
         assert question["found"] == question["evidence"], question["question"]
+        assert question["place"], question["question"]
         assert question["report"]["tokens"] <= question["report"]["max_input_tokens"]
     assert told["stats"]["vectors_pending"] == 0
     assert "sound" in jiyi.wiring.check_database(db)
