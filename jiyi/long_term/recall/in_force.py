@@ -231,9 +231,8 @@ def succession_signs(
     apart, cover = features.column("apart")[rows].astype(np.float64), features.cover[rows].astype(np.float64)
     place = np.arange(count) / JUDGED
     near = features.nearness[rows].astype(np.float64)
-    few = 1 / max(
-        group.among - 1, 1
-    )  # among a few nothing can stand far apart, nor be near seen from their middle
+    # Among a few nothing stands far apart, and nothing is near as seen from their middle.
+    few = 1 / max(group.among - 1, 1)
     apart, near = apart + _FAR_APART * few, (near + few) / (1 + few)
     fits = _fits(features, group.signs)
     columns = [

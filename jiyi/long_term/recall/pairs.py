@@ -51,7 +51,6 @@ class Statements:
     session: NDArray[np.int64]  # number of its session, -1 for none
     speaker: NDArray[np.int64]  # number of its speaker
     role: NDArray[np.int64]  # place in user, assistant, tool
-
     among: int  # vectors whose middle the vectors are seen from
 
     def __len__(self) -> int:

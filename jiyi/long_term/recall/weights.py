@@ -1,6 +1,7 @@
 """The weights of the ranking and of what is judged after it: tables in weights.json, learned.
 
-Made by ``python bench/learn_weights.py FILE... --write``. How they do on files, families and hands
+Made by ``python bench/learn_weights.py FILE... --keep-ranking --write``; the ranking was learned without
+``--keep-ranking``, from recordings alone. How they do on files, families and hands
 they were not learned from stands in docs/recall-log.md.
 """
 
