@@ -19,7 +19,7 @@ from jiyi.long_term.recall.signs import KINDS, SINGLE, Signs, asked_for, signs_o
 from jiyi.long_term.recall.validity import validity
 from jiyi.long_term.recall.weights import ORDER, PAIR, SUCCESSION, Weights, chance, dot
 from jiyi.storage import ROLES, Candidates
-from jiyi.text import Trait, query_terms
+from jiyi.text import Trait
 
 __all__ = [
     "JUDGED",
@@ -253,7 +253,7 @@ def _asked(features: Features, group: Statements) -> tuple[_Floats, _Floats]:
     Once plainly and once times how alike the two are: of two things told in the same words, it is
     the one that the question names.
     """
-    wanted = query_terms(features.question.text)
+    wanted = features.question.terms
     has = np.array([[float(term in one.terms) for term in wanted] for one in group.signs])
     has = has.reshape(len(group), len(wanted))
     missing = has @ (1 - has.T) / max(len(wanted), 1)
