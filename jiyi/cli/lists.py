@@ -80,7 +80,7 @@ def _lesson(one: Knowledge, zone: tzinfo) -> RenderableType:
 def _fact(fact: Fact, zone: tzinfo) -> RenderableType:
     ends = f"until {when(fact.valid_to, zone)}" if fact.valid_to else ""
     facts = [ends, f"said by {fact.speaker}" if fact.speaker else "", "pinned" * fact.pinned]
-    words = f"{fact.subject} · {fact.predicate}: {fact.object}"
+    words = fact.line
     begins = when(fact.valid_from or fact.created_at, zone, "%Z")
     return _entry((begins, fact.status), facts, words, fact.id)
 

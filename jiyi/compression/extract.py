@@ -13,7 +13,7 @@ from jiyi.compression.sentences import Sentence, sentences_of
 from jiyi.compression.words import words_of
 from jiyi.extraction import Statement, extract_with
 from jiyi.llm import LLM
-from jiyi.records import Message
+from jiyi.records import Message, names_point
 from jiyi.text import TokenCounter, Trait, counter_for, language, traits
 
 __all__ = ["Extract", "Extracted", "ExtractedItem"]
@@ -93,6 +93,8 @@ class Extract:
         read: Literal["llm", "patterns"] = reading.method
         users, conclusions, todos = [], [], []
         for statement in _holding(reading.statements):
+            if not names_point(statement.predicate):
+                continue
             item = ExtractedItem(
                 text=_text(statement),
                 source=statement.source,

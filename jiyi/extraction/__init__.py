@@ -1,10 +1,10 @@
-"""Reading messages: what is stated in them, by patterns or by a language model."""
+"""Reading messages: what is stated in them, by a small learned model or by a language model."""
 
 from jiyi.extraction.by_llm import extract_with, first_stretch, read_by_llm
-from jiyi.extraction.points import kind_of_value
+from jiyi.extraction.forms import is_bare
 from jiyi.extraction.reading import extract
-from jiyi.extraction.retractions import is_bare
 from jiyi.extraction.statement import Action, Reading, Statement
+from jiyi.extraction.values import kind_of_value
 
 __all__ = [
     "Action",

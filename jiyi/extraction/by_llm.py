@@ -1,4 +1,4 @@
-"""Reading conversations by a language model, and by patterns where it fails."""
+"""Reading conversations by a language model, and without one where it fails."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,6 +27,7 @@ _CATEGORIES: tuple[FactCategory, ...] = (
     "relation",
     "plan",
     "todo",
+    "rule",
 )
 _NONE = "-"
 

@@ -8,8 +8,9 @@ from jiyi.records import FactCategory
 
 __all__ = ["Action", "Reading", "Statement"]
 
-Action = Literal["state", "retract", "rename", "revert"]
-"""What a statement does: says how it is, takes something back, gives another name, returns to what was."""
+Action = Literal["state", "retract", "rename", "revert", "end"]
+"""What a statement does: says how it is, takes something back, gives another name, returns to what was,
+says that something is no longer so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from jiyi.records.block import SECTIONS, Block, BlockKind, Section
 from jiyi.records.budget import PRESETS, SHARED_SECTIONS, SHARES, Allocation, Budget
 from jiyi.records.episode import Episode
-from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus
+from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus, names_point
 from jiyi.records.ids import new_id, stable_id
 from jiyi.records.knowledge import Knowledge
 from jiyi.records.message import ContentPart, Message, Role, ToolCall
@@ -58,6 +58,7 @@ __all__ = [
     "ToolCall",
     "TriggerType",
     "Window",
+    "names_point",
     "new_id",
     "stable_id",
 ]

@@ -1,5 +1,6 @@
 """A statement about somebody or something, and when it held."""
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, get_args
@@ -9,16 +10,30 @@ from jiyi.records.checks import set_utc
 from jiyi.records.ids import new_id
 from jiyi.records.scope import Scope
 
-__all__ = ["Fact", "FactCategory", "FactMethod", "FactStatus"]
+__all__ = ["Fact", "FactCategory", "FactMethod", "FactStatus", "names_point"]
 
-FactCategory = Literal["profile", "preference", "attribute", "decision", "relation", "plan", "todo", "note"]
-"""What kind of thing it says."""
+FactCategory = Literal[
+    "profile", "preference", "attribute", "decision", "relation", "plan", "todo", "rule", "note"
+]
+"""What kind of thing it says; a rule says how the assistant is to behave."""
 
 FactMethod = Literal["patterns", "llm", "said"]
-"""How it was learned: read by patterns, by a language model, or told by the caller."""
+"""How it was learned: read without a language model, by one, or told by the caller."""
 
 FactStatus = Literal["active", "superseded", "retracted", "expired"]
 """Whether it holds: yes, a newer one took its place, it was taken back, its time is over."""
+
+
+_IN_BRACKETS = re.compile(r"(?:\A|\s)\([^()]*\)\Z|（[^（）]*）\Z")
+
+
+def names_point(predicate: str) -> bool:
+    """Return whether a predicate names a point that has one value at a time.
+
+    One that ends in brackets does not: it only tells the kind of value, "begin (time)", or that an
+    assistant says it, "port (assistant)". Such facts stand side by side.
+    """
+    return _IN_BRACKETS.search(predicate) is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +83,18 @@ class Fact:
 
     @property
     def search_text(self) -> str:
-        """What search reads: subject, predicate, object; of what a caller said its words, too."""
+        """What search reads: subject, predicate, object; of what a caller said its words, too.
+
+        Nothing of a fact that names no point: the message it was read from is found by the same words.
+        """
+        if not names_point(self.predicate):
+            return ""
         parts = " ".join(filter(None, [self.subject, self.predicate, self.object]))
         return parts if self.method != "said" or self.text in parts else f"{parts}\n{self.text}"
 
     @property
     def line(self) -> str:
-        """The statement as it is shown: "edge-02 · port: 8443"."""
+        """The statement as it is shown: "edge-02 · port: 8443"; without a named point its words."""
+        if not names_point(self.predicate):
+            return f"{self.speaker or self.subject}: {self.text}"
         return f"{self.subject} · {self.predicate}: {self.object}"

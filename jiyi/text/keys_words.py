@@ -205,8 +205,10 @@ timeout time_out time_limit 超时 超时时间 时限 逾時
 interval 间隔 时间间隔
 frequency 频率
 threshold 阈值
-limit upper_limit 上限 限额 限制
+limit upper_limit 上限 限额 限制 天花板
+expires expiry expiration runs_out 过期 过期时间 到期 到期时间
 quota 配额
+rent 房租 租金
 replicas replica replica_count 副本 副本数
 concurrency 并发 并发数
 retries retry retry_count 重试 重试次数

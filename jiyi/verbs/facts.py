@@ -69,8 +69,8 @@ class FactVerbs(Verbs):
     ) -> Learned:
         """Read the newest messages of a session for facts, with the language model where there is one.
 
-        Messages are read by patterns as they are saved; a model finds more. Where it fails the
-        patterns read them again, which changes nothing, and the receipt says why.
+        Messages are read without a model as they are saved; a model finds more. Where it fails
+        they are read without it again, which changes nothing, and the receipt says why.
         """
         scope = self._scope(user_id, agent_id, session_id)
         newest = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)

@@ -89,7 +89,7 @@ def test_the_told_command_brings_it_back(run, run_json, two_users):
     command = told.partition("bring it back with: ")[2].strip()
     assert f"--db '{db}' --user ana" in command
     back = run(*shlex.split(command)[1:]).stdout
-    assert back.startswith("6 messages, 1 episode, 1 task brought back\n")
+    assert back.startswith("6 messages, 1 episode, 1 fact, 1 task brought back\n")
     after = run_json("stats", "--user", "ana", "--db", db)
     assert {**after, "vectors_pending": 0} == before
 
@@ -125,8 +125,8 @@ def test_what_to_forget_can_be_narrowed(run_json, db):
     assert would("nginx") == {"message": 1, "episode": 1, "task": 1}
     assert would("nginx", "--kind", "message") == {"message": 1}
     assert would("nginx", "--session", "s2") == {}
-    assert would("--session", "s2") == {"message": 1}
-    assert would("--everything", "--kind", "message") == {"message": 6}
+    assert would("--session", "s2") == {"message": 1, "fact": 1}
+    assert would("--everything", "--kind", "message") == {"message": 6, "fact": 1}
     assert would("--since", "2100-01-01") == {}
     assert would("--until", "2100-01-01") == would("--everything")
     assert would("--id", "m-502") == {"message": 1}
@@ -142,7 +142,7 @@ def test_a_purge_says_so_and_leaves_no_byte(answered, run, run_json, db):
     assert "Overwrite this for good?" in asked.stderr
     assert there(), "it lies in the trash still"
     text = run("forget", "certificate", "--purge", "--yes", "--db", db).stdout
-    assert text == "forgotten: nothing\noverwritten on disk: 1 record\n"
+    assert text == "forgotten: nothing\noverwritten on disk: 2 records\n"
     assert not there()
 
 
@@ -237,14 +237,14 @@ def test_what_an_export_holds_comes_back(run, run_json, db, tmp_path):
     with opened(db) as memory:
         memory.save_message("s3", role="user", content="edge-02 的端口是 8443")
     told = run_json("export", out, "--db", db)
-    assert told["counts"] == {"message": 7, "task": 1, "episode": 1, "knowledge": 0, "fact": 1, "summary": 0}
+    assert told["counts"] == {"message": 7, "task": 1, "episode": 1, "knowledge": 0, "fact": 2, "summary": 0}
     assert told["bytes"] == out.stat().st_size
-    assert f"10 records, {told['bytes']:,} bytes in {out}" in run("export", out, "--db", db).stdout
+    assert f"11 records, {told['bytes']:,} bytes in {out}" in run("export", out, "--db", db).stdout
     text = run("import", out, "--db", new, "--user", "ana").stdout
-    assert text == "7 messages, 1 episode, 1 fact, 1 task added, 0 were there already, 0 rejected\n"
+    assert text == "7 messages, 1 episode, 2 facts, 1 task added, 0 were there already, 0 rejected\n"
     assert run_json("stats", "--db", new) == {**run_json("stats", "--db", db), "vectors_pending": 0}
-    assert run_json("import", out, "--db", new)["known"] == 10
-    assert run_json("facts", "--db", new)[0]["object"] == "8443"
+    assert run_json("import", out, "--db", new)["known"] == 11
+    assert {fact["object"] for fact in run_json("facts", "--db", new)} == {"8443", "May"}
 
 
 def test_an_export_to_read(run, db, tmp_path):

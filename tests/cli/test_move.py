@@ -15,8 +15,8 @@ def test_a_copy_finds_the_same(run, run_json, db, tmp_path):
     run("forget", "--id", "m-502", "--db", db, "--yes")
     target = tmp_path / "copy.db"
     shown = run("copy", db, target)
-    assert "5 messages, 1 episode, 1 task and 1 in the trash copied" in shown.stdout
-    assert "0 were there already, 6 got vectors" in shown.stdout
+    assert "5 messages, 1 episode, 1 fact, 1 task and 1 in the trash copied" in shown.stdout
+    assert "0 were there already, 7 got vectors" in shown.stdout
     assert everything(run_json, target) == everything(run_json, db)
     assert "1 message brought back" in run("restore", "m-502", "--db", target).stdout
     again = run("copy", db, tmp_path / "again.db", "--without-trash")
@@ -59,24 +59,24 @@ def test_a_target_of_another_embedder_waits_for_vectors(run, run_json, db, tmp_p
         other.flush()
     assert "jiyi reembed" in run("copy", db, target).stderr
     with jiyi.open(target, user_id="ana", embedder=HashEmbedder(dims=8), background=False) as memory:
-        assert memory.stats()["vectors_pending"] == 7
+        assert memory.stats()["vectors_pending"] == 8
 
 
 def test_to_a_server_and_back(run, run_json, db, tmp_path, postgres_url):
     told = run_json("copy", db, postgres_url)
-    assert (told["vectors"], told["conflicting"]) == (7, 0)
+    assert (told["vectors"], told["conflicting"]) == (8, 0)
     back = tmp_path / "back.db"
     assert run_json("copy", postgres_url, back)["checked"] == told["checked"]
     assert everything(run_json, back) == everything(run_json, db)
 
 
 def test_reembed(run, run_json, db, monkeypatch):
-    assert run_json("reembed", "--db", db) == {"embedded": 7}
-    assert run("reembed", "--db", db).stdout == "7 records embedded\n"
+    assert run_json("reembed", "--db", db) == {"embedded": 8}
+    assert run("reembed", "--db", db).stdout == "8 records embedded\n"
     with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
         memory.save_message("s1", role="user", content="one more")
     assert run_json("reembed", "--db", db) == {"embedded": 1}
     monkeypatch.setattr("jiyi.wiring.embedder_for", lambda settings: HashEmbedder(dims=16))
     assert "reembed" in run("search", "502", "--db", db, code=1).stderr
-    assert run_json("reembed", "--db", db) == {"embedded": 8}
+    assert run_json("reembed", "--db", db) == {"embedded": 9}
     assert json.loads(run("search", "502", "--db", db, "--json").stdout)["hits"]

@@ -289,3 +289,44 @@ def test_a_thing_is_found_by_the_identifier_in_its_name(memory: FactMemory) -> N
         assert [fact.object for fact in memory.facts(ANA, name)] == ["8443"]
         assert [fact.object for fact in memory.history(ANA, name)] == ["8443"]
     assert memory.facts(ANA, "edge-03 网关") == memory.facts(ANA, "the gateway") == []
+
+
+def test_what_is_no_longer_so_is_over(memory: FactMemory, say: Any) -> None:
+    say("I work at Acme", 1)
+    say("My wife is Carmen", 1)
+    say("I live in Leiden", 1)
+    say("I no longer work at Acme", 3)
+    say("We got divorced", 4)
+    known = {fact.object: fact for fact in memory.facts(ANA, status=("active", "expired"))}
+    assert (known["Acme"].status, known["Acme"].valid_to) == ("expired", at(3))
+    assert (known["Carmen"].status, known["Carmen"].valid_to) == ("expired", at(4))
+    assert known["Leiden"].status == "active"
+    assert "Acme" in [fact.object for fact in memory.facts(ANA, "Ana", as_of=at(2))]
+
+
+def test_facts_without_a_named_point_stand_side_by_side_and_are_not_searched(
+    memory: FactMemory, say: Any
+) -> None:
+    say("swim class moved to half past seven", 1)
+    say("swim class moved to half past eight", 2)
+    facts = memory.facts(ANA)
+    assert [fact.status for fact in facts] == ["active", "active"]
+    assert all("half past" in fact.line and not fact.search_text for fact in facts)
+
+
+def test_a_short_answer_takes_its_point_from_the_question(memory: FactMemory, say: Any) -> None:
+    say("What is the port of edge-02?", 1)
+    say("8443", 2)
+    assert [(fact.subject, fact.object) for fact in memory.facts(ANA)] == [("edge-02", "8443")]
+
+
+def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory: FactMemory, store: SqlStore) -> None:
+    for number, (role, text) in enumerate(
+        (("user", "The port of edge-02 is 8443."), ("assistant", "The port of edge-02 is 9000."))
+    ):
+        message = Message(role=role, content=text, created_at=at(1 + number), scope=HERE)
+        with store.transaction():
+            memory.learn([one for one in store.put([message]) if isinstance(one, Message)])
+    first, second = memory.facts(ANA, "edge-02")
+    assert (first.object, first.status) == ("8443", "active")
+    assert (second.object, second.line) == ("9000", "assistant: The port of edge-02 is 9000")

@@ -27,6 +27,8 @@ _KINDS: tuple[Kind, ...] = ("fact",)
 _MOST = 10_000
 _IDENTIFIER = re.compile(r"[A-Za-z0-9]+(?:[-_.:/][A-Za-z0-9]+)+|[A-Za-z]+\d+")  # edge-02, db.main, web1
 _MOST_CHARS = 1_000_000  # of what is told to remember
+_SHORT = 200  # characters of a message that what was said before it may complete
+_BEFORE = 3  # messages before it
 _SAID = 0.9  # confidence in what the caller says
 
 
@@ -39,7 +41,7 @@ class FactMemory:
 
     Args:
         store: where facts and messages are.
-        llm: reads messages better than the patterns do, when `learn_with_llm` is called.
+        llm: reads messages better than the code does, when `learn_with_llm` is called.
         clock: the present.
         zone: the days of the calendar are days there.
     """
@@ -53,7 +55,7 @@ class FactMemory:
         self._zone = zone
 
     def learn(self, messages: Sequence[Message]) -> Learned:
-        """Read stored messages by patterns and keep what they state.
+        """Read stored messages without a model and keep what they state.
 
         Joins the transaction it is called in. Costs well under a millisecond where nothing is
         stated. Reading a message again changes nothing; the order of messages does not matter.
@@ -62,10 +64,10 @@ class FactMemory:
             StorageError: the database cannot take it; nothing was changed.
         """
         read: dict[Scope, list[Statement]] = {}
-        for message in messages:
+        for place, message in enumerate(messages):
             if message.scope is None or message.created_at is None:
                 continue
-            found = self._patterns(message)
+            found = self._patterns(message, self._before(messages, place))
             if found:
                 read.setdefault(message.scope, []).extend(found)
         return _together([self._keep(scope, found, "patterns") for scope, found in read.items()])
@@ -73,7 +75,7 @@ class FactMemory:
     def learn_with_llm(self, scope: Scope, messages: Sequence[Message]) -> Learned:
         """Read messages of a conversation by the language model and keep what they state.
 
-        Without a model, or where it fails, the patterns read them; the receipt says which way
+        Without a model, or where it fails, they are read without; the receipt says which way
         was used and why. The model is asked outside of any transaction.
 
         Raises:
@@ -147,7 +149,7 @@ class FactMemory:
     ) -> Learned:
         """Keep what the caller states: a text, or subject, predicate and object.
 
-        A text is read by the patterns. Unless one fact that is read has all of its words, the
+        A text is read without a model. Unless one fact that is read has all of its words, the
         whole text is kept beside them, as a note about the speaker: nothing of it is lost.
         ``Learned.kept`` is the id of the fact that has all.
 
@@ -272,7 +274,7 @@ class FactMemory:
                 return ended
             seen, since = {fact.id for fact in page}, page[-1].created_at
 
-    def _patterns(self, message: Message) -> list[Statement]:
+    def _patterns(self, message: Message, before: Sequence[str]) -> list[Statement]:
         if message.created_at is None:
             return []
         read = extract(
@@ -281,8 +283,27 @@ class FactMemory:
             role=message.role,
             said_at=message.created_at,
             zone=self._zone,
+            context=before,
         )
         return [replace(statement, source=message.id) for statement in read]
+
+    def _before(self, messages: Sequence[Message], place: int) -> list[str]:
+        """Return the texts that a short message may answer, the last one last; none for a long one."""
+        message = messages[place]
+        if message.scope is None or message.role != "user" or len(message.text) > _SHORT:
+            return []
+        here = [one.text for one in messages[max(0, place - _BEFORE) : place] if one.scope == message.scope]
+        if here or message.seq is None:
+            return here
+        earlier = Query(
+            scope=message.scope,
+            kinds=("message",),
+            until=message.created_at,
+            limit=_BEFORE + 1,
+            newest_first=True,
+        )
+        found = cast("list[Message]", self._store.find(earlier))[::-1]
+        return [one.text for one in found if one.id != message.id and (one.seq or 0) < message.seq]
 
     def _read(self, text: str, who: str, now: datetime) -> list[Statement]:
         found = extract(text, speaker=who, role="user", said_at=now, zone=self._zone)

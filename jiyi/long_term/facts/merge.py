@@ -7,7 +7,7 @@ from datetime import datetime
 from jiyi.extraction import Statement
 from jiyi.long_term.facts.slots import ALIAS, Names, Slot, slot_of
 from jiyi.long_term.facts.timeline import inserted, relinked
-from jiyi.long_term.facts.which import meant_by, reverted_to, slot_meant
+from jiyi.long_term.facts.which import ended_by, meant_by, reverted_to, slot_meant
 from jiyi.records import Fact, FactMethod, Scope
 
 __all__ = ["Changes", "merge"]
@@ -79,6 +79,11 @@ class _Ledger:
         for slot in [slot for slot in self.slots if slot[0] == key]:
             self.write(self.slot(slot))
 
+    def end(self, facts: Sequence[Fact], when: datetime) -> None:
+        for fact in facts:
+            over = when <= self.at
+            self.note(replace(fact, valid_to=when, status="expired" if over else fact.status))
+
     def retract(self, facts: Sequence[Fact], when: datetime) -> None:
         for fact in facts:
             slot = slot_of(fact, self.names)
@@ -149,6 +154,8 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
         ledger.retract(gone, statement.said_at)
         return
     whole: Statement | None = statement
+    if statement.action == "end":
+        ledger.end(ended_by(statement, facts, ledger.names), statement.said_at)
     if statement.action == "revert":
         whole = reverted_to(statement, facts, ledger.names)
     elif statement.action == "rename":

@@ -1,15 +1,16 @@
 """Which facts speak about the same point, and which of them say the same.
 
 A slot holds one value at a time: a person has one birthday, a service one port. Facts that can
-be true side by side (what somebody likes, owns, plans, has to do, is allergic to, is called)
-have a slot each; liking and disliking the same thing share one.
+be true side by side (what somebody likes, owns, plans, has to do, is allergic to, is called, the
+rules he gives, and all whose point is not named) have a slot each; liking and disliking the same
+thing share one.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterable
 
-from jiyi.records import Fact, FactCategory
+from jiyi.records import Fact, FactCategory, names_point
 from jiyi.text.keys import entity_key, predicate_key
 
 __all__ = [
@@ -34,7 +35,7 @@ ALIAS = "alias"
 NOTE = "note"
 """The predicate of texts that are kept whole."""
 
-_MANY_CATEGORIES: frozenset[FactCategory] = frozenset({"plan", "todo", "preference"})
+_MANY_CATEGORIES: frozenset[FactCategory] = frozenset({"plan", "todo", "rule", "preference"})
 _MANY = frozenset(
     predicate_key(name)
     for name in (
@@ -149,6 +150,8 @@ def slot_of(fact: Fact, names: Names) -> Slot:
         return subject, point, fact.object  # letter by letter: it may hold a password
     if point in _TASTES:
         return subject, "taste", value_key(fact.object)
+    if not names_point(fact.predicate):
+        return subject, fact.predicate, value_key(fact.object)
     if _FAVOURITE.search(point):
         return subject, point, ""
     if point in _MANY or fact.category in _MANY_CATEGORIES:

@@ -9,10 +9,11 @@ from functools import cache
 from jiyi.extraction import Statement, is_bare, kind_of_value
 from jiyi.long_term.facts.slots import Names, Slot, slot_of, tokens_of, value_key
 from jiyi.long_term.facts.timeline import is_temporary, start_of
-from jiyi.records import Fact
+from jiyi.records import Fact, names_point
 from jiyi.text import analyse
+from jiyi.text.keys import predicate_key
 
-__all__ = ["meant_by", "reverted_to", "slot_meant"]
+__all__ = ["ended_by", "meant_by", "reverted_to", "slot_meant"]
 
 _RECENT = timedelta(days=1)  # "forget that" means what was said just now
 _ENOUGH = 2.0  # points from which a retraction means a fact
@@ -20,8 +21,14 @@ _UNIT = re.compile(r"[a-z%\u4e00-\u9fff]+")
 _OLDEST = re.compile(r"最早|最初|当初|原来|original|first", re.I)
 _PASSING = (
     "forget scratch strike drop delete remove wipe erase ignore cancel please told that this it what about"
-    " more any hold said never mind 当我没说 别记 删掉 删除 作废 撤回 取消 算了 那条 这条 之前 昨天"
+    " more any hold said never mind 当我没说 别记了 别记 删掉 删除 作废 撤回 取消 算了 那条 这条 之前 昨天"
     " 今天 事 别 记 请 把 掉 没 说 不 要 了 吧 发生 计划"
+)
+
+_PARTED = re.compile(r"\b(?:broke up|split up|divorced)\b|分手|离婚")
+_PARTNERS = (
+    "wife husband partner fiance fiancee girlfriend boyfriend"
+    " 老婆 妻子 老公 丈夫 男朋友 女朋友 男友 女友 对象"
 )
 
 
@@ -39,7 +46,8 @@ def slot_meant(statement: Statement, facts: Sequence[Fact], names: Names) -> Sta
         shape = _shape(statement.object)
         fitting = [fact for fact in fitting if statement.subject and _shape(fact.object) == shape]
     if statement.predicate:
-        fitting = [fact for fact in fitting if fact.predicate == statement.predicate]
+        point = predicate_key(statement.predicate)
+        fitting = [fact for fact in fitting if predicate_key(fact.predicate) == point]
     if len({slot_of(fact, names) for fact in fitting}) != 1:
         return None
     return _in_slot(statement, max(fitting, key=start_of))
@@ -87,7 +95,7 @@ def meant_by(statement: Statement, facts: Iterable[Fact], names: Names, session_
     scores = {fact.id: _score(statement, fact, names) for fact in active}
     best = max(scores.values(), default=0.0)
     if best < _ENOUGH:
-        return []
+        return _only_one(statement, active, names)
     chosen = [fact for fact in active if scores[fact.id] == best]
     if not statement.erases:
         latest = max(fact.created_at for fact in chosen)
@@ -96,10 +104,58 @@ def meant_by(statement: Statement, facts: Iterable[Fact], names: Names, session_
     return [fact for fact in said if fact.status != "retracted" and slot_of(fact, names) in slots]
 
 
+def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[Fact]:
+    """Return the facts that hold no more by "I no longer work at Acme": their value stands in it.
+
+    "We broke up" ends who the partner is. Only what the same speaker said is ended.
+    """
+    key, said = names.key(statement.subject), statement.quote.casefold()
+    parted = _PARTED.search(said) is not None
+    return [
+        fact
+        for fact in facts
+        if fact.status == "active"
+        and fact.speaker == statement.speaker
+        and start_of(fact) < statement.said_at
+        and names.key(fact.subject) == key
+        and names_point(fact.predicate)
+        and (_stands_in(fact.object, said) or (parted and predicate_key(fact.predicate) in _partners()))
+    ]
+
+
+def _stands_in(value: str, said: str) -> bool:
+    return re.search(rf"(?<![a-z0-9]){re.escape(value.casefold())}(?![a-z0-9])", said) is not None
+
+
+@cache
+def _partners() -> frozenset[str]:
+    return frozenset(map(predicate_key, _PARTNERS.split()))
+
+
+def _only_one(statement: Statement, active: Sequence[Fact], names: Names) -> list[Fact]:
+    """Return the only fact about the thing that a retraction names, where it names nothing else."""
+    words = _named(statement)
+    known = [fact for fact in active if fact.subject != fact.speaker]
+    found = [fact for fact in known if words and words <= _own_terms(fact, names)]
+    return found if len(found) == 1 else []
+
+
+def _named(statement: Statement) -> set[str]:
+    """Return the terms of what a retraction names."""
+    text = statement.quote
+    for phrase in _PASSING.split():
+        text = text.replace(phrase, " ") if len(phrase) > 1 and not phrase.isascii() else text
+    return set(analyse(text)) - _passing()
+
+
+def _own_terms(fact: Fact, names: Names) -> set[str]:
+    return {term for name in names.of(fact.subject) for term in analyse(name)}
+
+
 def _score(statement: Statement, fact: Fact, names: Names) -> float:
     """Return how plainly a retraction names a fact: its subject alone is not enough."""
-    words = set(analyse(statement.quote)) - _passing()
-    own = {term for name in names.of(fact.subject) for term in analyse(name)}
+    words = _named(statement)
+    own = _own_terms(fact, names)
     point = (
         (set(analyse(fact.predicate)) | set(analyse(fact.object)) | set(analyse(fact.text)))
         - own
@@ -108,7 +164,8 @@ def _score(statement: Statement, fact: Fact, names: Names) -> float:
     hits = len(words & point)
     if not hits:
         return 0.0
-    return hits + 2.0 * bool(words & own) - (0.0 if fact.speaker == statement.speaker else 0.5)
+    whole = words <= point | own  # it names nothing else
+    return hits + whole + 2.0 * bool(words & own) - (0.0 if fact.speaker == statement.speaker else 0.5)
 
 
 def _single(fact: Fact, names: Names) -> bool:

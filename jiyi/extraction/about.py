@@ -1,0 +1,287 @@
+"""Whom or what a value is about, and which point of it, from the words around it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from jiyi.extraction.clauses import VALUE, Clause, clauses_of
+from jiyi.extraction.spans import Span
+from jiyi.extraction.values import table
+from jiyi.records import FactCategory
+
+__all__ = [
+    "About",
+    "about",
+    "asked_for",
+    "is_listed",
+    "named_point",
+    "named_thing",
+    "of_speaker",
+]
+
+_NAMES = frozenset({"N", "nr", "ns", VALUE + "code", VALUE + "host"})
+_NOUNS = _NAMES | {"n", "M", "adj", "num", "point", "kin", VALUE + "quoted"}
+_LOOSE = frozenset({"be", "prep", "det", "adv", "talk", "own", "aux"})
+_IT = frozenset(["it", "its", "it's", "it'll", "它"])
+_TECHNICAL = frozenset(VALUE + kind for kind in ("number", "host", "version", "code", "path"))
+_IDENTIFIER = re.compile(r"[A-Za-z]\w*(?:[-_./]\w+)+\Z|[A-Za-z]+\d\w*\Z")
+_MOST_ASKED = 120  # characters at the end of a question that are looked at
+_VERSION = re.compile(r"\d{1,3}\.\d{1,3}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The subject and the point of a value."""
+
+    subject: str  # "" where the clause names none
+    predicate: str  # in brackets where only the kind of the value tells it
+    category: FactCategory
+
+
+@dataclass(frozen=True, slots=True)
+class _Phrase:
+    """Nouns in a row: a name, a thing, or a point of one."""
+
+    first: int
+    last: int
+    text: str
+    own: bool  # the speaker's: my, 我的
+
+
+def about(
+    clause: Clause,
+    span: Span,
+    sentence: str,
+    *,
+    speaker: str,
+    topic: str,
+    earlier: Callable[[], str],
+    asked: str,
+) -> About:
+    """Return what a value is about.
+
+    Args:
+        clause: the clause it stands in.
+        span: which words of it.
+        sentence: the sentence the clause was cut from.
+        speaker: whom "I" means.
+        topic: what the sentence has named before: what is left out.
+        earlier: what was named before the sentence: "it", "she".
+        asked: the point that the message before asks for, which a short answer takes.
+    """
+    chinese = clause.chinese
+    phrases = _phrases(clause, span, sentence)
+    owner, point = "", ""
+    if phrases and _tied(clause, phrases[-1], span):
+        owner, point = named_point(phrases[-1].text, chinese)
+    if len(phrases) > 1 and not point and clause.words[phrases[0].last].text in ("of", "for", "on"):
+        first, named = named_point(phrases[0].text, chinese)
+        if named and not first:  # the port of edge-02
+            return _found(phrases[1].text, named, speaker)
+    rest = phrases[:-1] if point else phrases
+    person = _person(clause, rest[0].first if rest else span.first, speaker, lambda: topic or earlier())
+    own = bool(phrases) and phrases[-1 if point else 0].own
+    if point and owner:
+        subject = of_speaker(owner, speaker, chinese) if own else owner
+    elif any(word.text in ("me", "us") for word in clause.words[1 : span.first]):
+        subject = speaker  # they moved me to days
+    elif rest and (person is None or rest[0].own):
+        subject = of_speaker(rest[0].text, speaker, chinese) if rest[0].own else rest[0].text
+    elif person == "":
+        return _found("", point, speaker)
+    else:
+        subject = person or (speaker if own else _place_after(clause, span) or topic)
+    if point and not subject:
+        mine = chinese or point.lower() in _words()["personal"]
+        return _found(speaker, point, speaker) if mine else _found(point, _told(span, chinese), speaker)
+    subject = subject or speaker
+    if point:
+        return _found(subject, point, speaker)
+    if asked and not phrases and len(clause.words) <= 4:
+        about_it = speaker if asked.lower() in _words()["personal"] else earlier()
+        return _found(person or about_it, asked, speaker)
+    return _guessed(clause, span, subject, bool(rest or (person and person != speaker)), speaker)
+
+
+def asked_for(text: str) -> tuple[str, str]:
+    """Return the kind of value that a text asks for, "" for none, and the point it names."""
+    asks = _words()["asks"]
+    if not asks["any"].search(text):
+        return "", ""
+    kind = next(name for name, pattern in asks.items() if pattern.search(text))
+    points = [
+        word.text
+        for clause in clauses_of(text[-_MOST_ASKED:])
+        for word in clause.words
+        if word.cls == "point"
+    ]
+    return kind, points[-1] if points else ""
+
+
+def named_thing(clause: Clause) -> str:
+    """Return the first name in a clause, "" for none."""
+    words = clause.words
+    for place, word in enumerate(words):
+        if word.cls in _NAMES and len(word.text) > 1:
+            last = place + 1
+            while last < len(words) and words[last].cls == word.cls == "N":
+                last += 1
+            return " ".join(one.text for one in words[place:last])
+    return ""
+
+
+def _label_of(kind: str, chinese: bool, verb: str = "") -> str:
+    """Return the point that a kind of value stands for where nothing names it, in brackets."""
+    label = _words()["kinds"].get(kind, ("is", "是"))[chinese]
+    return (f"{verb}（{label}）" if chinese else f"{verb} ({label})").strip()
+
+
+def is_listed(word: str, name: str) -> bool:
+    """Return whether a word is in a list of words.toml: "you", "third" for pronouns, or "passing"."""
+    return word.lower() in _words()[name]
+
+
+def of_speaker(name: str, speaker: str, chinese: bool) -> str:
+    """Return the name of what belongs to a speaker: "Ana's mom", "林芷的妈"."""
+    return f"{speaker}的{name}" if chinese else f"{speaker}'s {name}"
+
+
+def named_point(text: str, chinese: bool) -> tuple[str, str]:
+    """Return what stands before the point that a phrase ends with, and the point, "" for none."""
+    points = _words()["points"]
+    if chinese:
+        for size in range(min(7, len(text)), 1, -1):
+            if text[-size:] in points:
+                owner, _, qualified = text[:-size].rpartition("的")
+                if not owner and 0 < len(qualified) <= 2 and not qualified.isascii():
+                    return "", text  # 对外超时
+                return (owner or qualified).strip(), text[-size:]
+        return text, ""
+    words = text.split()
+    for size in (3, 2, 1):
+        last = " ".join(words[-size:])
+        if len(words) >= size and (last.lower() in points or last.lower().removesuffix("s") in points):
+            return re.sub(r"['’]s\Z", "", " ".join(words[:-size])), last
+    return text, ""
+
+
+def _phrases(clause: Clause, span: Span, sentence: str) -> list[_Phrase]:
+    """Return the nouns before a value, in their order; 的 and 's between them join them."""
+    found: list[_Phrase] = []
+    words = clause.words
+    at = 0
+    while at < span.first:
+        if words[at].cls not in _NOUNS:
+            at += 1
+            continue
+        first = at
+        while at < span.first and (
+            words[at].cls in _NOUNS
+            or (words[at].text in ("的", "'s", "’s") and at + 1 < span.first and words[at + 1].cls in _NOUNS)
+        ):
+            at += 1
+        before = [word.text.lower() for word in words[max(0, first - 2) : first]]
+        own = before[-1:] in (["my"], ["our"]) or (
+            clause.chinese
+            and before[-1:] != []
+            and (before[-1] if words[first].cls == "kin" or before[-1] != "的" else before[0])
+            in _words()["me"]
+            and (words[first].cls in ("kin", "point") or before[-1] == "的")
+        )
+        names = [word for word in words[first:at] if word.cls in _NAMES and _IDENTIFIER.match(word.text)]
+        text = sentence[words[first].start : words[at - 1].end]
+        last = words[at - 1]
+        if names and (last.cls not in ("point", names[0].cls) or (last is names[0] and clause.chinese)):
+            text = names[0].text  # edge-02 网关
+        found.append(_Phrase(first, at, text, own))
+    return found
+
+
+def _person(clause: Clause, until: int, speaker: str, named: Callable[[], str]) -> str | None:
+    """Return whom the first pronoun of a clause means: "" for an "it" that stands for nothing named."""
+    for word in clause.words[: max(until, 1)]:
+        low = word.text.lower()
+        if low in _words()["me"]:
+            return speaker
+        if low in _words()["third"]:
+            return named() or ("" if low in _IT else word.text)
+        if low in _words()["you"]:
+            return word.text
+    return None
+
+
+def _place_after(clause: Clause, span: Span) -> str:
+    """Return the thing that stands after a value: 9090 in staging."""
+    after = clause.words[span.last :]
+    place = (
+        len(after) > 1 and after[0].text in ("in", "on", "for") and clause.words[span.first].cls in _TECHNICAL
+    )
+    return (
+        " ".join(word.text for word in after[1:])
+        if place and all(word.cls in _NOUNS for word in after[1:])
+        else ""
+    )
+
+
+def _tied(clause: Clause, phrase: _Phrase, span: Span) -> bool:
+    """Return whether nothing stands between a phrase and a value but "is" or "moved to"."""
+    moves = _words()["moves"]
+    between = clause.words[phrase.last : span.first]
+    return all(word.cls in _LOOSE or word.text.lower() in moves or word.cls[0] == VALUE for word in between)
+
+
+def _told(span: Span, chinese: bool) -> str:
+    """Return the point of a thing that is none itself: the time of the dentist, else its value."""
+    label = _words()["kinds"].get(span.kind, ("is", "是"))[chinese]
+    return str(label) if label in _words()["telling"] else "value"
+
+
+def _guessed(clause: Clause, span: Span, subject: str, named: bool, speaker: str) -> About:
+    """Return a point by the verb or, in brackets, by the kind of the value."""
+    words, chinese = clause.words, clause.chinese
+    verbs = [word.text for word in words[: span.first] if word.cls == "verb"]
+    for verb in reversed(verbs):
+        row = _words()["verbs"].get(verb.lower())
+        before = words[span.first - 1].text if span.first else ""
+        if row is not None and span.kind in row["kinds"] and before in row.get("after", before):
+            theirs = row["category"] == "profile" and subject != speaker
+            return About(subject, row["labels"][chinese], "attribute" if theirs else row["category"])
+    after = words[span.last] if span.last < len(words) else None
+    inside = words[span.first : span.last]
+    counted = after if len(inside) == 1 else inside[-1]
+    if named and inside[0].cls == VALUE + "number" and len(inside) <= 2 and counted and counted.cls == "n":
+        return _found(subject, counted.text, speaker)  # 6 executors
+    label = _words()["kinds"].get(span.kind, ("is", "是"))[chinese]
+    if _VERSION.match(inside[0].text) and span.first and words[span.first - 1].text in ("on", "到"):
+        label = "版本" if chinese else "version"
+    plain = named and not verbs and len(words) <= 8 and label in _words()["telling"]
+    if plain and any(word.cls == "be" for word in words[: span.first]):
+        return _found(subject, label, speaker)
+    verb = verbs[-1] if verbs and span.kind != "does" else ""
+    return _found(subject, _label_of(span.kind, chinese, verb), speaker)
+
+
+def _found(subject: str, predicate: str, speaker: str) -> About:
+    return About(subject.strip(" '’"), predicate, "profile" if subject == speaker else "attribute")
+
+
+@cache
+def _words() -> dict[str, Any]:
+    read = table("words")
+    read["persons"]["passing"] = read["passing"]
+    lists = {name: frozenset(words.split()) for name, words in read["persons"].items()}
+    return lists | {
+        "points": frozenset(word.replace("_", " ") for word in read["point"].split()),
+        "asks": {name: re.compile(pattern) for name, pattern in table("forms")["asks"].items()},
+        "personal": frozenset(read["personal"].replace("_", " ").split()),
+        "moves": frozenset(read["moves"]["words"].split()),
+        "verbs": {
+            verb: row | {"kinds": row["kinds"].split()}
+            for row in read["attribute"]
+            for verb in row["verbs"].split()
+        },
+        "telling": frozenset(read["telling"].split()),
+        "kinds": {kind: (en, zh) for en, (kinds, zh) in read["kinds"].items() for kind in kinds.split()},
+    }

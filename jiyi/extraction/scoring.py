@@ -1,0 +1,186 @@
+"""How likely a stretch of a clause is a value worth keeping: a linear model over cheap signs."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from itertools import accumulate, chain
+from typing import NamedTuple
+
+from jiyi.extraction.clauses import VALUE, Clause, past_verbs
+from jiyi.extraction.spans import Span, spans_of
+from jiyi.text.modality import Mode
+
+__all__ = ["Scene", "chosen", "signs"]
+
+_NONE: Mapping[str, float] = {}
+_RUNS = re.compile(r"[0-9]+|[A-Za-z]+")
+_WHO = frozenset({"pro", "own", "N", "nr", "M", "n", "kin"})
+_VERBS = frozenset({"verb", "be", "aux"})
+_MODES = [(mode.value, str(mode.name).lower()) for mode in Mode]
+
+
+class Scene(NamedTuple):
+    """What is known of the sentence that a clause stands in."""
+
+    modes: Mode
+    asked: str  # the kind of value that the message before asks for, "any" for any, "" for none
+    chars: int  # of the message
+    sentence: int  # which of the message
+    mark: str  # its last character
+
+
+def chosen(clause: Clause, scene: Scene) -> list[tuple[Span, float]]:
+    """Return the stretches of a clause that are worth keeping, none over another, and how sure that is."""
+    tables = _weights()["zh" if clause.chinese else "en"]
+    signs_of = _Signs(clause, scene)
+    plain = tables[""]
+    before, inside, after = (
+        [0.0, *accumulate(plain.get(sign, 0.0) for sign in column)]
+        for column in zip(*signs_of.words, strict=True)
+    )
+    by_kind: dict[str, _Shared] = {}
+    rated: list[tuple[float, Span]] = []
+    for span in spans_of(clause):
+        shared = by_kind.get(span.kind)
+        if shared is None:
+            shared = by_kind[span.kind] = _Shared(signs_of, plain, tables.get(span.kind, _NONE))
+        total = before[span.first] + inside[span.last] - inside[span.first] + after[-1] - after[span.last]
+        total += shared.of(span)
+        rated.append((total, span))
+    least = plain["threshold"]
+    found: list[tuple[Span, float]] = []
+    for total, span in sorted(rated, reverse=True):
+        if total < least:
+            break
+        if all(span.last <= one.first or one.last <= span.first for one, _ in found):
+            found.append((span, 1 / (1 + math.exp(-total))))
+    return sorted(found)
+
+
+def signs(clause: Clause, span: Span, scene: Scene) -> Iterator[tuple[str, str]]:
+    """Give the signs of a span, each by itself and most with its kind too: the weights sum to the logit."""
+    signs_of = _Signs(clause, scene)
+    for place, (before, inside, after) in enumerate(signs_of.words):
+        yield "", before if place < span.first else after if place >= span.last else inside
+    ends = chain(signs_of.begin[span.first], signs_of.end[span.last])
+    for sign in chain(signs_of.common, ends, signs_of.of(span)):
+        yield "", sign
+        yield span.kind, sign
+
+
+class _Shared:
+    """What the stretches of one kind in a clause share: the weight of the clause, and of their ends."""
+
+    def __init__(self, signs_of: "_Signs", plain: Mapping[str, float], own: Mapping[str, float]) -> None:
+        self._signs_of, self._plain, self._own = signs_of, plain, own
+        self._base = self.weight(signs_of.common)
+        self._ends: dict[tuple[bool, int], float] = {}
+
+    def weight(self, some: Iterable[str]) -> float:
+        plain, own = self._plain, self._own
+        return sum([plain.get(sign, 0.0) + own.get(sign, 0.0) for sign in some])
+
+    def of(self, span: Span) -> float:
+        total = self._base + self.weight(self._signs_of.of(span))
+        for key, signs_there in (
+            ((True, span.first), self._signs_of.begin),
+            ((False, span.last), self._signs_of.end),
+        ):
+            if key not in self._ends:
+                self._ends[key] = self.weight(signs_there[key[1]])
+            total += self._ends[key]
+        return total
+
+
+class _Signs:
+    """The signs of the stretches of a clause, made once for what several share."""
+
+    def __init__(self, clause: Clause, scene: Scene) -> None:
+        self._clause = clause
+        self._cls = [word.cls for word in clause.words]
+        low = [VALUE if word.cls[0] == VALUE else word.text.lower() for word in clause.words]
+        self.words = [(f"b={word}", f"i={word}", f"a={word}") for word in low]
+        self.common = _of_clause(clause, scene)
+        self.begin = list(self._begins(low))
+        self.end = [(f">{self._cls[place]}", f">{low[place]}") for place in range(len(low))] + [(">$",)]
+
+    def of(self, span: Span) -> Iterator[str]:
+        words, cls = self._clause.words, self._cls
+        count = span.last - span.first
+        last = words[span.last - 1]
+        yield f"..{last.cls} {min(count, 5)}"
+        yield f"{cls[span.first]}.. {min(count, 5)}"
+        yield f"..{last.text[-1] if self._clause.chinese else last.text[-3:].lower()}"
+        yield f"{self.begin[span.first][0]}{self.end[span.last][0]}"
+        yield f"more={min(len(words) - count, 4)}"
+        chars = last.end - words[span.first].start
+        yield f"long={min(chars // (2 if self._clause.chinese else 4), 9)}"
+        yield f"typed={min(sum(name[0] == VALUE for name in cls[span.first : span.last]), 2)}"
+        if count == 1:
+            yield _shape(last.text)
+        if len(words) <= 5:
+            yield "-".join([*cls[: span.first], "*", *cls[span.last :]])
+
+    def _begins(self, low: list[str]) -> Iterator[tuple[str, ...]]:
+        """Give for each place the signs of what stands before it."""
+        who = verb = ""
+        before = before2 = "^"
+        for place, word in enumerate(self._clause.words):
+            said = (f"<{low[place - 1]}",) if place else ()
+            yield (
+                f"<{before}",
+                f"<<{before2} {before}",
+                f"who={who}",
+                f"verb={verb}",
+                f"{word.text[0]}..",
+                *said,
+            )
+            before, before2 = word.cls, before
+            if before in ("verb", "be"):
+                verb = low[place]
+            elif not who and before in _WHO:
+                who = low[place] if before in ("pro", "own") else before
+
+
+def _of_clause(clause: Clause, scene: Scene) -> list[str]:
+    words = clause.words
+    found = [
+        "",
+        f"words={min(len(words), 8)}",
+        f"at={min(clause.place, 3)}",
+        f"of={min(clause.parts, 4)}",
+        f"chars={min(scene.chars // 30, 5)}",
+        f"sentence={min(scene.sentence, 3)}",
+        f"values={min(sum(word.cls[0] == VALUE for word in words), 3)}",
+        f"form={next((_tense(word.text.lower()) for word in words if word.cls in _VERBS), '-')}",
+    ]
+    if scene.asked:
+        first = clause.place == 0 == scene.sentence
+        found += [f"asked={scene.asked} {first}", f"asked={scene.asked} {first} {min(len(words), 3)}"]
+    if clause.place == clause.parts - 1 and not scene.mark.isalnum():
+        found.append(f"mark={scene.mark}")
+    said = scene.modes.value
+    return [*found, *(f"mode={name}" for mode, name in _MODES if said & mode)] if said else found
+
+
+def _tense(verb: str) -> str:
+    """Return the form of a verb: past, ing, or "" for others."""
+    return "past" if verb.endswith("ed") or verb in past_verbs() else "ing" if verb.endswith("ing") else ""
+
+
+def _shape(text: str) -> str:
+    """Return the form of a value: 8443 is 9999, v1.2 is a9.9; of a word its length."""
+    if any(character.isdigit() for character in text):
+        return _RUNS.sub(lambda run: "9" * min(len(run[0]), 5) if run[0].isdigit() else "a", text)[:8]
+    return str(min(len(text), 5))
+
+
+@cache
+def _weights() -> Mapping[str, Mapping[str, Mapping[str, float]]]:
+    """Return by language and kind of stretch, "" for all kinds, the weights of signs."""
+    text = files(__package__).joinpath("weights.json").read_text("utf-8")
+    read: dict[str, dict[str, dict[str, float]]] = json.loads(text)
+    return read
