@@ -291,8 +291,9 @@ def main() -> None:
     if given.write:
         learned = learn(asked, ranking)
         report("learned from all of it", [(one, learned) for one in asked])
-        text = json.dumps(asdict(learned), indent=1, ensure_ascii=False)
-        Path(tables.__file__).with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+        path = Path(tables.__file__).with_suffix(".json")
+        whole = json.loads(path.read_text("utf-8")) | asdict(learned)  # others learn the rest
+        path.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def held_out(

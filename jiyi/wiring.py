@@ -29,6 +29,7 @@ from jiyi.long_term import (
     Recall,
     Rule,
     Second,
+    Succession,
     reading_state,
 )
 from jiyi.long_term.forget_gate.rules import FactRule, KindRule, KnowledgeRule, MessageRule
@@ -203,7 +204,8 @@ def _long_term(
     backend: Backend, models: _Models, rule: Rule | None, settings: Settings, clock: Clock
 ) -> LongTermMemory:
     store, vectors, upkeep, trash = backend.store, backend.vectors, backend.upkeep, backend.trash
-    facts = FactMemory(store, llm=models.llm, clock=clock, zone=settings.zone)
+    succession = Succession(store, vectors)
+    facts = FactMemory(store, succession=succession, llm=models.llm, clock=clock, zone=settings.zone)
     consolidation = Consolidation(
         store, upkeep, vectors, llm=models.llm, clock=clock, language=settings.language
     )
@@ -216,7 +218,7 @@ def _long_term(
         zone=settings.zone,
         clock=clock,
     )
-    indexer = Indexer(vectors, models.embedder)
+    indexer = Indexer(vectors, models.embedder, afterwards=succession.settle)
     reader = None
     if models.llm is not None and settings.learn_facts and settings.reader == "auto":
         reader = Reader(

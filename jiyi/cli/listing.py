@@ -14,7 +14,7 @@ from jiyi.records import Fact, FactStatus, Record, TaskStatus
 
 __all__ = ["list_episodes", "list_facts", "list_knowledge", "list_tasks"]
 
-_STATES: tuple[FactStatus, ...] = ("active", "superseded", "retracted", "expired")
+_STATES: tuple[FactStatus, ...] = ("active", "unsure", "superseded", "retracted", "expired")
 
 _Limit = Annotated[int, typer.Option(help="How many at most.")]
 
@@ -50,7 +50,7 @@ def list_facts(
     user: User = None,
     as_of: Annotated[str | None, typer.Option(help="What held at this ISO 8601 date.")] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also superseded, retracted and expired ones.")
+        bool, typer.Option("--all", help="Also unsure, superseded, retracted and expired ones.")
     ] = False,
     limit: _Limit = 100,
     as_json: Json = False,

@@ -20,6 +20,7 @@ _STYLES = {
     "in_progress": "cyan",
     "completed": "green",
     "active": "green",
+    "unsure": "yellow",
     "superseded": "yellow",
     "retracted": "red",
     "expired": "red",

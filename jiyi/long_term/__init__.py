@@ -6,6 +6,7 @@ from jiyi.long_term.consolidation.receipt import ConsolidatedGroup, Consolidatio
 from jiyi.long_term.facts.graph import Neighbour
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.receipt import Learned
+from jiyi.long_term.facts.succession import Succession
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.receipt import GateReceipt
 from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
@@ -47,6 +48,7 @@ __all__ = [
     "RestoreReceipt",
     "Rule",
     "Second",
+    "Succession",
     "maintain",
     "reading_state",
     "recall_blocks",

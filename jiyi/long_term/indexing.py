@@ -23,11 +23,20 @@ class Indexer(Worker):
 
     The pending state lives in the database. A crash loses nothing: the worker of the
     next open takes up what is left.
+
+    Args:
+        vectors: where they are kept.
+        embedder: makes them.
+        afterwards: a piece of what is done with them, called when nothing is pending; returns whether
+            there is more.
     """
 
-    def __init__(self, vectors: VectorIndex, embedder: Embedder) -> None:
+    def __init__(
+        self, vectors: VectorIndex, embedder: Embedder, *, afterwards: Callable[[], bool] | None = None
+    ) -> None:
         self._vectors = vectors
         self._embedder = embedder
+        self._afterwards = afterwards
         self._working = threading.Lock()  # worker and flush never embed the same text side by side
         self._past_leases = True
         super().__init__(
@@ -50,6 +59,8 @@ class Indexer(Worker):
             done += count
             if progress:
                 progress(done)
+        while self._follow_up():
+            pass
         return done
 
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
@@ -78,7 +89,10 @@ class Indexer(Worker):
         past_leases, self._past_leases = self._past_leases, True
         busy = self._step(leased=True) > 0 or (past_leases and self._step(leased=False) > 0)
         self._past_leases = past_leases and busy
-        return busy
+        return busy or self._follow_up()
+
+    def _follow_up(self) -> bool:
+        return self._afterwards is not None and self._afterwards()
 
     def _fill(self, progress: Callable[[int], None] | None) -> int:
         """Give the second set what it lacks, and what is saved meanwhile as far as it is more than a few."""

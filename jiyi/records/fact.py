@@ -20,8 +20,8 @@ FactCategory = Literal[
 FactMethod = Literal["patterns", "llm", "said"]
 """How it was learned: read without a language model, by one, or told by the caller."""
 
-FactStatus = Literal["active", "superseded", "retracted", "expired"]
-"""Whether it holds: yes, a newer one took its place, it was taken back, its time is over."""
+FactStatus = Literal["active", "unsure", "superseded", "retracted", "expired"]
+"""Whether it holds: yes, a newer one may have taken its place, has taken it, taken back, time over."""
 
 
 _IN_BRACKETS = re.compile(r"(?:\A|\s)\([^()]*\)\Z|（[^（）]*）\Z")
@@ -59,7 +59,7 @@ class Fact:
     status: FactStatus = "active"
     confidence: float = 0.6  # 0..1, higher the more often it was said
     supersedes: str | None = None  # id of the fact it took the place of
-    superseded_by: str | None = None  # id of the fact that took its place
+    superseded_by: str | None = None  # id of the fact that took its place; where unsure, that may have
     method: FactMethod = "patterns"
     access_count: int = 0  # how often it was recalled
     last_accessed_at: datetime | None = None

@@ -76,6 +76,7 @@ _STATES_ZH = {
     "success": "成功",
     "partial": "部分成功",
     "active": "有效",
+    "unsure": "可能已变",
     "superseded": "已被取代",
     "retracted": "已收回",
     "expired": "已过期",

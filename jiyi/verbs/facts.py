@@ -92,7 +92,7 @@ class FactVerbs(Verbs):
         """Return the facts that hold, oldest first; with ``as_of`` those that held then.
 
         ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for
-        superseded, retracted or expired ones. See `FactMemory.facts`.
+        unsure, superseded, retracted or expired ones. See `FactMemory.facts`.
 
         Raises:
             BadQuery: an empty subject, an unknown status, a limit outside 1..10,000.

@@ -16,7 +16,7 @@ from jiyi.records import Query, Scope
 from jiyi.storage import SqliteDatabase, SqlStore
 
 MORE = 1_500
-NEWEST = 6
+NEWEST = 7
 ANA = Scope(user_id="ana")
 
 OPENER = """

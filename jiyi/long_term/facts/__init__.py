@@ -3,5 +3,6 @@
 from jiyi.long_term.facts.graph import Neighbour
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.receipt import Learned
+from jiyi.long_term.facts.succession import Succession
 
-__all__ = ["FactMemory", "Learned", "Neighbour"]
+__all__ = ["FactMemory", "Learned", "Neighbour", "Succession"]

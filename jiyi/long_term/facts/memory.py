@@ -15,6 +15,7 @@ from jiyi.long_term.facts.known import about, known_for, likely_meant, names_in,
 from jiyi.long_term.facts.merge import merge
 from jiyi.long_term.facts.receipt import Learned
 from jiyi.long_term.facts.slots import NOTE, Names
+from jiyi.long_term.facts.succession import Succession, freed
 from jiyi.long_term.facts.timeline import holding, start_of
 from jiyi.records import Fact, FactCategory, FactMethod, FactStatus, Kind, Message, Query, Scope
 from jiyi.storage import Store
@@ -41,15 +42,23 @@ class FactMemory:
 
     Args:
         store: where facts and messages are.
+        succession: compares new facts with older ones that name their point otherwise, or none.
         llm: reads messages better than the code does, when `learn_with_llm` is called.
         clock: the present.
         zone: the days of the calendar are days there.
     """
 
     def __init__(
-        self, store: Store, *, llm: LLM | None = None, clock: Clock = utc_now, zone: tzinfo = UTC
+        self,
+        store: Store,
+        *,
+        succession: Succession | None = None,
+        llm: LLM | None = None,
+        clock: Clock = utc_now,
+        zone: tzinfo = UTC,
     ) -> None:
         self._store = store
+        self._succession = succession
         self._llm = llm
         self._clock = clock
         self._zone = zone
@@ -326,7 +335,9 @@ class FactMemory:
                 part=True,
             )
             if changes.put:
-                self._store.put(changes.put)
+                self._store.put([*changes.put, *freed(self._store, scope, changes.put)])
+                if self._succession:
+                    self._succession.note(scope, changes.new)
             return Learned.of(changes, method=method)
 
         return self._store.together(keep)
@@ -356,17 +367,10 @@ class FactMemory:
         status: tuple[FactStatus, ...] | None,
         as_of: datetime | None,
     ) -> list[Fact]:
+        asked = Query(scope=scope, kinds=_KINDS, as_of=as_of, fact_status=status, limit=_MOST)
         found: dict[str, Fact] = {}
         for subject in subjects:
-            query = Query(
-                scope=scope,
-                kinds=_KINDS,
-                subject=subject,
-                as_of=as_of,
-                fact_status=status,
-                limit=_MOST,
-                newest_first=True,
-            )
+            query = replace(asked, subject=subject, newest_first=True)
             found.update((fact.id, fact) for fact in cast("list[Fact]", self._store.find(query)))
         return list(found.values())
 

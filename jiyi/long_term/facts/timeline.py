@@ -7,7 +7,7 @@ later. Facts that were taken back are in neither. Every step keeps the row in or
 the order in which statements arrive does not matter.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -87,6 +87,8 @@ def inserted(
     row = sorted((known for known in slot if _in_row(known)), key=_place)
     before = [known for known in row if _place(known)[:2] <= (start_of(fact), fact.created_at)]
     previous = before[-1] if before else None
+    if previous is not None and not corrects and _is_over(previous, fact, row):
+        return [*slot, fact], fact.id
     following = row[len(before)] if len(before) < len(row) else None
     if previous is not None and value_of(previous) == value:
         return _swapped(slot, _reinforced(previous, fact, said)), previous.id
@@ -102,21 +104,30 @@ def inserted(
     return [*_swapped(slot, rest[0]), rest[1], fact], fact.id
 
 
-def relinked(slot: Sequence[Fact], at: datetime, *, part: bool = False) -> list[Fact]:
+def relinked(
+    slot: Sequence[Fact], at: datetime, *, part: bool = False, elsewhere: Collection[str] = ()
+) -> list[Fact]:
     """Return the facts of a slot with their links, ends and statuses as of ``at``.
 
-    With ``part`` the slot has more facts than these, older or newer ones: links of the first
-    and the last to such others stay as they are.
+    Links to facts of other slots stay as they are: to those ``elsewhere``, or with ``part`` to all
+    that are not here. The slot may then have more facts than these, too, older or newer ones.
     """
     row = sorted((fact for fact in slot if _in_row(fact)), key=_place)
-    here = {fact.id for fact in slot} if part else set()
+    here = {fact.id for fact in slot}
+
+    def stays(link: str | None) -> bool:
+        return link is not None and link not in here and (part or link in elsewhere)
+
     linked: dict[str, Fact] = {}
     for place, fact in enumerate(row):
         before = row[place - 1].id if place else None
-        if part and not place and fact.supersedes not in here:
+        if not place and stays(fact.supersedes):
             before = fact.supersedes
         if place + 1 < len(row):
             after = row[place + 1]
+            if stays(fact.superseded_by) and fact.valid_to and fact.valid_to < start_of(after):
+                linked[fact.id] = replace(fact, supersedes=before)
+                continue
             linked[fact.id] = replace(
                 fact,
                 supersedes=before,
@@ -124,7 +135,7 @@ def relinked(slot: Sequence[Fact], at: datetime, *, part: bool = False) -> list[
                 valid_to=start_of(after),
                 status="superseded" if start_of(after) <= at else "active",
             )
-        elif part and fact.superseded_by and fact.superseded_by not in here:
+        elif stays(fact.superseded_by):
             linked[fact.id] = replace(fact, supersedes=before)
         else:
             linked[fact.id] = replace(
@@ -148,6 +159,12 @@ def _place(fact: Fact) -> tuple[datetime, datetime, str]:
     return start_of(fact), fact.created_at, fact.id
 
 
+def _is_over(fact: Fact, later: Fact, row: Sequence[Fact]) -> bool:
+    """Say whether a fact of another slot has taken a fact's place before a later one begins."""
+    elsewhere = fact.superseded_by is not None and all(one.id != fact.superseded_by for one in row)
+    return elsewhere and fact.valid_to is not None and fact.valid_to < start_of(later)
+
+
 def _swapped(slot: Sequence[Fact], fact: Fact) -> list[Fact]:
     return [fact if known.id == fact.id else known for known in slot]
 
@@ -162,6 +179,8 @@ def _reinforced(known: Fact, fact: Fact, said: Mapping[str, datetime]) -> Fact:
     when.update((source, fact.created_at) for source in fact.sources)
     created_at = min(known.created_at, fact.created_at)
     begins = min(start_of(known), start_of(fact))
+    if known.status == "unsure":
+        known = replace(known, status="active", superseded_by=None)
     return replace(
         known,
         created_at=created_at,

@@ -57,7 +57,7 @@ def reverted_to(statement: Statement, facts: Sequence[Fact], names: Names) -> St
     """Return a statement that says the old value again, or None where there is none to return to."""
     slots: dict[Slot, list[Fact]] = {}
     for fact in facts:
-        lasting = fact.status in ("active", "superseded") and not is_temporary(fact)
+        lasting = fact.status in ("active", "unsure", "superseded") and not is_temporary(fact)
         known = lasting and fact.created_at <= statement.said_at and _single(fact, names)
         if known and _may_be(statement.subject, fact, names):
             slots.setdefault(slot_of(fact, names), []).append(fact)
@@ -81,7 +81,7 @@ def meant_by(statement: Statement, facts: Iterable[Fact], names: Names, session_
     asks for the thing itself to go ("delete the key") means the older values of it too.
     """
     said = [fact for fact in facts if fact.created_at <= statement.said_at]
-    active = [fact for fact in said if fact.status == "active"]
+    active = [fact for fact in said if fact.status in ("active", "unsure")]
     if is_bare(statement.quote):
         recent = [
             fact
@@ -114,7 +114,7 @@ def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[
     return [
         fact
         for fact in facts
-        if fact.status == "active"
+        if fact.status in ("active", "unsure")
         and fact.speaker == statement.speaker
         and start_of(fact) < statement.said_at
         and names.key(fact.subject) == key

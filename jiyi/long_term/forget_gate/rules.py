@@ -127,9 +127,9 @@ class FactRule:
         end = max(record.created_at, record.valid_to or record.created_at)
         if record.status == "retracted":
             return self._reason("retracted", end, self.retracted, now)
-        if record.status == "active" and record.valid_to is None:
+        if record.status in ("active", "unsure") and record.valid_to is None:
             return None
-        status = "expired" if record.status == "active" else record.status
+        status = "expired" if record.status in ("active", "unsure") else record.status
         return self._reason(status, max(end, record.last_accessed_at or end), self.ended, now)
 
     def _reason(self, status: str, end: datetime, limit: timedelta, now: datetime) -> str | None:

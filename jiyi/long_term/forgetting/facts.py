@@ -75,26 +75,38 @@ def mended(
         before, after = known[scope]
         if is_alias(fact):
             before.join(fact)
-        things = (fact.subject, fact.object) if is_alias(fact) else (fact.subject,)
+        things = [fact.subject, fact.object] if is_alias(fact) else [fact.subject]
+        things += [one.subject for one in _ended_by(store, scope, fact)]
         for thing in things:
             key = before.key(thing)
             if (scope, key) not in done:
                 done.add((scope, key))
                 facts = [f for name in before.of(thing) for f in _find(store, scope, subject=name)]
                 there = [f for f in facts if f.id not in without]
-                changed.update((one.id, one) for one in _in_order(there, after, at))
+                links = tuple({link for f in there for link in (f.supersedes, f.superseded_by) if link})
+                linked = {f.id for f in _find(store, scope, ids=links)} if links else set()
+                changed.update((one.id, one) for one in _in_order(there, after, at, linked - {*without}))
     return list(changed.values())
 
 
-def _in_order(facts: Iterable[Fact], names: Names, at: datetime) -> list[Fact]:
+def _ended_by(store: Store, scope: Scope, fact: Fact) -> list[Fact]:
+    """Return the facts of other slots whose place a fact has taken, or may have."""
+    unsure = _find(store, scope, fact_status=("unsure",))
+    ended = _find(store, scope, ids=(fact.supersedes,)) if fact.supersedes else []
+    return [*ended, *(one for one in unsure if one.superseded_by == fact.id)]
+
+
+def _in_order(facts: Iterable[Fact], names: Names, at: datetime, linked: Collection[str]) -> list[Fact]:
     """Return those of the facts about one thing whose links, ends or statuses change."""
     known = {fact.id: fact for fact in facts}
     slots: dict[Slot, list[Fact]] = {}
     for fact in known.values():
         slots.setdefault(slot_of(fact, names), []).append(fact)
-    return [new for slot in slots.values() for new in relinked(slot, at) if new != known[new.id]]
+    return [
+        new for slot in slots.values() for new in relinked(slot, at, elsewhere=linked) if new != known[new.id]
+    ]
 
 
-def _find(store: Store, scope: Scope, **parts: str) -> list[Fact]:
+def _find(store: Store, scope: Scope, **parts: str | tuple[str, ...]) -> list[Fact]:
     query = Query(scope=scope, kinds=("fact",), limit=_MOST, **parts)  # type: ignore[arg-type]
     return cast("list[Fact]", store.find(query))

@@ -1,8 +1,8 @@
 """The weights of the ranking and of what is judged after it: tables in weights.json, learned.
 
 Made by ``python bench/learn_weights.py FILE... --keep-ranking --write``; the ranking was learned without
-``--keep-ranking``, from recordings alone. How they do on files, families and hands
-they were not learned from stands in docs/recall-log.md.
+``--keep-ranking``, from recordings alone; the one for facts by ``bench/learn_facts.py``. How they do on
+files, families and hands they were not learned from stands in docs/recall-log.md.
 """
 
 import json
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "FACTS",
     "MISSING",
     "NOTHING",
     "ORDER",
@@ -62,6 +63,9 @@ Approach")."""
 
 PAIR: Weights = _Learned("pair")
 """The logit of "the later statement has replaced the earlier": see `jiyi.long_term.recall.pairs`."""
+
+FACTS: Weights = _Learned("facts")
+"""The logit of the same of two facts: see `jiyi.long_term.facts.succession`."""
 
 SUCCESSION: Weights = _Learned("succession")
 """The logit of the same among messages that a question found: see `jiyi.long_term.recall.in_force`."""

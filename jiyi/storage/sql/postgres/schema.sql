@@ -103,7 +103,7 @@ CREATE TABLE facts (
   subject_key      text COLLATE "C" NOT NULL,
   predicate_key    text COLLATE "C" NOT NULL,
   object_key       text COLLATE "C" NOT NULL,
-  status           text COLLATE "C" NOT NULL CHECK (status IN ('active', 'superseded', 'retracted', 'expired')),
+  status           text COLLATE "C" NOT NULL CHECK (status IN ('active', 'unsure', 'superseded', 'retracted', 'expired')),
   valid_from       bigint,
   valid_to         bigint,
   confidence       double precision NOT NULL,
