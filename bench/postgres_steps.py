@@ -225,7 +225,7 @@ class BareSaves:
 
 def open_memory(system: str, folder: Path, **options: Any) -> jiyi.MemoryManager:
     """Open a system's memory, without a worker that embeds."""
-    return jiyi.open(_read(folder / "places.json")[system], background=False, **options)
+    return jiyi.open(_read(folder / "places.json")[system], background=False, learn_facts=False, **options)
 
 
 def connect(folder: Path) -> psycopg.Connection[Any]:

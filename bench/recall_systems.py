@@ -84,7 +84,9 @@ class Jiyi:
 
     def open(self) -> None:
         self._path.parent.mkdir(exist_ok=True)
-        self._memory = self._jiyi.open(self._path, user_id="ana", embedder=self._embedder, background=False)
+        self._memory = self._jiyi.open(
+            self._path, user_id="ana", embedder=self._embedder, background=False, learn_facts=False
+        )
 
     def search(self, text: str, vector: Vector) -> list[str]:
         self._embedder.asked = vector
