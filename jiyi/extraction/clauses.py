@@ -151,7 +151,7 @@ def _chinese(sentence: str) -> list[Word]:
             spots[start:end] = b"\1" * (end - start)
     known = _known()["zh"]
     at = 0
-    for text, tag in _tagger().tag(sentence):
+    for text, tag in _tagged(sentence):
         start, at = at, at + len(text)
         while start < at and spots[start]:
             start += 1
@@ -246,8 +246,8 @@ def _known() -> dict[str, Any]:
     }
 
 
-@cache
-def _tagger() -> Any:
-    import rjieba
+def _tagged(sentence: str) -> list[tuple[str, str]]:
+    import rjieba  # a dictionary of 5 MB, read when it is needed
 
-    return rjieba.Jieba()
+    found: list[tuple[str, str]] = rjieba.tag(sentence)
+    return found

@@ -103,7 +103,7 @@ class _Reader:
                     found.append(statement)
             found = _once_guessed(found)
             subjects = [one.subject for one in found]
-            yield from (one for one in found if one.object not in subjects)
+            yield from (one for one in found if not _is_subject(one, found))
             whole = clause.words[0].start, clause.words[-1].end
             thing = "" if _overlaps(whole, taken) else named_thing(clause)
             topic = next((name for name in subjects if name != self.speaker), "") or thing or topic
@@ -299,6 +299,16 @@ def _once_guessed(found: Sequence[Statement]) -> list[Statement]:
     guessed = [one for one in found if not names_point(one.predicate)]
     surest = max(guessed, key=lambda one: one.confidence, default=None)
     return [one for one in found if one is surest or one not in guessed]
+
+
+def _is_subject(one: Statement, found: Sequence[Statement]) -> bool:
+    """Return whether a statement's value is only what another one of the clause is about."""
+    guessed = not names_point(one.predicate)
+    return any(
+        other.subject == one.object or (guessed and other is not one and other.subject in one.object)
+        for other in found
+        if names_point(other.predicate) or other.subject == one.object
+    )
 
 
 def _overlaps(at: tuple[int, int], taken: Sequence[tuple[int, int]]) -> bool:

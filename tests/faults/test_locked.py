@@ -105,7 +105,7 @@ import jiyi
 from jiyi.testing import HashEmbedder
 memory = jiyi.open(sys.argv[1], user_id="ana", embedder=HashEmbedder(), lock_timeout=60)
 for i in range(200):
-    memory.save_message("shared", role="user", content=f"writer {sys.argv[2]} message {i}")
+    memory.save_message("shared", role="user", content=f"writer {sys.argv[2]} says {i}")
 memory.close()
 """
 
@@ -124,7 +124,7 @@ def test_four_processes_write_one_session(path):
         assert [m.seq for m in stored] == list(range(800))
         for n in range(4):
             mine = [m.content for m in stored if m.content.startswith(f"writer {n} ")]
-            assert mine == [f"writer {n} message {i}" for i in range(200)]
+            assert mine == [f"writer {n} says {i}" for i in range(200)]
         memory.flush()
         assert memory.stats() == {
             "message": 800,

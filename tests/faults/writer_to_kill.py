@@ -5,8 +5,10 @@ Imports and vocabularies are loaded once, so that a writer is at work within mil
 
 import os
 import sys
+from datetime import UTC, datetime
 
 import jiyi
+from jiyi.extraction import extract
 from jiyi.short_term.summaries import Summaries
 from jiyi.testing import HashEmbedder
 from jiyi.text import analyse, counter_for
@@ -37,7 +39,7 @@ def write(path: str, number: str) -> None:
         ids = [f"{number}-{written + i}" for i in range(1 + 3 * (written % 7 == 0))]
         batch = [
             jiyi.Message.from_openai(
-                {"role": "user", "content": f"第 {id_} 条 w{id_.replace('-', 'q')}"}, id=id_
+                {"role": "user", "content": f"说了第 {id_} 条 w{id_.replace('-', 'q')}"}, id=id_
             )
             for id_ in ids
         ]
@@ -54,6 +56,7 @@ def write(path: str, number: str) -> None:
 def main() -> None:
     counter_for().count_text("warm")
     analyse("热身 warm")
+    extract("第 1 条 w1", speaker=None, role="user", said_at=datetime.now(UTC), zone=UTC)
     say("ready")
     for line in sys.stdin:
         number, path = line.rstrip("\n").split(" ", 1)
