@@ -101,11 +101,12 @@ class _Reader:
                 statement = self._valued(clause, (span, sure), sentence, scene.modes, topic)
                 if statement is not None:
                     found.append(statement)
-            found = _once_guessed(found)
+            whole = clause.words[0].start, clause.words[-1].end
+            formed = _overlaps(whole, taken)
+            found = [one for one in _once_guessed(found) if not formed or names_point(one.predicate)]
             subjects = [one.subject for one in found]
             yield from (one for one in found if not _is_subject(one, found))
-            whole = clause.words[0].start, clause.words[-1].end
-            thing = "" if _overlaps(whole, taken) else named_thing(clause)
+            thing = "" if formed else named_thing(clause)
             topic = next((name for name in subjects if name != self.speaker), "") or thing or topic
         self.topic = topic or self.topic
 
