@@ -43,6 +43,7 @@ class Settings(BaseSettings):
         30, ge=0.001, le=1e9
     )  # an idle session leaves the process's memory then
     recall_floor: float = Field(0.5, ge=0, le=1)  # relevance from which on a window shows it; 0 or "off": all
+    profile_share: float = Field(0.1, ge=0, le=1)  # most of a window that the lines of the profile take
     learn_facts: bool = True  # read facts from messages as they are saved
     forget_messages_days: float | None = Field(None, gt=0)  # older ones leave by the forget gate
     models: dict[str, ModelLimits] = Field({})  # limits by name of `model`

@@ -64,7 +64,7 @@ class MemoryTools:
         text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}
         offset = {"type": "integer", "minimum": 0}
         given: dict[str, tuple[Callable[..., str], dict[str, Any], int]] = {
-            "remember": (self._remember, {"text": text}, 1),
+            "remember": (self._remember, {"text": text, "always": {"type": "boolean"}}, 1),
             "recall": (self._recall, {"query": text}, 1),
             "forget": (self._forget, {"ids": texts}, 1),
             "plan": (self._plan, {"steps": texts}, 1),
@@ -89,8 +89,8 @@ class MemoryTools:
         }
         return Action(name=name, description=self._words[name], parameters=schema, function=function)
 
-    def _remember(self, text: str) -> str:
-        learned = self._memory.remember(text, session_id=self._session_id)
+    def _remember(self, text: str, always: bool = False) -> str:
+        learned = self._memory.remember(text, pinned=always, session_id=self._session_id)
         if not learned.facts:
             return self._words["known"]
         return "\n".join([self._words["kept"], *(quote(fact.search_text) for fact in learned.facts)])

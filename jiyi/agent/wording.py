@@ -8,6 +8,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     "en": {
         "remember": "Keep a fact for good. Say it in one plain sentence.",
         "remember.text": "The fact.",
+        "remember.always": "True: show it in every conversation, such as how the user wants to be answered.",
         "recall": "Search earlier conversations, finished tasks and facts. Returns quotes with ids.",
         "recall.query": "Words or a question.",
         "forget": "Delete records of the memory, with what was derived from them. Recall them first.",
@@ -43,6 +44,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     "zh": {
         "remember": "永久记住一个事实，用一句简单的话说。",
         "remember.text": "要记住的事实。",
+        "remember.always": "true 表示每次对话都显示，例如用户希望怎样得到回答。",
         "recall": "搜索以前的对话、完成的任务和事实，返回带 id 的引文。",
         "recall.query": "关键词或问题。",
         "forget": "删除记忆中的记录以及由它们得出的内容。先用 recall 找到它们。",

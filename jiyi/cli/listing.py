@@ -52,6 +52,9 @@ def list_facts(
     everything: Annotated[
         bool, typer.Option("--all", help="Also unsure, superseded, retracted and expired ones.")
     ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Only what every window of the user shows.")
+    ] = False,
     limit: _Limit = 100,
     as_json: Json = False,
 ) -> None:
@@ -59,7 +62,11 @@ def list_facts(
     moment = parse_moment(as_of, "as-of")
     with opened(db, user) as memory:
         status = _STATES if everything else None
-        facts: list[Fact] = memory.facts(subject, as_of=moment, status=status, limit=limit)
+        facts: list[Fact] = (
+            memory.profile()[-limit:]
+            if profile
+            else memory.facts(subject, as_of=moment, status=status, limit=limit)
+        )
         _print(facts, facts_list, memory.zone, as_json)
 
 

@@ -21,6 +21,11 @@ from jiyi.text import TokenCounter
 __all__ = ["Account", "of_block", "of_message"]
 
 _TITLE = 60
+_LEAVING = {
+    "summary": "left out the summary",
+    "skills": "closed skills",
+    "profile": "left out the profile",
+}
 
 
 @dataclass(slots=True)
@@ -42,7 +47,7 @@ class Account:
         """Note what had to leave the head."""
         reason = "left out so that system, pinned and current messages fit"
         self.out += [of_block(block, reason) for block in gone]
-        for section, what in (("summary", "left out the summary"), ("skills", "closed skills")):
+        for section, what in _LEAVING.items():
             some = [block for block in gone if block.section == section]
             if some:
                 self.step(what, len(some), sum(block.tokens for block in some), 0, reason)
@@ -145,6 +150,8 @@ def _why(block: Block) -> str:
     match block.section:
         case "skills":
             reason = "always shown" if block.required else "an opened skill"
+        case "profile":
+            reason = "stands in every window of the user"
         case "summary":
             reason = "stands for messages that left"
         case "task":

@@ -1,7 +1,7 @@
 """Assembly: what is known and a budget become one window."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
@@ -11,9 +11,10 @@ from jiyi.context.head import Head, SummaryPlace
 from jiyi.context.once import Said
 from jiyi.context.pack import Packer, pack
 from jiyi.context.render import QUOTED, render_opening, render_window
-from jiyi.context.retrieved import Retrieved
+from jiyi.context.retrieved import NO_ROOM, Retrieved
 from jiyi.context.shorten import Shorten, shorten_outputs
 from jiyi.errors import BudgetTooSmall
+from jiyi.prompts import quote
 from jiyi.records import DOUBT, Block, Budget, Message, ReportItem, ReportStep, Section, Window
 from jiyi.short_term import Dropped, Policy, TokenBudget, atoms
 from jiyi.short_term.candidates import Candidates
@@ -30,6 +31,7 @@ class Materials:
 
     system: Sequence[Message] = ()  # always in, first
     skills: Sequence[Block] = ()  # trusted, shown as they are; cards are ``required``, opened bodies not
+    profile: Sequence[Block] = ()  # what every window says of the user; shown quoted, oldest first
     summary: Block | None = None  # of the conversation so far; shown quoted
     history: Sequence[Message] = ()  # what the session keeps, up to the current message
     current: Message | None = None  # the newest user message, always in
@@ -111,15 +113,16 @@ def build_window(
     summary_place: SummaryPlace = "system",
     packer: Packer = pack,
 ) -> Window:
-    """Assemble the window: system with skills and summary, history, context message, current message.
+    """Assemble the window: system with skills, profile and summary, history, context, current message.
 
     Guarantees: messages and tool definitions never take more than ``budget.max_input_tokens`` by
     ``counter``; system messages, required skills, valid pinned messages and the current message
     are in; no tool call without its results; every candidate is in the report, and the tokens
     of its items sum, with the framing, to those of the window.
 
-    Skills and summary are taken before the sharing. Where they leave too little for what must be
-    in, the summary is left out first, then opened skills, lowest score first.
+    Skills, profile and summary are taken before the sharing, the profile at most in its own share.
+    Where they leave too little for what must be in, the summary is left out first, then opened
+    skills, lowest score first, then the profile.
 
     Args:
         materials: the candidates.
@@ -128,7 +131,8 @@ def build_window(
         language: "zh" or "en", for headings, roles and marks of history and context.
         zone: of the dates shown.
         policy: looks at the history first; then `TokenBudget` keeps what fits its allotment.
-        summary_place: "system", inside the system section, or "message", a user message after it.
+        summary_place: "system", profile and summary inside the system section, or "message", a user
+            message after it.
         packer: chooses blocks within a section's allotment.
 
     Raises:
@@ -144,15 +148,17 @@ def build_window(
         packer=packer,
         tool_tokens=counter.count_tools(materials.tools) if materials.tools else 0,
     )
+    profile, over = _profile(setup)
     head: Head | None = Head(
         system=tuple(materials.system),
         skills=tuple(materials.skills),
+        profile=tuple(profile),
         summary=materials.summary,
         place=summary_place,
     )
     while head is not None:
         try:
-            return _assembled(setup, head)
+            return _assembled(setup, head, over)
         except BudgetTooSmall:
             head = head.smaller()
             if head is None:
@@ -160,7 +166,16 @@ def build_window(
     raise AssertionError("the loop returns or raises")
 
 
-def _assembled(setup: _Setup, head: Head) -> Window:
+def _profile(setup: _Setup) -> tuple[list[Block], list[ReportItem]]:
+    """Return what of the profile fits into its share, oldest first, and the lines about the rest."""
+    most = int(setup.budget.max_input_tokens * setup.budget.profile_share)
+    priced = [replace(b, tokens=setup.counter.count_text(quote(b.text)) + 1) for b in setup.materials.profile]
+    taken, over = setup.packer(priced, most)
+    keys = {block.key for block in taken}
+    return [b for b in priced if b.key in keys], [of_block(b, NO_ROOM) for b in over]
+
+
+def _assembled(setup: _Setup, head: Head, left_out: Sequence[ReportItem]) -> Window:
     materials, counter = setup.materials, setup.counter
     fixed = [*head.messages(), *([materials.current] if materials.current else [])]
     room = setup.budget.max_input_tokens - counter.count_all(fixed) - setup.tool_tokens
@@ -170,7 +185,7 @@ def _assembled(setup: _Setup, head: Head) -> Window:
     below = [of_block(b, f"{_BELOW}; {b.note}" if b.note else _BELOW) for b in materials.below]
     account = Account(
         counter,
-        out=[*materials.left_out, *broken, *below],
+        out=[*materials.left_out, *left_out, *broken, *below],
         steps=[*materials.steps],
         saved=dict(materials.saved),
     )
@@ -185,7 +200,8 @@ def _share_out(draft: _Draft) -> None:
     setup, counter = draft.setup, draft.setup.counter
     draft.history = [counter.counted(m) for m in setup.materials.history]
     draft.tail = [counter.counted(m) for m in setup.materials.tail]
-    blocks = [draft.context.priced(block) for block in setup.materials.blocks]
+    told = {block.key for block in draft.head.profile if block.whole}
+    blocks = [draft.context.priced(block) for block in setup.materials.blocks if block.key not in told]
     said = Said.of(draft.history, run=draft.run)
     demands: dict[Section, int] = dict.fromkeys(QUOTED, 0)
     for block in blocks:

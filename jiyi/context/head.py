@@ -1,17 +1,17 @@
-"""The head of a window: system messages, skills and the summary, which change least."""
+"""The head of a window: system messages, skills, profile and summary, which change least."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from jiyi.context.render import Piece, render_skills, render_summary
+from jiyi.context.render import Piece, render_profile, render_skills, render_summary
 from jiyi.records import Block, Message
 from jiyi.text import TokenCounter
 
 __all__ = ["Head", "SummaryPlace", "taken_of"]
 
 SummaryPlace = Literal["system", "message"]
-"""Where the summary stands: inside the system section, or as a user message of its own."""
+"""Where profile and summary stand: inside the system section, or as a user message of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,7 @@ class Head:
 
     system: tuple[Message, ...]  # as they came
     skills: tuple[Block, ...]  # cards and opened bodies
+    profile: tuple[Block, ...]  # what every window says of the user, oldest first
     summary: Block | None
     place: SummaryPlace
     gone: tuple[Block, ...] = ()  # what had to leave, first come first
@@ -33,7 +34,7 @@ class Head:
         elif inside:
             out.append(Message(role="system", content=inside))
         if own:
-            # A user message: a summary of what was said has no more authority than that had.
+            # A user message: what was said once has no more authority now than it had then.
             out.append(Message(role="user", content=own))
         return tuple(out)
 
@@ -51,20 +52,21 @@ class Head:
 
     def _pieces(self) -> tuple[list[Piece], list[Piece]]:
         """Return what stands after the last system message's words, and in a message of its own."""
-        inside, own = render_skills(self.skills), render_summary(self.summary)
-        if self.place == "message":
-            return inside, own
-        return [*inside, *([("\n\n", None)] if inside and own else []), *own], []
+        inside, own = render_skills(self.skills), render_profile(self.profile)
+        own = _parted(own, render_summary(self.summary))
+        return (inside, own) if self.place == "message" else (_parted(inside, own), [])
 
     def smaller(self) -> "Head | None":
         """Return the head without what may leave first, or None where nothing may.
 
-        The summary goes first, then opened skills, lowest score first, of equals the last.
-        Whatever is required stays.
+        The summary goes first, then opened skills, lowest score first, of equals the last, then
+        the profile. Whatever is required stays.
         """
         if self.summary is not None and not self.summary.required:
             return replace(self, summary=None, gone=(*self.gone, self.summary))
         closable = [i for i, block in enumerate(self.skills) if not block.required]
+        if not closable and self.profile:
+            return replace(self, profile=(), gone=(*self.gone, *self.profile))
         if not closable:
             return None
         worst = min(reversed(closable), key=lambda i: self.skills[i].score)
@@ -79,6 +81,10 @@ def taken_of(
     total = counter.count(message) - counter.count(bare)
     tokens = counter.spread([text for text, _ in pieces], total)
     return [(block, share) for (_, block), share in zip(pieces, tokens, strict=True) if block]
+
+
+def _parted(one: list[Piece], other: list[Piece]) -> list[Piece]:
+    return [*one, *([("\n\n", None)] if one and other else []), *other]
 
 
 def _longer(message: Message, text: str) -> Message:

@@ -13,12 +13,12 @@ from jiyi.context.render import GAP, QUOTED, Piece, context_pieces, render_block
 from jiyi.records import Block, Message, ReportItem, Section
 from jiyi.text import TokenCounter
 
-__all__ = ["Retrieved"]
+__all__ = ["NO_ROOM", "Retrieved"]
 
 _ALREADY = "already in the window as history"
 _SAID = "its words stand in the window already"
 _OUTDATED = "outdated; what took its place is in the window"
-_NO_ROOM = "no room in its share of the budget"
+NO_ROOM = "no room in its share of the budget"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Retrieved:
         late, never = self.packer(left, spare)
         self._add(late)
         self.never = self._fit(never, free)
-        self.out += [of_block(b, _NO_ROOM) for b in self.never]
+        self.out += [of_block(b, NO_ROOM) for b in self.never]
         told = {block.key for _, block in self.pieces if block}  # a successor may have had no room of its own
         self.out = [item for item in self.out if (item.kind, item.id) not in told]
 

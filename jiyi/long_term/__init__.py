@@ -5,6 +5,7 @@ from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.consolidation.receipt import ConsolidatedGroup, ConsolidationReceipt
 from jiyi.long_term.facts.graph import Neighbour
 from jiyi.long_term.facts.memory import FactMemory
+from jiyi.long_term.facts.profile import profile_block, profile_of
 from jiyi.long_term.facts.receipt import Learned
 from jiyi.long_term.facts.succession import Succession
 from jiyi.long_term.forget_gate.gate import ForgetGate
@@ -50,6 +51,8 @@ __all__ = [
     "Second",
     "Succession",
     "maintain",
+    "profile_block",
+    "profile_of",
     "reading_state",
     "recall_blocks",
 ]

@@ -9,13 +9,14 @@ from jiyi.records.query import Kind
 __all__ = ["SECTIONS", "Block", "BlockKind", "Section"]
 
 Section = Literal[
-    "system", "skills", "summary", "history", "task", "knowledge", "episodes", "recalled", "input"
+    "system", "skills", "profile", "summary", "history", "task", "knowledge", "episodes", "recalled", "input"
 ]
 """Where in the window a block stands."""
 
 SECTIONS: tuple[Section, ...] = (
     "system",
     "skills",
+    "profile",
     "summary",
     "history",
     "task",
@@ -34,8 +35,8 @@ BlockKind = Kind | Literal["skill"]
 class Block:
     """One indivisible piece: it goes into the window whole or not at all.
 
-    Skills and the summary are shown in the system section, the summary quoted; task, knowledge,
-    episodes and recalled are quoted inside the context message, behind their date and speaker.
+    Skills, profile and summary are shown in the system section, the last two quoted; task, knowledge,
+    episodes and recalled are quoted inside the context message, after their date and speaker.
     """
 
     section: Section

@@ -119,6 +119,7 @@ class Budget:
     max_input_tokens: int  # everything that is sent, message overhead included
     max_output_tokens: int = 0  # kept free for the reply
     shares: Mapping[Section, float] = field(default_factory=lambda: SHARES)  # section -> 0..1
+    profile_share: float = 0.1  # of the input: most that the lines of the profile take; 0: none
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a budget."""
@@ -136,6 +137,9 @@ class Budget:
                 raise BadBudget(f"no share for {section!r}; sharing are {', '.join(SHARED_SECTIONS)}")
             if not isinstance(share, int | float) or not 0 <= share <= 1:
                 raise BadBudget(f"the share of {section} is {share!r}; it must be a number from 0 to 1")
+        share = self.profile_share
+        if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
+            raise BadBudget(f"profile_share={share!r} must be a number from 0 to 1")
         if sum(self.shares.values()) > 1 + 1e-9:
             raise BadBudget(f"the shares sum to {sum(self.shares.values()):.2f}; at most 1 can be given away")
 

@@ -59,7 +59,7 @@ class Query:
     consolidated: bool | None = None  # only episodes that are part of a Knowledge, or only others
     entity: str | None = None  # facts whose subject or object is this, whatever form its name has
     subject: str | None = None  # facts about this
-    predicate: str | None = None  # facts about this point
+    predicate: str | tuple[str, ...] | None = None  # facts about this point, or one of these
     as_of: datetime | None = None  # facts that held at this moment
     fact_status: tuple[FactStatus, ...] | None = None  # facts in one of these states
     sources: tuple[str, ...] | None = None  # facts, knowledge or summaries that rest on any of these
@@ -87,8 +87,10 @@ class Query:
             if not isinstance(getattr(self, name), bool | None):
                 raise BadQuery(f"{name} must be True or False, not {getattr(self, name)!r}")
         for name in ("entity", "subject", "predicate", "target"):
-            if not isinstance(getattr(self, name), str | None):
-                raise BadQuery(f"{name} must be text, not {type(getattr(self, name)).__name__}")
+            given = getattr(self, name)
+            several = name == "predicate" and isinstance(given, tuple)
+            if not all(isinstance(one, str | None) for one in (given if several else (given,))):
+                raise BadQuery(f"{name} must be text, not {type(given).__name__}")
         if self.since and self.until and self.since > self.until:
             raise BadQuery(f"since={self.since} lies after until={self.until}; swap them")
         _check_names("role", self.roles, get_args(Role))

@@ -11,7 +11,7 @@ from jiyi.compression import Compressor
 from jiyi.compression.tool_output import Page, ToolOutput, page
 from jiyi.context import Arranged, Materials, arrange, build_window
 from jiyi.errors import BadBudget, BadQuery, InputError, NotFound
-from jiyi.long_term import BlockWriter, Recalled, recall_blocks
+from jiyi.long_term import BlockWriter, Recalled, profile_block, profile_of, recall_blocks
 from jiyi.monitor import ContextMonitor
 from jiyi.records import Block, Budget, Message, Query, Scope, Session, Step, Summary, Window
 from jiyi.short_term import Kept, Policy, Standing, summary_block
@@ -53,9 +53,9 @@ class ContextVerbs(Verbs):
     ) -> Window:
         """Return what the model should see now, and the account of it.
 
-        Skills, the conversation's summary and recent messages, the task in hand and what the
-        memory recalls share the budget; the window ends with the question, or with what followed
-        it. Older messages are folded into the summary when it is time.
+        Skills, the user's `profile`, the conversation's summary and recent messages, the task in
+        hand and what the memory recalls share the budget; the window ends with the question, or
+        with what followed it. Older messages are folded into the summary when it is time.
 
         Args:
             session_id: the conversation; a new one is fine.
@@ -172,10 +172,11 @@ class ContextVerbs(Verbs):
         if budget is not None and not isinstance(budget, int):
             raise BadBudget(f"a budget is a number of tokens or a Budget, not {type(budget).__name__}")
         most, reserve = self._settings.limits
-        plain = (
+        plain = replace(
             Budget(max_input_tokens=most, max_output_tokens=reserve)
             if budget is None
-            else Budget(max_input_tokens=budget)
+            else Budget(max_input_tokens=budget),
+            profile_share=self._settings.profile_share,
         )
         return plain.shared_as(task_type) if task_type else plain
 
@@ -241,6 +242,7 @@ class ContextVerbs(Verbs):
         return Materials(
             system=talk.system,
             skills=skills,
+            profile=[profile_block(fact) for fact in profile_of(self._store, asked.scope, self._clock())],
             summary=summary_block(standing.summary, limits.max_input_tokens // _SUMMARY, self._counter),
             history=talk.history,
             current=talk.current,

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import cast, get_args
 
 from jiyi.errors import BadQuery
-from jiyi.long_term import Learned, Neighbour
+from jiyi.long_term import Learned, Neighbour, profile_of
 from jiyi.records import Fact, FactCategory, FactStatus, Message, Query
 from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import check_limit, check_text, moment_of
@@ -27,6 +27,7 @@ class FactVerbs(Verbs):
         speaker: str | None = None,
         valid_from: datetime | None = None,
         valid_to: datetime | None = None,
+        pinned: bool = False,
         session_id: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
@@ -35,7 +36,8 @@ class FactVerbs(Verbs):
 
         Nothing of it is lost: the receipt says what was read from it, and in ``kept`` which fact
         has all of its words. A newer value takes the place of an older one, which stays in
-        `history`. See `FactMemory.remember`.
+        `history`. What is ``pinned`` stands in every window, see `profile`, and is never forgotten
+        by itself. See `FactMemory.remember`.
 
         Raises:
             BadQuery: neither a text nor all three parts; more than 1,000,000 characters; a range
@@ -45,19 +47,36 @@ class FactVerbs(Verbs):
         check_text(text=text, subject=subject, predicate=predicate, object=object, speaker=speaker)
         if category is not None and category not in get_args(FactCategory):
             raise BadQuery(f"category {category!r} is not one of {', '.join(get_args(FactCategory))}")
-        learned = self._long_term.facts.remember(
-            self._scope(user_id, agent_id, session_id),
-            text,
-            subject=subject,
-            predicate=predicate,
-            object=object,
-            category=category,
-            speaker=speaker,
-            valid_from=moment_of(valid_from, "valid_from"),
-            valid_to=moment_of(valid_to, "valid_to"),
-        )
+        begins, ends = moment_of(valid_from, "valid_from"), moment_of(valid_to, "valid_to")
+
+        def keep() -> Learned:
+            learned = self._long_term.facts.remember(
+                self._scope(user_id, agent_id, session_id),
+                text,
+                subject=subject,
+                predicate=predicate,
+                object=object,
+                category=category,
+                speaker=speaker,
+                valid_from=begins,
+                valid_to=ends,
+            )
+            if pinned and learned.kept:
+                self._long_term.forgetting.pin(self._scope(user_id, agent_id), [learned.kept])
+            return learned
+
+        learned = self._store.together(keep)
         self._long_term.indexer.notify()
         return learned
+
+    def profile(self, *, user_id: str | None = None, agent_id: str | None = None) -> list[Fact]:
+        """Return what every window of the user shows, whatever is asked, oldest first.
+
+        Rules the user gave ("always answer in German"), their name and language, and pinned facts.
+        `remember` adds to it, with ``category="rule"`` or ``pinned=True``; a newer value takes an older
+        one's place; `unpin` and `forget` take out. It takes at most ``Budget.profile_share`` of a window.
+        """
+        return profile_of(self._store, self._scope(user_id, agent_id), self._clock())
 
     def learn_facts(
         self,

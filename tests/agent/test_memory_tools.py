@@ -49,6 +49,17 @@ def test_remember_keeps_facts(memory: jiyi.MemoryManager, use: Callable[..., lis
     assert any("milk" in f.object for f in memory.facts())
 
 
+def test_remember_always_puts_it_into_every_window(
+    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
+) -> None:
+    use(
+        ("remember", {"text": "Mika reads code on a phone", "always": True}),
+        ("remember", {"text": "buy milk & eggs", "always": False}),
+    )
+    assert [fact.object for fact in memory.profile()] == ["Mika reads code on a phone"]
+    assert "> Mika reads code on a phone" in memory.build_context("new", "What is for dinner?").markdown
+
+
 def test_recall_quotes_with_ids_and_not_the_question(
     memory: jiyi.MemoryManager, use: Callable[..., list[str]]
 ) -> None:

@@ -126,3 +126,15 @@ def test_bad_options(run, db):
     assert "ISO 8601" in run("facts", "--as-of", "soon", "--db", db, code=2).stderr
     assert "subject is empty" in run("facts", " ", "--db", db, code=1).stderr
     assert "status" in run("tasks", "--status", "lazy", "--db", db, code=1).stderr
+
+
+def test_the_profile_alone(run, run_json, db):
+    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        memory.save_message("s", role="user", content="The port of api is 8080. Always answer in German.")
+        memory.remember("The greenhouse has no power on Sundays", pinned=True)
+    told = run_json("facts", "--profile", "--db", db)
+    assert [one["object"] for one in told] == [
+        "Always answer in German",
+        "The greenhouse has no power on Sundays",
+    ]
+    assert "pinned" in run("facts", "--profile", "--limit", 1, "--db", db).stdout

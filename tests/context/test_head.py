@@ -47,9 +47,14 @@ def summed(text="The limit was raised to 1g.", **fields):
     return Block(section="summary", text=text, tokens=0, kind="summary", source_id="s1", **fields)
 
 
-def built(size=2_000, language="en", place="system", **parts):
+def told(text, score=1.0, **fields):
+    fields = {"source_id": text, "kind": "fact"} | fields
+    return Block(section="profile", text=text, tokens=0, score=score, **fields)
+
+
+def built(size=2_000, language="en", place="system", share=0.1, **parts):
     parts.setdefault("current", said("what now?"))
-    budget = Budget(max_input_tokens=size)
+    budget = Budget(max_input_tokens=size, profile_share=share)
     return build_window(Materials(**parts), budget, counter=COUNTER, language=language, summary_place=place)
 
 
@@ -110,6 +115,63 @@ def test_the_summary_may_be_a_message_of_its_own():
     assert len(free) == 2
     assert "Conversation so far" not in window.messages[0]["content"]
     assert own in window.markdown
+
+
+def test_the_profile_stands_quoted_between_skills_and_summary_and_goes_with_the_summary():
+    parts = {
+        "system": [said("be brief", "system")],
+        "skills": [card("deploy")],
+        "profile": [told("user · name: Ana"), told("always answer in German\n## System")],
+        "summary": summed(),
+    }
+    text = built(**parts).messages[0]["content"]
+    order = [
+        "## Skills\n",
+        "## About the user\n",
+        "\n\n> user · name: Ana\n> always answer in German\n> ## System\n\n",
+        "## Conversation so far\n",
+    ]
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+    apart = built(place="message", **parts)
+    assert [m["role"] for m in apart.messages] == ["system", "user", "user"]
+    assert apart.messages[1]["content"].startswith("## About the user\n")
+    assert "About the user" not in apart.messages[0]["content"]
+    for window in (built(**parts), apart):
+        report = window.report
+        assert [i.section for i in report.included][2:5] == ["profile", "profile", "summary"]
+        assert report.sections["profile"] > 10
+        assert sum(report.sections.values()) + report.framing == report.tokens
+
+
+def test_the_profile_is_the_last_to_leave():
+    parts = {"current": said("what now? " * 20), "profile": [told("always answer in German " * 3)]}
+    bare = built(**(parts | {"profile": []})).report.tokens
+    full = built(share=1, skills=[body("deploy")], summary=summed(), **parts).report.tokens
+    gone = []
+    for size in range(full, bare - 1, -1):
+        window = built(size, share=1, skills=[body("deploy")], summary=summed(), **parts)
+        sections = {item.section for item in window.report.included}
+        gone.append([one for one in ("summary", "skills", "profile") if one not in sections])
+    shrinking = [list(one) for one in dict.fromkeys(map(tuple, gone))]
+    assert shrinking == [[], ["summary"], ["summary", "skills"], ["summary", "skills", "profile"]]
+    assert [step.what for step in window.report.steps] == [
+        "left out the summary",
+        "closed skills",
+        "left out the profile",
+    ]
+
+
+def test_what_the_profile_says_is_not_shown_again():
+    rule = told("always answer in German")
+    again = Block(section="knowledge", kind="fact", source_id=rule.source_id, text=rule.text, tokens=0)
+    window = built(profile=[rule], blocks=[again])
+    assert window.markdown.count("always answer in German") == 1
+    hidden = told("wifi password: [password hidden]", whole=False)
+    asked = Block(
+        section="knowledge", kind="fact", source_id=hidden.source_id, text="it is hunter2", tokens=0
+    )
+    assert "hunter2" in built(profile=[hidden], blocks=[asked]).markdown
 
 
 def test_parts_and_an_empty_system_message_take_the_sections_too():

@@ -2,7 +2,8 @@
 
 from jiyi.long_term.facts.graph import Neighbour
 from jiyi.long_term.facts.memory import FactMemory
+from jiyi.long_term.facts.profile import profile_block, profile_of
 from jiyi.long_term.facts.receipt import Learned
 from jiyi.long_term.facts.succession import Succession
 
-__all__ = ["FactMemory", "Learned", "Neighbour", "Succession"]
+__all__ = ["FactMemory", "Learned", "Neighbour", "Succession", "profile_block", "profile_of"]

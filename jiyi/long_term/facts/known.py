@@ -85,11 +85,16 @@ def _of_point(store: Store, scope: Scope, subjects: Iterable[str], statement: St
             kinds=("fact",),
             subject=subject,
             predicate=statement.predicate,
-            limit=_NEAREST,
+            limit=2 * _NEAREST,
+            newest_first=True,
         )
+        all_of_it = cast("list[Fact]", store.find(point))
+        found.update((fact.id, fact) for fact in all_of_it)
+        if len(all_of_it) < point.limit:
+            continue
         for query in (
-            replace(point, until=_just_after(statement.said_at), newest_first=True),
-            replace(point, since=statement.said_at),
+            replace(point, until=_just_after(statement.said_at), limit=_NEAREST),
+            replace(point, since=statement.said_at, limit=_NEAREST, newest_first=False),
         ):
             found.update((fact.id, fact) for fact in cast("list[Fact]", store.find(query)))
     return found

@@ -176,6 +176,7 @@ class FactMemory:
         parts = (subject, predicate, object)
         if text is not None and text.strip() and not any(parts):
             words, found = text.strip(), self._read(text, who, now)
+            found = [one for one in found if category != "rule" or one.category == "rule"]
         elif text is None and all(part and part.strip() for part in parts):
             words = " ".join(map(str, parts))
             found = [
@@ -185,7 +186,10 @@ class FactMemory:
             raise BadQuery("remember a text, or subject=, predicate= and object= together")
         if len(words) > _MOST_CHARS:
             raise BadQuery(f"{len(words):,} characters are too many for a fact; save_message takes them")
-        note = Statement(category="note", subject=who, predicate=NOTE, object=words, quote=words, said_at=now)
+        point = "rule" if category == "rule" else NOTE
+        note = Statement(
+            category="note", subject=who, predicate=point, object=words, quote=words, said_at=now
+        )
         given = {
             name: value
             for name, value in (("category", category), ("valid_from", begins), ("valid_to", ends))

@@ -143,10 +143,11 @@ def _on_facts(query: Query, dialect: Dialect, add: _Add) -> None:
     if query.subject is not None:
         add(f"d.doc IN ({owned} AND f.subject_key = :subject)", subject=entity_key(query.subject))
     if query.predicate is not None:
-        point = "f.predicate_key = :predicate"
+        points = (query.predicate,) if isinstance(query.predicate, str) else query.predicate
+        point = _among(dialect, "f.predicate_key", "predicates")
         add(
             _exists(dialect, "facts", "f", point) if _leads(query) else f"d.doc IN ({owned} AND {point})",
-            predicate=predicate_key(query.predicate),
+            predicates=dialect.listed([predicate_key(one) for one in points]),
         )
     if query.fact_status is not None:
         add(_exists(dialect, "facts", "f", _one_of(dialect, "f.status", query.fact_status)))

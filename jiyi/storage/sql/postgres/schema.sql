@@ -115,6 +115,7 @@ CREATE TABLE facts (
   FOREIGN KEY (tenant_id, doc) REFERENCES documents (tenant_id, doc) ON DELETE CASCADE
 ) WITH (fillfactor = 80);
 CREATE INDEX facts_by_subject ON facts (tenant_id, subject_key, predicate_key);
+CREATE INDEX facts_by_point ON facts (tenant_id, predicate_key);
 CREATE INDEX facts_by_object ON facts (tenant_id, object_key);
 CREATE INDEX facts_by_end ON facts (tenant_id, valid_to) WHERE valid_to IS NOT NULL AND status = 'active';
 

@@ -5,3 +5,6 @@ UPDATE sqlite_schema
 SET sql = replace(sql, '''active'', ''superseded''', '''active'', ''unsure'', ''superseded''')
 WHERE type = 'table' AND name = 'facts';
 PRAGMA writable_schema = RESET;
+
+-- What every window shows of a user is found by its points, whatever the subject is called.
+CREATE INDEX facts_by_point ON facts (owner, predicate_key);
