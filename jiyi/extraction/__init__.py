@@ -3,17 +3,21 @@
 from jiyi.extraction.by_llm import extract_with, first_stretch, read_by_llm
 from jiyi.extraction.forms import is_bare
 from jiyi.extraction.reading import extract
+from jiyi.extraction.rule_meaning import RULE_POINTS, RuleMeaning, meaning_of
 from jiyi.extraction.statement import Action, Reading, Statement
 from jiyi.extraction.values import kind_of_value
 
 __all__ = [
+    "RULE_POINTS",
     "Action",
     "Reading",
+    "RuleMeaning",
     "Statement",
     "extract",
     "extract_with",
     "first_stretch",
     "is_bare",
     "kind_of_value",
+    "meaning_of",
     "read_by_llm",
 ]

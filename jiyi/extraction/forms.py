@@ -1,4 +1,4 @@
-"""Turns of phrase that say in full what they are about: names, likes, owners, corrections, tasks, rules."""
+"""Turns of phrase that say in full what they are about: names, likes, owners, corrections, tasks."""
 
 import re
 from collections.abc import Iterator

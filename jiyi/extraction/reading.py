@@ -9,6 +9,7 @@ from typing import Any
 from jiyi.extraction.about import about, asked_for, is_listed, named_point, named_thing, of_speaker
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese
 from jiyi.extraction.forms import Form, erases, forms_in, meant, takes_back, unmeant
+from jiyi.extraction.rules import Rule, rules_in
 from jiyi.extraction.scoring import Scene, chosen
 from jiyi.extraction.sentences import sentences
 from jiyi.extraction.spans import Span
@@ -34,8 +35,7 @@ _FRAGMENT_EN, _FRAGMENT_ZH = 3, 5  # of a sentence that names no point and canno
 _SENTENCE = 200  # characters of a sentence that is kept in place of a clause of it
 _AGAIN = frozenset({"又", "again"})  # what happens, not what is so since
 _NO_MODE = Mode(0)
-_LATER = frozenset({"plan", "todo"})
-_ASIDE = frozenset({"plan", "todo", "rule"})  # values inside of them are no statements of their own
+_LATER = frozenset({"plan", "todo"})  # values inside of them are no statements of their own
 _MARKS = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
 _FIRST = re.compile(r"(?:I|we|me|my|mine|our|我们?|咱们?|俺)\Z", re.I)
 _OWN = re.compile(r"(?:my|our) |(?:我们?|咱们?)的?家?的?(?=[\u4e00-\u9fff])", re.I)
@@ -56,33 +56,37 @@ class _Reader:
     said_at: datetime
     zone: tzinfo
     before: Sequence[str]  # the texts of the messages before, the last one last
-    chars: int  # of the message
+    text: str  # of the message
     asked: tuple[str, str] = ("", "")  # what the message before asks for: a kind of value, and a point
     topic: str = ""  # what was named last
     before_mode: Mode = _NO_MODE  # of the sentence before
 
-    def read(self, text: str) -> Iterator[Statement]:
+    def read(self) -> Iterator[Statement]:
         self.asked = asked_for(self.before[-1]) if self.before else ("", "")
-        for place, sentence in enumerate(sentences(text)):
+        for place, sentence in enumerate(sentences(self.text)):
             mode = modes(sentence)
             until = meant(sentence, mode)
-            if self.role == "user" and mode & Mode.RETRACTED and takes_back(sentence):
+            rules = list(rules_in(sentence, self.text)) if self.role == "user" else []
+            if self.role == "user" and not rules and mode & Mode.RETRACTED and takes_back(sentence):
                 if until == len(sentence):
                     yield self._new(sentence, category="note", action="retract", erases=erases(sentence))
-            elif not until:
+            elif not (until or rules):
                 self.topic = next(filter(None, map(named_thing, clauses_of(sentence))), self.topic)
             else:
-                scene = Scene(mode, self.asked[0], self.chars, place, sentence[-1])
-                yield from self._sentence(sentence, scene, until)
+                scene = Scene(mode, self.asked[0], len(self.text), place, sentence[-1])
+                yield from (self._ruled(rule, point) for rule in rules for point in rule.points)
+                yield from self._sentence(sentence, scene, until, rules)
             self.before_mode = mode
 
-    def _sentence(self, sentence: str, scene: Scene, until: int) -> Iterator[Statement]:
-        taken: list[tuple[int, int]] = []
+    def _sentence(
+        self, sentence: str, scene: Scene, until: int, rules: Sequence[Rule]
+    ) -> Iterator[Statement]:
+        taken = [(rule.start, rule.end) for rule in rules]
         topic = ""
         clauses = clauses_of(sentence)
         for form, match in forms_in(sentence[:until]):
             at = match.span()
-            supposed = scene.modes & Mode.HYPOTHETICAL and form.category not in _ASIDE
+            supposed = scene.modes & Mode.HYPOTHETICAL and form.category not in _LATER
             if not supposed and not _overlaps(at, taken):
                 statement = self._formed(form, match, sentence, scene.modes, clauses)
                 if statement is not None:
@@ -109,6 +113,17 @@ class _Reader:
             thing = "" if formed else named_thing(clause)
             topic = next((name for name in subjects if name != self.speaker), "") or thing or topic
         self.topic = topic or self.topic
+
+    def _ruled(self, rule: Rule, point: str) -> Statement:
+        return self._new(
+            rule.text,
+            category="rule",
+            subject=self.speaker,
+            predicate=point,
+            object="" if rule.lifts else rule.text,
+            action=rule.action,
+            confidence=_FORM,
+        )
 
     def _valued(
         self, clause: Clause, held: tuple[Span, float], sentence: str, mode: Mode, topic: str
@@ -166,7 +181,7 @@ class _Reader:
         if form.category in _LATER:
             begins, ends = first_day_ahead(sentence, self.said_at, self.zone), None
             begins = begins if begins and begins > self.said_at else None
-        elif form.category in ("preference", "profile", "rule") or form.action == "rename":
+        elif form.category in ("preference", "profile") or form.action == "rename":
             begins, ends = None, None
         else:
             begins, ends = validity(sentence, mode, self.said_at, self.zone, value)
@@ -262,10 +277,10 @@ def extract(
         said_at=said_at,
         zone=zone,
         before=context,
-        chars=len(sample),
+        text=sample,
     )
     found: dict[tuple[str, str, str, str], Statement] = {}
-    for statement in reader.read(sample):
+    for statement in reader.read():
         key = (statement.action, statement.subject, statement.predicate, statement.object or statement.quote)
         found.setdefault(key, statement)
         if len(found) == _MOST_STATEMENTS:

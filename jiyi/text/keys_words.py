@@ -279,6 +279,10 @@ plate license_plate plate_number 车牌 车牌号
 homework 作业 家庭作业
 decision 决定
 rule 规则
+answerlanguage answer_language reply_language response_language 回答语言 回复语言
+answerlength answer_length reply_length response_length 回答长度 回复长度
+formofaddress form_of_address 称呼
+unit 单位
 convention 约定
 """
 """What is said of them: what `jiyi.text.predicate_key` knows beside the nouns."""

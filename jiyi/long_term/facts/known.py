@@ -56,6 +56,7 @@ def known_for(store: Store, scope: Scope, statements: Sequence[Statement]) -> li
         vague = (
             vague
             or statement.action not in ("state", "rename")
+            or statement.category == "rule"
             or not (whole or statement.action == "rename")
         )
         if statement.predicate == NOTE:

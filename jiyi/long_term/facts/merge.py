@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from jiyi.extraction import Statement
+from jiyi.long_term.facts.rules import rules_ended_by
 from jiyi.long_term.facts.slots import ALIAS, Names, Slot, slot_of
 from jiyi.long_term.facts.timeline import inserted, relinked
 from jiyi.long_term.facts.which import ended_by, meant_by, reverted_to, slot_meant
@@ -154,7 +155,13 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
         ledger.retract(gone, statement.said_at)
         return
     whole: Statement | None = statement
-    if statement.action == "end":
+    if statement.category == "rule":
+        ended = rules_ended_by(statement, facts)
+        ledger.end(ended, statement.said_at)
+        if not statement.object:  # it only takes back
+            ledger.passed += not ended
+            return
+    elif statement.action == "end":
         ledger.end(ended_by(statement, facts, ledger.names), statement.said_at)
     if statement.action == "revert":
         whole = reverted_to(statement, facts, ledger.names)

@@ -3,13 +3,15 @@
 A slot holds one value at a time: a person has one birthday, a service one port. Facts that can
 be true side by side (what somebody likes, owns, plans, has to do, is allergic to, is called, the
 rules he gives, and all whose point is not named) have a slot each; liking and disliking the same
-thing share one.
+thing share one. A rule about the language or the length of answers, about units or how somebody is
+called has the slot of that point, and its value is the language, whatever words it is given in.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterable
 
+from jiyi.extraction import RULE_POINTS, meaning_of
 from jiyi.records import Fact, FactCategory, names_point
 from jiyi.text.keys import entity_key, predicate_key
 
@@ -20,6 +22,7 @@ __all__ = [
     "Slot",
     "is_alias",
     "is_taste",
+    "rule_point_of",
     "slot_of",
     "tokens_of",
     "value_key",
@@ -51,6 +54,7 @@ _MANY = frozenset(
     .split(" ")
 ) | {predicate_key("allergic to")}
 _NOTE = predicate_key(NOTE)
+_RULES = {predicate_key(name): point for point, names in RULE_POINTS.items() for name in names}
 _TASTES = {
     predicate_key(name): polarity
     for polarity, names in (
@@ -143,6 +147,11 @@ def is_taste(predicate: str) -> bool:
     return predicate_key(predicate) in _TASTES
 
 
+def rule_point_of(fact: Fact) -> str:
+    """Return which of `RULE_POINTS` a rule settles, "" for none and for what is no rule."""
+    return _RULES.get(predicate_key(fact.predicate), "") if fact.category == "rule" else ""
+
+
 def slot_of(fact: Fact, names: Names) -> Slot:
     """Return the slot of a fact."""
     subject, point = names.key(fact.subject), predicate_key(fact.predicate)
@@ -154,6 +163,8 @@ def slot_of(fact: Fact, names: Names) -> Slot:
         return subject, fact.predicate, value_key(fact.object)
     if _FAVOURITE.search(point):
         return subject, point, ""
+    if rule_point_of(fact):
+        return subject, point, ""
     if point in _MANY or fact.category in _MANY_CATEGORIES:
         return subject, point, value_key(fact.object)
     return subject, point, ""
@@ -161,6 +172,8 @@ def slot_of(fact: Fact, names: Names) -> Slot:
 
 def value_of(fact: Fact) -> str:
     """Return what a fact says about its slot; equal for facts that say the same."""
+    if point := rule_point_of(fact):
+        return meaning_of(fact.object).points.get(point) or value_key(fact.object)
     return _TASTES.get(predicate_key(fact.predicate)) or value_key(fact.object)
 
 

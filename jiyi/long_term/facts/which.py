@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
-from jiyi.extraction import Statement, is_bare, kind_of_value
+from jiyi.extraction import Statement, is_bare, kind_of_value, meaning_of
 from jiyi.long_term.facts.slots import Names, Slot, slot_of, tokens_of, value_key
 from jiyi.long_term.facts.timeline import is_temporary, start_of
 from jiyi.records import Fact, names_point
@@ -25,6 +25,7 @@ _PASSING = (
     " 今天 事 别 记 请 把 掉 没 说 不 要 了 吧 发生 计划"
 )
 
+_RULE_WORDS = frozenset(analyse("rule rules instruction instructions")) | frozenset(analyse("规则"))
 _PARTED = re.compile(r"\b(?:broke up|split up|divorced)\b|分手|离婚")
 _PARTNERS = (
     "wife husband partner fiance fiancee girlfriend boyfriend"
@@ -161,6 +162,9 @@ def _score(statement: Statement, fact: Fact, names: Names) -> float:
         - own
         - _passing()
     )
+    if fact.category == "rule":  # its language, say, may be named in another one
+        words = words | meaning_of(statement.quote).names
+        point = point | meaning_of(fact.object).names | _RULE_WORDS
     hits = len(words & point)
     if not hits:
         return 0.0
@@ -169,7 +173,7 @@ def _score(statement: Statement, fact: Fact, names: Names) -> float:
 
 
 def _single(fact: Fact, names: Names) -> bool:
-    return slot_of(fact, names)[2] == ""
+    return fact.category != "rule" and slot_of(fact, names)[2] == ""
 
 
 def _may_be(subject: str, fact: Fact, names: Names) -> bool:
