@@ -67,6 +67,7 @@ class _Reader:
             mode = modes(sentence)
             until = meant(sentence, mode)
             rules = list(rules_in(sentence, self.text)) if self.role == "user" else []
+            rules = [rule for rule in rules if not takes_back(rule.text)]
             if self.role == "user" and not rules and mode & Mode.RETRACTED and takes_back(sentence):
                 if until == len(sentence):
                     yield self._new(sentence, category="note", action="retract", erases=erases(sentence))

@@ -11,7 +11,7 @@ from jiyi.text import analyse
 
 __all__ = ["RULE_POINTS", "RuleMeaning", "meaning_of", "rule_point", "rule_tables"]
 
-_OTHER = ["rule", "规则"]
+_OTHER = ("rule", "规则")
 _HAN = re.compile(r"[\u4e00-\u9fff]+")
 
 
@@ -26,26 +26,25 @@ class RuleMeaning:
     terms: frozenset[str]  # these and its other words, without those that only tell how it is asked
 
 
+@cache
 def rule_tables() -> dict[str, Any]:
     """Return the signs of instructions."""
-    return _tables()
-
-
-@cache
-def _tables() -> dict[str, Any]:
     return table("rules")
 
 
 @cache
 def _patterns(section: str) -> dict[str, re.Pattern[str]]:
-    read = _tables()
+    read = rule_tables()
     for part in section.split("."):
         read = read[part]
     return {name: re.compile(pattern) for name, pattern in read.items()}
 
 
 RULE_POINTS: Mapping[str, tuple[str, str]] = {
-    name: (english, chinese) for name, (english, chinese) in _tables()["points"].items()
+    "language": ("answer language", "回答语言"),
+    "length": ("answer length", "回答长度"),
+    "units": ("units", "单位"),
+    "address": ("form of address", "称呼"),
 }
 """What instructions settle that have one value at a time: by a key the names in English and Chinese."""
 

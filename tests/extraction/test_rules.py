@@ -133,6 +133,7 @@ def say(path: Path) -> Iterator[Say]:
         ("回答的时候不要用表情", "emojis are fine again"),
         ("Always answer in German.", "forget the rule about German"),
         ("以后都用德语回答", "forget the rule about German"),
+        ("Always answer in German.", "Forget what I said about answering in German"),
         ("以后回答简短一点", "回答不用那么短了"),
         ("keep your answers short", "you don't have to keep it short any more"),
     ],

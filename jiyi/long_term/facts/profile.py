@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
+from jiyi.extraction import RULE_POINTS
 from jiyi.long_term.facts.known import wide
 from jiyi.long_term.facts.timeline import start_of
 from jiyi.records import Block, Fact, Query, Scope
@@ -14,7 +15,7 @@ __all__ = ["profile_block", "profile_of"]
 
 _POINTS = (
     *("name", "nickname", "pronouns", "language", "native language", "time zone", "rule"),
-    *("answer language", "answer length", "units", "form of address"),
+    *(name for names in RULE_POINTS.values() for name in names),
 )
 _MOST = 200  # facts of these points, the newest, and as many that are pinned
 

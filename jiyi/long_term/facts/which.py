@@ -25,7 +25,6 @@ _PASSING = (
     " 今天 事 别 记 请 把 掉 没 说 不 要 了 吧 发生 计划"
 )
 
-_RULE_WORDS = frozenset(analyse("rule rules instruction instructions")) | frozenset(analyse("规则"))
 _PARTED = re.compile(r"\b(?:broke up|split up|divorced)\b|分手|离婚")
 _PARTNERS = (
     "wife husband partner fiance fiancee girlfriend boyfriend"
@@ -164,7 +163,7 @@ def _score(statement: Statement, fact: Fact, names: Names) -> float:
     )
     if fact.category == "rule":  # its language, say, may be named in another one
         words = words | meaning_of(statement.quote).names
-        point = point | meaning_of(fact.object).names | _RULE_WORDS
+        point = point | meaning_of(fact.object).names | _rule_words()
     hits = len(words & point)
     if not hits:
         return 0.0
@@ -208,3 +207,8 @@ def _in_slot(statement: Statement, fact: Fact) -> Statement:
 def _passing() -> frozenset[str]:
     """Return the terms of words that say how something is taken back, not what."""
     return frozenset(analyse(_PASSING))
+
+
+@cache
+def _rule_words() -> frozenset[str]:
+    return frozenset(analyse("rule rules instruction instructions 规则"))
