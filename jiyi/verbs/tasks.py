@@ -50,6 +50,22 @@ class TaskVerbs(Verbs):
                 seen.swap([])
         return task
 
+    def update_task(
+        self,
+        task_id: str,
+        *,
+        goal: str | None = None,
+        summary: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        at: datetime | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Task:
+        """Change a task in progress: goal, summary so far, context; see `WorkingMemory.update`."""
+        return self._working.update(
+            self._scope(user_id, agent_id), task_id, goal=goal, summary=summary, context=context, at=at
+        )
+
     def add_step(
         self,
         task_id: str,
@@ -81,16 +97,24 @@ class TaskVerbs(Verbs):
         self,
         step_id: str,
         *,
+        description: str | None = None,
         status: StepStatus | None = None,
         result: str | None = None,
         at: datetime | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Step:
-        """Change a step's status or result; see `WorkingMemory.update_step`."""
-        scope = self._scope(user_id, agent_id)
-        step = self._working.update_step(scope, step_id, status=status, result=result, at=at)
-        self._watch_step(step)
+        """Change a step's description, status or result; see `WorkingMemory.update_step`."""
+        step = self._working.update_step(
+            self._scope(user_id, agent_id),
+            step_id,
+            description=description,
+            status=status,
+            result=result,
+            at=at,
+        )
+        if status is not None:
+            self._watch_step(step)
         return step
 
     def complete_task(
