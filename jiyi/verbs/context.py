@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
@@ -10,10 +9,10 @@ from typing import Any, cast
 from jiyi.compression import Compressor
 from jiyi.compression.tool_output import Page, ToolOutput, page
 from jiyi.context import Arranged, Materials, arrange, build_window
-from jiyi.errors import BadBudget, BadQuery, InputError, NotFound
+from jiyi.errors import BadBudget, BadQuery, NotFound
 from jiyi.long_term import BlockWriter, Recalled, recall_blocks
 from jiyi.monitor import ContextMonitor
-from jiyi.records import Block, Budget, Message, Query, Scope, Session, Step, Summary, Window
+from jiyi.records import Block, Budget, Message, Query, ReportStep, Scope, Session, Step, Summary, Window
 from jiyi.short_term import Kept, Policy, Standing, summary_block
 from jiyi.text import language
 from jiyi.verbs.base import Verbs, watched
@@ -179,16 +178,26 @@ class ContextVerbs(Verbs):
         )
         return plain.shared_as(task_type) if task_type else plain
 
-    def _skill_blocks(self, scope: Scope, question: str, tongue: str) -> tuple[list[Block], int]:
-        """Return what the session sees of the skills, and the tokens it does not see."""
+    def _skill_blocks(
+        self, scope: Scope, question: str, tongue: str
+    ) -> tuple[list[Block], int, list[ReportStep]]:
+        """Return what the session sees of the skills, the tokens it does not see, and what was swapped."""
         if self._skills is None:
-            return [], 0
+            return [], 0, []
         seen = self._skills.of(scope)
-        if self._settings.skill_routing == "auto" and not seen.opened and question.strip():
-            for routed in seen.route(question):
-                with suppress(InputError, NotFound):  # a file that cannot be read must not cost the window
-                    seen.open(routed.skill.name)
-        return seen.blocks(self._counter, tongue), seen.saved(self._counter)
+        if self._settings.skill_routing == "auto":
+            seen.follow(question)
+        steps = [
+            ReportStep(
+                what="swapped skills",
+                items=len(swapped.closed) + len(swapped.opened),
+                tokens_before=seen.tokens(swapped.closed, self._counter),
+                tokens=seen.tokens(swapped.opened, self._counter),
+                note=swapped.told,
+            )
+            for swapped in seen.news()
+        ]
+        return seen.blocks(self._counter, tongue), seen.saved(self._counter), steps
 
     def _shorten(self, message: Message, max_tokens: int) -> Message | None:
         made = ToolOutput(counter=self._counter)(message, max_tokens=max_tokens)
@@ -237,7 +246,7 @@ class ContextVerbs(Verbs):
     ) -> Materials:
         """Return the conversation with what skills, working and long-term memory have for the window."""
         talk = asked.talk
-        skills, unloaded = self._skill_blocks(asked.scope, asked.text, asked.tongue)
+        skills, unloaded, swapped = self._skill_blocks(asked.scope, asked.text, asked.tongue)
         return Materials(
             system=talk.system,
             skills=skills,
@@ -254,7 +263,7 @@ class ContextVerbs(Verbs):
             shorten=self._shorten,
             left_out=talk.repeated,
             notes=[*found.notes, *standing.notes, *self._older(asked.scope, standing, session.kept)],
-            steps=[standing.step] if standing.step else [],
+            steps=[*([standing.step] if standing.step else []), *swapped],
             saved={"skills": unloaded} if unloaded else {},
         )
 
