@@ -1,9 +1,10 @@
 """Settings: keyword arguments, then ``JIYI_*`` environment variables, then a TOML file."""
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
@@ -14,7 +15,10 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from jiyi.errors import SettingsError
+from jiyi.errors import BadBudget, InputError, SettingsError
+from jiyi.prompts import check_prompt
+from jiyi.records import Allocation
+from jiyi.records.models import ASSUMED, model_size
 
 __all__ = ["ModelLimits", "Settings", "load_settings"]
 
@@ -35,8 +39,8 @@ class Settings(BaseSettings):
 
     user_id: str | None = None  # whose memory, unless a call says otherwise
     agent_id: str | None = None  # which agent, unless a call says otherwise
-    model: str = "gpt-4o"  # the model the window is for: decides how tokens are counted
-    max_input_tokens: int = Field(8_000, ge=1)  # tokens of a window, unless a call says otherwise
+    model: str = "gpt-4o"  # the model the window is for: how tokens are counted, how many there may be
+    max_input_tokens: Annotated[int, Field(ge=1)] | Literal["model"] = 8_000  # of a window; "model": all
     max_output_tokens: int = Field(2_000, ge=0)  # tokens kept free for the reply
     max_turns: int = Field(20, ge=1)  # turns a session keeps in its window
     session_ttl_minutes: float = Field(
@@ -47,6 +51,10 @@ class Settings(BaseSettings):
     learn_facts: bool = True  # read facts from messages as they are saved
     forget_messages_days: float | None = Field(None, gt=0)  # older ones leave by the forget gate
     models: dict[str, ModelLimits] = Field({})  # limits by name of `model`
+    task_types: dict[str, Allocation] = Field({})  # how kinds of task share a window, beside `PRESETS`
+    max_episodes: int = Field(5, ge=0, le=100)  # most episodes in a window
+    max_knowledge: int = Field(3, ge=0, le=100)  # most pieces of knowledge in a window
+    summary_prompt: str = ""  # asks the language model for summaries, in place of jiyi's own
     summaries: Literal["auto", "off"] = "auto"  # fold older messages into a running summary
     summary_tokens: int = Field(500, ge=20)  # most tokens of a summary
     summary_at: float = Field(0.8, gt=0, le=1)  # fold when messages fill so much of the window
@@ -102,6 +110,27 @@ class Settings(BaseSettings):
     def _off_is_zero(cls, floor: object) -> object:
         return 0.0 if floor == "off" else floor
 
+    @field_validator("task_types", mode="before")
+    @classmethod
+    def _allocations(cls, given: object) -> object:
+        if not isinstance(given, Mapping):
+            return given
+        try:
+            return {n: Allocation(**a) if isinstance(a, Mapping) else a for n, a in given.items()}
+        except (TypeError, BadBudget) as error:
+            raise ValueError(f"an allocation has system, knowledge, history, output: {error}") from error
+
+    @field_validator("summary_prompt")
+    @classmethod
+    def _fillable(cls, text: str) -> str:
+        if not text:
+            return text
+        try:
+            check_prompt(text, needed=("dialogue",), others=("summary", "limit"))
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        return text
+
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, name: str) -> str:
@@ -119,10 +148,37 @@ class Settings(BaseSettings):
 
     @property
     def limits(self) -> tuple[int, int]:
-        """Most tokens of a window and of the reply: those of the model where ``models`` has any."""
-        own = self.models.get(self.model, ModelLimits())
-        most = self.max_input_tokens if own.max_input_tokens is None else own.max_input_tokens
-        return most, self.max_output_tokens if own.max_output_tokens is None else own.max_output_tokens
+        """Most tokens of a window and of the reply.
+
+        Those of the model where ``models`` has any; else as set, and not more than a model that
+        is known takes. See `jiyi.records.models`.
+        """
+        own, known = self.models.get(self.model, ModelLimits()), model_size(self.model)
+        reply = self.max_output_tokens if own.max_output_tokens is None else own.max_output_tokens
+        if own.max_input_tokens is not None:
+            return own.max_input_tokens, reply
+        if self.max_input_tokens == "model" or known is not None:
+            size = known or ASSUMED
+            reply = min(reply, size.reserve) if own.max_output_tokens is None else reply
+            room = max(size.context_window - reply, 1)
+            return room if self.max_input_tokens == "model" else min(self.max_input_tokens, room), reply
+        return self.max_input_tokens, reply
+
+    @property
+    def assumed(self) -> str:
+        """What `limits` had to assume about the model, or changed for it, in words; "" where nothing."""
+        if self.models.get(self.model, ModelLimits()).max_input_tokens is not None:
+            return ""
+        most, reply = self.limits
+        told = f"{most:,} tokens of input and {reply:,} for the reply"
+        if model_size(self.model) is None:
+            if self.max_input_tokens != "model" and "max_input_tokens" in self.model_fields_set:
+                return ""
+            how = "set max_input_tokens, or its limits in models"
+            return f"the limits of the model {self.model!r} are not known; {told} assumed: {how}"
+        if self.max_input_tokens != "model" and most < self.max_input_tokens:
+            return f"the model {self.model!r} takes less than is set: {told}"
+        return ""
 
     @property
     def session_ttl(self) -> timedelta:

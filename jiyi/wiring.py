@@ -172,7 +172,7 @@ def _folding(
     store: Store, models: _Models, settings: Settings, clock: Clock, counter: TokenCounter
 ) -> Folding:
     policy = RunningSummary(
-        settings.max_input_tokens,
+        settings.limits[0],
         at=settings.summary_at,
         max_messages=settings.summary_after,
         # What the session's window lets go of must be in the summary.
@@ -181,7 +181,11 @@ def _folding(
     )
     extractive = Summarize(max_tokens=settings.summary_tokens, language=settings.language, counter=counter)
     # A model that fails must change nothing: the next window tries again.
-    written = replace(extractive, llm=models.llm, fallback=False) if models.llm else extractive
+    written = (
+        replace(extractive, llm=models.llm, fallback=False, prompt=settings.summary_prompt)
+        if models.llm
+        else extractive
+    )
     return Folding(Summaries(store, clock=clock), policy, written, backlog=extractive)
 
 

@@ -107,7 +107,7 @@ class MemoryTools:
         return found or self._words["nothing"]
 
     def _quoted(self, hit: Hit, query: str, secrecy: Secrecy) -> str:
-        who = hit.record.role if isinstance(hit.record, Message) else hit.kind
+        who = self._words[hit.record.role if isinstance(hit.record, Message) else hit.kind]
         when = hit.created_at.astimezone(self._memory.zone) if hit.created_at else None
         facts = [f"[{hit.id}] {who}", *([f"{when:%Y-%m-%d %H:%M}"] if when else [])]
         if hit.outdated_by:
@@ -126,7 +126,7 @@ class MemoryTools:
         return self._words["forgotten"].format(count=receipt.total)
 
     def _plan(self, steps: list[str]) -> str:
-        planned = self._work.plan(steps)
+        planned = self._work.plan(steps, self._words["gone"])
         if not planned:
             raise InputError(self._words["no_plan"])
         done = sum(step.status == "completed" for step in planned)

@@ -8,7 +8,7 @@ from jiyi.records import Outcome, Step, Task
 
 __all__ = ["Work", "unfinished"]
 
-_MARK = {"made_by": "jiyi.agent"}
+_MARK = {"_made_by": "jiyi.agent"}
 _LONGEST = 1_000  # characters of an answer that the episode keeps; it is whole in the conversation
 _DONE = "[x]"
 
@@ -55,11 +55,11 @@ class Work:
         """Write down what came of a step, and return it."""
         return self._memory.update_step(step.id, status="completed" if ok else "failed", result=text)
 
-    def plan(self, lines: Sequence[str]) -> list[Step]:
+    def plan(self, lines: Sequence[str], gone: str) -> list[Step]:
         """Make these the steps of the plan and return those that stand in it.
 
         A line that begins with ``[x]`` is done. Lines already in the plan stay; those no
-        longer named count as failed where they were not done.
+        longer named count as failed where they were not done, with ``gone`` as their result.
         """
         known = {step.description: step for step in self.steps if step.tool_name is None}
         wanted: dict[str, bool] = {}
@@ -76,7 +76,7 @@ class Work:
                 self._memory.update_step(step.id, status="pending", result="")
         for words, step in known.items():
             if words not in wanted and step.status == "pending":
-                self._memory.update_step(step.id, status="failed", result="no longer in the plan")
+                self._memory.update_step(step.id, status="failed", result=gone)
         return [step for step in self.steps if step.tool_name is None and step.description in wanted]
 
     def complete(self, summary: str, outcome: Outcome = "success") -> None:

@@ -10,7 +10,7 @@ from jiyi.compression.summarize_llm import Writer
 from jiyi.compression.summarize_points import labelled
 from jiyi.errors import InputError, LLMError
 from jiyi.llm import LLM
-from jiyi.prompts import Language
+from jiyi.prompts import Language, check_prompt
 from jiyi.records import Message
 from jiyi.text import TokenCounter, counter_for
 from jiyi.text import language as language_of
@@ -37,11 +37,13 @@ class Summarize:
       questions and answers, names, numbers, errors. A to-do that a later sentence calls done
       goes. Points of the summary before fade slowly; decisions hardly do. A thousand messages
       take less than a second.
+    - An own ``prompt`` has a place ``$dialogue``, and where it likes ``$limit`` (tokens) and
+      ``$summary`` (what came before; without that place it stands in front of the dialogue).
     - Points stand in the language they were said in; speakers are named in ``language``.
 
     Raises:
         InputError: ``max_tokens`` is below 1, ``input_tokens`` below 1,000, ``thinking_tokens``
-            below 0, or ``language`` is none of "auto", "zh" and "en".
+            below 0, ``language`` is none of "auto", "zh" and "en", or ``prompt`` cannot be filled.
         LLMError: the model failed and ``fallback`` is off (when called).
     """
 
@@ -52,12 +54,15 @@ class Summarize:
     fallback: bool = field(default=True, kw_only=True)  # extractive where the model fails
     input_tokens: int = field(default=6_000, kw_only=True)  # most of one prompt; more is folded in pieces
     thinking_tokens: int = field(default=1_000, kw_only=True)  # of a reply, for models that think first
+    prompt: str = field(default="", kw_only=True)  # asks the model, in place of jiyi's own
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         _check("max_tokens", self.max_tokens, 1)
         _check("input_tokens", self.input_tokens, _LEAST_INPUT)
         _check("thinking_tokens", self.thinking_tokens, 0)
+        if self.prompt:
+            check_prompt(self.prompt, needed=("dialogue",), others=("summary", "limit"))
         if self.language not in ("auto", "zh", "en"):
             raise InputError(f'language={self.language!r} must be "auto", "zh" or "en"')
 
@@ -110,6 +115,7 @@ class Summarize:
                 input_tokens=self.input_tokens,
                 thinking_tokens=self.thinking_tokens,
                 counter=self.counter,
+                prompt=self.prompt,
             )
             try:
                 text, notes = writer.write(messages, previous)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from string import Template
 
 from jiyi.compression.summarize_extractive import choose, write
 from jiyi.compression.summarize_points import bullets, labelled, points_before
@@ -15,7 +15,6 @@ from jiyi.text import TokenCounter
 __all__ = ["Writer"]
 
 _LEAST_PIECE = 200  # tokens of the conversation that go with each call, however long the rest is
-_Prompt = Literal["summarize", "summarize_more", "summarize_shorter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +31,7 @@ class Writer:
     input_tokens: int  # most tokens of a prompt, as long as what stands around it allows
     thinking_tokens: int  # a reply may take these beside twice its limit
     counter: TokenCounter
+    prompt: str = ""  # in place of jiyi's own, for the first summary and the later ones
 
     def write(self, messages: Sequence[Message], previous: str) -> tuple[str, tuple[str, ...]]:
         """Return the new summary as bullet points, and notes.
@@ -49,16 +49,28 @@ class Writer:
         return summary, tuple(dict.fromkeys(notes))
 
     def _fold(self, summary: str, piece: str, notes: list[str]) -> str:
-        name: _Prompt = "summarize_more" if summary.strip() else "summarize"
-        places = {"summary": quote(summary)} if summary.strip() else {}
-        made = self._ask(name, notes, dialogue=quote(piece), **places)
+        made = self._ask(self._filled(summary, quote(piece)), notes)
         if self.counter.count_text(made) > self.limit:
             made = self._shorter(made, notes)
         return made
 
+    def _filled(self, summary: str, dialogue: str) -> str:
+        """Return the prompt that asks for a summary of what was said before and now."""
+        if self.prompt:
+            template = Template(self.prompt.strip())
+            if summary.strip() and "summary" not in template.get_identifiers():
+                dialogue = f"{quote(summary)}\n{dialogue}"
+            return template.substitute(limit=self.limit, summary=quote(summary), dialogue=dialogue)
+        if not summary.strip():
+            first = load_prompt("summarize", self.language)
+            return first.substitute(limit=self.limit, dialogue=dialogue)
+        more = load_prompt("summarize_more", self.language)
+        return more.substitute(limit=self.limit, summary=quote(summary), dialogue=dialogue)
+
     def _shorter(self, made: str, notes: list[str]) -> str:
         try:
-            shorter = self._ask("summarize_shorter", notes, summary=quote(made))
+            prompt = load_prompt("summarize_shorter", self.language)
+            shorter = self._ask(prompt.substitute(limit=self.limit, summary=quote(made)), notes)
         except LLMError as error:
             notes.append(f"the summary could not be shortened by the language model: {error}")
             shorter = made
@@ -71,8 +83,7 @@ class Writer:
         )
         return write(choose(points_before(shorter), self.limit, self.counter), self.limit, self.counter)
 
-    def _ask(self, name: _Prompt, notes: list[str], **places: str) -> str:
-        prompt = load_prompt(name, self.language).substitute(limit=self.limit, **places)
+    def _ask(self, prompt: str, notes: list[str]) -> str:
         try:
             reply = self.llm.complete(
                 [{"role": "user", "content": prompt}], max_tokens=2 * self.limit + self.thinking_tokens
@@ -93,9 +104,8 @@ class Writer:
         return "\n".join(f"- {line}" for line in dict.fromkeys(lines))
 
     def _pieces(self, said: Sequence[str], summary: str) -> Iterator[str]:
-        around = load_prompt("summarize_more", self.language).substitute(
-            limit=self.limit, summary=quote(summary), dialogue=""
-        )
+        # The prompt of later summaries is the longest.
+        around = self._filled(summary or " -", "")
         later = max(0, self.limit - self.counter.count_text(summary))  # the summary may grow
         room = self.input_tokens - self.counter.count_text(around) - later
         room = max(_LEAST_PIECE, room)

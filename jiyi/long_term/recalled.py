@@ -44,6 +44,7 @@ def recall_blocks(
     without: str = "",
     floor: float = 0.0,
     before: Collection[str] = (),
+    most: Mapping[Kind, int] = RECALLED,
 ) -> Recalled:
     """Search for ``query.text`` and return blocks for a window.
 
@@ -55,12 +56,13 @@ def recall_blocks(
         without: a record id to leave out, such as the question's own.
         floor: probability below which a hit does not serve the question; see `relevant`.
         before: ids of what was said just before the question. It has no floor: "and now?" is about it.
+        most: how many records of each kind to ask for.
 
     Secrets are shown only where the question asks for them; see `jiyi.text.Secrecy`.
     """
     if not query.text.strip():
         return Recalled()
-    found = recall.search_each(replace(query, without=(without,)), RECALLED)
+    found = recall.search_each(replace(query, without=(without,)), most)
     chances = zip(found, relevant(found, query.text), strict=True)
     possible = [(hit, 1.0 if hit.id in before else p) for hit, p in chances if _belongs(hit.record)]
     hits = _once([hit for hit, p in possible if p >= floor])

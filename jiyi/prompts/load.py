@@ -1,5 +1,6 @@
 """Finds prompts by name and language."""
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from string import Template
@@ -7,7 +8,7 @@ from typing import Literal
 
 from jiyi.errors import InputError
 
-__all__ = ["Language", "load_prompt", "quote"]
+__all__ = ["Language", "check_prompt", "load_prompt", "quote"]
 
 Language = Literal["zh", "en"]
 """The languages every prompt exists in."""
@@ -27,6 +28,26 @@ def load_prompt(name: str, language: Language) -> Template:
         known = sorted(e.name.removesuffix(".md") for e in folder.iterdir()) if folder.is_dir() else []
         raise InputError(f"no prompt {name!r} in {language!r}; there are {', '.join(known) or 'none'}")
     return Template(file.read_text(encoding="utf-8").strip())
+
+
+def check_prompt(text: str, *, needed: Sequence[str], others: Sequence[str] = ()) -> Template:
+    """Return an own prompt as a template, once it can be filled.
+
+    Raises:
+        InputError: it is no text, a needed place such as ``$dialogue`` is missing, or it has
+            places that nothing fills; a "$" that is meant is written "$$".
+    """
+    if not isinstance(text, str):
+        raise InputError(f"a prompt is a text, not {type(text).__name__}")
+    template = Template(text.strip())
+    places = set(template.get_identifiers()) if template.is_valid() else {"?"}
+    unknown = sorted(places.difference(needed, others))
+    missing = [f"${name}" for name in needed if name not in places]
+    if unknown or missing:
+        known = ", ".join(f"${name}" for name in (*needed, *others))
+        wrong = f"does not have {', '.join(missing)}" if missing else "has a $ that nothing fills"
+        raise InputError(f"the prompt {wrong}; its places are {known}, and $$ is a plain $")
+    return template
 
 
 def quote(text: str) -> str:

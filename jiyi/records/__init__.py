@@ -7,6 +7,7 @@ from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus, names_
 from jiyi.records.ids import new_id, stable_id
 from jiyi.records.knowledge import Knowledge
 from jiyi.records.message import ContentPart, Message, Role, ToolCall
+from jiyi.records.models import ModelSize, model_size, model_sizes
 from jiyi.records.query import DOUBT, SEARCHABLE, Hit, Hits, Kind, Match, Query, Record, Searchable
 from jiyi.records.scope import Scope
 from jiyi.records.session import Session
@@ -38,6 +39,7 @@ __all__ = [
     "Knowledge",
     "Match",
     "Message",
+    "ModelSize",
     "Outcome",
     "Query",
     "Record",
@@ -58,6 +60,8 @@ __all__ = [
     "ToolCall",
     "TriggerType",
     "Window",
+    "model_size",
+    "model_sizes",
     "names_point",
     "new_id",
     "stable_id",

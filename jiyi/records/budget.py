@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from jiyi.errors import BadBudget
 from jiyi.records.block import Section
+from jiyi.records.models import ASSUMED, model_size
 
 __all__ = ["PRESETS", "RULES_OF_THUMB", "SHARED_SECTIONS", "SHARES", "Allocation", "Budget"]
 
@@ -120,6 +121,7 @@ class Budget:
     max_output_tokens: int = 0  # kept free for the reply
     shares: Mapping[Section, float] = field(default_factory=lambda: SHARES)  # section -> 0..1
     profile_share: float = 0.1  # of the input: most that the lines of the profile take; 0: none
+    note: str = ""  # what had to be assumed; a window's report tells it
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a budget."""
@@ -151,6 +153,28 @@ class Budget:
                 f"a context window of {context_window} has no room beside {max_output_tokens} for output"
             )
         return cls(max_input_tokens=context_window - max_output_tokens, max_output_tokens=max_output_tokens)
+
+    @classmethod
+    def for_model(cls, model: str, max_output_tokens: int | None = None) -> "Budget":
+        """Return the budget of a well-known chat model, such as "gpt-4o"; see `model_size`.
+
+        The longest reply the model can give is kept free, at most a quarter of its window, or
+        ``max_output_tokens``. Of an unknown model `ASSUMED` is assumed, and ``note`` says so.
+
+        Raises:
+            BadBudget: ``model`` is no text, or ``max_output_tokens`` leaves no room.
+        """
+        if not isinstance(model, str):
+            raise BadBudget(f"a model is named by text, not {type(model).__name__}")
+        known = model_size(model)
+        size = known or ASSUMED
+        whole = cls.of_window(
+            size.context_window, size.reserve if max_output_tokens is None else max_output_tokens
+        )
+        if known is not None:
+            return whole
+        window = f"a context window of {size.context_window:,} tokens was assumed"
+        return replace(whole, note=f"the limits of the model {model!r} are not known: {window}")
 
     @classmethod
     def for_task(cls, name: str, total: int, presets: Mapping[str, Allocation] = PRESETS) -> "Budget":

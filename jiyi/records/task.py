@@ -49,7 +49,7 @@ class Task:
     id: str = field(default_factory=new_id)  # unique within the user
     status: TaskStatus = "in_progress"
     outcome: Outcome | None = None  # once it has ended
-    summary: str | None = None  # what came of it, in words
+    summary: str | None = None  # how far it has come; once it has ended, what came of it
     target: str | None = None  # what it was about: a host, a file, a customer
     trigger_type: TriggerType = "user_request"
     tags: tuple[str, ...] = ()

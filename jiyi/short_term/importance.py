@@ -1,13 +1,14 @@
 """Importance: what matters least leaves first."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from jiyi.errors import SettingsError
 from jiyi.records import Message
 from jiyi.short_term.candidates import Candidates
-from jiyi.short_term.limit import Limit, check_limit
+from jiyi.short_term.given import as_given
+from jiyi.short_term.limit import DEFAULT_TOKENS, Limit, check_count, check_limit
 from jiyi.short_term.policy import Kept
 from jiyi.short_term.turns import Atom
 from jiyi.text import TokenCounter, counter_for
@@ -24,7 +25,11 @@ _scores: dict[bytes, float] = {}
 
 @dataclass(frozen=True, slots=True)
 class ImportanceSampling:
-    """A `Policy` that keeps the messages that matter most within a number of tokens.
+    """A `Policy` that keeps the messages that matter most within a number of tokens or messages.
+
+    - With ``max_messages`` at most that many user and assistant messages stay, the least
+      important leave first; without ``max_tokens`` beside it (and without a ``budget``) tokens
+      are not looked at. With neither of the two the limit is 4,000 tokens.
 
     - A message is worth its own ``importance`` where somebody gave one, else the
       `jiyi.text.salience` of its text and tool calls. A tool call and its results are worth
@@ -40,33 +45,66 @@ class ImportanceSampling:
 
     Raises:
         BadBudget: ``max_tokens`` or ``budget`` is not a whole number of at least 1.
-        SettingsError: ``seed`` is not a whole number.
+        SettingsError: ``seed`` is not a whole number, or ``max_messages`` not one of at least 1.
         BudgetTooSmall: what must stay takes more than the budget (when called).
     """
 
-    max_tokens: int  # tokens in all
+    max_tokens: int | None = None  # tokens in all
+    max_messages: int | None = field(default=None, kw_only=True)  # user and assistant messages
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True)
     seed: int = field(default=0, kw_only=True)  # which of equals leaves first; 0: the oldest
     keep_last: bool = field(default=True, kw_only=True)  # the newest atom stays in any case
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a budget or a seed."""
-        check_limit("max_tokens", self.max_tokens)
+        if self.max_messages is not None:
+            check_count("max_messages", self.max_messages)
+        elif self.max_tokens is None:
+            object.__setattr__(self, "max_tokens", DEFAULT_TOKENS)
+        if self.max_tokens is not None:
+            check_limit("max_tokens", self.max_tokens)
         if not isinstance(self.seed, int) or isinstance(self.seed, bool):
             raise SettingsError(f"seed={self.seed!r} must be a whole number")
 
+    @as_given
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
         """Decide for the smaller of ``max_tokens`` and ``budget``."""
         if budget is not None:
             check_limit("budget", budget)
-        tokens = self.max_tokens if budget is None else min(self.max_tokens, budget)
         candidates = Candidates.of(messages)
-        limit = Limit.of(candidates, tokens, self.counter, keep_last=self.keep_last)
-        sizes = [limit.count(atom) for atom in limit.optional]
+        leaving = self._too_many(candidates)
+        limits = [limit for limit in (self.max_tokens, budget) if limit is not None]
+        if limits:
+            limit = Limit.of(candidates, min(limits), self.counter, keep_last=self.keep_last)
+            leaving |= self._too_long(candidates, limit, leaving)
+        return candidates.without(leaving)
+
+    def _too_many(self, candidates: Candidates) -> dict[int, str]:
+        """Return what leaves because there are more messages than may stay."""
+        if self.max_messages is None:
+            return {}
+        # Every optional atom has exactly one user or assistant message.
+        over = len(candidates.optional) - self.max_messages
+        if over <= 0:
+            return {}
+        choosable = candidates.optional[:-1] if self.keep_last else candidates.optional
+        ranked = sorted(self._ranked(candidates, [(a, 0) for a in choosable]), key=lambda one: one[:2])
+        reason = f"over the limit of {self.max_messages:,} messages"
+        return {
+            i: f"importance {score:.2f}, the least there was, {reason}"
+            for score, _, atom, _ in ranked[:over]
+            for i in atom.indices
+        }
+
+    def _too_long(self, candidates: Candidates, limit: Limit, gone: Container[int]) -> dict[int, str]:
+        """Return what leaves so that the rest, without what is gone already, fits the limit."""
         leaving: dict[int, str] = {}
         over = -limit.room
         chosen: list[tuple[Atom, int]] = []
-        for atom, size in zip(limit.optional, sizes, strict=True):
+        for atom in limit.optional:
+            if atom.first in gone:
+                continue
+            size = limit.count(atom)
             if size > limit.room:
                 leaving |= dict.fromkeys(atom.indices, limit.too_large)
             else:
@@ -79,7 +117,7 @@ class ImportanceSampling:
                 over -= size
                 if over <= 0:
                     break
-        return candidates.without(leaving)
+        return leaving
 
     def _ranked(
         self, candidates: Candidates, chosen: Sequence[tuple[Atom, int]]

@@ -3,12 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jiyi.errors import BadBudget, BudgetTooSmall
+from jiyi.errors import BadBudget, BudgetTooSmall, SettingsError
 from jiyi.short_term.candidates import Candidates
 from jiyi.short_term.turns import Atom
 from jiyi.text import TokenCounter
 
-__all__ = ["Limit", "check_limit"]
+__all__ = ["DEFAULT_TOKENS", "Limit", "check_count", "check_limit"]
+
+DEFAULT_TOKENS = 4_000
+"""Tokens of a policy that is given no limit."""
 
 
 def check_limit(name: str, value: object) -> None:
@@ -19,6 +22,16 @@ def check_limit(name: str, value: object) -> None:
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BadBudget(f"{name}={value!r} must be a whole number of tokens, at least 1")
+
+
+def check_count(name: str, value: object) -> None:
+    """Refuse what cannot be a number of messages or turns.
+
+    Raises:
+        SettingsError: it is not a whole number of at least 1.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise SettingsError(f"{name}={value!r} must be a whole number of at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

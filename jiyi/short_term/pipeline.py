@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from jiyi.errors import InputError
 from jiyi.records import Message
 from jiyi.short_term.candidates import Candidates
+from jiyi.short_term.given import as_given
 from jiyi.short_term.policy import Dropped, Kept, Policy
 
 __all__ = ["Pipeline"]
@@ -37,6 +38,7 @@ class Pipeline:
                 )
         object.__setattr__(self, "policies", policies)
 
+    @as_given
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
         """Decide, policy by policy."""
         given = _distinct(messages)

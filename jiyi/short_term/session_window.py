@@ -201,7 +201,7 @@ def _page(store: Store, scope: Scope, **parts: Any) -> list[Message]:
 
 
 def _page_size(policy: SlidingWindow) -> int:
-    return min(max(100, 5 * policy.k), _MOST)
+    return min(max(100, 5 * (policy.k or 0)), _MOST)
 
 
 def _seq(message: Message) -> int:

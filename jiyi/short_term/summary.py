@@ -2,20 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from jiyi.compression.compressor import Compressed, Given
+from jiyi.compression.compressor import Compressed
+from jiyi.compression.compressor import Given as Texts
 from jiyi.compression.summarize import Summarize
 from jiyi.errors import LLMError, SettingsError
 from jiyi.records import Message, Summary
 from jiyi.short_term.candidates import Candidates
-from jiyi.short_term.limit import check_limit
+from jiyi.short_term.given import Given, as_given, as_messages, put_back
+from jiyi.short_term.limit import check_count, check_limit
 from jiyi.short_term.policy import Dropped, Kept
 from jiyi.short_term.sliding_window import SlidingWindow
 from jiyi.text import TokenCounter, counter_for, language
 
 __all__ = ["Folded", "RunningSummary", "Summarized", "Summarizer"]
 
+_ALONE, _BESIDE = 10, 50  # messages that are enough, without and with a limit in tokens
 _REASON = "goes into the summary"
 
 
@@ -35,7 +38,7 @@ class Summarized:
 class Folded:
     """What came of folding. ``kept`` and ``dropped`` together are the input."""
 
-    kept: tuple[Message, ...]  # what stays as it is
+    kept: tuple[Any, ...]  # what stays as it is, as it was given: messages or dicts
     summary: Summarized | Summary | None  # the new one; the one before where nothing was folded
     dropped: tuple[Dropped, ...]  # folded in, and broken ones, which are in no summary
     trigger: str = ""  # why it was time to fold; "" where it was not
@@ -56,7 +59,7 @@ class Summarizer(Protocol):
 
     def __call__(
         self,
-        given: Given,
+        given: Texts,
         *,
         max_tokens: int | None = None,
         query: str | None = None,
@@ -72,7 +75,8 @@ class RunningSummary:
 
     - Nothing leaves until it is time: the messages take more than ``at`` of ``max_tokens``
       (or of ``budget`` where that is smaller), or there are more than ``max_messages`` of them
-      beside system messages.
+      beside system messages. Without ``max_tokens`` only messages count, 10 by default; beside
+      it 50 messages are enough by default.
     - Then everything older than the last ``keep_turns`` turns leaves; see
       `jiyi.short_term.turns` for what a turn is. What stays may still be over the limit where
       these turns are long; a `TokenBudget` behind it in a `Pipeline` sees to that.
@@ -84,27 +88,29 @@ class RunningSummary:
         SettingsError: ``at`` is not over 0 and at most 1, or another number is below 1.
     """
 
-    max_tokens: int  # of the window
+    max_tokens: int | None = None  # of the window; None: only messages count
     at: float = field(default=0.8, kw_only=True)  # the fraction of the window that is enough
-    max_messages: int = field(default=50, kw_only=True)  # more of them are folded, however short
+    max_messages: int | None = field(default=None, kw_only=True)  # more are folded, however short
     keep_turns: int = field(default=3, kw_only=True)  # the newest, which stay whole
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse what can be no limit."""
-        check_limit("max_tokens", self.max_tokens)
+        if self.max_tokens is not None:
+            check_limit("max_tokens", self.max_tokens)
+        if self.max_messages is None:
+            object.__setattr__(self, "max_messages", _ALONE if self.max_tokens is None else _BESIDE)
         if isinstance(self.at, bool) or not isinstance(self.at, int | float) or not 0 < self.at <= 1:
             raise SettingsError(f"at={self.at!r} must be a number over 0 and at most 1")
         for name in ("max_messages", "keep_turns"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise SettingsError(f"{name}={value!r} must be a whole number of at least 1")
+            check_count(name, getattr(self, name))
 
+    @as_given
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
         """Decide which messages go into the summary, if it is time."""
         return self._decide(messages, self.due(messages, budget))
 
-    def due(self, messages: Sequence[Message], budget: int | None = None, *, beside: int = 0) -> str:
+    def due(self, messages: Sequence[Given], budget: int | None = None, *, beside: int = 0) -> str:
         """Return why it is time to fold, in words; "" where it is not.
 
         Args:
@@ -114,11 +120,14 @@ class RunningSummary:
         """
         if budget is not None:
             check_limit("budget", budget)
-        window = self.max_tokens if budget is None else min(self.max_tokens, budget)
-        sound = Candidates.of(messages).without({}).kept
+        sound = Candidates.of(as_messages(messages)).without({}).kept
         spoken = sum(message.role != "system" for message in sound)
-        if spoken > self.max_messages:
+        if spoken > (self.max_messages or 0):
             return f"{spoken} messages, more than {self.max_messages}"
+        limits = [limit for limit in (self.max_tokens, budget) if limit is not None]
+        if not limits:
+            return ""
+        window = min(limits)
         tokens = self.counter.count_all(sound) + beside
         if tokens > self.at * window:
             return f"{tokens:,} tokens, more than {100 * self.at:g} % of {window:,}"
@@ -126,7 +135,7 @@ class RunningSummary:
 
     def fold(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[Given],
         previous: Summarized | Summary | None = None,
         summarize: Summarizer | None = None,
         *,
@@ -147,6 +156,20 @@ class RunningSummary:
             force: fold whether it is time or not.
             budget: tokens of the window where they are fewer than ``max_tokens``.
         """
+        made = as_messages(messages)
+        folded = self._folded(made, previous, summarize, force=force, budget=budget)
+        decided = put_back(Kept(kept=folded.kept, dropped=folded.dropped), messages, made)
+        return replace(folded, kept=decided.kept, dropped=decided.dropped)
+
+    def _folded(
+        self,
+        messages: Sequence[Message],
+        previous: Summarized | Summary | None,
+        summarize: Summarizer | None,
+        *,
+        force: bool,
+        budget: int | None,
+    ) -> Folded:
         beside = previous.tokens if previous is not None else 0
         trigger = self.due(messages, budget, beside=beside) or ("asked for" if force else "")
         decided = self._decide(messages, trigger)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from jiyi.errors import BadBudget
 from jiyi.records import Message
 from jiyi.short_term.candidates import Candidates
-from jiyi.short_term.limit import Limit, check_limit
+from jiyi.short_term.given import as_given
+from jiyi.short_term.limit import DEFAULT_TOKENS, Limit, check_limit
 from jiyi.short_term.policy import Kept
 from jiyi.text import TokenCounter, counter_for
 
@@ -32,7 +33,7 @@ class TokenBudget:
         BudgetTooSmall: what must stay takes more than the budget (when called).
     """
 
-    max_tokens: int  # tokens in all
+    max_tokens: int = DEFAULT_TOKENS  # tokens in all
     counter: TokenCounter = field(default_factory=counter_for)
     keep_last: bool = True  # the newest atom stays in any case
 
@@ -76,6 +77,7 @@ class TokenBudget:
             )
         return cls(tokens, counter or counter_for(), keep_last)
 
+    @as_given
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
         """Decide for the smaller of ``max_tokens`` and ``budget``."""
         if budget is not None:

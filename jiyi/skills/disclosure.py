@@ -1,18 +1,21 @@
 """What one session sees of the skills: all cards, and the few bodies it has opened."""
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Sequence
 
-from jiyi.errors import InputError
+from jiyi.errors import InputError, NotFound
 from jiyi.records import Block
 from jiyi.records.skill import Skill
 from jiyi.skills.cards import Cards, cards
 from jiyi.skills.registry import SkillRegistry
 from jiyi.skills.route import Routed, Router
+from jiyi.skills.swap import Swapped, choose
 from jiyi.text import TokenCounter, counter_for, language
 
 __all__ = ["Disclosure"]
 
+_MOST_NEWS = 20  # changes that are kept for a window to tell of
 _MOST_WITH_EXAMPLES = 5000  # tokens of an opened skill that the Agent Skills format recommends at most
 _WORDS = {
     "zh": {"examples": "示例", "files": "本技能的其他文件，需要时按名字打开（open_skill 的 resource）："},
@@ -30,6 +33,8 @@ class Disclosure:
       registry finds a change, so they can be part of a cached prefix. Their sentences are in
       the language of the first call of `blocks`.
     - At most ``max_open`` skills are open; opening one more closes the one opened first.
+    - What `begin` and `follow` open, they close again; what `open` and `swap` open stays until
+      it is closed, swapped, or a task begins.
     - A call that fails changes nothing.
     - Safe to share between threads. Nothing is stored: to go on after a restart, give what
       `opened` was.
@@ -63,6 +68,9 @@ class Disclosure:
         self._lock = threading.RLock()
         known = dict.fromkeys(name for name in opened if name in registry)
         self._opened = list(known)[-max_open:]
+        self._routed: frozenset[str] = frozenset()
+        self._task_id = ""
+        self._news: deque[Swapped] = deque(maxlen=_MOST_NEWS)
         self._language = ""
         self._cards: tuple[tuple[int, str], Cards] | None = None
 
@@ -97,6 +105,7 @@ class Disclosure:
         with self._lock:
             if name not in self._opened:
                 self._opened = [*self.opened, name][-self._max_open :]
+            self._routed -= {name}
         return text
 
     def close(self, name: str) -> bool:
@@ -126,7 +135,57 @@ class Disclosure:
             before = self.opened
             staying = [name for name in before if name in wanted]
             self._opened = [*staying, *(name for name in wanted if name not in staying)]
+            self._routed = frozenset()
             return tuple(name for name in before if name not in wanted)
+
+    def begin(self, task_id: str, request: str = "") -> Swapped:
+        """Close all for a new task and open the skill its request is for, none without a request.
+
+        A skill that cannot be read is not opened.
+        """
+        found = self._router.route(request)
+        names = [one.skill.name for one in found if self._readable(one.skill.name)]
+        with self._lock:
+            before = self.opened
+            by_hand = set(before) - self._routed
+            closed = self.swap(names)
+            self._routed, self._task_id = frozenset(names) - by_hand, task_id
+            opened = tuple(name for name in names if name not in before)
+            why = f"a task began, {found[0].why}" if opened else "a task began"
+            return self._told(Swapped(opened=opened, closed=closed, why=why))
+
+    def follow(self, question: str) -> Swapped:
+        """Open the skill a question is for, and close what routing opened where that fits clearly less.
+
+        See `jiyi.skills.swap.choose`. A skill opened by `open` or `swap` stays; where these fill
+        ``max_open``, or the skill cannot be read, nothing changes.
+        """
+        found = self._router.scores(question)
+        with self._lock:
+            swapped = choose(found, self.opened, self._routed)
+            staying = [name for name in self.opened if name not in swapped.closed]
+            if swapped.opened and (len(staying) >= self._max_open or not self._readable(swapped.opened[0])):
+                return Swapped()
+            self._opened = [*staying, *swapped.opened]
+            self._routed = (self._routed - set(swapped.closed)) | set(swapped.opened)
+            return self._told(swapped)
+
+    def end(self, task_id: str) -> Swapped:
+        """Close what routing opened for a task that ended; nothing where another began meanwhile."""
+        with self._lock:
+            if task_id != self._task_id:
+                return Swapped()
+            closed = tuple(name for name in self.opened if name in self._routed)
+            self._opened = [name for name in self.opened if name not in closed]
+            self._routed, self._task_id = frozenset(), ""
+            return self._told(Swapped(closed=closed, why="the task ended"))
+
+    def news(self) -> list[Swapped]:
+        """Return what `begin`, `follow` and `end` changed since the last call, at most the last 20."""
+        with self._lock:
+            told = list(self._news)
+            self._news.clear()
+            return told
 
     def route(self, query: str, limit: int = 1) -> list[Routed]:
         """Return the skills that fit a query, the best first; opens none of them.
@@ -192,8 +251,23 @@ class Disclosure:
         The first call reads each body once to count it; the texts are not kept.
         """
         opened = set(self.opened)
-        closed = (name for name in self._registry.names if name not in opened)
-        return sum(self._registry.body_tokens(name, counter) for name in closed)
+        return self.tokens([name for name in self._registry.names if name not in opened], counter)
+
+    def tokens(self, names: Iterable[str], counter: TokenCounter) -> int:
+        """Return the tokens of bodies and examples; of skills that are gone none."""
+        return sum(self._registry.body_tokens(name, counter) for name in names if name in self._registry)
+
+    def _told(self, swapped: Swapped) -> Swapped:
+        if swapped:
+            self._news.append(swapped)
+        return swapped
+
+    def _readable(self, name: str) -> bool:
+        try:
+            self._registry.open(name)
+        except (InputError, NotFound):
+            return False
+        return True
 
     def _shown(self, counter: TokenCounter, language: str) -> Cards:
         with self._lock:

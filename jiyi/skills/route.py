@@ -61,10 +61,10 @@ _MOST_AT_ONCE = 32  # cards embedded while somebody waits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routed:
-    """A skill that fits a query."""
+    """A skill and how well it fits a query."""
 
     skill: Skill
-    score: float  # at least 1; a skill named in the query has 10
+    score: float  # from 1 on it fits; a skill named in the query has 10
     why: str  # the words they share, the likeness in meaning, or that it was named
 
 
@@ -102,6 +102,10 @@ class Router:
             InputError: ``limit`` is below 1.
         """
         return self._current().route(query, limit, self._meaning)
+
+    def scores(self, query: str) -> list[Routed]:
+        """Return every skill with its score, the best first, whether it fits or not; none for no words."""
+        return self._current().scores(query, self._meaning)
 
     def _current(self) -> "_Index":
         with self._lock:
@@ -144,6 +148,9 @@ class _Index:
     def route(self, query: str, limit: int, meaning: "_Meaning | None") -> list[Routed]:
         if limit < 1:
             raise InputError(f"limit={limit} must be at least 1")
+        return [routed for routed in self.scores(query, meaning) if routed.score >= 1][:limit]
+
+    def scores(self, query: str, meaning: "_Meaning | None") -> list[Routed]:
         if not self._skills or not query.strip():
             return []
         terms = query_terms(query)
@@ -165,9 +172,8 @@ class _Index:
                 why = f"meaning {alike[place]:.2f}" + (f", {why}" if shared[place] else "")
             if _names(query, skill.name):
                 score, why = max(score, _NAMED), "named in the query"
-            if score >= 1:
-                found.append(Routed(skill=skill, score=score, why=why))
-        return sorted(found, key=lambda routed: (-routed.score, routed.skill.name))[:limit]
+            found.append(Routed(skill=skill, score=score, why=why))
+        return sorted(found, key=lambda routed: (-routed.score, routed.skill.name))
 
 
 class _Meaning:

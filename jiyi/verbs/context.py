@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
@@ -10,10 +9,24 @@ from typing import Any, cast
 from jiyi.compression import Compressor
 from jiyi.compression.tool_output import Page, ToolOutput, page
 from jiyi.context import Arranged, Materials, arrange, build_window
-from jiyi.errors import BadBudget, BadQuery, InputError, NotFound
+from jiyi.errors import BadBudget, BadQuery, NotFound
 from jiyi.long_term import BlockWriter, Recalled, profile_block, profile_of, recall_blocks
+from jiyi.long_term.recalled import RECALLED
 from jiyi.monitor import ContextMonitor
-from jiyi.records import Block, Budget, Message, Query, Scope, Session, Step, Summary, Window
+from jiyi.records import (
+    PRESETS,
+    Block,
+    Budget,
+    Kind,
+    Message,
+    Query,
+    ReportStep,
+    Scope,
+    Session,
+    Step,
+    Summary,
+    Window,
+)
 from jiyi.short_term import Kept, Policy, Standing, summary_block
 from jiyi.text import language
 from jiyi.verbs.base import Verbs, watched
@@ -21,6 +34,7 @@ from jiyi.working import task_block
 
 __all__ = ["ContextVerbs"]
 
+_MOST = 100  # episodes or pieces of knowledge that may be asked for
 _BEFORE = 2  # messages that a question follows on
 _SUMMARY = 4  # a summary takes at most this part of the window
 _EXCERPTS = 4  # one excerpt takes at most this part of the recalled section
@@ -47,6 +61,8 @@ class ContextVerbs(Verbs):
         scratch: Sequence[Mapping[str, Any] | Message] = (),
         recalled: Window | None = None,
         task_type: str = "",
+        episodes: int | None = None,
+        knowledge: int | None = None,
         asked_at: datetime | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
@@ -67,31 +83,27 @@ class ContextVerbs(Verbs):
             compress: makes each recalled text smaller; without it long ones become excerpts.
             scratch: steps of the run in hand, not saved in the conversation; they come last.
             recalled: this question's last window; what that recalled is shown in place of a search.
-            task_type: shares a budget that is a number as `PRESETS` says, and groups the
-                monitor's figures.
+            task_type: shares a budget that is a number as `PRESETS` and the setting
+                ``task_types`` say, one unknown as "conversation"; groups the monitor's figures.
+            episodes, knowledge: most of these to show; as the settings say by default.
             asked_at: when the question is asked, now by default: what "yesterday" in it means.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
             BudgetTooSmall: system, pinned and current messages and tools alone are larger.
-            BadBudget: the budget is not a positive number of tokens, or no preset has the name.
+            BadBudget: the budget is not a positive number of tokens.
+            BadQuery: the question is no text, or a number of records is none from 0 to 100.
         """
         started = time.perf_counter()
-        scope, limits = self._scope(user_id, agent_id, session_id), self._budget(budget, task_type)
+        scope = self._scope(user_id, agent_id, session_id)
+        limits, most = self._budget(budget, task_type), self._most(episodes, knowledge)
         session = self._short_term.window(scope)
         standing = self._standing(scope, session.kept, limits)
         talk = _arranged(system, standing.uncovered(session.kept), query, scratch)
         asked = self._asked(scope, query, talk, asked_at, in_run=bool(scratch))
-        found = self._recalled(asked, limits, compress) if recalled is None else _again(recalled)
-        window = build_window(
-            self._materials(asked, session, standing, limits, found, tools=tools),
-            limits,
-            counter=self._counter,
-            language=asked.tongue,
-            zone=self._settings.zone,
-            policy=policy,
-            summary_place=self._settings.summary_place,
-        )
+        found = self._recalled(asked, limits, compress, most) if recalled is None else _again(recalled)
+        materials = self._materials(asked, session, standing, limits, found, tools=tools)
+        window = self._built(asked, materials, limits, policy)
         self._watch_window(scope, window, standing, task_type, started)
         return window
 
@@ -144,6 +156,17 @@ class ContextVerbs(Verbs):
         text = record.text if isinstance(record, Message) else cast("Step", record).result or ""
         return page(text, offset, max_tokens, self._counter)
 
+    def _built(self, asked: "_Asked", materials: Materials, limits: Budget, policy: Policy | None) -> Window:
+        return build_window(
+            materials,
+            limits,
+            counter=self._counter,
+            language=asked.tongue,
+            zone=self._settings.zone,
+            policy=policy,
+            summary_place=self._settings.summary_place,
+        )
+
     def _standing(self, scope: Scope, recent: Sequence[Message], limits: Budget) -> Standing:
         if self._settings.summaries == "off":
             return self._folding.standing(scope)
@@ -171,25 +194,52 @@ class ContextVerbs(Verbs):
             return budget
         if budget is not None and not isinstance(budget, int):
             raise BadBudget(f"a budget is a number of tokens or a Budget, not {type(budget).__name__}")
-        most, reserve = self._settings.limits
-        plain = replace(
-            Budget(max_input_tokens=most, max_output_tokens=reserve)
-            if budget is None
-            else Budget(max_input_tokens=budget),
-            profile_share=self._settings.profile_share,
-        )
-        return plain.shared_as(task_type) if task_type else plain
+        if budget is None:
+            most, reserve = self._settings.limits
+            plain = Budget(max_input_tokens=most, max_output_tokens=reserve, note=self._settings.assumed)
+        else:
+            plain = Budget(max_input_tokens=budget)
+        plain = replace(plain, profile_share=self._settings.profile_share)
+        if not task_type:
+            return plain
+        presets = {**PRESETS, **self._settings.task_types}
+        if task_type in presets:
+            return plain.shared_as(task_type, presets)
+        told = f"no task type is named {task_type!r}, so the budget is shared as for a conversation"
+        note = "; ".join(filter(None, [plain.note, f"{told}; there are {', '.join(presets)}"]))
+        return replace(plain.shared_as("conversation", presets), note=note)
 
-    def _skill_blocks(self, scope: Scope, question: str, tongue: str) -> tuple[list[Block], int]:
-        """Return what the session sees of the skills, and the tokens it does not see."""
+    def _most(self, episodes: int | None, knowledge: int | None) -> dict[Kind, int]:
+        """Return how many records of each kind a window may show."""
+        given = {
+            "episodes": self._settings.max_episodes if episodes is None else episodes,
+            "knowledge": self._settings.max_knowledge if knowledge is None else knowledge,
+        }
+        for name, value in given.items():
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
+                raise BadQuery(f"{name}={value!r} must be a whole number from 0 to {_MOST}")
+        return {**RECALLED, "episode": given["episodes"], "knowledge": given["knowledge"]}
+
+    def _skill_blocks(
+        self, scope: Scope, question: str, tongue: str
+    ) -> tuple[list[Block], int, list[ReportStep]]:
+        """Return what the session sees of the skills, the tokens it does not see, and what was swapped."""
         if self._skills is None:
-            return [], 0
+            return [], 0, []
         seen = self._skills.of(scope)
-        if self._settings.skill_routing == "auto" and not seen.opened and question.strip():
-            for routed in seen.route(question):
-                with suppress(InputError, NotFound):  # a file that cannot be read must not cost the window
-                    seen.open(routed.skill.name)
-        return seen.blocks(self._counter, tongue), seen.saved(self._counter)
+        if self._settings.skill_routing == "auto":
+            seen.follow(question)
+        steps = [
+            ReportStep(
+                what="swapped skills",
+                items=len(swapped.closed) + len(swapped.opened),
+                tokens_before=seen.tokens(swapped.closed, self._counter),
+                tokens=seen.tokens(swapped.opened, self._counter),
+                note=swapped.told,
+            )
+            for swapped in seen.news()
+        ]
+        return seen.blocks(self._counter, tongue), seen.saved(self._counter), steps
 
     def _shorten(self, message: Message, max_tokens: int) -> Message | None:
         made = ToolOutput(counter=self._counter)(message, max_tokens=max_tokens)
@@ -209,7 +259,9 @@ class ContextVerbs(Verbs):
             in_run=in_run,
         )
 
-    def _recalled(self, asked: "_Asked", limits: Budget, compress: Compressor | None) -> Recalled:
+    def _recalled(
+        self, asked: "_Asked", limits: Budget, compress: Compressor | None, most: Mapping[Kind, int]
+    ) -> Recalled:
         return recall_blocks(
             self._long_term.recall,
             self._store,
@@ -224,6 +276,7 @@ class ContextVerbs(Verbs):
             without=asked.talk.current.id if asked.talk.current else "",
             floor=self._settings.recall_floor,
             before=[message.id for message in asked.talk.history[-_BEFORE:]],
+            most=most,
         )
 
     def _materials(
@@ -238,7 +291,7 @@ class ContextVerbs(Verbs):
     ) -> Materials:
         """Return the conversation with what skills, working and long-term memory have for the window."""
         talk = asked.talk
-        skills, unloaded = self._skill_blocks(asked.scope, asked.text, asked.tongue)
+        skills, unloaded, swapped = self._skill_blocks(asked.scope, asked.text, asked.tongue)
         return Materials(
             system=talk.system,
             skills=skills,
@@ -255,8 +308,13 @@ class ContextVerbs(Verbs):
             nothing_relevant=found.nothing_relevant,
             shorten=self._shorten,
             left_out=talk.repeated,
-            notes=[*found.notes, *standing.notes, *self._older(asked.scope, standing, session.kept)],
-            steps=[standing.step] if standing.step else [],
+            notes=[
+                *([limits.note] if limits.note else []),
+                *found.notes,
+                *standing.notes,
+                *self._older(asked.scope, standing, session.kept),
+            ],
+            steps=[*([standing.step] if standing.step else []), *swapped],
             saved={"skills": unloaded} if unloaded else {},
         )
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast, get_args
 
-from jiyi.errors import BadQuery, InputError, NotFound
+from jiyi.errors import BadQuery
 from jiyi.records import Episode, Outcome, Query, Step, StepStatus, Task, TaskStatus, TriggerType
 from jiyi.verbs.base import Verbs, watched
 
@@ -42,13 +42,24 @@ class TaskVerbs(Verbs):
             started_at=started_at,
         )
         if self._skills is not None:
-            seen = self._skills.of(scope)
-            routed = seen.route(request) if self._settings.skill_routing == "auto" else []
-            try:
-                seen.swap([one.skill.name for one in routed])
-            except (InputError, NotFound):  # a file that cannot be read must not cost the task
-                seen.swap([])
+            self._skills.of(scope).begin(task.id, request if self._settings.skill_routing == "auto" else "")
         return task
+
+    def update_task(
+        self,
+        task_id: str,
+        *,
+        goal: str | None = None,
+        summary: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        at: datetime | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Task:
+        """Change a task in progress: goal, summary so far, context; see `WorkingMemory.update`."""
+        return self._working.update(
+            self._scope(user_id, agent_id), task_id, goal=goal, summary=summary, context=context, at=at
+        )
 
     def add_step(
         self,
@@ -81,16 +92,24 @@ class TaskVerbs(Verbs):
         self,
         step_id: str,
         *,
+        description: str | None = None,
         status: StepStatus | None = None,
         result: str | None = None,
         at: datetime | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Step:
-        """Change a step's status or result; see `WorkingMemory.update_step`."""
-        scope = self._scope(user_id, agent_id)
-        step = self._working.update_step(scope, step_id, status=status, result=result, at=at)
-        self._watch_step(step)
+        """Change a step's description, status or result; see `WorkingMemory.update_step`."""
+        step = self._working.update_step(
+            self._scope(user_id, agent_id),
+            step_id,
+            description=description,
+            status=status,
+            result=result,
+            at=at,
+        )
+        if status is not None:
+            self._watch_step(step)
         return step
 
     def complete_task(
@@ -103,11 +122,12 @@ class TaskVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Episode:
-        """End a task and return the episode it became; see `WorkingMemory.complete`."""
+        """End a task and return the episode it became; see `WorkingMemory.complete`.
+
+        Skills that were opened for it or for questions since it began are closed.
+        """
         scope = self._scope(user_id, agent_id)
-        episode = self._working.complete(scope, task_id, outcome=outcome, summary=summary, at=at)
-        self._long_term.indexer.notify()
-        return episode
+        return self._ended(self._working.complete(scope, task_id, outcome=outcome, summary=summary, at=at))
 
     def fail_task(
         self,
@@ -118,10 +138,12 @@ class TaskVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Episode:
-        """End a task that failed and return the episode it became; see `WorkingMemory.fail`."""
-        episode = self._working.fail(self._scope(user_id, agent_id), task_id, reason=reason, at=at)
-        self._long_term.indexer.notify()
-        return episode
+        """End a task that failed and return the episode it became; see `WorkingMemory.fail`.
+
+        Skills are closed as by `complete_task`.
+        """
+        scope = self._scope(user_id, agent_id)
+        return self._ended(self._working.fail(scope, task_id, reason=reason, at=at))
 
     def current_task(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
@@ -147,6 +169,13 @@ class TaskVerbs(Verbs):
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=("task",), status=status, newest_first=True, limit=limit)
         return cast("list[Task]", self._store.find(query))
+
+    def _ended(self, episode: Episode) -> Episode:
+        """Have the episode indexed, and close what skills its task opened."""
+        self._long_term.indexer.notify()
+        if self._skills is not None:
+            self._skills.of(episode.scope).end(episode.task_id or "")
+        return episode
 
     def _watch_step(self, step: Step) -> None:
         """Tell the monitor of a step that ended: runs that go astray show in what they do."""

@@ -89,6 +89,55 @@ class WorkingMemory:
         found = self._store.find(query)
         return cast("Task", found[0]) if found else None
 
+    def update(
+        self,
+        scope: Scope,
+        task_id: str,
+        *,
+        goal: str | None = None,
+        summary: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        at: datetime | None = None,
+    ) -> Task:
+        """Change a task in progress and return it; what is not given stays.
+
+        Args:
+            scope: whose.
+            task_id: the task.
+            goal: the new request.
+            summary: how far it has come; ending the task without another keeps it.
+            context: notes to add or replace, by name; a name with None is taken out.
+            at: when; now by default.
+
+        Raises:
+            NotFound: this user has no such task.
+            WrongState: the task has ended.
+            InputError: nothing is given, a text or the context is empty, or one has a wrong type.
+        """
+        if goal is None and summary is None and context is None:
+            raise InputError("nothing to change; give goal, summary or context")
+        if goal is not None:
+            _check_text("goal", goal)
+        if summary is not None:
+            _check_text("summary", summary)
+        if context is not None:
+            _check_context(context)
+
+        def update() -> Task:
+            task = self._in_progress(scope, task_id)
+            notes = {**task.context, **(context or {})}
+            changed = replace(
+                task,
+                request=task.request if goal is None else goal,
+                summary=task.summary if summary is None else summary,
+                context={name: value for name, value in notes.items() if value is not None},
+                updated_at=at or self._clock(),
+            )
+            self._store.put([changed])
+            return changed
+
+        return self._store.together(update)
+
     def add_step(
         self,
         scope: Scope,
@@ -134,17 +183,24 @@ class WorkingMemory:
         scope: Scope,
         step_id: str,
         *,
+        description: str | None = None,
         status: StepStatus | None = None,
         result: str | None = None,
         at: datetime | None = None,
     ) -> Step:
-        """Change a step's status or result; what is not given stays.
+        """Change a step's description, status or result; what is not given stays.
 
         Raises:
             NotFound: this user has no such step.
             WrongState: its task has ended.
-            InputError: the status is unknown.
+            InputError: nothing is given, the description is empty, or the status unknown.
         """
+        if description is None and status is None and result is None:
+            raise InputError("nothing to change; give description, status or result")
+        if description is not None:
+            _check_text("description", description)
+        if status is not None:
+            _check_choice("status", status, get_args(StepStatus))
         _check_optional("result", result)
 
         def update() -> Step:
@@ -154,6 +210,8 @@ class WorkingMemory:
             step = cast("Step", found[0])
             task = self._in_progress(scope, step.task_id)
             now = at or self._clock()
+            if description is not None:
+                step = replace(step, description=description)
             if result is not None:
                 step = replace(step, result=result)
             if status is not None:
@@ -173,6 +231,8 @@ class WorkingMemory:
         at: datetime | None = None,
     ) -> Episode:
         """End a task that reached its goal, at least in part, and return its episode.
+
+        Without a summary the one it had while it ran stays.
 
         Raises:
             NotFound: this user has no such task.
@@ -203,7 +263,12 @@ class WorkingMemory:
             task = self._in_progress(scope, task_id)
             now = at or self._clock()
             ended = replace(
-                task, status=status, outcome=outcome, summary=summary, updated_at=now, completed_at=now
+                task,
+                status=status,
+                outcome=outcome,
+                summary=summary or task.summary or "",
+                updated_at=now,
+                completed_at=now,
             )
             episode = Episode.of_task(ended)
             self._store.put([ended, episode])
@@ -232,6 +297,11 @@ def _of_user(scope: Scope) -> Scope:
 def _check_text(name: str, text: object) -> None:
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{name} must be text with something in it, not {text!r}")
+
+
+def _check_context(context: object) -> None:
+    if not isinstance(context, Mapping) or not context or not all(isinstance(k, str) for k in context):
+        raise InputError(f"context must be a dict of names and notes with something in it, not {context!r}")
 
 
 def _check_optional(name: str, text: object) -> None:

@@ -201,3 +201,21 @@ def test_an_action_of_the_callers_takes_the_place_of_a_tool(
     assert results(server.asked[1]) == ["elsewhere: x"]
     names = [tool["function"]["name"] for tool in server.asked[0]["tools"]]
     assert names.count("recall") == 1
+
+
+def test_a_chinese_model_is_told_who_spoke_in_chinese(
+    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
+) -> None:
+    memory.save_message("old", role="user", content="edge-01 的证书五月到期", id="m-1")
+    (told,) = use(("recall", {"query": "edge-01 证书"}), goals="让商店一直开着")
+    assert "[m-1] 用户" in told
+
+
+def test_a_step_that_left_a_chinese_plan_says_so_in_chinese(
+    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
+) -> None:
+    use(("plan", {"steps": ["看", "改"]}), ("plan", {"steps": ["看"]}), goals="让商店一直开着")
+    assert [step.result for step in memory.tasks()[0].steps if step.tool_name is None] == [
+        None,
+        "已不在计划里",
+    ]

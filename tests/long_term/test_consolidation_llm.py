@@ -130,6 +130,15 @@ def test_the_prompt_is_in_the_language_of_the_episodes(store, run, language, tri
     assert prompt_of(server).startswith(begins)
 
 
+def test_a_chinese_prompt_names_outcomes_in_chinese(store, run):
+    outcomes = enumerate(("success", "partial", "failed"), 1)
+    store.put([one for number, outcome in outcomes for one in nginx(number, outcome=outcome)])
+    with ScriptedChat(says(GOOD)) as server:
+        run(server.url, language="zh")
+    lines = [line.split()[-1] for line in prompt_of(server).splitlines() if line.startswith("> 2026-")]
+    assert lines == ["成功", "部分成功", "失败"]
+
+
 def test_a_long_group_is_shown_in_part_and_counted_whole(store, run):
     many = [
         episode(f"e{n:03}", "edge-02", n / 100, trigger=f"alert {n} " + "word " * 70, steps=["reboot"] * 15)

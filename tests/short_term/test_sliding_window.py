@@ -84,9 +84,7 @@ def test_turns_part_again_when_the_call_that_joined_them_leaves():
     assert SlidingWindow(k=1, max_messages=2)(talk).kept == tuple(talk[5:])
 
 
-@pytest.mark.parametrize(
-    "bad", [{"k": 0}, {"k": -1}, {"k": 1.5}, {"k": True}, {"k": None}, {"max_messages": 0}]
-)
+@pytest.mark.parametrize("bad", [{"k": 0}, {"k": -1}, {"k": 1.5}, {"k": True}, {"max_messages": 0}])
 def test_impossible_settings_are_refused(bad):
     with pytest.raises(SettingsError, match="whole number of at least 1"):
         SlidingWindow(**bad)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from jiyi.compression import PruneTokens
-from jiyi.errors import BadBudget, LLMUnreachable, NotFound
+from jiyi.errors import LLMUnreachable, NotFound
 from jiyi.records import Budget, Message
 
 SKILL = """---
@@ -128,6 +128,48 @@ def test_a_task_changes_the_skills(open_memory, skills):
     assert not memory.close_skill("s", "write-report")
 
 
+def test_a_question_for_another_skill_swaps_and_the_report_says_so(open_memory, skills):
+    memory = open_memory(skills=[str(skills)])
+    memory.build_context("s", "restart nginx, it gives a 502 error", 2_000)
+    window = memory.build_context("s", "write the weekly report for the board", 2_000)
+    assert memory.opened_skills("s") == ("write-report",)
+    head = window.messages[0]["content"]
+    assert "Begin with the figures" in head
+    assert "systemctl" not in head
+    (step,) = window.report.steps
+    assert (step.what, step.items) == ("swapped skills", 2)
+    assert step.note.startswith("closed restart-nginx; opened write-report: the question, ")
+    assert (step.tokens_before, step.tokens) == (12, 9)
+    assert memory.build_context("s", "the board wants the report", 2_000).report.steps == ()
+    assert memory.opened_skills("s") == ("write-report",)
+
+
+def test_a_skill_the_user_opened_stays_whatever_is_asked(open_memory, skills):
+    memory = open_memory(skills=[str(skills)])
+    memory.open_skill("s", "restart-nginx")
+    memory.build_context("s", "write the weekly report for the board", 2_000)
+    assert memory.opened_skills("s") == ("restart-nginx", "write-report")
+
+
+@pytest.mark.parametrize("end", ["complete_task", "fail_task"])
+def test_a_task_that_ends_closes_what_it_opened(open_memory, skills, end):
+    memory = open_memory(skills=[str(skills)])
+    task = memory.start_task("s", "write the weekly report for the board")
+    memory.open_skill("s", "restart-nginx")
+    getattr(memory, end)(task.id)
+    assert memory.opened_skills("s") == ("restart-nginx",)
+    began, ended = memory.build_context("s", "hello", 2_000).report.steps
+    assert began.note.startswith("opened write-report: a task began, ")
+    assert (ended.note, ended.items, ended.tokens_before) == ("closed write-report: the task ended", 1, 9)
+
+
+def test_without_routing_questions_and_tasks_open_nothing(open_memory, skills):
+    memory = open_memory(skills=[str(skills)], skill_routing="off")
+    memory.start_task("s", "write the weekly report for the board")
+    assert memory.build_context("s", "restart nginx, it gives a 502 error", 2_000).report.steps == ()
+    assert memory.opened_skills("s") == ()
+
+
 def test_skills_that_are_not_there(open_memory, skills):
     memory = open_memory()
     assert memory.skills() == []
@@ -143,8 +185,6 @@ def test_a_task_type_shares_the_budget(memory):
     talk(memory, 20)
     shares = memory.build_context("s", "?", 2_000, task_type="analysis").report.budget.shares
     assert shares["history"] == pytest.approx(0.2)
-    with pytest.raises(BadBudget, match="conversation"):
-        memory.build_context("s", "?", 2_000, task_type="cooking")
     own = Budget(max_input_tokens=2_000)
     assert memory.build_context("s", "?", own, task_type="cooking").report.budget == own
 

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -80,6 +81,7 @@ def test_a_task_ends_once(memory, store, end, status, outcome):
         lambda: memory.fail(ANA, job.id),
         lambda: memory.add_step(ANA, job.id, "z"),
         lambda: memory.update_step(ANA, step.id, status="failed"),
+        lambda: memory.update(ANA, job.id, goal="another"),
     ):
         with pytest.raises(WrongState, match=rf"already {status}.*start_task"):
             late()
@@ -145,6 +147,7 @@ def test_other_users_and_agents_find_nothing(memory):
             lambda scope=scope: memory.add_step(scope, job.id, "z"),
             lambda scope=scope: memory.update_step(scope, step.id, status="failed"),
             lambda scope=scope: memory.complete(scope, job.id),
+            lambda scope=scope: memory.update(scope, job.id, goal="z"),
         ):
             with pytest.raises(NotFound, match=scope.user_id):
                 reach()
@@ -171,6 +174,19 @@ BAD = {
     "new status": lambda m, j, s: m.update_step(ANA, s, status="maybe"),
     "new result": lambda m, j, s: m.update_step(ANA, s, result=5),
     "update without a zone": lambda m, j, s: m.update_step(ANA, s, status="failed", at=NAIVE),
+    "step with nothing new": lambda m, j, s: m.update_step(ANA, s),
+    "blank new description": lambda m, j, s: m.update_step(ANA, s, description=" "),
+    "new description of a number": lambda m, j, s: m.update_step(ANA, s, description=5),
+    "task with nothing new": lambda m, j, s: m.update(ANA, j),
+    "blank goal": lambda m, j, s: m.update(ANA, j, goal="  "),
+    "goal of a number": lambda m, j, s: m.update(ANA, j, goal=5),
+    "empty summary": lambda m, j, s: m.update(ANA, j, summary=""),
+    "summary of a list": lambda m, j, s: m.update(ANA, j, summary=["a"]),
+    "empty context": lambda m, j, s: m.update(ANA, j, context={}),
+    "context as text": lambda m, j, s: m.update(ANA, j, context="web-7"),
+    "context named by a number": lambda m, j, s: m.update(ANA, j, context={1: "a"}),
+    "context of a set": lambda m, j, s: m.update(ANA, j, context={"a": {1, 2}}),
+    "new goal without a zone": lambda m, j, s: m.update(ANA, j, goal="z", at=NAIVE),
     "outcome": lambda m, j, s: m.complete(ANA, j, outcome="fine"),
     "summary": lambda m, j, s: m.complete(ANA, j, summary=5),
     "end without a zone": lambda m, j, s: m.complete(ANA, j, at=NAIVE),
@@ -198,14 +214,97 @@ def test_the_block_shows_goal_steps_and_the_step_in_work(memory, clock, language
     counter = counter_for()
     block = task_block(memory.get(ANA, job.id), counter, language)
     lines = block.text.split("\n")
-    assert len(lines) == 6
+    assert len(lines) == 7
     assert "fix 502" in lines[0]
-    assert "web-7" in lines[1]
-    assert lines[2].startswith("1.")
-    assert lines[2].endswith("…")
-    assert len(lines[2]) < 220
-    assert "restart" in lines[3]
-    assert lines[5].endswith(": restart")
+    assert lines[1] == {"zh": "状态：进行中", "en": "Status: in progress"}[language]
+    assert "web-7" in lines[2]
+    assert lines[3].startswith("1.")
+    assert lines[3].endswith("…")
+    assert len(lines[3]) < 220
+    assert "restart" in lines[4]
+    assert lines[6] == {"zh": "当前步骤：restart", "en": "Now: restart"}[language]
     assert (block.tokens, block.section, block.source_id) == (counter.count_text(block.text), "task", job.id)
-    assert ("目标" in block.text) == (language == "zh")
+    assert ("请求" in block.text) == (language == "zh")
     assert clock() - block.created_at == timedelta(0)
+
+
+def test_a_task_changes_while_it_runs_and_what_is_not_given_stays(path, memory, store, clock):
+    job = memory.start(ANA, "重启 nginx", target="web-7", context={"ticket": 502, "host": "web-7"})
+    memory.add_step(ANA, job.id, "look")
+    began, at = clock(), clock.forward(seconds=5)
+    changed = memory.update(ANA, job.id, goal="重启 nginx 和 redis")
+    assert (changed.request, changed.target, changed.context) == ("重启 nginx 和 redis", "web-7", job.context)
+    assert (changed.started_at, changed.updated_at, len(changed.steps)) == (began, at, 1)
+    memory.update(ANA, job.id, context={"host": None, "cause": {"disk": "full"}})
+    memory.update(ANA, job.id, summary="half of it")
+    other = SqlStore(SqliteDatabase(path))
+    stored = WorkingMemory(other).get(ANA, job.id)
+    other.close()
+    assert stored.context == {"ticket": 502, "cause": {"disk": "full"}}
+    assert (stored.request, stored.summary, stored.status) == (
+        "重启 nginx 和 redis",
+        "half of it",
+        "in_progress",
+    )
+    episode = memory.complete(ANA, job.id)
+    assert (episode.trigger_summary, episode.outcome_summary) == ("重启 nginx 和 redis", "half of it")
+    assert by_words(store, Query(scope=ANA, text="redis")) == [episode.id]
+
+
+def test_a_summary_given_at_the_end_takes_the_place_of_the_one_before(memory):
+    job = memory.start(ANA, "x")
+    memory.update(ANA, job.id, summary="half of it")
+    assert memory.fail(ANA, job.id, reason="no rights").outcome_summary == "no rights"
+
+
+def test_a_steps_description_changes_and_the_rest_stays(memory):
+    job = memory.start(ANA, "x")
+    step = memory.add_step(ANA, job.id, "look", tool_name="shell", result="a", status="completed")
+    changed = memory.update_step(ANA, step.id, description="look at the log")
+    assert changed == replace(step, description="look at the log")
+    assert memory.get(ANA, job.id).steps == (changed,)
+
+
+def test_two_writers_notes_are_both_kept(path, memory):
+    job = memory.start(ANA, "x")
+    other = SqlStore(SqliteDatabase(path))
+    with ThreadPoolExecutor(2) as pool:
+        list(
+            pool.map(
+                lambda work: work[0].update(ANA, job.id, context={work[1]: 1}),
+                [(memory, "a"), (WorkingMemory(other), "b")],
+            )
+        )
+    other.close()
+    assert memory.get(ANA, job.id).context == {"a": 1, "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        (
+            "zh",
+            ["请求：fix 502", "状态：进行中", '背景：ticket：502；where：{"主机": "a b"}', "进展：查到一半"],
+        ),
+        (
+            "en",
+            [
+                "Request: fix 502",
+                "Status: in progress",
+                'Context: ticket: 502; where: {"主机": "a b"}',
+                "So far: 查到一半",
+            ],
+        ),
+    ],
+)
+def test_the_block_shows_context_and_summary_but_not_the_programs_own_notes(memory, language, expected):
+    job = memory.start(ANA, "fix 502", context={"_made_by": "me", "ticket": 502, "where": {"主机": "a b"}})
+    task = memory.update(ANA, job.id, summary="查到\n一半")
+    assert task_block(task, counter_for(), language).text.replace("到 一", "到一").split("\n") == expected
+
+
+def test_long_context_is_clipped(memory):
+    job = memory.start(ANA, "x", context={f"n{n}": "long " * 200 for n in range(100)})
+    lines = task_block(job, counter_for(), "en").text.split("\n")
+    assert len(lines) == 3
+    assert len(lines[2]) < 850

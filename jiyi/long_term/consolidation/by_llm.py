@@ -23,10 +23,20 @@ _LABELS = {
         "trigger": "trigger",
         "step": "step",
         "result": "result",
+        "success": "success",
+        "partial": "partial",
         "failed": "failed",
         "more": "{n} more steps",
     },
-    "zh": {"trigger": "起因", "step": "步骤", "result": "结果", "failed": "失败", "more": "还有 {n} 个步骤"},
+    "zh": {
+        "trigger": "起因",
+        "step": "步骤",
+        "result": "结果",
+        "success": "成功",
+        "partial": "部分成功",
+        "failed": "失败",
+        "more": "还有 {n} 个步骤",
+    },
 }
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -125,7 +135,7 @@ def _known(knowledge: Knowledge) -> str:
 
 def _told(brief: Brief, language: Language) -> str:
     words = _LABELS[language]
-    lines = [f"{brief.created_at:%Y-%m-%d} {brief.outcome}", f"{words['trigger']}: {brief.trigger}"]
+    lines = [f"{brief.created_at:%Y-%m-%d} {words[brief.outcome]}", f"{words['trigger']}: {brief.trigger}"]
     if brief.summary:
         lines.append(f"{words['result']}: {brief.summary}")
     for step in brief.steps:

@@ -1,0 +1,58 @@
+"""Tasks that change while they run, by the verbs, on a file and on a server."""
+
+import asyncio
+
+import pytest
+
+from jiyi.async_manager import AsyncMemoryManager
+from jiyi.errors import InputError, NotFound, WrongState
+
+
+@pytest.fixture(params=["file", "server"])
+def memory(request, open_memory, path):
+    return open_memory(path if request.param == "file" else request.getfixturevalue("postgres_url"))
+
+
+def test_a_task_and_its_steps_change_while_it_runs(memory):
+    task = memory.start_task("s", "修复 502", target="web-7", context={"ticket": 7})
+    step = memory.add_step(task.id, "看日志")
+    memory.update_task(task.id, goal="修复 502 和 504", context={"cause": "内存不足"})
+    memory.update_task(task.id, summary="找到了原因")
+    memory.update_step(step.id, description="看最近一小时的日志", result="OOM", status="completed")
+    stored = memory.get(task.id)
+    assert (stored.request, stored.summary, stored.target) == ("修复 502 和 504", "找到了原因", "web-7")
+    assert stored.context == {"ticket": 7, "cause": "内存不足"}
+    assert [(one.description, one.result) for one in stored.steps] == [("看最近一小时的日志", "OOM")]
+    shown = memory.build_context("s", "到哪一步了？").markdown
+    for line in (
+        "请求：修复 502 和 504",
+        "状态：进行中",
+        "背景：ticket：7；cause：内存不足",
+        "进展：找到了原因",
+        "1. [完成] 看最近一小时的日志 -> OOM",
+    ):
+        assert line in shown
+    memory.complete_task(task.id)
+    with pytest.raises(WrongState, match="already completed"):
+        memory.update_task(task.id, goal="again")
+    with pytest.raises(NotFound):
+        memory.update_task("no-such", goal="x")
+    with pytest.raises(InputError, match="nothing to change"):
+        memory.update_task(task.id)
+
+
+def test_the_same_awaited(open_memory):
+    memory = open_memory()
+    task = memory.start_task("s", "x")
+    changed = asyncio.run(AsyncMemoryManager(memory).update_task(task.id, goal="y"))
+    assert changed == memory.get(task.id)
+    assert changed.request == "y"
+
+
+def test_only_a_new_status_is_news_to_the_monitor(open_memory):
+    memory = open_memory(monitor=True)
+    told = []
+    memory.monitor.step = lambda *given, **named: told.append(given)
+    step = memory.add_step(memory.start_task("s", "x").id, "look", status="completed")
+    memory.update_step(step.id, description="look again")
+    assert len(told) == 1
