@@ -6,7 +6,8 @@ from jiyi.records.episode import Episode
 from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus
 from jiyi.records.ids import new_id, stable_id
 from jiyi.records.knowledge import Knowledge
-from jiyi.records.message import ContentPart, Message, Role, ToolCall
+from jiyi.records.message import ContentPart, Dumps, Given, Message, Role, ToolCall, as_mapping
+from jiyi.records.metadata import Label, Labels, check_metadata, has_labels
 from jiyi.records.query import DOUBT, SEARCHABLE, Hit, Hits, Kind, Match, Query, Record, Searchable
 from jiyi.records.scope import Scope
 from jiyi.records.session import Session
@@ -27,15 +28,19 @@ __all__ = [
     "BlockKind",
     "Budget",
     "ContentPart",
+    "Dumps",
     "Episode",
     "Fact",
     "FactCategory",
     "FactMethod",
     "FactStatus",
+    "Given",
     "Hit",
     "Hits",
     "Kind",
     "Knowledge",
+    "Label",
+    "Labels",
     "Match",
     "Message",
     "Outcome",
@@ -58,6 +63,9 @@ __all__ = [
     "ToolCall",
     "TriggerType",
     "Window",
+    "as_mapping",
+    "check_metadata",
+    "has_labels",
     "new_id",
     "stable_id",
 ]
