@@ -1,14 +1,17 @@
 """Time: where "now" comes from, and the rule that every datetime has a zone."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
-from jiyi.errors import NaiveDatetime
+from jiyi.errors import InputError, NaiveDatetime
 
-__all__ = ["Clock", "aware", "to_micros", "utc_from_micros", "utc_now"]
+__all__ = ["Clock", "Moment", "aware", "read_moment", "to_micros", "utc_from_micros", "utc_now"]
 
 Clock = Callable[[], datetime]
 """Gives the present as an aware datetime; tests pass their own."""
+
+Moment = datetime | str | float
+"""An aware datetime, an ISO 8601 text with a time zone, or seconds since 1970."""
 
 
 def utc_now() -> datetime:
@@ -28,6 +31,36 @@ def aware(moment: datetime, field: str = "created_at") -> datetime:
             f"for example {field}=datetime.now(timezone.utc)"
         )
     return moment.astimezone(UTC)
+
+
+def read_moment(
+    written: object, field: str = "created_at", zone: tzinfo | None = None, room: timedelta = timedelta()
+) -> datetime:
+    """Return the aware datetime of a datetime, an ISO 8601 text, or seconds since 1970.
+
+    Args:
+        written: the moment.
+        field: what to call it in an error.
+        zone: of a datetime or text that names none.
+        room: how far behind it there must be dates too.
+
+    Raises:
+        NaiveDatetime: it has no time zone, and ``zone`` is not given.
+        InputError: it is no moment from year 1 to 9999.
+    """
+    try:
+        if isinstance(written, int | float) and not isinstance(written, bool):
+            return datetime.fromtimestamp(written, UTC)
+        moment = written if isinstance(written, datetime) else datetime.fromisoformat(str(written))
+        moment = moment if moment.tzinfo or zone is None else moment.replace(tzinfo=zone)
+        aware(moment, field) + room
+    except NaiveDatetime:
+        raise
+    except (ValueError, OverflowError, OSError) as error:
+        raise InputError(
+            f"{field} {str(written)[:80]!r} is neither ISO 8601 nor seconds since 1970"
+        ) from error
+    return moment
 
 
 def to_micros(moment: datetime) -> int:

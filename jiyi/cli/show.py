@@ -44,7 +44,7 @@ def _overview(memory: MemoryManager, *, as_json: bool) -> None:
 def record_json(record: Record) -> dict[str, Any]:
     """Return a record as plain values; a message as the OpenAI dict it is, with its date and id."""
     if isinstance(record, Message):
-        return {"id": record.id, "seq": record.seq, "created_at": record.created_at, **record.to_openai()}
+        return {"id": record.id, "seq": record.seq, "created_at": record.created_at, **record.to_dict()}
     fields = asdict(record)
     scope = fields.pop("scope")
     for step in fields.get("steps", ()):

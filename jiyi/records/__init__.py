@@ -6,7 +6,8 @@ from jiyi.records.episode import Episode
 from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus, names_point
 from jiyi.records.ids import new_id, stable_id
 from jiyi.records.knowledge import Knowledge
-from jiyi.records.message import ContentPart, Message, Role, ToolCall
+from jiyi.records.message import ContentPart, Dumps, Given, Message, Role, ToolCall, as_mapping
+from jiyi.records.metadata import Label, Labels, check_metadata, has_labels
 from jiyi.records.models import ModelSize, model_size, model_sizes
 from jiyi.records.query import DOUBT, SEARCHABLE, Hit, Hits, Kind, Match, Query, Record, Searchable
 from jiyi.records.scope import Scope
@@ -28,15 +29,19 @@ __all__ = [
     "BlockKind",
     "Budget",
     "ContentPart",
+    "Dumps",
     "Episode",
     "Fact",
     "FactCategory",
     "FactMethod",
     "FactStatus",
+    "Given",
     "Hit",
     "Hits",
     "Kind",
     "Knowledge",
+    "Label",
+    "Labels",
     "Match",
     "Message",
     "ModelSize",
@@ -60,6 +65,9 @@ __all__ = [
     "ToolCall",
     "TriggerType",
     "Window",
+    "as_mapping",
+    "check_metadata",
+    "has_labels",
     "model_size",
     "model_sizes",
     "names_point",

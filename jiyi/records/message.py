@@ -5,20 +5,34 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, Protocol, cast, get_args
 
 from jiyi.errors import BadMessage
 from jiyi.records.checks import check_id, plain, set_utc
 from jiyi.records.ids import new_id
 from jiyi.records.scope import Scope
 
-__all__ = ["ContentPart", "Message", "Role", "ToolCall"]
+__all__ = ["SENT", "ContentPart", "Dumps", "Given", "Message", "Role", "ToolCall", "as_mapping"]
 
 Role = Literal["system", "user", "assistant", "tool"]
 ContentPart = Mapping[str, Any]
 """One part of a message's content as OpenAI writes it: a dict with a ``type``."""
 
 _KNOWN = ("role", "content", "name", "tool_calls", "tool_call_id")
+SENT = ("refusal", "audio", "function_call")
+"""Fields in `Message.extra` that the API knows, so that they are sent."""
+
+
+class Dumps(Protocol):
+    """A message of another library, such as ``completion.choices[0].message`` of openai."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """Return the Chat Completions dict."""
+        ...
+
+
+Given = Mapping[str, Any] | Dumps
+"""A message as a caller has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +89,9 @@ class ToolCall:
 class Message:
     """One message: what was said, by whom, when, and what it is worth.
 
-    ``Message.from_openai(d).to_openai() == d`` for every valid Chat Completions dict;
-    fields jiyi does not know are kept in ``extra``. The role "developer" is read as
-    "system" and written back as it was.
+    ``Message.from_openai(d).to_dict() == d`` for every valid Chat Completions dict; fields
+    jiyi does not know are kept in ``extra``, and `to_openai` leaves them out. The role
+    "developer" is read as "system" and written back as it was.
 
     Raises:
         BadMessage: role, content or tool fields break the Chat Completions form.
@@ -116,13 +130,13 @@ class Message:
         set_utc(self, "created_at")
 
     @classmethod
-    def from_openai(cls, message: Mapping[str, Any], **fields: Any) -> "Message":
+    def from_openai(cls, message: Given, **fields: Any) -> "Message":
         """Read a Chat Completions dict; ``fields`` set the rest (id, pinned, created_at, ...).
 
-        The dict is copied: later changes to it do not reach the message.
+        The dict is copied: later changes to it do not reach the message. An object that has
+        ``model_dump`` is read as the dict it gives, without the fields that are None.
         """
-        if not isinstance(message, Mapping):
-            raise BadMessage(f"a message is a dict with role and content, not {type(message).__name__}")
+        message = as_mapping(message)
         role = message.get("role")
         if role == "function":
             raise BadMessage('role "function" is retired; send the result with role "tool" and tool_call_id')
@@ -149,7 +163,16 @@ class Message:
         )
 
     def to_openai(self) -> dict[str, Any]:
-        """Return the Chat Completions dict, ready to send."""
+        """Return the Chat Completions dict, ready to send: with the fields of the API and no others."""
+        whole = self.to_dict()
+        sent = {name: whole[name] for name in _KNOWN if whole.get(name) not in (None, [])}
+        sent |= {name: whole[name] for name in SENT if whole.get(name) is not None}
+        if "content" in whole:
+            sent["content"] = whole["content"]
+        return sent
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the dict this message came from, with all its fields."""
         out: dict[str, Any] = {"role": self.role}
         if isinstance(self.content, str):
             out["content"] = self.content
@@ -165,6 +188,12 @@ class Message:
             if key == "role" or key not in out:
                 out[key] = deepcopy(value)
         return out
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The caller's own labels, kept with the message and never sent; {} where it has none."""
+        found = self.extra.get("metadata")
+        return found if isinstance(found, Mapping) else {}
 
     @property
     def speaker(self) -> str:
@@ -184,6 +213,21 @@ class Message:
         """What search reads: the words and the tool calls with their arguments."""
         calls = [f"{call.name} {call.arguments}" for call in self.tool_calls]
         return "\n".join(filter(None, [self.text, *calls]))
+
+
+def as_mapping(message: object) -> Mapping[str, Any]:
+    """Return a message as a caller has it as a mapping.
+
+    Raises:
+        BadMessage: it is neither a mapping nor an object that ``model_dump`` makes one of.
+    """
+    if isinstance(message, Mapping):
+        return message
+    dump = getattr(message, "model_dump", None)
+    dumped = dump() if callable(dump) and not isinstance(message, type) else None
+    if not isinstance(dumped, Mapping):
+        raise BadMessage(f"a message is a dict with role and content, not {type(message).__name__}")
+    return {key: value for key, value in dumped.items() if value is not None or key == "content"}
 
 
 def _read_content(content: object) -> str | tuple[ContentPart, ...] | None:

@@ -11,6 +11,7 @@ from jiyi.records.episode import Episode
 from jiyi.records.fact import Fact, FactStatus
 from jiyi.records.knowledge import Knowledge
 from jiyi.records.message import Message, Role
+from jiyi.records.metadata import Labels, read_labels
 from jiyi.records.scope import Scope
 from jiyi.records.session import Session
 from jiyi.records.summary import Summary
@@ -29,6 +30,7 @@ DOUBT = 0.5
 """The probability that nothing is relevant from which on whoever reads the hits is told so."""
 
 _MOST = 10_000
+_FILTERS = ("role", "since", "until", "pinned", "metadata")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,7 @@ class Query:
     since: datetime | None = None  # created at or after
     until: datetime | None = None  # created before
     pinned: bool | None = None  # only pinned, or only unpinned
+    metadata: Labels | None = None  # only messages whose metadata has these values; a dict is taken too
     task_id: str | None = None  # steps of this task, the episode of this task
     status: TaskStatus | None = None  # tasks in this state
     target: str | None = None  # episodes about this, whatever form its name has; "" for those about nothing
@@ -93,11 +96,13 @@ class Query:
                 raise BadQuery(f"{name} must be text, not {type(given).__name__}")
         if self.since and self.until and self.since > self.until:
             raise BadQuery(f"since={self.since} lies after until={self.until}; swap them")
+        if self.metadata is not None:
+            object.__setattr__(self, "metadata", read_labels(self.metadata) or None)
         _check_names("role", self.roles, get_args(Role))
         _check_names("fact_status", self.fact_status, get_args(FactStatus))
 
     def with_filters(self, filters: Mapping[str, Any] | None) -> "Query":
-        """Return this query narrowed by named filters: role, since, until, pinned.
+        """Return this query narrowed by named filters: role, since, until, pinned, metadata.
 
         Raises:
             UnknownFilter: a name that is none of them.
@@ -105,9 +110,12 @@ class Query:
         if not isinstance(filters, Mapping | None):
             raise BadQuery(f"filters is a dict by name, not {type(filters).__name__}")
         parts = dict(filters or {})
-        unknown = sorted(str(name) for name in set(parts) - {"role", "since", "until", "pinned"})
+        unknown = sorted(str(name) for name in set(parts) - set(_FILTERS))
         if unknown:
-            raise UnknownFilter(f"no filter named {', '.join(unknown)}; there are role, since, until, pinned")
+            raise UnknownFilter(
+                f"no filter named {', '.join(unknown)}; there are {', '.join(_FILTERS)}, "
+                f'and labels of your own go under metadata: {{"metadata": {{"{unknown[0]}": ...}}}}'
+            )
         role = parts.pop("role", None)
         if role is not None:
             if not isinstance(role, str | Sequence):

@@ -26,6 +26,7 @@ class Dialect:
     same: str  # a row of another table belongs to that of documents AS d: {alias}
     yes: str  # a flag that is set
     no: str  # a flag that is not, and a condition that nothing meets
+    labelled: str  # the message of documents AS d has a value in its metadata: {key}, {value} as JSON
     aside: str  # put before a column, keeps its index out of use
 
 

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
+from jiyi.clock import read_moment
 from jiyi.errors import ImportFailed, InputError
-from jiyi.records import Message, Scope, stable_id
+from jiyi.records import Message, Scope, check_metadata, stable_id
 
 __all__ = ["Found", "Rejected", "read_conversations"]
 
@@ -16,6 +17,7 @@ _DATES = ("created_at", "timestamp")
 _ENVELOPE = ("id", "session_id", *_DATES)
 _LINES = (".jsonl", ".ndjson")
 _NOT_JSON = (ValueError, RecursionError)  # bad syntax, endless digits, or thousands of brackets
+_ROOM = timedelta(days=1)  # places are added to dates
 _REASON = 500  # characters of a reason: it may quote a value of any length
 
 
@@ -173,11 +175,15 @@ class _Reader:
             body = {k: v for k, v in entry.items() if k not in _ENVELOPE}
             session = str(entry.get("session_id") or session_id)
             written = next((w for w in map(entry.get, _DATES) if w not in (None, "")), None)
+            if "metadata" in body:
+                check_metadata(body["metadata"])
             message = Message.from_openai(
                 body,
                 id=self._id(entry.get("id"), session, body),
                 scope=self._scope.in_session(session),
-                created_at=self._moment(written) if written is not None else moment,
+                created_at=read_moment(written, zone=self._zone, room=_ROOM)
+                if written is not None
+                else moment,
             )
         except InputError as error:
             return Rejected.because(where, error)
@@ -196,7 +202,7 @@ class _Reader:
                 continue
             started = session.get("started_at")
             try:
-                moment = self._moment(started) if started else None
+                moment = read_moment(started, zone=self._zone, room=_ROOM) if started else None
             except InputError as error:
                 yield Rejected.because(place, error)
                 continue
@@ -209,14 +215,3 @@ class _Reader:
         once = stable_id("import", session, json.dumps(body, sort_keys=True))
         again = self._said[once] = self._said.get(once, -1) + 1
         return stable_id(once, str(again)) if again else once
-
-    def _moment(self, written: object) -> datetime:
-        try:
-            if isinstance(written, int | float) and not isinstance(written, bool):
-                return datetime.fromtimestamp(written, UTC)
-            moment = datetime.fromisoformat(str(written))
-            zoned = moment if moment.tzinfo else moment.replace(tzinfo=self._zone)
-            zoned.astimezone(UTC) + timedelta(days=1)  # a day of room: places are added to dates
-        except (ValueError, OverflowError, OSError) as error:
-            raise InputError(f"created_at {written!r} is neither ISO 8601 nor seconds since 1970") from error
-        return zoned

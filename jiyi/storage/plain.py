@@ -43,7 +43,7 @@ def to_plain(record: Record) -> dict[str, Any]:
     head = {"kind": kind, "id": record.id, "agent_id": scope.agent_id, "session_id": scope.session_id}
     if isinstance(record, Message):
         body = {name: _written(getattr(record, name)) for name in _MESSAGE}
-        return {**head, **body, "message": record.to_openai()}
+        return {**head, **body, "message": record.to_dict()}
     return {**head, **_fields_of(record)}
 
 

@@ -133,7 +133,7 @@ def _message_row(m: Message) -> Row:
         "role": m.role,
         "created_at": to_micros(m.created_at),
         "pinned": int(m.pinned),
-        "body": _dump(m.to_openai()),
+        "body": _dump(m.to_dict()),
         "importance": m.importance,
         "tokens": m.tokens,
         "tokens_by": m.tokens_by,

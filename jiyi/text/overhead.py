@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jiyi.records import ContentPart, Message, ToolCall
+from jiyi.records.message import SENT
 
 __all__ = ["PRIMING", "Count", "message_tokens", "openai_tools", "template_tools"]
 
@@ -41,7 +42,8 @@ def message_tokens(message: Message, count: Count, per_message: int) -> int:
     the name). Beside that, tool calls with name, arguments and their measured overhead [3].
     A tool's result is shown to the model under its function's name; where the message does
     not carry the name, the tokens of ``tool_call_id`` stand for it, which is never less than
-    a usual name. Fields jiyi does not know count as text or JSON.
+    a usual name. Other fields of the API, such as ``refusal``, count as text or
+    JSON; what is not sent counts nothing.
     """
     total = per_message + count(str(message.extra.get("role") or message.role))
     if isinstance(message.content, str):
@@ -54,7 +56,9 @@ def message_tokens(message: Message, count: Count, per_message: int) -> int:
         total += count(message.tool_call_id)
     if message.tool_calls:
         total += _calls(message.tool_calls, count)
-    return total + sum(_value(value, count) for key, value in message.extra.items() if key != "role")
+    return total + sum(
+        _value(message.extra[key], count) for key in SENT if message.extra.get(key) is not None
+    )
 
 
 def openai_tools(tools: Sequence[Mapping[str, Any]], count: Count, func_init: int) -> int:

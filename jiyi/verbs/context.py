@@ -37,6 +37,7 @@ __all__ = ["ContextVerbs"]
 _MOST = 100  # episodes or pieces of knowledge that may be asked for
 _BEFORE = 2  # messages that a question follows on
 _SUMMARY = 4  # a summary takes at most this part of the window
+_SMALL_OUTPUT = 200  # tokens of a tool output that is never shortened, nor to less than that
 _EXCERPTS = 4  # one excerpt takes at most this part of the recalled section
 
 
@@ -242,7 +243,7 @@ class ContextVerbs(Verbs):
         return seen.blocks(self._counter, tongue), seen.saved(self._counter), steps
 
     def _shorten(self, message: Message, max_tokens: int) -> Message | None:
-        made = ToolOutput(counter=self._counter)(message, max_tokens=max_tokens)
+        made = ToolOutput(counter=self._counter)(message, max_tokens=max(max_tokens, _SMALL_OUTPUT))
         return replace(message, content=made.text, tokens=None) if made.tokens < made.tokens_before else None
 
     def _asked(

@@ -108,7 +108,7 @@ class LifeVerbs(Verbs):
             everything: the whole memory.
             kinds: only messages, episodes, knowledge, facts or tasks; what is derived from them
                 goes along whatever its kind.
-            filters: ``role``, ``since``, ``until``, ``pinned``, as in `search`.
+            filters: ``role``, ``since``, ``until``, ``pinned``, ``metadata``, as in `search`.
             reason: kept beside it until it is dropped for good.
             purge: overwrite it on disk.
             dry_run: only say what would go.

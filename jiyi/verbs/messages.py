@@ -2,13 +2,23 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
+from jiyi.clock import Moment, read_moment
 from jiyi.errors import BadMessage, BadQuery
 from jiyi.monitor import ContextMonitor
-from jiyi.records import ContentPart, Message, Query, Role, Scope, Session
+from jiyi.records import (
+    ContentPart,
+    Given,
+    Message,
+    Query,
+    Role,
+    Scope,
+    Session,
+    as_mapping,
+    check_metadata,
+)
 from jiyi.storage import ImportReceipt, import_file
 from jiyi.verbs.base import Verbs, watched
 from jiyi.verbs.checks import path_of
@@ -22,14 +32,15 @@ class MessageVerbs(Verbs):
     def save_message(
         self,
         session_id: str,
-        message: Mapping[str, Any] | Message | None = None,
+        message: Given | Message | None = None,
         *,
         role: Role | None = None,
         content: str | Sequence[ContentPart] | None = None,
         id: str | None = None,
-        created_at: datetime | None = None,
+        created_at: Moment | None = None,
         importance: float | None = None,
         pinned: bool | None = None,
+        metadata: Mapping[str, Any] | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Message:
@@ -41,16 +52,23 @@ class MessageVerbs(Verbs):
 
         Args:
             session_id: the conversation.
-            message: an OpenAI Chat Completions dict, or a `Message`.
+            message: an OpenAI Chat Completions dict, an object with ``model_dump`` such as
+                ``completion.choices[0].message``, or a `Message`. A dict may carry ``id``,
+                ``created_at`` (or ``timestamp``) and ``metadata``; the arguments below win.
+                Other keys the API does not know are kept and never sent.
             role, content: the same in two words, instead of ``message``.
             id: unique within the user; made here where it is left out.
-            created_at: an aware datetime; now where it is left out.
+            created_at: an aware datetime, an ISO 8601 text with a zone, or seconds since 1970;
+                now where it is left out.
             importance: 0..1, where somebody judged it.
             pinned: never leaves the window.
+            metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept
+                with the message, searched by with ``filters={"metadata": {...}}``, never sent.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
-            BadMessage: not a Chat Completions message.
+            BadMessage: not a Chat Completions message, or metadata that cannot be kept.
+            NaiveDatetime: the date has no time zone.
             DuplicateId: the id is taken by a different message.
             StorageError: the database cannot take it; nothing was written.
         """
@@ -60,18 +78,27 @@ class MessageVerbs(Verbs):
             raise BadMessage("content= goes with role=; a message dict carries its own")
         given = message if message is not None else {"role": role, "content": content}
         scope = self._scope(user_id, agent_id, session_id)
-        fields = {"id": id, "created_at": created_at, "importance": importance, "pinned": pinned}
+        fields = {
+            "id": id,
+            "created_at": created_at,
+            "importance": importance,
+            "pinned": pinned,
+            "metadata": metadata,
+        }
         return self._save(scope, [self._stored_form(scope, given, fields)])[0]
 
     def save_messages(
         self,
         session_id: str,
-        messages: Iterable[Mapping[str, Any] | Message],
+        messages: Iterable[Given | Message],
         *,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Message]:
-        """Save several messages of one conversation in one transaction: all or none."""
+        """Save several messages of one conversation in one transaction: all or none.
+
+        Each is what `save_message` takes, with its own ``id``, ``created_at`` and ``metadata``.
+        """
         scope = self._scope(user_id, agent_id, session_id)
         return self._save(scope, [self._stored_form(scope, message, {}) for message in messages])
 
@@ -144,14 +171,24 @@ class MessageVerbs(Verbs):
         self._long_term.indexer.notify()
         return receipt
 
-    def _stored_form(
-        self, scope: Scope, given: Mapping[str, Any] | Message, fields: Mapping[str, Any]
-    ) -> Message:
+    def _stored_form(self, scope: Scope, given: Given | Message, fields: Mapping[str, Any]) -> Message:
         chosen = {name: value for name, value in fields.items() if value is not None}
+        body = {} if isinstance(given, Message) else dict(as_mapping(given))
+        dates = (body.pop(name, None) for name in ("created_at", "timestamp"))
+        for name, carried in (("id", body.pop("id", None)), *(("created_at", date) for date in dates)):
+            if carried is not None:
+                chosen.setdefault(name, carried)
+        if "created_at" in chosen:
+            chosen["created_at"] = read_moment(chosen["created_at"])
+        metadata = chosen.pop("metadata", None)
         if isinstance(given, Message):
             message = replace(given, **chosen)
         else:
-            message = Message.from_openai(given, **chosen)
+            message = Message.from_openai(body, **chosen)
+        if metadata is None:
+            metadata = message.extra.get("metadata")
+        if metadata is not None:
+            message = replace(message, extra={**message.extra, "metadata": check_metadata(metadata)})
         # A count it brings may be of other words: what is stored is counted here.
         return self._prepared(replace(message, scope=scope, tokens=None))
 

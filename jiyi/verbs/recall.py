@@ -51,7 +51,8 @@ class RecallVerbs(Verbs):
             limit: how many hits at most.
             kinds: "message", "episode", "knowledge", "fact"; all by default.
             session_id: only this conversation.
-            filters: ``role``, ``since``, ``until`` (aware datetimes), ``pinned``.
+            filters: ``role``, ``since``, ``until`` (aware datetimes), ``pinned``, ``metadata`` (a
+                dict: messages that have all its values).
             asked_at: when the question is asked, now by default: what "yesterday" in it means;
                 what was said more than a day later counts for little.
             around: how many messages before and behind a message come with it, as

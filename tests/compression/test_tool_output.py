@@ -1,15 +1,24 @@
 """Long tool outputs made short, and read page by page."""
 
 import json
+from collections.abc import Sequence
+from time import process_time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jiyi.compression import Compressor, ToolOutput, page
+from jiyi.compression.json_lines import json_lines
 from jiyi.errors import InputError
 from jiyi.records import Message
 from jiyi.text import counter_for
 
 COUNT = counter_for().count_text
+
+
+def errors_in(texts: Sequence[str]) -> set[int]:
+    return {place for place, text in enumerate(texts) if "full" in text}
 
 
 def output(text: str) -> Message:
@@ -61,14 +70,126 @@ def test_counts_of_no_errors_are_no_errors() -> None:
     assert "0 errors" not in ToolOutput(max_tokens=120)(output("\n".join(lines))).text
 
 
-def test_long_json_becomes_its_schema_with_its_first_item() -> None:
+def shown(value: object, limit: int = 200) -> str:
+    made = ToolOutput(max_tokens=limit)(output(json.dumps(value, ensure_ascii=False)))
+    assert made.tokens <= limit
+    return made.text
+
+
+def test_a_long_json_becomes_a_table_of_its_longest_list() -> None:
     rows = [{"id": n, "name": f"host-{n}", "tags": ["a", "b"], "ok": n % 2 == 0} for n in range(500)]
-    made = ToolOutput(max_tokens=200)(output(json.dumps({"rows": rows, "next": None})))
-    assert made.tokens <= 200
-    schema = '{"rows": [{"id": int 0..199, "name": text of 6..8, "tags": ["a" | "b"] x 2, "ok": bool}] x 500'
-    assert schema in made.text
-    assert 'first item: {"id": 0, "name": "host-0", "tags": ["a", "b"], "ok": true}' in made.text
-    assert 'open_output("msg-7")' in made.text
+    lines = shown({"rows": rows, "next": None}).splitlines()
+    assert lines[:6] == [
+        "JSON, 500 items in rows",
+        'the same in all 500: tags: ["a", "b"]',
+        "of all 500: ok: true x 250, false x 250; id: 0..499",
+        "id | name | ok",
+        "0 | host-0 | true",
+        "1 | host-1 | false",
+    ]
+    assert "next: null" in lines
+    assert 'open_output("msg-7")' in lines[-1]
+
+
+def test_rows_that_differ_and_rows_with_errors_are_shown_wherever_they_stand() -> None:
+    rows = [{"id": n, "state": "up", "err": None} for n in range(300)]
+    for row in rows[280:]:
+        row["err"] = "disk full"
+    rows[250] |= {"state": "draining"}
+    text = shown(rows, 160)
+    assert 'err: null x 280, "disk full" x 20' in text
+    assert "280 | up | disk full" in text
+    assert "250 | draining | null" in text
+
+
+def test_values_stand_where_there_is_room() -> None:
+    article = "Every word of it counts. " * 16
+    made = ToolOutput(max_tokens=300)(
+        output(json.dumps({"url": "x", "text": article, "more": "And on it goes. " * 80}))
+    )
+    assert article.strip() in made.text
+
+
+def test_an_object_of_objects_is_a_table() -> None:
+    pods = {f"pod-{n}": {"status": {"phase": "Pending" if n == 70 else "Running"}} for n in range(100)}
+    text = shown(pods, 100)
+    assert '"key" | status.phase' in text
+    assert 'status.phase: "Running" x 99, "Pending" x 1' in text
+    assert "pod-70 | Pending" in text
+
+
+def test_a_json_with_five_megabytes_is_read_whole_within_seconds() -> None:
+    rows = [{"id": n, "host": f"app-{n}", "msg": f"request {n} served", "err": None} for n in range(70_000)]
+    rows[69_000]["err"] = "disk full"
+    text = json.dumps(rows)
+    assert len(text) > 4_500_000
+    started = process_time()
+    made = json_lines(json.loads(text), errors_in, "en")
+    assert process_time() - started < 5  # a third of a second where nothing else runs
+    assert 'err: null x 69,999, "disk full" x 1' in "\n".join(made.head)
+    assert "disk full" in made.lines[made.notable[0]]
+
+
+LEAF = (
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats(-5, 5)
+    | st.sampled_from(["", "a", "1", "null"])
+)
+ITEMS = st.lists(st.dictionaries(st.sampled_from("abc"), LEAF, max_size=3), min_size=3, max_size=40)
+
+
+@settings(max_examples=200, deadline=None)
+@given(items=ITEMS)
+def test_what_the_head_says_of_all_items_is_true(items: list[dict[str, object]]) -> None:
+    made = json_lines(items, errors_in, "en")
+    assert made.head[0] == f"JSON, {len(items)} items"
+    for line in made.head:
+        if line.startswith("the same in all "):
+            for told in line.split(": ", 1)[1].split("; "):
+                name, _, value = told.rpartition(": ")
+                assert all(json.dumps(item[name] if name else item) == value for item in items), line
+        elif line.startswith(f"of all {len(items)}: "):
+            for told in line.split(": ", 1)[1].split("; "):
+                check_told(items, *told.split(": "))
+
+
+def check_told(items: list[dict[str, object]], name: str, told: str) -> None:
+    """Check one column's ranges and counts against the items."""
+    if name == '"item"':
+        cells = ["{…}" if item else "{}" for item in items]
+    else:
+        cells = [json.dumps(item[name]) if name in item else "absent" for item in items]
+    left = len(cells)
+    named: list[str] = []
+    for part in told.split(", "):
+        value, _, times = part.partition(" x ")
+        count = int(times) if times else len(cells)
+        if ".." in value:
+            low, high = map(float, value.split(".."))
+            numbers = [float(cell) for cell in cells if cell[0] in "-0123456789"]
+            assert (min(numbers), max(numbers), len(numbers)) == (low, high, count)
+        elif value != "other values":
+            assert cells.count(value) == count, told
+        left -= count
+        named.append(value)
+    assert left == 0, told
+    assert len(set(named)) == len(named)
+
+
+@settings(max_examples=200, deadline=None)
+@given(items=ITEMS)
+def test_each_row_stands_in_its_place_with_its_values(items: list[dict[str, object]]) -> None:
+    made = json_lines(items, errors_in, "en")
+    names = made.head[-1].split(" | ")
+    if len(made.lines) != len(items) or not set(names) <= set("abc"):
+        return
+    for place, item in enumerate(items):
+        for name, cell in zip(names, made.lines[place].split(" | "), strict=True):
+            value = item.get(name, ...)
+            bare = "" if value is ... else value if value == "a" else json.dumps(value)
+            assert cell == bare
 
 
 def test_errors_inside_json_are_shown() -> None:

@@ -5,11 +5,14 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from samples import ANA, BEN, START, by_words, episode, fact, knowledge, message, task
+from samples import ANA, AWKWARD, BEN, START, by_words, episode, fact, knowledge, message, task
 from taken_out import embed, find
 
 from jiyi.records import SEARCHABLE, Query, Step
 
+ODD = """ "quoted" $.a\\u0000 渠道 🎉 'x' % :name {0} """
+LABELS = {"channel": "slack", "n": 1, "ok": True, "none": None, "list": ["a"], ODD: ODD}
+MAIL = {"metadata": {"channel": "mail", "inner": {"metadata": {"channel": "slack"}}}}
 EVERY = (*SEARCHABLE, "task")
 LATER = START + timedelta(seconds=10)
 NARROW = {
@@ -21,6 +24,17 @@ NARROW = {
     "without": ({"without": ("m", "g", "t", "t.1", "s", "x")}, "n e f k h u t.2"),
     "pinned": ({"pinned": True}, "n f h"),
     "unpinned": ({"pinned": False}, "m e g k t u t.1 t.2 s"),
+    "metadata": ({"metadata": {"channel": "slack"}}, "m"),
+    "two of the metadata": ({"metadata": {"ok": True, "n": 1.0}}, "m"),
+    "metadata that is null": ({"metadata": {"none": None}}, "m"),
+    "an odd key of metadata": ({"metadata": {ODD: ODD}}, "m"),
+    "other metadata": ({"metadata": {"channel": "mail"}}, "n"),
+    "one of two": ({"metadata": {"channel": "slack", "n": 2}}, ""),
+    "true is not one": ({"metadata": {"n": True}}, ""),
+    "one is not true": ({"metadata": {"ok": 1}}, ""),
+    "a number is no text": ({"metadata": {"n": "1"}}, ""),
+    "no such key": ({"metadata": {"none of these": None}}, ""),
+    "a list is no value": ({"metadata": {"list": "a"}}, ""),
     "task": ({"task_id": "t"}, "e t t.1"),
     "status": ({"status": "completed"}, "u t.2"),
     "after": ({"after_seq": 0}, "n"),
@@ -62,8 +76,8 @@ def fill(store, user="ana"):
     scope = ANA if user == "ana" else BEN
     store.put(
         [
-            message("w", id="m", user=user),
-            message("w", id="n", at=10, role="assistant", pinned=True, user=user),
+            message("w", id="m", user=user, extra={"metadata": LABELS}),
+            message("w", id="n", at=10, role="assistant", pinned=True, user=user, extra=MAIL),
             episode("w", id="e", task_id="t", target="nginx 容器", user=user),
             episode("w", id="f", at=20, pinned=True, consolidated=True, user=user),
             knowledge("w", id="k", source_episodes=("e", "e"), user=user),
@@ -107,6 +121,15 @@ def test_every_part_of_a_query_narrows_every_kind(store, vectors, part):
     assert sum(gone.values()) == len(expected & whole)
     assert {r.id for r in find(store, *EVERY)} == whole - expected
     assert {r.id for r in find(store, *EVERY, scope=BEN)} == whole
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_metadata_is_found_whatever_the_message_says(store, name):
+    text = AWKWARD[name] + "\\u0000 \\\\ud83d"
+    store.put([message(text, id=n, extra={"metadata": {"a": n, ODD: ODD}}) for n in ("m", "🎉")])
+    store.put([message(text, id="x", extra={"metadata": "slack"}), message('"metadata":{"a":"m"}', id="y")])
+    for n in ("m", "🎉"):
+        assert [r.id for r in find(store, metadata={"a": n, ODD: ODD})] == [n]
 
 
 def test_a_retracted_fact_held_at_no_moment(store):

@@ -204,7 +204,7 @@ def test_few_and_many_are_stored_alike(database, store, count):
     ]
     stored = store.put(said)
     assert store.find(MINE) == stored
-    assert [m.to_openai() for m in stored] == [m.to_openai() for m in said]
+    assert [m.to_dict() for m in stored] == [m.to_dict() for m in said]
     with database.read("ana") as db:
         rows = db.rows("read_terms", {"user_id": "ana", "after": 0, "limit": 10_000})
     assert [row[0] for row in rows] == list(range(1, len(said) + 1))

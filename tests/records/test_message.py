@@ -60,10 +60,18 @@ def openai_messages(draw):
 def test_every_valid_dict_comes_back_as_it_was(message):
     text = json.dumps(message)
     read = Message.from_openai(message)
-    assert read.to_openai() == message
+    assert read.to_dict() == message
     assert json.dumps(message) == text
-    assert Message.from_openai(read.to_openai(), id=read.id) == read
-    assert json.loads(json.dumps(read.to_openai())) == json.loads(text)
+    assert Message.from_openai(read.to_dict(), id=read.id) == read
+    assert json.loads(json.dumps(read.to_dict())) == json.loads(text)
+
+
+@given(openai_messages())
+def test_only_fields_of_the_api_are_sent(message):
+    sent = Message.from_openai(message).to_openai()
+    assert set(sent) <= {*KNOWN, "refusal", "audio", "function_call"}
+    assert all(message[key] == value for key, value in sent.items())
+    assert {key for key in KNOWN if message.get(key) not in (None, [])} <= set(sent)
 
 
 @given(openai_messages())
@@ -81,10 +89,10 @@ def test_later_changes_on_either_side_do_not_reach_the_other():
     read = Message.from_openai(given_dict)
     given_dict["content"][0]["text"] = "b"
     given_dict["meta"]["k"].append(2)
-    out = read.to_openai()
+    out = read.to_dict()
     out["content"][0]["text"] = "c"
     out["meta"]["k"].append(3)
-    assert read.to_openai() == {
+    assert read.to_dict() == {
         "role": "user",
         "content": [{"type": "text", "text": "a"}],
         "meta": {"k": [1]},
@@ -199,7 +207,7 @@ def test_dates_need_a_zone_and_become_utc():
 
 def test_read_only_mappings_are_read_like_dicts():
     message = MappingProxyType({"role": "user", "content": "x", "meta": MappingProxyType({"a": (1, 2)})})
-    assert Message.from_openai(message).to_openai()["meta"] == {"a": [1, 2]}
+    assert Message.from_openai(message).to_dict()["meta"] == {"a": [1, 2]}
 
 
 def test_a_message_is_a_value():

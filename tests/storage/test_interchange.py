@@ -107,7 +107,14 @@ def test_the_envelope_is_taken_off(tmp_path):
     [message], _ = read(written(tmp_path, "e.jsonl", lines(entry)))
     assert (message.id, message.scope.session_id, message.scope.user_id) == ("m1", "s1", "ana")
     assert message.created_at == datetime(2026, 3, 2, tzinfo=UTC)
-    assert message.to_openai() == {**HI, "name": "Lin", "mood": "fine"}
+    assert message.to_dict() == {**HI, "name": "Lin", "mood": "fine"}
+
+
+def test_metadata_comes_along_or_is_refused(tmp_path):
+    entries = lines({**HI, "metadata": {"channel": "slack"}}, {**YO, "metadata": "slack"})
+    [message], [rejected] = read(written(tmp_path, "e.jsonl", entries))
+    assert message.metadata == {"channel": "slack"}
+    assert "metadata must be a dict" in rejected.reason
 
 
 def test_session_option_names_only_what_has_no_name(tmp_path):

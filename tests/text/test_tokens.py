@@ -284,10 +284,11 @@ def test_sound_and_files_are_judged_by_their_size():
     assert counter.count(said([pdf])) - empty == pytest.approx(10_000, rel=0.01)
 
 
-def test_fields_jiyi_does_not_know_are_not_free():
+def test_other_fields_count_where_they_are_sent():
     counter = counter_for("gpt-4o")
     plain = counter.count(said("hi", "assistant"))
-    assert counter.count(said("hi", "assistant", reasoning_content="so " * 100)) >= plain + 100
+    assert counter.count(said("hi", "assistant", refusal="so " * 100)) >= plain + 100
+    assert counter.count(said("hi", "assistant", metadata={"a": "so " * 100})) == plain
     assert counter.count(said("hi", "assistant", refusal=None, annotations=[])) == plain
 
 

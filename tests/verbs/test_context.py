@@ -218,6 +218,21 @@ def test_a_large_tool_output_is_shortened_and_can_be_opened(open_memory):
         memory.open_output("nothing")
 
 
+def test_a_small_tool_output_stays_whole(open_memory):
+    memory = open_memory()
+    small = json.dumps([{"host": f"app-{n}", "port": 8000 + n, "up": n % 2 == 0} for n in range(9)])
+    call = {"id": "c1", "type": "function", "function": {"name": "ports", "arguments": "{}"}}
+    memory.save_message("s", role="user", content="which ports?")
+    memory.save_message("s", {"role": "assistant", "content": None, "tool_calls": [call]})
+    result = memory.save_message("s", {"role": "tool", "tool_call_id": "c1", "content": small})
+    assert 100 < result.tokens < 200
+    memory.save_message("s", role="assistant", content="and so on " * 60)
+    memory.save_message("s", role="user", content="go on")
+    for budget in range(200, 700, 50):
+        window = memory.build_context("s", "what now?", budget)
+        assert [m["content"] for m in window.messages if m["role"] == "tool"] in ([], [small])
+
+
 def test_the_monitor_sees_windows_replies_and_summaries(open_memory):
     memory = open_memory(monitor=True)
     talk(memory, 30)

@@ -18,7 +18,7 @@ def say(memory, *texts, session="s", **options):
 def test_a_message_is_stored_with_all_that_is_known_of_it(memory):
     given = {"role": "user", "content": "nginx 又 502 了", "name": "Ana", "meta": {"a": [1]}}
     saved = memory.save_message("s-42", given, importance=0.5, pinned=True)
-    assert saved.to_openai() == given
+    assert saved.to_dict() == given
     assert (saved.seq, saved.importance, saved.pinned) == (0, 0.5, True)
     assert saved.scope.session_id == "s-42"
     assert saved.tokens > 4
@@ -33,7 +33,7 @@ def test_several_messages_are_saved_together_or_not_at_all(memory):
     result = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
     saved = memory.save_messages("s", [{"role": "user", "content": "do"}, call, result])
     assert [m.seq for m in saved] == [0, 1, 2]
-    assert [m.to_openai() for m in memory.recent_messages("s")] == [m.to_openai() for m in saved]
+    assert [m.to_dict() for m in memory.recent_messages("s")] == [m.to_dict() for m in saved]
     assert memory.save_messages("s", []) == []
 
 

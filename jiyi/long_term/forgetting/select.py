@@ -8,7 +8,18 @@ import numpy as np
 
 from jiyi.errors import BadQuery
 from jiyi.long_term.forgetting.words import Words, text_of
-from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope, Searchable, Summary, Task
+from jiyi.records import (
+    SEARCHABLE,
+    Kind,
+    Message,
+    Query,
+    Record,
+    Scope,
+    Searchable,
+    Summary,
+    Task,
+    has_labels,
+)
 from jiyi.storage.pages import all_records
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Discarded, Trash
@@ -24,7 +35,7 @@ FORGETTABLE: tuple[Kind, ...] = (*SEARCHABLE, "task")
 _T = TypeVar("_T")
 _PIECE = 1_000  # records read at once
 _MOST = 10_000  # what one question can find
-_IN_TRASH = ("kinds", "text", "roles", "since", "until", "pinned", "limit", "scope", "asked_at")
+_IN_TRASH = ("kinds", "text", "roles", "since", "until", "pinned", "metadata", "limit", "scope", "asked_at")
 
 
 class Selection:
@@ -69,7 +80,7 @@ class Selection:
     def in_trash(self, scope: Scope, ids: Sequence[str] | None, query: Query | None) -> Iterator[Discarded]:
         """Give what lies in the trash and is asked for.
 
-        By ids, by words and the filters of a search (role, since, until, pinned), or all of it.
+        By ids, by words and the filters of a search (role, since, until, pinned, metadata), or all of it.
         """
         wanted = None if ids is None else set(ids)
         kinds = FORGETTABLE if query is None else query.kinds
@@ -172,6 +183,8 @@ def _fits(record: Record, query: Query) -> bool:
     if query.roles is not None and not (isinstance(record, Message) and record.role in query.roles):
         return False
     if query.pinned is not None and getattr(record, "pinned", False) is not query.pinned:
+        return False
+    if query.metadata and not (isinstance(record, Message) and has_labels(record.metadata, query.metadata)):
         return False
     if query.since is not None and (said is None or said < query.since):
         return False

@@ -16,7 +16,14 @@ _PIECE = 1_000
 _COVERS = "covers a message that goes"
 _HOLDS = "holds the words"
 _BUILDS = "builds on a version that goes"
-_NARROWER = ("ids", "roles", "since", "until", "pinned")  # filters that speak of messages, not of summaries
+_NARROWER = (
+    "ids",
+    "roles",
+    "since",
+    "until",
+    "pinned",
+    "metadata",
+)  # filters that speak of messages, not of summaries
 
 
 def summaries_that_go(

@@ -15,6 +15,15 @@ from jiyi.storage.rows import Row, is_storable
 
 __all__ = ["DOCUMENT_COLUMNS", "POSTGRES", "PostgresConnection"]
 
+# jsonb takes no zero byte and no half of a surrogate pair, which the words of a message may hold: they
+# are left out here. Escaped backslashes stand aside meanwhile as a character that no JSON text holds.
+_READABLE = (
+    r"CASE WHEN strpos(d.body, '\u') = 0 THEN d.body "
+    r"ELSE replace(regexp_replace(replace(d.body, '\\', chr(1)), "
+    r"'\\u0000|\\ud[89ab][0-9a-f]{{2}}(?!\\ud[c-f])"
+    r"|(?<!\\ud[89ab][0-9a-f]{{2}})\\ud[c-f][0-9a-f]{{2}}', '', 'g'), chr(1), '\\') END"
+)
+
 POSTGRES = Dialect(
     user="tenant_id",
     among="{column} = ANY(:{name})",
@@ -25,6 +34,10 @@ POSTGRES = Dialect(
     yes="true",
     no="false",
     aside="",
+    labelled=(
+        "CASE WHEN d.kind = 'message' AND d.body LIKE '%\"metadata\":{{%' "
+        f"THEN ({_READABLE})::jsonb -> 'metadata' -> :{{key}}::text = :{{value}}::jsonb ELSE false END"
+    ),
 )
 
 _BULK = 100  # documents from which on a COPY is quicker than one INSERT each

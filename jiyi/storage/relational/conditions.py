@@ -1,5 +1,6 @@
 """Queries to SQL conditions: every condition begins with the user."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ Conditions = tuple[str, dict[str, Any]]
 
 OF_DOCUMENTS = (
     "roles",
+    "metadata",
     "after_seq",
     "before_seq",
     "stretches",
@@ -66,6 +68,12 @@ def on_documents(query: Query, dialect: Dialect) -> Conditions:
         add("d.created_at < :until", until=to_micros(query.until))
     if query.pinned is not None:
         add(f"d.pinned = {_flag(dialect, query.pinned)}")
+    for number, (key, label) in enumerate(query.metadata or ()):
+        names = {"key": f"label_{number}", "value": f"label_value_{number}"}
+        add(
+            dialect.labelled.format(**names),
+            **{names["key"]: key, names["value"]: json.dumps(label)},
+        )
     if query.after_seq is not None:
         add("d.seq > :after_seq", after_seq=query.after_seq)
     if query.before_seq is not None:

@@ -159,7 +159,7 @@ def _check_same(stored: Message, message: Message, row: Row) -> None:
 
 
 def _is_same(stored: Message, message: Message, row: Row) -> bool:
-    return stored.scope == message.scope and stored.to_openai() == json.loads(row["body"])
+    return stored.scope == message.scope and stored.to_dict() == json.loads(row["body"])
 
 
 def _enter_session(db: Connection, rows: Sequence[Row]) -> int:

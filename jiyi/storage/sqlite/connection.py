@@ -22,6 +22,13 @@ SQLITE = Dialect(
     yes="1",
     no="0",
     aside="+",
+    # Of numbers 1 and 1.0 are the same; true, which is 1 as well, is not.
+    labelled=(
+        "EXISTS (SELECT 1 FROM messages AS m, json_each(m.body, '$.metadata') AS e, "
+        "json_each('[' || :{value} || ']') AS w WHERE m.doc = d.doc AND e.key = :{key} "
+        "AND e.atom IS w.atom AND replace(e.type, 'real', 'integer') = replace(w.type, 'real', 'integer') "
+        "AND e.type NOT IN ('object', 'array'))"
+    ),
 )
 
 _SQL = load_queries("sqlite")
