@@ -196,10 +196,10 @@ class ToolOutput:
             whole = "\n".join([*made.head, *made.lines.all_in(halves * room // 2)])
             if count(whole) <= room:
                 return whole
-        head = "".join(f"{self._clipped(line, most)}\n" for line in made.head)
+        head = "".join(f"{self._begun(line, most)}\n" for line in made.head)
         if count(head) > room * 2 // 3:
             most = max(40, room // 4)
-            head = "".join(f"{self._clipped(line, most)}\n" for line in (made.head[0], made.head[-1]))
+            head = "".join(f"{self._begun(line, most)}\n" for line in (made.head[0], made.head[-1]))
         if not made.lines:
             return head.rstrip()
         rest = room - count(head)
@@ -244,6 +244,11 @@ class ToolOutput:
                 return body
             order = order[: len(order) * 9 // 10]
         return ""
+
+    def _begun(self, line: str, most: int) -> str:
+        """Return a line, of one that is too long the beginning: a gap inside would join what is apart."""
+        head = self._counter.truncate(line[: 20 * most], most)
+        return line if head == line else f"{line[: word_break(line, len(head)) or len(head)]}…"
 
     def _clipped(self, line: str, most: int) -> str:
         """Return a line, the beginning and the end of one that is too long, each of whole words."""

@@ -102,6 +102,26 @@ def test_rows_that_differ_and_rows_with_errors_are_shown_wherever_they_stand() -
     assert "250 | draining | null" in text
 
 
+def test_what_is_said_of_a_column_is_never_shown_of_another() -> None:
+    rows = [
+        {
+            "at": f"10.20.3.{n % 9}:9100",
+            "host": f"app-{n % 7}",
+            "mount": ("/", "/var/lib/docker")[n % 2],
+            "n": n,
+        }
+        for n in range(90)
+    ]
+    for limit in range(80, 400, 10):
+        line = next((line for line in shown(rows, limit).splitlines() if line.startswith("of all 90: ")), "")
+        for told in line.removeprefix("of all 90: ").split("; "):
+            name, _, values = told.partition(": ")
+            named = [value.partition(" x ")[0] for value in values.split(", ")]
+            known = {json.dumps(row[name]) for row in rows} if name in rows[0] and name != "n" else set()
+            full = [value for value in named if not value.endswith("…") and value.startswith('"')]
+            assert set(full) <= known, line
+
+
 def test_values_stand_where_there_is_room() -> None:
     article = "Every word of it counts. " * 16
     made = ToolOutput(max_tokens=300)(

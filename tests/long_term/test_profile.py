@@ -41,6 +41,14 @@ def test_rules_and_the_name_stand_in_the_windows_of_all_sessions(memory):
     assert window.report.sections["profile"] == sum(item.tokens for item in shown) > 0
 
 
+def test_where_several_talk_a_rule_says_whose_it_is(memory):
+    memory.save_message("first", {"role": "user", "name": "Lin", "content": "以后回答都用中文"})
+    memory.save_message(
+        "first", {"role": "user", "name": "Marco", "content": "Never restart db-west at night"}
+    )
+    assert lines(memory)[0] == ["Lin: 以后回答都用中文", "Marco: Never restart db-west at night"]
+
+
 def test_it_stays_the_same_text_whatever_is_asked(memory):
     memory.remember("以后都用英文回答我")
     heads = [

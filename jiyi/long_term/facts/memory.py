@@ -175,8 +175,7 @@ class FactMemory:
         who = speaker or "user"
         parts = (subject, predicate, object)
         if text is not None and text.strip() and not any(parts):
-            words, found = text.strip(), self._read(text, who, now)
-            found = [one for one in found if category != "rule" or one.category == "rule"]
+            words, found = text.strip(), self._read(text, who, now, only_rules=category == "rule")
         elif text is None and all(part and part.strip() for part in parts):
             words = " ".join(map(str, parts))
             found = [
@@ -186,10 +185,8 @@ class FactMemory:
             raise BadQuery("remember a text, or subject=, predicate= and object= together")
         if len(words) > _MOST_CHARS:
             raise BadQuery(f"{len(words):,} characters are too many for a fact; save_message takes them")
-        point = "rule" if category == "rule" else NOTE
-        note = Statement(
-            category="note", subject=who, predicate=point, object=words, quote=words, said_at=now
-        )
+        kind = "rule" if category == "rule" else NOTE
+        note = Statement(category="note", subject=who, predicate=kind, object=words, quote=words, said_at=now)
         given = {
             name: value
             for name, value in (("category", category), ("valid_from", begins), ("valid_to", ends))
@@ -318,9 +315,10 @@ class FactMemory:
         found = cast("list[Message]", self._store.find(earlier))[::-1]
         return [one.text for one in found if one.id != message.id and (one.seq or 0) < message.seq]
 
-    def _read(self, text: str, who: str, now: datetime) -> list[Statement]:
+    def _read(self, text: str, who: str, now: datetime, *, only_rules: bool) -> list[Statement]:
         found = extract(text, speaker=who, role="user", said_at=now, zone=self._zone)
-        return [statement for statement in found if statement.subject and statement.predicate]
+        wanted = [one for one in found if one.category == "rule"] if only_rules else found
+        return [statement for statement in wanted if statement.subject and statement.predicate]
 
     def _keep(self, scope: Scope, statements: Sequence[Statement], method: FactMethod) -> Learned:
         if not statements:

@@ -43,11 +43,13 @@ def profile_of(store: Store, scope: Scope, now: datetime) -> list[Fact]:
 
 
 def profile_block(fact: Fact) -> Block:
-    """Return a fact as a line of the profile, secrets hidden.
+    """Return a fact as a line of the profile, with a speaker who has a name, secrets hidden.
 
     Where not all fit, pinned ones come first, then rules, of equals the newest.
     """
-    text = fact.object if fact.category in ("rule", "note") else fact.line
+    text = fact.line
+    if fact.category in ("rule", "note"):
+        text = fact.object if fact.speaker in (None, "user") else f"{fact.speaker}: {fact.object}"
     shown = Secrecy("", (), language(text))(text, fact.text)
     return Block(
         section="profile",
