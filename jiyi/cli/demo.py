@@ -9,22 +9,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rich.markup import escape
 from rich.rule import Rule
 
+from jiyi.cli.lists import episodes_list, facts_list
 from jiyi.cli.options import embedding_threads, print_json, progress_bar, stdout, told_briefly
-from jiyi.cli.views import hits_view, window_view
+from jiyi.cli.views import budget_bar, hits_view, window_view
 from jiyi.errors import StorageError
 from jiyi.manager import MemoryManager
+from jiyi.records import FactStatus
 from jiyi.wiring import open_memory, users_of
 
 __all__ = ["run_demo"]
 
 _USER = "team-ops"
 _TURNS = 6
-_LINES = 12  # of each message of a window that are printed
 _RANKED = 60  # hits among which the place of an answer is told
 _ZONE = "Asia/Shanghai"  # of the team in the example
 
@@ -40,7 +41,10 @@ class _Event:
 
 
 def run_demo(db: Path, *, budget: int, full: bool, as_json: bool) -> None:
-    """Replay the example into ``db``, which is overwritten, and print three windows, ``full`` or cut."""
+    """Replay the example into ``db``, which is overwritten, and print what it knows for three questions.
+
+    ``full``: the windows whole.
+    """
     examples = _examples()
     with told_briefly():
         if db.exists() and not set(users_of(db)) <= {_USER}:  # somebody's memory must not be lost to a demo
@@ -51,11 +55,12 @@ def run_demo(db: Path, *, budget: int, full: bool, as_json: bool) -> None:
         file.unlink(missing_ok=True)
     started = time.perf_counter()
     with told_briefly(), _open(db) as memory:
-        slid = _replay(memory, list(_events(examples)), quiet=as_json)
-        if not as_json:
-            _print_slid(memory, slid)
+        events = list(_events(examples))
+        _replay(memory, events, quiet=as_json)
         questions = json.loads((examples / "ops-questions.json").read_text("utf-8"))
-        answers = _ask(memory, questions, budget, lines=None if full else _LINES, quiet=as_json)
+        answers = _ask(memory, questions, budget, events[-1].at, full=full, quiet=as_json)
+        if not as_json:
+            _print_learned(memory, questions)
         counts = dict(memory.stats())
     seconds = time.perf_counter() - started
     if as_json:
@@ -92,29 +97,23 @@ def _open(db: Path) -> MemoryManager:
     )
 
 
-def _replay(memory: MemoryManager, events: list[_Event], *, quiet: bool) -> dict[str, int]:
-    """Save everything in the order it happened; return how many messages slid out, by session."""
-    slid: dict[str, int] = {}
+def _replay(memory: MemoryManager, events: list[_Event], *, quiet: bool) -> None:
+    """Save everything in the order it happened."""
     tasks: dict[str, str] = {}
     with progress_bar(quiet=quiet) as bar:
         row = bar.add_task("saving messages and tasks", total=len(events))
         for event in events:
             if event.verb == "message":
-                _save(memory, dict(event.data), slid)
+                memory.save_message(event.data["session_id"], _without_session(event.data))
             else:
                 _work(memory, event, tasks)
             bar.advance(row)
         row = bar.add_task("embedding, bundled model", total=memory.stats()["vectors_pending"])
         memory.flush(lambda done: bar.update(row, completed=done))
-    return slid
 
 
-def _save(memory: MemoryManager, message: dict[str, Any], slid: dict[str, int]) -> None:
-    session, moment = message.pop("session_id"), datetime.fromisoformat(message.pop("created_at"))
-    before = {m.id for m in memory.recent_messages(session)}
-    memory.save_message(session, message, id=message.pop("id"), created_at=moment)
-    after = {m.id for m in memory.recent_messages(session)}
-    slid[session] = slid.get(session, 0) + len(before - after)
+def _without_session(message: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in message.items() if name != "session_id"}
 
 
 def _work(memory: MemoryManager, event: _Event, tasks: dict[str, str]) -> None:
@@ -143,41 +142,54 @@ def _work(memory: MemoryManager, event: _Event, tasks: dict[str, str]) -> None:
 
 
 def _ask(
-    memory: MemoryManager, questions: list[dict[str, Any]], budget: int, *, lines: int | None, quiet: bool
+    memory: MemoryManager,
+    questions: list[dict[str, Any]],
+    budget: int,
+    at: datetime,
+    *,
+    full: bool,
+    quiet: bool,
 ) -> list[dict[str, Any]]:
     answers = []
     session = memory.sessions(limit=1)[0].id
     for question in questions:
         started = time.perf_counter()
-        window = memory.build_context(session, question["question"], budget)
+        window = memory.build_context(session, question["question"], budget, asked_at=at)
         took = 1000 * (time.perf_counter() - started)
         shown = {item.id for item in window.report.included}
         found = [id_ for id_ in question["evidence"] if id_ in shown]
-        hits = memory.search(question["question"], limit=_RANKED)
+        hits = memory.search(question["question"], limit=_RANKED, asked_at=at)
         place = next((n for n, hit in enumerate(hits, 1) if hit.id in found), None)
         figures = {"found": found, "place": place, "ms": round(took, 1)}
         answers.append({**question, **figures, "report": window.report.to_dict()})
         if quiet:
             continue
         stdout.print(Rule(f"[bold]{escape(question['question'])}"))
-        stdout.print("\n[bold]What is recalled[/] (five best)\n")
-        stdout.print(hits_view(replace(hits, hits=hits.hits[:5]), memory.zone))
-        cut = f", each message cut to {lines} lines for the screen (--full shows all)" if lines else ""
-        stdout.print(f"\n[bold]The window[/], built in {took:.0f} ms{cut}\n")
-        stdout.print(window_view(window, memory.zone, lines=lines))
+        if full:
+            stdout.print(window_view(window, memory.zone))
+        else:
+            stdout.print("\n[bold]What is recalled[/] (two best)\n")
+            stdout.print(hits_view(replace(hits, hits=hits.hits[:2]), memory.zone))
+            stdout.print(f"\n[bold]The window[/], built in {took:.0f} ms\n")
+            stdout.print(budget_bar(window.report))
         there = f"yes, place {place} of what is recalled" if place else "yes" if found else "no"
-        stdout.print(f"Answer in window: {there}. {escape(question['answer'])}\n")
+        stdout.print(f"\nAnswer in window: {there}. {escape(question['answer'])}\n")
     return answers
 
 
-def _print_slid(memory: MemoryManager, slid: dict[str, int]) -> None:
-    stdout.print(
-        f"\n[bold]What slid out of the windows[/] (a session keeps {_TURNS} turns; the rest is searchable)\n"
-    )
-    for session, gone in slid.items():
-        stays = len(memory.recent_messages(session))
-        stdout.print(f"  {escape(session):<34} {stays:>3} in the window, {gone:>3} slid out")
-    stdout.print()
+def _print_learned(memory: MemoryManager, questions: list[dict[str, Any]]) -> None:
+    """Print a fact that changed with what the answers rest on, and what a finished task left."""
+    facts = {fact.id: fact for fact in memory.facts(status=get_args(FactStatus), limit=1_000)}
+    evidence = {id_ for question in questions for id_ in question["evidence"]}
+    for before in facts.values():
+        after = facts.get(before.superseded_by or "")
+        if after and not evidence.isdisjoint(after.sources):
+            stdout.print(Rule("[bold]One fact that changed"))
+            stdout.print(facts_list([before, after], memory.zone))
+            break
+    if episodes := memory.episodes(limit=1):
+        stdout.print(Rule("[bold]One lesson learned"))
+        stdout.print(episodes_list(episodes, memory.zone))
 
 
 def _events(examples: Path) -> Iterator[_Event]:

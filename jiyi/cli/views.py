@@ -16,6 +16,7 @@ from rich.text import Text
 from jiyi.records import Hit, Hits, Message, Report, ReportItem, Session, Window
 
 __all__ = [
+    "budget_bar",
     "doubt",
     "hits_json",
     "hits_view",
@@ -31,6 +32,7 @@ __all__ = [
 _ROLE_STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BAR = 30
+_BAR_STYLES = ("magenta", "cyan", "green", "yellow", "blue", "red", "white")
 _WORDS = 200  # characters of a hit
 _MOST = 15  # rows shown of what was left out for one reason
 _STRONGEST = 5  # features named of a hit
@@ -83,6 +85,18 @@ def window_view(window: Window, zone: tzinfo, *, lines: int | None = None) -> Re
     """Return a window message by message; ``lines`` cuts each message for the screen only."""
     panels = [_panel(message, lines) for message in window.messages]
     return Group(*panels, report_view(window.report, zone))
+
+
+def budget_bar(report: Report) -> RenderableType:
+    """Return a window's tokens by section as one bar, with a line that names them."""
+    parts = [(name, n) for name, n in [*report.sections.items(), ("framing", report.framing)] if n]
+    bar, names = Text("  "), Text("  ", overflow="fold")
+    for place, (name, tokens) in enumerate(parts):
+        style = _BAR_STYLES[place % len(_BAR_STYLES)]
+        bar.append("█" * max(1, round(2 * _BAR * tokens / report.budget.max_input_tokens)), style)
+        names.append(f"{name} {tokens:,}  ", style)
+    names.append(f"= {report.tokens:,} of {report.budget.max_input_tokens:,} tokens")
+    return Group(bar, names)
 
 
 def report_view(report: Report, zone: tzinfo) -> RenderableType:

@@ -182,7 +182,10 @@ def _assembled(setup: _Setup, head: Head, left_out: Sequence[ReportItem]) -> Win
     if room < 0:
         raise _too_small(_pinned(setup) - room, setup.budget)
     broken = [of_message(d.message, "history", d.reason, counter) for d in materials.broken]
-    below = [of_block(b, f"{_BELOW}; {b.note}" if b.note else _BELOW) for b in materials.below]
+    told = {block.key for block in head.profile}
+    below = [
+        of_block(b, f"{_BELOW}; {b.note}" if b.note else _BELOW) for b in materials.below if b.key not in told
+    ]
     account = Account(
         counter,
         out=[*materials.left_out, *left_out, *broken, *below],

@@ -161,9 +161,9 @@ def context_pieces(
 
     Task, episodes and knowledge have their best at the edges; what was said comes in the
     order of time, in passages with one date each. A block's successor stands directly after
-    it unless one of the blocks shows it whole, or it is among those that are ``there`` elsewhere.
+    it unless one of the blocks shows it, or it is among those that are ``there`` elsewhere.
     """
-    shown = {*there} | {block.key for some in blocks.values() for block in some if block.whole}
+    shown = {*there} | {block.key for some in blocks.values() for block in some}
     pieces: list[Piece] = []
     for section in QUOTED:
         some = blocks.get(section)
