@@ -83,7 +83,7 @@ def demo(
     full: Annotated[bool, typer.Option("--full", help="Print the windows whole.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Replay three weeks of an ops agent and show the windows for three questions."""
+    """Replay three weeks of an ops agent and show what three questions get."""
     with told_briefly():
         place = locate(db)
     if place.path is None:
