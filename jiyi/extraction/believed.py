@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
+from jiyi.extraction.clauses import is_chinese
+from jiyi.extraction.rule_meaning import meaning_of, rule_point
 from jiyi.extraction.statement import Reading, Statement
 from jiyi.records import Fact, FactCategory, Message
 from jiyi.text import analyse, entity_key
@@ -120,6 +122,11 @@ class _Answer:
             meant = old.line if old else f"{subject} {predicate} {value}"
             return replace(base, category="note", action="retract", quote=meant)
         begins, ends = self._day(fact.get("from", "")), self._day(fact.get("until", ""))
+        if fact["category"] == "rule":  # kept in its own words, under the point that rules have
+            meaning = meaning_of(words)
+            point = "" if meaning.denies else next(iter(meaning.points), "")
+            old, subject, value = None, _named(message), words
+            predicate = rule_point(point, is_chinese(words))
         if fact["category"] == "todo":
             begins, ends, predicate = begins or ends, None, "to-do"
         over = ends + timedelta(days=1) if ends else None

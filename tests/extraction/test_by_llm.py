@@ -55,6 +55,20 @@ Make = Callable[..., OpenAILLM]
 PORT = "The gateway edge-02 listens on 8443, I want that kept. Remember the certificates by Friday."
 
 
+def test_a_rule_is_kept_in_its_own_words_under_the_point_that_rules_have(make: Make) -> None:
+    text = "From today on reply in Spanish, will you? And 不要再推荐 Java 了"
+    quotes = ("From today on reply in Spanish", "不要再推荐 Java 了")
+    rules = [
+        fact("the assistant", "does", "reply", quote=quotes[0]),
+        fact("I", "bans", "Java", quote=quotes[1]),
+    ]
+    said = found(facts=[rule | {"category": "rule", "subject": "Ana"} for rule in rules])
+    with ScriptedChat(says(said)) as server:
+        reading = extract_with(make(server.url), [message(text)])
+    told = [(one.category, one.subject, one.predicate, one.object) for one in reading.statements]
+    assert told == [("rule", "Ana", "answer language", quotes[0]), ("rule", "Ana", "规则", quotes[1])]
+
+
 def test_an_answer_becomes_statements(make: Make) -> None:
     said = found(
         facts=[
