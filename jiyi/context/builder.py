@@ -120,9 +120,8 @@ def build_window(
     are in; no tool call without its results; every candidate is in the report, and the tokens
     of its items sum, with the framing, to those of the window.
 
-    Skills, profile and summary are taken before the sharing, the profile at most in its own share.
-    Where they leave too little for what must be in, the summary is left out first, then opened
-    skills, lowest score first, then the profile.
+    Skills, profile (at most its share) and summary are taken before the sharing. Where what must be
+    in has no room beside them, the summary leaves first, then opened skills, then the profile.
 
     Args:
         materials: the candidates.
@@ -131,8 +130,7 @@ def build_window(
         language: "zh" or "en", for headings, roles and marks of history and context.
         zone: of the dates shown.
         policy: looks at the history first; then `TokenBudget` keeps what fits its allotment.
-        summary_place: "system", profile and summary inside the system section, or "message", a user
-            message after it.
+        summary_place: of profile and summary: in the "system" section, or a user "message" after it.
         packer: chooses blocks within a section's allotment.
 
     Raises:

@@ -7,6 +7,7 @@ come back as the one character they make.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from datetime import datetime
@@ -56,6 +57,7 @@ _FACT_BODY = ("category", "subject", "predicate", "object", "text", "speaker", "
 _TASK_BODY = ("request", "outcome", "summary", "target", "trigger_type", "tags", "context")
 _STEP_BODY = ("description", "tool_name", "args", "result")
 _SUMMARY_BODY = ("text", "method", "language", "tokens", "previous", "covers")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # in a column of text
 _TUPLES = {"tags", "key_points", "source_episodes", "sources", "covers"}
 
 
@@ -87,7 +89,7 @@ def encode(record: Record) -> Row:
 
 def encode_terms(record: Searchable, known: tuple[int, int, bytes] | None = None) -> Row:
     """Return the columns of the text index for a record; ``known`` are length, traits and entry of it."""
-    speaker = (record.name or record.role) if isinstance(record, Message) else None
+    speaker = _UNSTORABLE.sub("\ufffd", record.speaker) if isinstance(record, Message) else None
     if known is None:
         terms = analyse(record.search_text)
         known = len(terms), int(traits(record.search_text)), pack(terms)

@@ -109,6 +109,7 @@ def _put_other(db: Connection, record: Record, row: Row) -> Record:
         return _put_step(db, record, row)
     if isinstance(record, Summary):
         return _put_summary(db, record, row)
+    db.run("add_owner", {"user_id": row["user_id"]})  # who has nothing but a task is a user, too
     db.run("put_task", row)
     return record
 
