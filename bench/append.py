@@ -1,13 +1,13 @@
 """How long does appending one message take when the conversation is already long?
 
-Run it with ``make bench`` or ``python bench/append.py [--json]``; about a minute.
+Run it with ``make bench`` or ``python bench/append.py [--json] [--messages N]``; about a minute.
 
 What is measured: the time from having a message as an OpenAI dict to knowing which messages
 go to the model next, within 8,000 tokens. One conversation (Chinese, English, tool calls)
 grows to 10,000 messages; around message 10, 1,000 and 10,000 the appends are timed one by one
-and the median is shown. Every way gets the same messages, ten at a time by turns, so that
-a busy machine slows all of them. All count with the same tokenizer: it is not
-what is compared.
+and the median is shown. With ``--messages N`` the last two are a tenth of N, and N. Every way
+gets the same messages, ten at a time by turns, so that a busy machine slows all of them. All
+count with the same tokenizer: it is not what is compared.
 
 The ways:
 
@@ -51,8 +51,9 @@ import jiyi
 from jiyi.testing import HashEmbedder
 from jiyi.text import TokenCounter, counter_for
 
-POINTS = (10, 1_000, 10_000)
+MESSAGES = 10_000  # the conversation grows to so many
 AROUND = 20  # appends timed on either side of a point
+LEAST = 600  # messages: the points lie apart
 BLOCK = 10  # appends of one way before the next has its turn: fewer would time the processor's cache
 BUDGET = 8_000  # tokens
 
@@ -197,11 +198,11 @@ class Figures:
     medians: dict[int, float] = field(default_factory=dict)
 
 
-def measure(ways: Sequence[Figures], progress: Callable[[], None]) -> None:
+def measure(ways: Sequence[Figures], points: Sequence[int], progress: Callable[[], None]) -> None:
     """Grow every way to each point and time the appends around it."""
-    messages = conversation(POINTS[-1] + AROUND)
+    messages = conversation(points[-1] + AROUND)
     done = 0
-    for point in POINTS:
+    for point in points:
         start = max(point - AROUND, 0)
         for figures in ways:
             figures.way.grow(messages[done:start])
@@ -221,7 +222,7 @@ def measure(ways: Sequence[Figures], progress: Callable[[], None]) -> None:
         progress()
 
 
-def run(folder: Path, progress: Callable[[], None]) -> list[Figures]:
+def run(folder: Path, points: Sequence[int], progress: Callable[[], None]) -> list[Figures]:
     """Measure all ways, the two of jiyi that ratios are given to first."""
     counter = counter_for("gpt-4o")
     database = folder / "bench.db"
@@ -234,7 +235,7 @@ def run(folder: Path, progress: Callable[[], None]) -> list[Figures]:
             Figures("recount the rest", Recount(counter, forgets=True)),
             Figures("LangChain trim_messages", LangChain(counter)),
         ]
-        measure(ways, progress)
+        measure(ways, points, progress)
     return ways
 
 
@@ -242,12 +243,12 @@ def table(ways: Sequence[Figures]) -> Table:
     """Return the medians and the ratios."""
     out = Table(title="One append, median", title_justify="left", title_style="bold", box=None)
     out.add_column("", no_wrap=True)
-    for point in POINTS:
+    for point in ways[0].medians:
         out.add_column(f"at {point:,}", justify="right")
     out.add_column("x in memory", justify="right")
     out.add_column("x on disk", justify="right")
     for figures in ways:
-        cells = [_readable(figures.medians[point]) for point in POINTS]
+        cells = [_readable(median) for median in figures.medians.values()]
         ratios = [f"{ratio:,.2f}" if ratio < 10 else f"{ratio:,.0f}" for ratio in _ratios(figures, ways)]
         out.add_row(figures.name, *cells, *ratios)
     return out
@@ -258,7 +259,7 @@ def as_json(ways: Sequence[Figures], seconds: float) -> Dict:
     rows = [
         {
             "way": figures.name,
-            "median_seconds": {str(point): figures.medians[point] for point in POINTS},
+            "median_seconds": {str(point): median for point, median in figures.medians.items()},
             "times_in_memory": _ratios(figures, ways)[0],
             "times_on_disk": _ratios(figures, ways)[1],
         }
@@ -272,12 +273,16 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print JSON only")
+    parser.add_argument("--messages", type=int, default=MESSAGES, metavar="N", help="of the conversation")
     options = parser.parse_args()
+    if options.messages < LEAST:
+        parser.error(f"--messages must be at least {LEAST}")
+    points = (10, options.messages // 10, options.messages)
     began = time.perf_counter()
     bar = Progress(console=Console(stderr=True), disable=options.json, transient=True)
     with tempfile.TemporaryDirectory() as folder, bar:
-        row = bar.add_task("appending", total=7 * len(POINTS))
-        ways = run(Path(folder), lambda: bar.advance(row))
+        row = bar.add_task("appending", total=7 * len(points))
+        ways = run(Path(folder), points, lambda: bar.advance(row))
     seconds = time.perf_counter() - began
     if options.json:
         json.dump(as_json(ways, seconds), sys.stdout, indent=2)
@@ -287,7 +292,7 @@ def main() -> None:
     console.print(table(ways))
     console.print(
         f"\nWithin {BUDGET:,} tokens; {2 * AROUND} appends around each point; "
-        f"ratios at message {POINTS[-1]:,}; {seconds:.0f} s in all.",
+        f"ratios at message {points[-1]:,}; {seconds:.0f} s in all.",
         style="dim",
     )
 
@@ -306,7 +311,7 @@ def _for_langchain(message: Dict) -> Dict:
 
 
 def _ratios(figures: Figures, ways: Sequence[Figures]) -> tuple[float, float]:
-    last = POINTS[-1]
+    last = max(figures.medians)
     memory, disk = ways[0].medians[last], ways[1].medians[last]
     return figures.medians[last] / memory, figures.medians[last] / disk
 

@@ -1,11 +1,15 @@
-"""Files in which things change, read for measuring and for learning: the neutral format, or talks."""
+"""Files in which things change, read for measuring and for learning: the neutral format, or talks.
 
+python bench/change.py TALKS OUT    write talks as a file of the neutral format, for jiyi evaluate
+"""
+
+import json
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from json import loads
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +48,7 @@ def load(path: str) -> tuple[Dataset, Mapping[str, Change]]:
     if file.suffix == ".txt":
         talks = read_talks(file)
         return read_dataset(_neutral(talks), file=file.name), {talk.name: _of_talk(talk) for talk in talks}
-    data = loads(file.read_text(encoding="utf-8"))
+    data = json.loads(file.read_text(encoding="utf-8"))
     changes = {one["conversation_id"]: _of_neutral(one) for one in data["conversations"] if "facts" in one}
     return load_dataset(path), changes
 
@@ -141,3 +145,10 @@ def _questions(talk: Talk) -> Iterator[dict[str, Any]]:
             "evidence_mode": "all" if asked.all_needed else "any",
             "abstain": asked.kind == "none",
         }
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: python bench/change.py TALKS OUT")
+    written = json.dumps(_neutral(read_talks(Path(sys.argv[1]))), ensure_ascii=False, indent=1)
+    Path(sys.argv[2]).write_text(written + "\n", encoding="utf-8")

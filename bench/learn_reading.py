@@ -1,6 +1,6 @@
 """Learn which stretches of a clause are values worth keeping, and say how well messages are read.
 
-    python bench/learn_reading.py [FILE...] [--write]
+    python bench/learn_reading.py [FILE...] [--talks TALKS...] [--write]
 
 Learned from the talks under bench/data/talks and the plain statements beside them, for each language.
 Printed for each hand, with that hand held out, are the share of the values that are in force from a
@@ -241,10 +241,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    parser.add_argument("--talks", nargs="+", type=Path, default=(), help="learn from these talks alone")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     stated = list(of_statements(PLAIN))
-    told = list(of_talks(all_talks()))
+    told = list(of_talks(all_talks(options.talks)))
     mine = {
         language: [one for one in stated if is_chinese(one.text) == (language == "zh")]
         + [one for one in told if one.hand.startswith(language)]

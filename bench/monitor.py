@@ -1,6 +1,6 @@
 """What does watching cost?
 
-Run it with ``python bench/monitor.py [--json] [--windows N]``; about a minute.
+Run it with ``python bench/monitor.py`` (options: ``--help``); about a minute.
 
 What is measured, on a memory of 500 messages in an SQLite file: the time of `build_context`
 alone, and of `build_context` followed by `ContextMonitor.window`, by turns in one process, the
@@ -103,7 +103,7 @@ def windows(memory: jiyi.MemoryManager, count: int, step: Callable[[], None]) ->
     }
 
 
-def calls(window: Window) -> Dict:
+def calls(window: Window, times: int) -> Dict:
     """Time the other calls of the monitor, each by itself."""
     monitor = ContextMonitor()
     window = replace(window, blocks=shown_in(window))
@@ -124,10 +124,10 @@ def calls(window: Window) -> Dict:
         monitor.reply(REPLY, session_id="s")
 
     return {
-        "reply": median(lambda: monitor.reply(REPLY, session_id="s"), 2_000, note),
-        "step": median(lambda: monitor.step("s", "docker restart app-01"), 2_000),
-        "gauges, one reply waiting": median(monitor.gauges, 100, answered),
-        "gauges": median(monitor.gauges, 200),
+        "reply": median(lambda: monitor.reply(REPLY, session_id="s"), times, note),
+        "step": median(lambda: monitor.step("s", "docker restart app-01"), times),
+        "gauges, one reply waiting": median(monitor.gauges, max(times // 20, 1), answered),
+        "gauges": median(monitor.gauges, max(times // 10, 1)),
         "blocks": len(window.blocks),
     }
 
@@ -140,25 +140,25 @@ def resident() -> int:
         return 0
 
 
-def many(window: Window, step: Callable[[], None]) -> Dict:
-    """Note a million windows and what is left of them."""
+def many(window: Window, count: int, step: Callable[[], None]) -> Dict:
+    """Note many windows and what is left of them."""
     monitor = ContextMonitor()
     window = replace(window, blocks=shown_in(window))
     grown: list[int] = []
     before = resident()
     began = time.perf_counter()
-    for number in range(MANY):
+    for number in range(count):
         monitor.window(
             window, task_type=f"t{number % 20}", session_id=f"s{number % 1000}", milliseconds=number % 97
         )
-        if number % (MANY // 10) == MANY // 10 - 1:
+        if number % (count // 10) == count // 10 - 1:
             gc.collect()
             grown.append(resident() - before)
             step()
-    assert monitor.gauges().windows == MANY
+    assert monitor.gauges().windows == count
     return {
         "seconds": time.perf_counter() - began,
-        "grown_first": grown[0],  # after the first 100,000
+        "grown_first": grown[0],  # after the first tenth
         "grown": grown[-1],
     }
 
@@ -181,31 +181,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print JSON only")
     parser.add_argument("--windows", type=int, default=400, help="pairs of windows")
+    parser.add_argument("--many", type=int, default=MANY, help="windows after which memory is looked at")
+    parser.add_argument("--calls", type=int, default=2_000, help="of each other call of the monitor")
+    parser.add_argument("--messages", type=int, default=MESSAGES, help="in the memory")
     options = parser.parse_args()
+    if options.many < 10 or min(options.windows, options.calls, options.messages) < 1:
+        parser.error("--many must be at least 10, the other numbers at least 1")
     bar = Progress(console=Console(stderr=True), disable=options.json, transient=True)
     with tempfile.TemporaryDirectory() as folder, bar:
         row = bar.add_task("watching", total=options.windows + 10)
         memory = jiyi.open(
             Path(folder) / "bench.db", user_id="ana", embedder=HashEmbedder(), background=False
         )
-        memory.save_messages("bench", conversation(MESSAGES))
+        memory.save_messages("bench", conversation(options.messages))
         found = windows(memory, options.windows, lambda: bar.advance(row))
         window = memory.build_context("bench", QUESTIONS[0], BUDGET)
         memory.close()
-        found |= calls(window)
-        found["million"] = many(window, lambda: bar.advance(row))
-    found |= {"messages": MESSAGES, "pairs": options.windows, "python": platform.python_version()}
+        found |= calls(window, options.calls)
+        found["many"] = many(window, options.many, lambda: bar.advance(row))
+    found |= {"messages": options.messages, "pairs": options.windows, "python": platform.python_version()}
     if options.json:
         json.dump(found, sys.stdout, indent=2)
         print()
         return
     console = Console(highlight=False)
     console.print(table(found))
-    million = found["million"]
-    first, last = (f"{million[name] / 1e6:+.1f} MB" for name in ("grown_first", "grown"))
+    kept = found["many"]
+    first, last = (f"{kept[name] / 1e6:+.1f} MB" for name in ("grown_first", "grown"))
     console.print(
-        f"\n{options.windows} pairs, {MESSAGES} messages, {BUDGET:,} tokens, {found['blocks']} blocks.\n"
-        f"A million windows: {million['seconds']:.0f} s; memory {first} after 100,000, {last} at the end.",
+        f"\n{options.windows} pairs, {options.messages} messages, {BUDGET:,} tokens, "
+        f"{found['blocks']} blocks.\n"
+        f"{options.many:,} windows: {kept['seconds']:.0f} s; "
+        f"memory {first} after a tenth of them, {last} at the end.",
         style="dim",
     )
 

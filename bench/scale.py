@@ -178,11 +178,11 @@ def timed(calls: Iterator[Callable[[], object]]) -> tuple[float, float]:
     return statistics.median(took), sorted(took)[math.ceil(0.95 * len(took)) - 1]
 
 
-def verbs(url: str, users: int) -> dict[str, tuple[float, float]]:
+def verbs(url: str, users: int, samples: int) -> dict[str, tuple[float, float]]:
     """Time what an agent does, with users chosen at random."""
     dice = random.Random(11)
-    chosen = [user_name(user) for user in dice.sample(range(users), min(users, SAMPLES))]
-    chosen += dice.choices(chosen, k=SAMPLES - len(chosen))
+    chosen = [user_name(user) for user in dice.sample(range(users), min(users, samples))]
+    chosen += dice.choices(chosen, k=samples - len(chosen))
     ask = [dice.choice(QUESTIONS) for _ in chosen]
     fresh = list(dict.fromkeys(chosen))
     text = "nginx 又 502 了，upstream app-02 timed out, see the log"
@@ -203,7 +203,9 @@ def verbs(url: str, users: int) -> dict[str, tuple[float, float]]:
         }
 
 
-def measure(server: LocalServer, messages: int, patterns: Sequence[Sequence[Row]], bar: Progress) -> Measured:
+def measure(
+    server: LocalServer, messages: int, patterns: Sequence[Sequence[Row]], samples: int, bar: Progress
+) -> Measured:
     """Make a database of so many messages and look at it."""
     name, users = f"scale_{messages}", messages // OF_USER
     admin = server.superuser_url
@@ -223,7 +225,7 @@ def measure(server: LocalServer, messages: int, patterns: Sequence[Sequence[Row]
         keeper.execute("VACUUM (ANALYZE)")
         keeper.execute("CHECKPOINT")
         tables, indexes, families = sizes(keeper)
-    times = verbs(url, users)
+    times = verbs(url, users, samples)
     with connect(admin) as keeper:
         keeper.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
     return Measured(
@@ -302,7 +304,8 @@ def show(found: Sequence[Measured], plan: Plan, console: Console) -> None:
 def main() -> None:
     """Measure, print, and write the figures down."""
     options = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    options.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    options.add_argument("--sizes", type=_size, nargs="+", default=SIZES, help=f"from {OF_USER:,} on")
+    options.add_argument("--samples", type=int, default=SAMPLES, help="of each verb")
     options.add_argument("--users", type=int, default=10_000_000)
     options.add_argument("--messages", type=int, default=10_000_000_000)
     options.add_argument("--active", type=float, default=0.05)
@@ -313,7 +316,8 @@ def main() -> None:
     chosen = options.parse_args()
     plan = Plan(**{name: getattr(chosen, name) for name in Plan.__dataclass_fields__})
     console = Console(width=100, stderr=False)
-    patterns = [rows_of(number) for number in range(KINDS_OF_USERS)]
+    users = max(chosen.sizes) // OF_USER
+    patterns = [rows_of(number) for number in range(min(users, KINDS_OF_USERS))]
     with tempfile.TemporaryDirectory(prefix="jiyi-scale-", dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         with (
@@ -322,11 +326,18 @@ def main() -> None:
         ):
             found = []
             for size in sorted(chosen.sizes):
-                found.append(measure(server, size, patterns, bar))
+                found.append(measure(server, size, patterns, chosen.samples, bar))
                 if chosen.json:
                     told = {"plan": asdict(plan), "measured": [asdict(each) for each in found]}
                     chosen.json.write_text(json.dumps(told, indent=1), encoding="utf-8")
     show(found, plan, console)
+
+
+def _size(text: str) -> int:
+    number = int(text)
+    if number < OF_USER:
+        raise argparse.ArgumentTypeError(f"{text} must be at least {OF_USER}: one user's messages")
+    return number
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How true is what the memory says now: one table for files in which things change.
 
-    python bench/truth.py FILE... [--vectors DIR] [--only truth,facts]
+    python bench/truth.py FILE... [--vectors DIR]
 
 FILE is a file of the neutral format (docs/evaluate.md) or of talks (bench/data/README.md). Each
 conversation goes into a memory of its own, as a caller would fill it: messages saved one after the

@@ -9,6 +9,8 @@
     window = memory.build_context("s-42", "上次 502 是怎么修好的？", budget=4000)
 """
 
+import typing as _typing
+
 from jiyi import errors
 from jiyi.agent import Action, Agent, Goal, action
 from jiyi.async_manager import AsyncMemoryManager
@@ -80,3 +82,10 @@ __all__ = [
     "open",
     "open_async",
 ]
+
+if not _typing.TYPE_CHECKING:  # else a type checker would take every name for one of ours
+
+    def __getattr__(name: str) -> object:
+        from jiyi.names import missing
+
+        raise missing(name)

