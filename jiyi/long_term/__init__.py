@@ -8,6 +8,7 @@ from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.profile import profile_block, profile_of
 from jiyi.long_term.facts.receipt import Learned
 from jiyi.long_term.facts.succession import Succession
+from jiyi.long_term.forget_gate.chosen import gate_of
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.receipt import GateReceipt
 from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
@@ -50,6 +51,7 @@ __all__ = [
     "Rule",
     "Second",
     "Succession",
+    "gate_of",
     "maintain",
     "profile_block",
     "profile_of",
