@@ -106,6 +106,9 @@ class Settings(BaseSettings):
     embedding_query_model: str | None = None  # a second model name for questions, where there are two
     embedding_query_prefix: str = ""  # put before questions
     embedding_passage_prefix: str = ""  # put before stored texts
+    embedding_max_chars: int = Field(8_000, ge=1)  # longest text sent; the rest is not embedded
+    embedding_batch_size: int = Field(64, ge=1)  # most texts of a request
+    embedding_dimensions: int | None = Field(None, ge=1)  # asks for shorter vectors, where the model can
     reranker: Literal["none", "endpoint", "cross-encoder", "llm"] = "none"  # what looks at hits again
     reranker_model: str = ""  # the endpoint's model; of a cross-encoder the name or folder
     reranker_base_url: str | None = None  # the endpoint, such as https://api.siliconflow.cn/v1

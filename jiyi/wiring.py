@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -284,6 +284,9 @@ def embedder_for(settings: Settings) -> Embedder:
         query_model=settings.embedding_query_model,
         query_prefix=settings.embedding_query_prefix,
         passage_prefix=settings.embedding_passage_prefix,
+        dimensions=settings.embedding_dimensions,
+        batch_size=settings.embedding_batch_size,
+        max_chars=settings.embedding_max_chars,
     )
 
 
@@ -348,11 +351,8 @@ def check_database(url: str | Path | Place) -> str:
     Raises:
         StorageError: it is foreign, newer, damaged, or its parts do not agree.
     """
-    database = open_database(locate(url), load_settings())
-    try:
+    with closing(open_database(locate(url), load_settings())) as database:
         return database.check()
-    finally:
-        database.close()
 
 
 def reading_of(url: str | Path | Place) -> ReadingState:
@@ -361,11 +361,8 @@ def reading_of(url: str | Path | Place) -> ReadingState:
     Raises:
         StorageError: it is foreign, newer, or cannot be reached.
     """
-    database = open_database(locate(url), load_settings())
-    try:
+    with closing(open_database(locate(url), load_settings())) as database:
         return reading_state(Readings(database), utc_now())
-    finally:
-        database.close()
 
 
 def is_there(url: str | Path | Place) -> bool:
@@ -379,11 +376,8 @@ def is_there(url: str | Path | Place) -> bool:
 
 def users_of(url: str | Path | Place) -> list[str]:
     """Return the names of all users in a database: for whoever looks after it, not for agents."""
-    database = open_database(locate(url), load_settings())
-    try:
+    with closing(open_database(locate(url), load_settings())) as database:
         return database.users()
-    finally:
-        database.close()
 
 
 def _place(url: str | Path | Place | None, settings: Settings) -> Place:

@@ -14,7 +14,7 @@ from jiyi.long_term.forget_gate.receipt import GateReceipt
 from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
 from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.long_term.forgetting.receipt import ForgetReceipt, RestoreReceipt
-from jiyi.long_term.indexing import Indexer
+from jiyi.long_term.indexing import NO_STATUS, Indexer
 from jiyi.long_term.maintenance import Maintained, maintain
 from jiyi.long_term.memory import LongTermMemory
 from jiyi.long_term.reading import Reader, ReadingReceipt, ReadingState, reading_state
@@ -24,6 +24,7 @@ from jiyi.long_term.recall.weights import WEIGHTS
 from jiyi.long_term.recalled import Recalled, recall_blocks
 
 __all__ = [
+    "NO_STATUS",
     "WEIGHTS",
     "Accesses",
     "BlockWriter",
