@@ -34,6 +34,7 @@ The tree::
     │   ├── EmbedderMismatch           the data was embedded by another embedder
     │   ├── EndpointUnreachable        refused, timed out, or kept failing
     │   └── EndpointRefused            the endpoint answered with an error it means
+    │       └── TextRefused            it embeds others, but not this text
     ├── LLMError                       the language model
     │   ├── LLMUnreachable             refused, timed out, or kept failing
     │   ├── LLMRefused                 the endpoint answered with an error it means
@@ -80,6 +81,7 @@ __all__ = [
     "ScopeMissing",
     "SettingsError",
     "StorageError",
+    "TextRefused",
     "UnknownFilter",
     "WrongState",
 ]
@@ -224,6 +226,18 @@ class EndpointUnreachable(EmbeddingError):
 
 class EndpointRefused(EmbeddingError):
     """The endpoint answered with an error that a retry would not mend."""
+
+
+class TextRefused(EndpointRefused):
+    """The endpoint embeds other texts, but not this one, however short it is cut.
+
+    Attributes:
+        status: the HTTP status it answered with.
+    """
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class LLMError(JiyiError):

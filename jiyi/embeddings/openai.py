@@ -1,5 +1,6 @@
 """Embeddings from any OpenAI-compatible endpoint: OpenAI, SiliconFlow, Ollama, vLLM, ..."""
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 
@@ -9,13 +10,20 @@ from jiyi.embeddings.answers import read_vectors
 from jiyi.embeddings.embedder import TextKind, Vectors32
 from jiyi.embeddings.inputs import check_inputs, clean_text
 from jiyi.endpoint import Endpoint, Failure, Faults
-from jiyi.errors import EndpointRefused, EndpointUnreachable, SettingsError
+from jiyi.errors import EndpointRefused, EndpointUnreachable, SettingsError, TextRefused
 from jiyi.openai_client import OpenAIClient
 from jiyi.records.ids import stable_id
+from jiyi.text import counter_for
 
 __all__ = ["OpenAIEmbedder"]
 
 _REQUEST_CHARS = 200_000  # OpenAI takes 300,000 tokens a request; a character is at most about 1.4
+_OF_TEXTS = frozenset({400, 413, 422})  # what a text that is too long, or not liked, is answered with
+_SHORTEST = 16  # characters; a text this short is not refused for its length
+_LIMIT = re.compile(
+    r"(?:max|limit|less than|at most|up to|exceed|longer than)\D{0,60}?(\d[\d,]*) *(token|char)",
+    re.IGNORECASE,
+)
 
 _FAULTS = Faults(
     unreachable=EndpointUnreachable,
@@ -24,9 +32,9 @@ _FAULTS = Faults(
         401: "check api_key",
         403: "check api_key and what it is allowed to use",
         404: "check base_url (most end in /v1) and the name of the model",
-        413: "lower max_chars or batch_size",
+        413: "lower embedding_max_chars or embedding_batch_size",
     },
-    other_advice="check the name of the model, dimensions, max_chars and batch_size",
+    other_advice="check the name of the model and embedding_dimensions, _max_chars and _batch_size",
 )
 
 
@@ -40,6 +48,8 @@ class OpenAIEmbedder:
       that fails for good fails the call.
     - Answers are checked: number, order, size, finite; then brought to length 1.
     - Texts are sent up to `max_chars` characters, an empty one as a space.
+    - A text that the endpoint refuses (400, 413, 422) while it embeds another is sent by
+      itself, cut at the limit that the answer names, else halved until it goes.
     - The key appears in no error, name or repr.
 
     Args:
@@ -125,6 +135,7 @@ class OpenAIEmbedder:
         Raises:
             InputError: `texts` is not a sequence of strings, or `kind` is unknown.
             EndpointUnreachable: refused, timed out or kept failing, after all retries.
+            TextRefused: a text is not embedded however short it is cut, though others are.
             EndpointRefused: the endpoint said no, or answered with something unusable.
         """
         items = check_inputs(texts, kind)
@@ -133,6 +144,43 @@ class OpenAIEmbedder:
         prefix = self._prefixes[kind]
         ready = [prefix + clean_text(item, self._max_chars) or " " for item in items]
         return np.concatenate([self._embed_batch(batch, kind) for batch in self._batches(ready)])
+
+    def _embed_batch(self, batch: list[str], kind: TextKind) -> Vectors32:
+        answer = self._try(batch, kind)
+        if not isinstance(answer, Failure):
+            return answer
+        if isinstance(self._try(["size"], kind), Failure):  # it is no matter of texts
+            raise answer.error from answer.cause
+        return self._in_pieces(batch, kind, answer)
+
+    def _in_pieces(self, batch: list[str], kind: TextKind, refused: Failure) -> Vectors32:
+        """Embed the halves of a batch that was refused, and of a single text what is short enough."""
+        if len(batch) == 1:
+            return self._shortened(batch[0], kind, refused)
+        rows = []
+        for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
+            answer = self._try(half, kind)
+            rows.append(self._in_pieces(half, kind, answer) if isinstance(answer, Failure) else answer)
+        return np.concatenate(rows)
+
+    def _shortened(self, text: str, kind: TextKind, refused: Failure) -> Vectors32:
+        shortest = len(self._prefixes[kind]) + _SHORTEST
+        answer: Vectors32 | Failure = refused
+        while isinstance(answer, Failure):
+            text = _shorter(text, str(answer.error), self._models[kind])
+            if len(text) < shortest:
+                raise TextRefused(str(answer.error), status=answer.status or 400) from answer.cause
+            answer = self._try([text], kind)
+        return answer
+
+    def _try(self, batch: list[str], kind: TextKind) -> Vectors32 | Failure:
+        """Return the vectors of a batch, or how it was refused where its texts may be the cause."""
+        try:
+            return self._vectors(batch, kind)
+        except Failure as failure:
+            if failure.status not in _OF_TEXTS:
+                raise failure.error from failure.cause
+            return failure
 
     def close(self) -> None:
         """Close the connections; a later `embed` opens new ones."""
@@ -149,7 +197,7 @@ class OpenAIEmbedder:
             chars += len(text)
         yield batch
 
-    def _embed_batch(self, batch: list[str], kind: TextKind) -> Vectors32:
+    def _vectors(self, batch: list[str], kind: TextKind) -> Vectors32:
         body = self._ask(batch, self._models[kind])
         try:
             vectors = read_vectors(body, len(batch))
@@ -171,17 +219,26 @@ class OpenAIEmbedder:
         return vectors
 
     def _ask(self, batch: list[str], model: str) -> bytes:
-        try:
-            return self._client.ask(
-                # The raw answer: the client's own parsing is slower and checks nothing.
-                lambda client: (
-                    client.embeddings.with_raw_response.create(
-                        input=batch,
-                        model=model,
-                        encoding_format="float",
-                        extra_body=None if self._dimensions is None else {"dimensions": self._dimensions},
-                    ).content
-                )
+        return self._client.ask(
+            # The raw answer: the client's own parsing is slower and checks nothing.
+            lambda client: (
+                client.embeddings.with_raw_response.create(
+                    input=batch,
+                    model=model,
+                    encoding_format="float",
+                    extra_body=None if self._dimensions is None else {"dimensions": self._dimensions},
+                ).content
             )
-        except Failure as failure:
-            raise failure.error from failure.cause
+        )
+
+
+def _shorter(text: str, said: str, model: str) -> str:
+    """Return the text up to the limit that an answer names, in tokens by estimate; without one half of it."""
+    limit = _LIMIT.search(said)
+    if limit is not None:
+        most = int(limit[1].replace(",", ""))
+        in_chars = limit[2].lower() == "char"
+        cut = text[:most] if in_chars else counter_for(model).truncate(text, most)
+        if len(cut) < len(text):
+            return cut
+    return text[: len(text) // 2]

@@ -1,28 +1,40 @@
 """Vectors follow rows: embedding what was stored, in the background or on demand."""
 
+import logging
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
 
 from jiyi.embeddings import Embedder, split_parts
-from jiyi.errors import Closed, EmbedderMismatch, EmbeddingError
+from jiyi.errors import Closed, EmbedderMismatch, EmbeddingError, EndpointUnreachable, TextRefused
 from jiyi.long_term.worker import Worker
 from jiyi.storage import Binding, PendingText, VectorIndex, VectorRow
 
-__all__ = ["Indexer"]
+__all__ = ["NO_STATUS", "Indexer"]
+
+NO_STATUS = 1
+"""Why a record is set apart where no endpoint gave an HTTP status."""
 
 _BATCH = 8
 _HEAD = 600  # characters of a tool's output that are embedded
 _FEW = 64  # records saved while others were embedded that may wait until the switch
 _POLL = 15.0  # seconds between looks for work that another process left
 
+_log = logging.getLogger("jiyi")
+
+
+_Refused = tuple[PendingText, Exception]
+_UNASKED = (EndpointUnreachable, EmbedderMismatch)  # they say nothing of the texts
+
 
 class Indexer(Worker):
     """Finishes pending vectors: by a worker thread, and by `flush`.
 
     The pending state lives in the database. A crash loses nothing: the worker of the
-    next open takes up what is left.
+    next open takes up what is left. A record that the embedder refuses while it embeds
+    others is set apart, with its reason, until `reembed`: it keeps nobody waiting.
 
     Args:
         vectors: where they are kept.
@@ -55,7 +67,7 @@ class Indexer(Worker):
             EmbeddingError: the embedder failed; what was done stays done.
         """
         done = 0
-        while count := self._step(leased=False):
+        while (count := self._step(leased=False)) is not None:
             done += count
             if progress:
                 progress(done)
@@ -63,20 +75,25 @@ class Indexer(Worker):
             pass
         return done
 
+    def apart(self, user_id: str) -> int:
+        """Return how many records of a user are set apart."""
+        return sum(self._vectors.apart(user_id).values())
+
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Bind the data to this embedder and embed everything anew; return how many records.
 
         Where the data is this embedder's and only some vectors are pending, those are all that
-        is made. Else a second set of vectors is made beside the one that is searched, which stays
-        until the new one is whole; then the new one takes its place. What others save meanwhile is
-        found by the old set at once, and is in the new one when this returns. Called again after a
-        break, it goes on where it stopped.
+        is made; what was set apart is tried again. Else a second set of vectors is made beside the
+        one that is searched, which stays until the new one is whole; then the new one takes its
+        place. What others save meanwhile is found by the old set at once, and is in the new one when
+        this returns. Called again after a break, it goes on where it stopped.
         """
         name = self._embedder.name
         bound = self._vectors.claim()
+        taken_up = self._vectors.take_up()
         if bound.name in (None, name) and bound.renewing != name:
             done = self.flush(progress)
-            if done or bound.name is None:
+            if done or taken_up or bound.name is None:
                 return done
         self._vectors.renew(name, self._embedder.dims)
         done = self._fill(progress)
@@ -87,7 +104,8 @@ class Indexer(Worker):
         # Leases of a process that died, or of this worker's own failed batch, are looked past: at
         # the start and after a failure, once nothing else is left to do.
         past_leases, self._past_leases = self._past_leases, True
-        busy = self._step(leased=True) > 0 or (past_leases and self._step(leased=False) > 0)
+        busy = self._step(leased=True) is not None
+        busy = busy or (past_leases and self._step(leased=False) is not None)
         self._past_leases = past_leases and busy
         return busy or self._follow_up()
 
@@ -101,29 +119,67 @@ class Indexer(Worker):
             before = done
             while batch := self._vectors.pending(_BATCH, name=self._embedder.name):
                 with self._working:
-                    done += self._vectors.add(self._rows(batch), name=self._embedder.name)
+                    # What is refused is pending after the switch, and set apart then.
+                    done += self._vectors.add(self._rows(batch)[0], name=self._embedder.name)
                 if progress:
                     progress(done)
             if done - before < _FEW:
                 return done
 
-    def _step(self, *, leased: bool) -> int:
+    def _step(self, *, leased: bool) -> int | None:
+        """Embed a batch; return how many records of it got vectors, None where nothing is pending."""
         with self._working:
             # Before anything is leased or embedded for nothing.
             bound = self._vectors.claim(self._embedder.name)
             batch = self._vectors.pending(_BATCH, leased=leased)
-            if batch:
-                self._embed(batch, bound)
-        return len(batch)
+            return self._embed(batch, bound) if batch else None
 
-    def _embed(self, batch: list[PendingText], bound: Binding) -> None:
-        rows = self._rows(batch)
-        if (bound.name, bound.dims) != (self._embedder.name, self._embedder.dims):
-            self._vectors.claim(self._embedder.name, self._embedder.dims)
-        self._vectors.add(rows, name=self._embedder.name)
+    def _embed(self, batch: list[PendingText], bound: Binding) -> int:
+        rows, refused = self._rows(batch)
+        if rows:
+            if (bound.name, bound.dims) != (self._embedder.name, self._embedder.dims):
+                self._vectors.claim(self._embedder.name, self._embedder.dims)
+            self._vectors.add(rows, name=self._embedder.name)
+        for item, error in refused:
+            self._vectors.set_apart(item.key, error.status if isinstance(error, TextRefused) else NO_STATUS)
+            _log.warning("a text is found by its words only until it is embedded by reembed: %s", error)
         self.last_error = None
+        return len(rows)
 
-    def _rows(self, batch: list[PendingText]) -> list[VectorRow]:
+    def _rows(self, batch: list[PendingText]) -> tuple[list[VectorRow], list[_Refused]]:
+        """Return the vectors of a batch, and which records of it are refused, each when it is alone.
+
+        Raises:
+            Exception: what the embedder raised, where it embeds nothing at all now.
+        """
+        try:
+            return self._embedded(batch), []
+        except _UNASKED:
+            raise
+        except Exception as error:
+            if not isinstance(error, TextRefused):
+                self._check(error)
+        rows: list[VectorRow] = []
+        refused: list[_Refused] = []
+        for item in batch:
+            try:
+                rows += self._embedded([item])
+            except _UNASKED:
+                raise
+            except Exception as error:
+                refused.append((item, error))
+        if any(not isinstance(error, TextRefused) for _, error in refused):
+            self._check(refused[0][1])
+        return rows, refused
+
+    def _check(self, error: Exception) -> None:
+        """Raise the error unless the embedder embeds a text that no cache can know."""
+        try:
+            self._embedder.embed([f"{time.time_ns()}"], "passage")
+        except Exception:
+            raise error from None
+
+    def _embedded(self, batch: list[PendingText]) -> list[VectorRow]:
         parts = [_parts(item) for item in batch]
         matrix = self._embedder.embed([part for some in parts for part in some], "passage")
         ends = np.cumsum([len(some) for some in parts])

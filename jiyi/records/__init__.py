@@ -16,6 +16,7 @@ from jiyi.records.skill import Skill
 from jiyi.records.summary import Summary
 from jiyi.records.task import Outcome, Step, StepStatus, Task, TaskStatus, TriggerType
 from jiyi.records.window import Report, ReportItem, ReportStep, Window
+from jiyi.records.worth import ForgetWeights
 
 __all__ = [
     "DOUBT",
@@ -35,6 +36,7 @@ __all__ = [
     "FactCategory",
     "FactMethod",
     "FactStatus",
+    "ForgetWeights",
     "Given",
     "Hit",
     "Hits",

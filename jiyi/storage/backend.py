@@ -1,5 +1,7 @@
 """The database behind a place: the one function that picks it, and all protocols on it."""
 
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
@@ -11,6 +13,7 @@ from jiyi.storage.elsewhere import leave, refuse_bound, take_over
 from jiyi.storage.place import Place
 from jiyi.storage.readings import Readings
 from jiyi.storage.relational import SqlStore, SqlTrash, SqlUpkeep
+from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.sqlite.pending import pending_steps
 from jiyi.storage.store import Store
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Backend",
     "about_server",
+    "apart",
     "chroma_adapter",
     "drift",
     "has_tables",
@@ -136,6 +140,16 @@ def about_server(place: Place) -> "About":
     from jiyi.storage.postgres import about
 
     return about.about(str(place.url))
+
+
+def apart(place: Place, settings: Settings) -> Mapping[int, int]:
+    """Return how many records of all users are set apart without vectors; see `VectorIndex.apart`.
+
+    Raises:
+        StorageError: it is foreign, newer, or cannot be reached.
+    """
+    with closing(open_database(place, settings)) as database:
+        return VectorStates(database).apart()
 
 
 def migrate(place: Place, settings: Settings, *, dry_run: bool = False) -> list[str]:

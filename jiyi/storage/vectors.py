@@ -1,6 +1,6 @@
 """The vector index: the protocol every backend follows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -88,6 +88,21 @@ class VectorIndex(Protocol):
         Raises:
             EmbedderMismatch: neither set is of the embedder named; another process switched meanwhile.
         """
+        ...
+
+    def set_apart(self, key: tuple[str, int], why: int) -> None:
+        """Leave a record out of what is pending: its text is not embedded, for a reason given by number.
+
+        It still counts as pending. A reason is 1 or more: an HTTP status, or what the caller likes.
+        """
+        ...
+
+    def apart(self, user_id: str | None = None) -> Mapping[int, int]:
+        """Return how many records are set apart, of a user or of all, by their reasons."""
+        ...
+
+    def take_up(self) -> int:
+        """Let what was set apart be pending again, of all users; return how many records."""
         ...
 
     def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:

@@ -47,7 +47,9 @@ class Verbs:
         self._folding = parts.folding
         self._skills = parts.skills
         self._monitor = parts.monitor
-        self._working = WorkingMemory(parts.store, clock=parts.clock)
+        self._working = WorkingMemory(
+            parts.store, clock=parts.clock, target_key=parts.settings.consolidation_target_key
+        )
         self._counter = parts.counter
         self._settings = parts.settings
         self._clock = parts.clock

@@ -17,11 +17,14 @@ class UpkeepVerbs(Verbs):
     def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> Mapping[str, int]:
         """Return how many records of each kind there are, and ``vectors_pending``.
 
-        Where a language model reads in the background, also ``messages_unread``, of all agents.
+        Of all agents, also ``vectors_apart`` where some of these wait for `reembed`: the embedder
+        refuses their texts; and, where a language model reads in the background, ``messages_unread``.
         """
         kinds: tuple[Kind, ...] = ("message", "session", "task", "episode", "knowledge", "fact", "summary")
         scope = self._scope(user_id, agent_id)
         counts = dict(self._store.count(Query(scope=scope, kinds=kinds)))
+        if apart := self._long_term.indexer.apart(scope.user_id):
+            counts["vectors_apart"] = apart
         if self._long_term.reader is not None:
             counts["messages_unread"] = self._long_term.reader.unread(scope.user_id)
         return counts
@@ -40,8 +43,9 @@ class UpkeepVerbs(Verbs):
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Bind the data to the embedder in use and embed everything anew; return how many records.
 
-        Where only some vectors are pending, those are all that is made. Else searches use the old
-        ones until the new ones are whole; called again after a break, it goes on.
+        Where only some vectors are pending, those are all that is made; what the embedder refused
+        is tried again. Else searches use the old ones until the new ones are whole; called again
+        after a break, it goes on.
         """
         return self._long_term.indexer.reembed(progress)
 

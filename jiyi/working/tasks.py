@@ -30,12 +30,14 @@ class WorkingMemory:
 
     Guarantees: a change is on disk when its call returns; two processes may work on one
     task; ending a task and writing its `Episode` is one transaction, and a task ends
-    once.
+    once. A task without a target ends with what its context notes under ``target_key``,
+    where that is a text or a whole number.
     """
 
-    def __init__(self, store: Store, *, clock: Clock = utc_now) -> None:
+    def __init__(self, store: Store, *, clock: Clock = utc_now, target_key: str = "") -> None:
         self._store = store
         self._clock = clock
+        self._target_key = target_key
 
     def start(
         self,
@@ -266,6 +268,7 @@ class WorkingMemory:
                 task,
                 status=status,
                 outcome=outcome,
+                target=task.target or self._noted_target(task),
                 summary=summary or task.summary or "",
                 updated_at=now,
                 completed_at=now,
@@ -275,6 +278,10 @@ class WorkingMemory:
             return episode
 
         return self._store.together(end)
+
+    def _noted_target(self, task: Task) -> str | None:
+        noted = task.context.get(self._target_key) if self._target_key else None
+        return str(noted) if isinstance(noted, str | int) else None
 
     def _in_progress(self, scope: Scope, task_id: str) -> Task:
         task = self.get(scope, task_id)

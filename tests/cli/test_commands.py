@@ -231,6 +231,13 @@ def test_maintain_does_not_wait_for_a_model_that_is_away_once_for_each_user(run,
     assert told.stderr.count("HTTP 401") == 1
 
 
+def test_doctor_of_unusable_settings_names_them_and_stops(run_json, db, monkeypatch):
+    monkeypatch.setenv("JIYI_MAX_TURN", "3")
+    _, settings = run_json("doctor", "--db", db, code=1)["checks"]
+    assert (settings["name"], settings["ok"]) == ("settings", False)
+    assert "JIYI_MAX_TURN is no setting; the nearest is JIYI_MAX_TURNS" in settings["detail"]
+
+
 def test_doctor(run, run_json, db, tmp_path):
     told = run_json("doctor", "--db", db)
     assert told["ok"] is True

@@ -70,13 +70,17 @@ class ScriptedEndpoint:
         self.thread.join()
         self.server.server_close()
 
+    def usual(self, asked: dict[str, Any]) -> Reply:
+        """What a request is answered with once no reply is left."""
+        return Reply()
+
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
         asked = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
         with self.lock:
             self.asked.append(asked)
             self.keys.append(handler.headers["Authorization"])
             self.paths.append(handler.path)
-            reply = self.replies.pop(0) if self.replies else Reply()
+            reply = self.replies.pop(0) if self.replies else self.usual(asked)
         if reply.silent:
             self.closing.wait(10)
             return

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import ANA, START, episode, fact, knowledge, message
 
+from jiyi.errors import InputError
 from jiyi.long_term.forget_gate.rules import OTHER_RULES, FactRule, ForgetRule, KnowledgeRule, MessageRule
-from jiyi.records import Episode, Step
+from jiyi.records import Episode, ForgetWeights, Step
 
 RULE = ForgetRule()
 STEP = Step(scope=ANA, task_id="t", description="look")
@@ -57,6 +58,24 @@ def worth(hours=0.0, **fields):
 )
 def test_the_formula(expected, fields):
     assert worth(**fields) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_formula_with_other_weights():
+    heavy = ForgetWeights(
+        base=0.2, age=0.02, age_most=0.05, access=0.01, access_most=0.02, alert=0.03, steps=0.04
+    )
+    weights = replace(heavy, success=0.3, partial=0.2, failed=0.1)
+    rule = ForgetRule(weights=weights)
+    seen = episode(outcome="partial", access_count=9, trigger_type="alert", steps=(STEP,) * 4)
+    assert rule.importance(seen, START) == pytest.approx(0.2 + 0.2 + 0.02 + 0.03 + 0.04)
+    assert rule.importance(episode(outcome="failed"), START + timedelta(hours=720)) == pytest.approx(0.28)
+    assert rule.importance(episode(), START + timedelta(days=999)) == pytest.approx(0.45)
+
+
+@pytest.mark.parametrize("bad", [{"base": 2}, {"age": -0.1}, {"failed": float("nan")}, {"alert": "much"}])
+def test_what_is_no_weight_is_refused(bad):
+    with pytest.raises(InputError, match=f"the weight {next(iter(bad))}="):
+        ForgetWeights(**bad)
 
 
 def test_the_defaults_are_those_of_the_requirement():

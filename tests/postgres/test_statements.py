@@ -23,6 +23,7 @@ LOOK_AT_ALL = {
     "any_vectors",
     "first_pending",
     "count_pending",
+    "count_apart",
     "totals",
     "records_that_never_get_vectors",
     "records_with_vectors_that_wait",

@@ -96,6 +96,28 @@ def test_the_gate_asks_the_rule_it_was_given(open_memory, clock):
     assert memory.run_forget_gate().total == 4
 
 
+def test_the_gate_follows_the_settings(open_memory, clock):
+    rules = {"forget_threshold": 0.5, "forget_min_age_days": 2, "forget_grace_days": 1}
+    memory = open_memory(clock=clock, forget_weights={"success": -0.2}, **rules)
+    gone = work(memory)
+    clock.forward(days=1)
+    assert memory.run_forget_gate().total == 0
+    clock.forward(days=2)
+    assert [item.id for item in memory.run_forget_gate().items] == [gone.id]
+    clock.forward(days=1, hours=1)
+    assert memory.run_forget_gate().erased == 2
+
+
+def test_a_note_of_the_task_says_what_it_was_about(open_memory):
+    memory = open_memory(consolidation_target_key="host", consolidation_min_episodes=2)
+    made = [work(memory, context={"host": name}) for name in ("edge-02", "Edge 02")]
+    assert work(memory, context={"host": "edge-02"}, target="mail-01").target == "mail-01"
+    assert work(memory, context={"host": ["edge-02"]}).target is None
+    assert [episode.target for episode in made] == ["edge-02", "Edge 02"]
+    (group,) = memory.run_consolidation().groups
+    assert set(memory.get(group.knowledge_id).source_episodes) == {episode.id for episode in made}
+
+
 def test_what_the_gate_let_go_is_dropped_after_the_grace_time(memory, clock):
     gone = work(memory, fails=True)
     clock.forward(days=70)

@@ -1,20 +1,16 @@
 """What may be forgotten: a rule for episodes, and one for each other kind. Pure: now is handed in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Protocol
 
-from jiyi.records import Episode, Fact, Kind, Knowledge, Message
+from jiyi.records import Episode, Fact, ForgetWeights, Kind, Knowledge, Message
 
 __all__ = ["OTHER_RULES", "FactRule", "ForgetRule", "KindRule", "KnowledgeRule", "MessageRule", "Rule"]
 
-_HOURS_OF_DECAY = 720.0  # a month: what it costs is _DECAY
-_DECAY, _MOST_DECAY = 0.1, 0.3
-_ACCESS, _MOST_ACCESSES = 0.05, 0.2
-_OUTCOMES = {"success": 0.1, "failed": -0.05}
-_ALERT = 0.15
-_LONG, _MANY_STEPS = 0.1, 3
+_HOURS_OF_DECAY = 720.0  # a month
+_MANY_STEPS = 3
 
 
 class Rule(Protocol):
@@ -44,7 +40,7 @@ class Rule(Protocol):
 class ForgetRule:
     """The published rule; a subclass may change `importance` alone.
 
-    ::
+    With the weights as they are by default::
 
         importance = 0.5 - min(0.3, 0.1 * age_hours / 720) + min(0.2, 0.05 * access_count)
                      + (0.1 if success, -0.05 if failed) + (0.15 if an alert set it off)
@@ -57,15 +53,17 @@ class ForgetRule:
     threshold: float = 0.25  # episodes worth less may go
     min_age: timedelta = timedelta(days=7)  # those younger stay, unless there are too many
     max_episodes: int = 10_000  # how many stay at most, pinned ones included
+    weights: ForgetWeights = field(default_factory=ForgetWeights)  # what each sign adds or takes
 
     def importance(self, record: Episode, now: datetime) -> float:
         """Return what an episode is worth now, 0 to 1; one from the future counts as new."""
+        w = self.weights
         age_hours = _age(record.created_at, now) / timedelta(hours=1)
-        worth = 0.5 - min(_MOST_DECAY, _DECAY * age_hours / _HOURS_OF_DECAY)
-        worth += min(_MOST_ACCESSES, _ACCESS * record.access_count)
-        worth += _OUTCOMES.get(record.outcome, 0.0)
-        worth += _ALERT if record.trigger_type == "alert" else 0.0
-        worth += _LONG if len(record.steps) > _MANY_STEPS else 0.0
+        worth = w.base - min(w.age_most, w.age * age_hours / _HOURS_OF_DECAY)
+        worth += min(w.access_most, w.access * record.access_count)
+        worth += {"success": w.success, "partial": w.partial, "failed": w.failed}[record.outcome]
+        worth += w.alert if record.trigger_type == "alert" else 0.0
+        worth += w.steps if len(record.steps) > _MANY_STEPS else 0.0
         return min(1.0, max(0.0, worth))
 
 

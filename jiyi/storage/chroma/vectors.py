@@ -144,6 +144,18 @@ class ChromaVectors:
                 db.run("chroma_let_go", {"user_id": key[0], "tokens": tokens})
         return numbers is not None
 
+    def set_apart(self, key: tuple[str, int], why: int) -> None:
+        """See `VectorIndex.set_apart`."""
+        self._attempt(lambda: self._states.set_apart(key, why))
+
+    def apart(self, user_id: str | None = None) -> Mapping[int, int]:
+        """See `VectorIndex.apart`."""
+        return self._attempt(lambda: self._states.apart(user_id))
+
+    def take_up(self) -> int:
+        """See `VectorIndex.take_up`."""
+        return self._attempt(self._states.take_up)
+
     def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
         """See `VectorIndex.nearest`."""
         self._drain()

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
@@ -111,6 +111,18 @@ class PostgresVectors:
                 ]
             )
         return complete
+
+    def set_apart(self, key: tuple[str, int], why: int) -> None:
+        """See `VectorIndex.set_apart`."""
+        self._db.attempt(lambda: self._states.set_apart(key, why))
+
+    def apart(self, user_id: str | None = None) -> Mapping[int, int]:
+        """See `VectorIndex.apart`."""
+        return self._db.attempt(lambda: self._states.apart(user_id))
+
+    def take_up(self) -> int:
+        """See `VectorIndex.take_up`."""
+        return self._db.attempt(self._states.take_up)
 
     def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
         """See `VectorIndex.nearest`."""

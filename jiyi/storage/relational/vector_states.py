@@ -66,6 +66,27 @@ class VectorStates:
             docs = [int(row[0]) for row in db.rows("pending_of", values | {"user_id": user_id})]
         return self._lease(user_id, docs, values) if docs else []
 
+    def set_apart(self, key: tuple[str, int], why: int) -> None:
+        """See `VectorIndex.set_apart`: a lease below zero ends never, and tells why."""
+        with self._db.write(key[0]) as db:
+            db.run("set_apart", {"user_id": key[0], "doc": key[1], "lease": -why})
+
+    def apart(self, user_id: str | None = None) -> Mapping[int, int]:
+        """See `VectorIndex.apart`."""
+        with self._db.read(user_id) as db:
+            name, values = ("count_apart", {}) if user_id is None else ("apart_of", {"user_id": user_id})
+            return {int(why): int(count) for why, count in db.rows(name, values)}
+
+    def take_up(self) -> int:
+        """See `VectorIndex.take_up`."""
+        if not self.apart():
+            return 0
+        taken = 0
+        for user_id in self._users():
+            with self._db.write(user_id) as db:
+                taken += len(db.rows("take_up", {"user_id": user_id}))
+        return taken
+
     def _leases(self, limit: int, leased: bool) -> dict[str, int]:
         now = int(self._now())
         return {"now": now if leased else _EVER, "until": now + _LEASE_SECONDS, "limit": limit}

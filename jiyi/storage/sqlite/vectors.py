@@ -1,7 +1,7 @@
 """Vectors as float16 rows beside the store's tables in a SQLite file, searched with numpy."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,18 @@ class SqliteVectors:
                     db.many("add_vector", [of_record | {"vector": half} for half in halves])
                 added += 1
         return added
+
+    def set_apart(self, key: tuple[str, int], why: int) -> None:
+        """See `VectorIndex.set_apart`."""
+        self._states.set_apart(key, why)
+
+    def apart(self, user_id: str | None = None) -> Mapping[int, int]:
+        """See `VectorIndex.apart`."""
+        return self._states.apart(user_id)
+
+    def take_up(self) -> int:
+        """See `VectorIndex.take_up`."""
+        return self._states.take_up()
 
     def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
         """See `VectorIndex.nearest`."""

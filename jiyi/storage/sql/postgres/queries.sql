@@ -379,21 +379,37 @@ DELETE FROM meta WHERE name = :name;
 -- name: first_pending
 -- every tenant: whose records wait is not known before
 SELECT tenant_id AS user_id, doc FROM pending
-WHERE (lease_until <= :now OR lease_until > 2 * :until - :now) ORDER BY queued_at, doc LIMIT :limit;
+WHERE lease_until >= 0 AND (lease_until <= :now OR lease_until > 2 * :until - :now)
+ORDER BY queued_at, doc LIMIT :limit;
 
 -- name: pending_of
 SELECT doc FROM pending
-WHERE tenant_id = :user_id AND (lease_until <= :now OR lease_until > 2 * :until - :now) ORDER BY queued_at, doc LIMIT :limit;
+WHERE tenant_id = :user_id AND lease_until >= 0 AND (lease_until <= :now OR lease_until > 2 * :until - :now)
+ORDER BY queued_at, doc LIMIT :limit;
 
 -- name: lease_pending
 UPDATE pending AS p SET lease_until = :until FROM documents AS d
 WHERE p.tenant_id = :user_id AND d.tenant_id = :user_id AND d.doc = p.doc
-  AND p.doc = ANY(:docs) AND (p.lease_until <= :now OR p.lease_until > 2 * :until - :now)
+  AND p.doc = ANY(:docs) AND p.lease_until >= 0 AND (p.lease_until <= :now OR p.lease_until > 2 * :until - :now)
 RETURNING p.doc, d.kind, d.id, d.role;
 
 -- name: count_pending
 -- every tenant: a figure of the whole database
 SELECT count(*) FROM pending;
+
+-- name: set_apart
+UPDATE pending SET lease_until = :lease WHERE tenant_id = :user_id AND doc = :doc;
+
+-- name: count_apart
+-- every tenant: a figure of the whole database
+SELECT -lease_until, count(*) FROM pending WHERE lease_until < 0 GROUP BY 1;
+
+-- name: apart_of
+SELECT -lease_until, count(*) FROM pending WHERE tenant_id = :user_id AND lease_until < 0 GROUP BY 1;
+
+-- name: take_up
+UPDATE pending SET lease_until = 0 WHERE tenant_id = :user_id AND lease_until < 0
+RETURNING doc;
 
 -- name: settle
 WITH settled AS (

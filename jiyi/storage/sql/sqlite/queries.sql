@@ -255,22 +255,40 @@ SELECT count(*) FROM summaries AS s WHERE {where};
 
 -- name: first_pending
 -- A lease that ends much later than one taken now was taken by a clock far ahead: it holds nothing.
+-- One below zero sets the record apart.
 SELECT user_id, doc FROM documents
-WHERE vector_state = 'pending' AND (lease_until <= :now OR lease_until > 2 * :until - :now) ORDER BY doc LIMIT :limit;
+WHERE vector_state = 'pending' AND lease_until >= 0 AND (lease_until <= :now OR lease_until > 2 * :until - :now)
+ORDER BY doc LIMIT :limit;
 
 -- name: pending_of
 SELECT doc FROM documents
-WHERE user_id = :user_id AND vector_state = 'pending' AND (lease_until <= :now OR lease_until > 2 * :until - :now)
+WHERE user_id = :user_id AND vector_state = 'pending' AND lease_until >= 0 AND (lease_until <= :now OR lease_until > 2 * :until - :now)
 ORDER BY doc LIMIT :limit;
 
 -- name: lease_pending
 UPDATE documents SET lease_until = :until
 WHERE user_id = :user_id AND doc IN (SELECT value FROM json_each(:docs))
-  AND vector_state = 'pending' AND (lease_until <= :now OR lease_until > 2 * :until - :now)
+  AND vector_state = 'pending' AND lease_until >= 0 AND (lease_until <= :now OR lease_until > 2 * :until - :now)
 RETURNING doc, kind, id, role;
 
 -- name: count_pending
 SELECT count(*) FROM documents WHERE vector_state = 'pending';
+
+-- name: set_apart
+UPDATE documents SET lease_until = :lease
+WHERE doc = :doc AND user_id = :user_id AND vector_state = 'pending';
+
+-- name: count_apart
+SELECT -lease_until, count(*) FROM documents WHERE vector_state = 'pending' AND lease_until < 0 GROUP BY 1;
+
+-- name: apart_of
+SELECT -lease_until, count(*) FROM documents
+WHERE vector_state = 'pending' AND lease_until < 0 AND user_id = :user_id GROUP BY 1;
+
+-- name: take_up
+UPDATE documents SET lease_until = 0
+WHERE user_id = :user_id AND vector_state = 'pending' AND lease_until < 0
+RETURNING doc;
 
 -- name: settle
 UPDATE documents SET vector_state = :state, lease_until = 0

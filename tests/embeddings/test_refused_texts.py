@@ -1,0 +1,97 @@
+"""Texts that an endpoint refuses: cut to what it takes, or told apart from what it refuses altogether."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pytest
+from refusing_endpoint import POISON, RefusingEndpoint
+from scripted_endpoint import Reply, vector_of
+
+from jiyi.embeddings import Endpoint, OpenAIEmbedder
+from jiyi.errors import EndpointRefused, TextRefused
+
+LONG = "alpha " * 1_300
+OTHERS = ["one", "two three", "four five six"]
+
+Make = Callable[..., OpenAIEmbedder]
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    made: list[OpenAIEmbedder] = []
+
+    def build(url: str, **options: Any) -> OpenAIEmbedder:
+        made.append(OpenAIEmbedder("m", endpoint=Endpoint(base_url=url, api_key="", retries=0), **options))
+        return made[-1]
+
+    yield build
+    for embedder in made:
+        embedder.close()
+
+
+def rows(*texts: str) -> Any:
+    matrix = np.array([vector_of(text) for text in texts])
+    return matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+
+
+SAID = {
+    "openai, vllm": (
+        "This model's maximum context length is 512 tokens. However, you requested 1300 tokens in the input.",
+        (400, 512),
+    ),
+    "tei": ("Input validation error: `inputs` must have less than 512 tokens. Given: 1300", (400, 512)),
+    "characters": ("an input may have at most 1,200 characters", (200, 200)),
+    "nothing": ("Payload Too Large", (325, 325)),  # 1,300 words, halved twice
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_text_is_cut_at_the_limit_that_is_named_else_halved(make: Make, case: str, status: int) -> None:
+    says, (least, most) = SAID[case]
+    with RefusingEndpoint(most=512, status=status, says=says) as server:
+        vectors = make(server.url).embed([*OTHERS[:2], LONG, OTHERS[2]], "passage")
+    (cut,) = [t for asked in server.asked for t in asked["input"] if 200 <= len(t.split()) <= 512]
+    assert LONG.startswith(cut)
+    assert least <= len(cut.split()) <= most
+    np.testing.assert_allclose(vectors, rows(*OTHERS[:2], cut, OTHERS[2]), rtol=1e-6)
+
+
+def test_a_limit_that_is_too_wide_for_the_text_is_halved(make: Make) -> None:
+    with RefusingEndpoint(most=100, says="maximum context length is 9000 tokens") as server:
+        make(server.url).embed([LONG], "query")
+    assert 50 < len(server.asked[-1]["input"][0].split()) <= 100
+
+
+def test_the_prefix_stays(make: Make) -> None:
+    with RefusingEndpoint(most=100) as server:
+        make(server.url, passage_prefix="passage: ").embed([LONG], "passage")
+    assert server.asked[-1]["input"][0].startswith("passage: alpha alpha")
+
+
+@pytest.mark.parametrize("text", [POISON, f"{POISON} " * 900])
+def test_a_text_that_is_refused_whatever_its_length_is_named_as_such(make: Make, text: str) -> None:
+    with RefusingEndpoint(status=422, says="not this one") as server:
+        with pytest.raises(TextRefused, match=r"422 \(not this one") as caught:
+            make(server.url).embed([*OTHERS, text], "passage")
+        assert caught.value.status == 422
+        assert len(server.asked) < 20
+
+
+def test_an_endpoint_that_refuses_everything_is_told_from_that(make: Make) -> None:
+    with RefusingEndpoint(most=0, says="no such model") as server:
+        with pytest.raises(EndpointRefused, match="no such model") as caught:
+            make(server.url).embed([*OTHERS, LONG], "passage")
+        assert not isinstance(caught.value, TextRefused)
+        assert len(server.asked) == 2
+
+
+def test_other_failures_end_it_at_once(make: Make) -> None:
+    with RefusingEndpoint(most=100) as server, closing(make(server.url)) as embedder:
+        server.replies += [Reply(status=413), Reply(), Reply(status=401)]
+        with pytest.raises(EndpointRefused, match="401"):
+            embedder.embed(OTHERS, "passage")
+        assert len(server.asked) == 3
