@@ -63,7 +63,7 @@ class Settings(BaseSettings):
     summary_place: Literal["system", "message"] = "system"  # in the system section, or behind it
     skills: list[Path] = Field([])  # folders of skills
     skill_routing: Literal["auto", "off"] = "auto"  # open the skill that a question is for
-    monitor: bool = False  # watch windows and replies; see MemoryManager.monitor
+    monitor: bool = True  # watch windows and replies; see MemoryManager.monitor
     language: Literal["auto", "zh", "en"] = "auto"  # of headings; auto: as the question
     timezone: str = "UTC"  # for dates shown, and for imported dates without a zone
     database_url: SecretStr | None = None  # where the memory is, unless open() is told

@@ -16,9 +16,10 @@ from rich.rule import Rule
 
 from jiyi.cli.options import embedding_threads, print_json, progress_bar, stdout, told_briefly
 from jiyi.cli.views import hits_view, window_view
+from jiyi.databases import users_of
 from jiyi.errors import StorageError
 from jiyi.manager import MemoryManager
-from jiyi.wiring import open_memory, users_of
+from jiyi.wiring import open_memory
 
 __all__ = ["run_demo"]
 
