@@ -35,12 +35,12 @@ from jiyi.manager import MemoryManager
 from jiyi.monitor import ContextMonitor, Judge, Thresholds, find_hits
 from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Reranker
 from jiyi.settings import Settings, load_settings
-from jiyi.short_term import Folding, RunningSummary, ShortTermMemory, Summaries
+from jiyi.short_term import Background, Folding, RunningSummary, ShortTermMemory, Summaries
 from jiyi.skills import Router, SkillRegistry, SkillShelf
 from jiyi.storage import Store
 from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.place import Place, locate
-from jiyi.text import TokenCounter, counter_for
+from jiyi.text import counter_for
 from jiyi.verbs import Parts
 
 __all__ = [
@@ -80,7 +80,8 @@ def open_memory(
         monitor_judge: tells which recalled texts a reply used, such as `LLMHits`; by shared words
             by default.
         clock: says what "now" is.
-        background: embed in a worker thread; without it only `flush` does.
+        background: embed, and have a language model read and summarise, in threads; without it
+            only `flush` embeds, and windows wait for summaries.
         check_embedder: refuse data of another embedder; `reembed` needs it off.
         settings: any field of `Settings`.
 
@@ -151,7 +152,7 @@ def _parts(
         upkeep=backend.upkeep,
         long_term=_long_term(backend, models, rule, settings, clock),
         short_term=_short_term(backend, settings, clock),
-        folding=_folding(backend.store, models, settings, clock, counter),
+        folding=_folding(backend.store, models, settings, clock, background=background),
         skills=_skills(models, settings, background),
         monitor=monitor,
         counter=counter,
@@ -185,9 +186,8 @@ def _short_term(backend: Backend, settings: Settings, clock: Clock) -> ShortTerm
     )
 
 
-def _folding(
-    store: Store, models: _Models, settings: Settings, clock: Clock, counter: TokenCounter
-) -> Folding:
+def _folding(store: Store, models: _Models, settings: Settings, clock: Clock, *, background: bool) -> Folding:
+    counter = counter_for(settings.model)
     policy = RunningSummary(
         settings.limits[0],
         at=settings.summary_at,
@@ -203,7 +203,14 @@ def _folding(
         if models.llm
         else extractive
     )
-    return Folding(Summaries(store, clock=clock), policy, written, backlog=extractive)
+    in_turn = models.llm is None or settings.summary_wait or not background
+    return Folding(
+        Summaries(store, clock=clock),
+        policy,
+        written,
+        backlog=extractive,
+        background=None if in_turn else Background("summaries"),
+    )
 
 
 def _skills(models: _Models, settings: Settings, background: bool) -> SkillShelf | None:
