@@ -1,7 +1,6 @@
 """The same verbs for asyncio programs."""
 
 import asyncio
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,13 +12,16 @@ __all__ = ["AsyncMemoryManager"]
 class AsyncMemoryManager:
     """The same verbs to be awaited: each runs its `MemoryManager` method in a worker thread.
 
-    ``await memory.save_message(...)``; ``async with`` closes it.
+    ``await memory.save_message(...)``; ``async with`` closes it. What is a property there, such as
+    ``memory.monitor``, is one here and not awaited.
     """
 
     def __init__(self, memory: MemoryManager) -> None:
         self._memory = memory
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and isinstance(getattr(MemoryManager, name, None), property):
+            return getattr(self._memory, name)
         method = None if name.startswith("_") else getattr(self._memory, name, None)
         if not callable(method):
             raise AttributeError(f"AsyncMemoryManager has no verb {name!r}")

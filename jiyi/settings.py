@@ -73,6 +73,7 @@ class Settings(BaseSettings):
     max_knowledge: int = Field(3, ge=0, le=100)  # most pieces of knowledge in a window
     summary_prompt: str = ""  # asks the language model for summaries, in place of jiyi's own
     summaries: Literal["auto", "off"] = "auto"  # fold older messages into a running summary
+    summary_wait: bool = False  # windows wait for the language model; else it writes in the background
     summary_tokens: int = Field(500, ge=20)  # most tokens of a summary
     summary_at: float = Field(0.8, gt=0, le=1)  # fold when messages fill so much of the window
     summary_after: int = Field(50, ge=1)  # or when they are more than so many
@@ -80,7 +81,7 @@ class Settings(BaseSettings):
     summary_place: Literal["system", "message"] = "system"  # in the system section, or behind it
     skills: list[Path] = Field([])  # folders of skills
     skill_routing: Literal["auto", "off"] = "auto"  # open the skill that a question is for
-    monitor: bool = False  # watch windows and replies; see MemoryManager.monitor
+    monitor: bool = True  # watch windows and replies; see MemoryManager.monitor
     language: Literal["auto", "zh", "en"] = "auto"  # of headings; auto: as the question
     timezone: str = "UTC"  # for dates shown, and for imported dates without a zone
     database_url: SecretStr | None = None  # where the memory is, unless open() is told

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,36 +23,30 @@ from jiyi.long_term import (
     Indexer,
     LongTermMemory,
     Reader,
-    ReadingState,
     Recall,
     Rule,
     Second,
     Succession,
     gate_of,
-    reading_state,
 )
 from jiyi.manager import MemoryManager
-from jiyi.monitor import ContextMonitor
+from jiyi.monitor import ContextMonitor, Judge, Thresholds, find_hits
 from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Reranker
 from jiyi.settings import Settings, load_settings
-from jiyi.short_term import Folding, RunningSummary, ShortTermMemory, Summaries
+from jiyi.short_term import Background, Folding, RunningSummary, ShortTermMemory, Summaries
 from jiyi.skills import Router, SkillRegistry, SkillShelf
-from jiyi.storage import Readings, Store
-from jiyi.storage.backend import Backend, has_tables, open_backend, open_database
+from jiyi.storage import Store
+from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.place import Place, locate
-from jiyi.text import TokenCounter, counter_for
+from jiyi.text import counter_for
 from jiyi.verbs import Parts
 
 __all__ = [
-    "check_database",
     "embedder_for",
-    "is_there",
     "llm_for",
     "open_async_memory",
     "open_memory",
-    "reading_of",
     "reranker_for",
-    "users_of",
 ]
 
 
@@ -65,6 +59,8 @@ def open_memory(
     reranker: Reranker | str | None = None,
     llm: LLM | None = None,
     forget_rule: Rule | None = None,
+    monitor_thresholds: Thresholds | None = None,
+    monitor_judge: Judge | None = None,
     clock: Clock = utc_now,
     background: bool = True,
     check_embedder: bool = True,
@@ -79,8 +75,12 @@ def open_memory(
         embedder, reranker, llm: own ones, or names as in the settings: ``reranker="llm"``.
         forget_rule: what episodes are worth to the forget gate; it stands in for the settings
             ``forget_threshold``, ``forget_min_age_days``, ``forget_max_episodes`` and ``forget_weights``.
+        monitor_thresholds: when ``memory.monitor.alerts()`` speaks up.
+        monitor_judge: tells which recalled texts a reply used, such as `LLMHits`; by shared words
+            by default.
         clock: says what "now" is.
-        background: embed in a worker thread; without it only `flush` does.
+        background: embed, and have a language model read and summarise, in threads; without it
+            only `flush` embeds, and windows wait for summaries.
         check_embedder: refuse data of another embedder; `reembed` needs it off.
         settings: any field of `Settings`.
 
@@ -98,7 +98,10 @@ def open_memory(
     try:
         if check_embedder:
             backend.vectors.claim(models.embedder.name)
-        parts = _parts(backend, models, chosen, clock, rule=forget_rule, background=background)
+        monitor = _monitor(chosen, clock, monitor_thresholds, monitor_judge)
+        parts = _parts(
+            backend, models, chosen, clock, rule=forget_rule, monitor=monitor, background=background
+        )
     except BaseException:
         backend.store.close()
         raise
@@ -139,6 +142,7 @@ def _parts(
     clock: Clock,
     *,
     rule: Rule | None,
+    monitor: ContextMonitor | None,
     background: bool,
 ) -> Parts:
     counter = counter_for(settings.model)
@@ -147,13 +151,27 @@ def _parts(
         upkeep=backend.upkeep,
         long_term=_long_term(backend, models, rule, settings, clock),
         short_term=_short_term(backend, settings, clock),
-        folding=_folding(backend.store, models, settings, clock, counter),
+        folding=_folding(backend.store, models, settings, clock, background=background),
         skills=_skills(models, settings, background),
-        monitor=ContextMonitor(clock=clock, counter=counter) if settings.monitor else None,
+        monitor=monitor,
         counter=counter,
         settings=settings,
         clock=clock,
         on_close=lambda: _close(*models.own),
+    )
+
+
+def _monitor(
+    settings: Settings, clock: Clock, thresholds: Thresholds | None, judge: Judge | None
+) -> ContextMonitor | None:
+    if not settings.monitor:
+        return None
+    return ContextMonitor(
+        thresholds=thresholds or Thresholds(),
+        clock=clock,
+        judge=judge or find_hits,
+        counter=counter_for(settings.model),
+        user_id=settings.user_id or "",
     )
 
 
@@ -167,9 +185,8 @@ def _short_term(backend: Backend, settings: Settings, clock: Clock) -> ShortTerm
     )
 
 
-def _folding(
-    store: Store, models: _Models, settings: Settings, clock: Clock, counter: TokenCounter
-) -> Folding:
+def _folding(store: Store, models: _Models, settings: Settings, clock: Clock, *, background: bool) -> Folding:
+    counter = counter_for(settings.model)
     policy = RunningSummary(
         settings.limits[0],
         at=settings.summary_at,
@@ -185,7 +202,14 @@ def _folding(
         if models.llm
         else extractive
     )
-    return Folding(Summaries(store, clock=clock), policy, written, backlog=extractive)
+    in_turn = models.llm is None or settings.summary_wait or not background
+    return Folding(
+        Summaries(store, clock=clock),
+        policy,
+        written,
+        backlog=extractive,
+        background=None if in_turn else Background("summaries"),
+    )
 
 
 def _skills(models: _Models, settings: Settings, background: bool) -> SkillShelf | None:
@@ -343,41 +367,6 @@ def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
         retries=1,
     )
     return EndpointReranker(model, endpoint=endpoint, time_limit=settings.reranker_seconds)
-
-
-def check_database(url: str | Path | Place) -> str:
-    """Read a whole database, compare its parts, and return what it holds in a line.
-
-    Raises:
-        StorageError: it is foreign, newer, damaged, or its parts do not agree.
-    """
-    with closing(open_database(locate(url), load_settings())) as database:
-        return database.check()
-
-
-def reading_of(url: str | Path | Place) -> ReadingState:
-    """Return how the background reader stands in a database, whoever runs it.
-
-    Raises:
-        StorageError: it is foreign, newer, or cannot be reached.
-    """
-    with closing(open_database(locate(url), load_settings())) as database:
-        return reading_state(Readings(database), utc_now())
-
-
-def is_there(url: str | Path | Place) -> bool:
-    """Say whether a file is there, or jiyi's tables in a server's database; nothing is made.
-
-    Raises:
-        StorageError: the server cannot be reached.
-    """
-    return has_tables(locate(url))
-
-
-def users_of(url: str | Path | Place) -> list[str]:
-    """Return the names of all users in a database: for whoever looks after it, not for agents."""
-    with closing(open_database(locate(url), load_settings())) as database:
-        return database.users()
 
 
 def _place(url: str | Path | Place | None, settings: Settings) -> Place:

@@ -124,6 +124,19 @@ def test_errors_come_through_and_unknown_verbs_are_named(path):
     asyncio.run(main())
 
 
+def test_what_is_no_verb_is_there_unawaited(path):
+    async def main():
+        async with opened(path, timezone="Asia/Shanghai") as memory:
+            await memory.build_context("s", "which port?")
+            memory.monitor.reply("s", "443", usage={"completion_tokens": 1})
+            assert (memory.monitor.gauges().windows, str(memory.zone)) == (1, "Asia/Shanghai")
+            assert memory.counter.count_text("two words") == 2
+        async with opened(path, monitor=False) as memory:
+            assert memory.monitor is None
+
+    asyncio.run(main())
+
+
 def test_it_can_be_closed_by_hand(path):
     async def main():
         memory = opened(path)

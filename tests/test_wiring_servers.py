@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 import jiyi
+from jiyi.databases import check_database, is_there, users_of
 from jiyi.errors import DatabaseUnreachable, EmbedderMismatch, MissingExtra, SettingsError, StorageError
 from jiyi.settings import load_settings
 from jiyi.testing import HashEmbedder
-from jiyi.wiring import check_database, is_there, users_of
 
 
 def connections(url: str) -> int:

@@ -20,6 +20,7 @@ from jiyi.cli.doctor import run_doctor
 from jiyi.cli.evaluate import evaluate_files
 from jiyi.cli.life import export, forget, maintain, pin, restore
 from jiyi.cli.listing import list_episodes, list_facts, list_knowledge, list_tasks
+from jiyi.cli.monitor import monitor
 from jiyi.cli.move import copy, reembed
 from jiyi.cli.options import (
     AGENT_DB,
@@ -261,6 +262,7 @@ app.command()(forget)
 app.command()(restore)
 app.command()(pin)
 app.command()(maintain)
+app.command()(monitor)
 app.command()(export)
 app.command(name="evaluate")(evaluate_files)
 app.command()(chat)

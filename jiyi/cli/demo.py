@@ -17,10 +17,11 @@ from rich.rule import Rule
 from jiyi.cli.lists import episodes_list, facts_list
 from jiyi.cli.options import embedding_threads, print_json, progress_bar, stdout, told_briefly
 from jiyi.cli.views import budget_bar, hits_view, window_view
+from jiyi.databases import users_of
 from jiyi.errors import StorageError
 from jiyi.manager import MemoryManager
 from jiyi.records import FactStatus
-from jiyi.wiring import open_memory, users_of
+from jiyi.wiring import open_memory
 
 __all__ = ["run_demo"]
 

@@ -12,13 +12,14 @@ from importlib.util import find_spec
 import typer
 
 from jiyi.cli.options import db_option, print_json, stderr, stdout
+from jiyi.databases import check_database, reading_of
 from jiyi.errors import JiyiError
 from jiyi.long_term import NO_STATUS
 from jiyi.settings import load_settings
 from jiyi.skills import SkillRegistry
 from jiyi.storage.backend import about_server, apart, drift, has_tables, repair
 from jiyi.storage.place import Place
-from jiyi.wiring import check_database, embedder_for, reading_of
+from jiyi.wiring import embedder_for
 
 __all__ = ["run_doctor"]
 

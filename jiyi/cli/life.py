@@ -28,9 +28,9 @@ from jiyi.cli.options import (
 )
 from jiyi.cli.receipts import forgotten_text, maintained_text, plan_view, restored_view
 from jiyi.cli.views import safe
+from jiyi.databases import users_of
 from jiyi.long_term import Maintained
 from jiyi.manager import MemoryManager
-from jiyi.wiring import users_of
 
 __all__ = ["export", "forget", "maintain", "pin", "restore"]
 

@@ -15,11 +15,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from jiyi.databases import is_there, users_of
 from jiyi.errors import JiyiError, NotFound, ScopeMissing, SettingsError, StorageError
 from jiyi.manager import MemoryManager
 from jiyi.settings import load_settings
 from jiyi.storage.place import Place, locate
-from jiyi.wiring import is_there, open_memory, users_of
+from jiyi.wiring import open_memory
 
 __all__ = [
     "AGENT_DB",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from jiyi.records import Block, Message
+from jiyi.text import sentences
 
 __all__ = ["Said"]
 
@@ -37,26 +38,44 @@ class Said:
         return itself or not self.ids.isdisjoint(block.sources)
 
     def rest(self, block: Block) -> Block | None:
-        """Return the block without the lines that stand here word for word, None where little is left.
+        """Return the block without what stands here word for word, None where little is left.
 
-        A block without such a line comes back as it is. Only facts and messages are looked at: the
-        lines of an experience or a lesson belong together.
+        That are lines, and sentences in lines: a summary keeps sentences. A block without any comes
+        back as it is. Only facts and messages are looked at: the lines of an experience or a
+        lesson belong together, and so do code between fences and data in braces.
         """
         if block.kind not in ("message", "fact") or not self.text:
             return block
         lines = block.text.splitlines()
-        known = [self._has(line) for line in lines]
-        if not any(known):
+        whole = "```" in block.text
+        left = [self._left(line, whole=whole) for line in lines]
+        if left == lines:
             return block
-        if all(here or _short(line) for here, line in zip(known, lines, strict=True)):
+        if all(
+            rest == _GAP or (rest == line and _short(line)) for rest, line in zip(left, lines, strict=True)
+        ):
             return None
         kept: list[str] = []
-        for here, line in zip(known, lines, strict=True):
-            if not here:
+        for line in left:
+            if line != _GAP or not kept or kept[-1] != _GAP:
                 kept.append(line)
+        return replace(block, text="\n".join(kept), whole=False)
+
+    def _left(self, line: str, *, whole: bool) -> str:
+        """Return a line with gaps for the sentences that stand here; ``whole`` looks for the line only."""
+        if self._has(line):
+            return _GAP
+        parts = [] if whole or "{" in line else sentences(line)
+        known = [self._has(part) for part in parts]
+        if not any(known):
+            return line
+        kept: list[str] = []
+        for here, part in zip(known, parts, strict=True):
+            if not here:
+                kept.append(part)
             elif not kept or kept[-1] != _GAP:
                 kept.append(_GAP)
-        return replace(block, text="\n".join(kept), whole=False)
+        return " ".join(kept)
 
     def _has(self, line: str) -> bool:
         return not _short(line) and _even(line) in self.text

@@ -6,11 +6,12 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from jiyi.databases import is_there, users_of
 from jiyi.embeddings import Embedder
 from jiyi.errors import SettingsError, StorageError, WrongState
 from jiyi.manager import MemoryManager
 from jiyi.storage.place import Place, locate, masked
-from jiyi.wiring import is_there, open_memory, users_of
+from jiyi.wiring import open_memory
 
 __all__ = ["SQLITE", "Opener", "open_sqlite", "opener_for", "openers_for"]
 

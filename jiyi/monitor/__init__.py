@@ -3,9 +3,10 @@
 from jiyi.monitor.drift import Drift, Step, find_drift
 from jiyi.monitor.export import otel_metrics, prometheus_text
 from jiyi.monitor.gauges import Alert, Gauges, Limits, Spread, Thresholds
-from jiyi.monitor.hits import Hit, Hits, find_hits
+from jiyi.monitor.hits import Hit, Hits, Judge, find_hits
 from jiyi.monitor.judge import LLMHits
 from jiyi.monitor.monitor import ContextMonitor
+from jiyi.monitor.usage import Usage
 
 __all__ = [
     "Alert",
@@ -14,11 +15,13 @@ __all__ = [
     "Gauges",
     "Hit",
     "Hits",
+    "Judge",
     "LLMHits",
     "Limits",
     "Spread",
     "Step",
     "Thresholds",
+    "Usage",
     "find_drift",
     "find_hits",
     "otel_metrics",

@@ -1,16 +1,18 @@
 """From figures to alerts: what is wrong, and what to do about it."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from math import ceil
 
 from jiyi.monitor.drift import Drift
 from jiyi.monitor.gauges import Alert, Gauges, Level, Limits, Thresholds
+from jiyi.monitor.sessions import SessionKey
 
 __all__ = ["find_alerts"]
 
 
 def find_alerts(
-    gauges: Iterable[Gauges], runs: Mapping[str, tuple[str, Drift]], thresholds: Thresholds
+    gauges: Iterable[Gauges], runs: Mapping[SessionKey, tuple[str, Drift]], thresholds: Thresholds
 ) -> tuple[Alert, ...]:
     """Return what passed a threshold, the critical first.
 
@@ -21,8 +23,9 @@ def find_alerts(
             passed over.
     """
     found = [alert for one in gauges for alert in _of_figures(one, thresholds)]
-    for session, (kind, drift) in runs.items():
-        found += _of_run(session, kind, drift, thresholds)
+    for (user, session), (kind, drift) in runs.items():
+        some = _of_run(session, kind, drift, thresholds)
+        found += [replace(alert, user_id=user) for alert in some]
     return tuple(sorted(found, key=lambda alert: alert.level != "critical"))
 
 

@@ -37,6 +37,7 @@ _SUMMARIES: tuple[tuple[str, Callable[[Gauges], Spread], float, str], ...] = (
     ("context_budget_ratio", lambda g: g.share, 1.0, "Tokens of a window as a part of its input budget."),
     ("context_build_seconds", lambda g: g.milliseconds, 1e-3, "Time to build a window."),
     ("output_tokens", lambda g: g.output_tokens, 1.0, "Tokens of a reply."),
+    ("prompt_tokens", lambda g: g.prompt_tokens, 1.0, "Tokens of a prompt, as the endpoint counted."),
 )
 """Name, figure, factor to the unit in the name, help."""
 
@@ -52,6 +53,12 @@ _COUNTERS: tuple[tuple[str, str, str, _Read], ...] = (
         "{token}",
         "Tokens kept out of windows, by what kept them out.",
         lambda g: _split("by", g.saved),
+    ),
+    (
+        "cached_tokens",
+        "{token}",
+        "Tokens of prompts that the endpoint read from its cache.",
+        lambda g: _one(g.cached_tokens),
     ),
     ("summaries", "{summary}", "Summaries triggered.", lambda g: _one(g.summaries)),
     (
@@ -154,9 +161,10 @@ def otel_metrics(monitor: ContextMonitor, meter: "Meter") -> None:
     """Register the figures with an OpenTelemetry meter (`pip install "jiyi[otel]"`).
 
     Histograms (``jiyi.context.tokens``, ``jiyi.context.build.duration``,
-    ``jiyi.output.tokens``) get each value as it comes, from now on. Counters and gauges are
-    read when the meter's reader collects, and named as in `prometheus_text` with dots. Every
-    value has the attribute ``task_type``. Call it once for a monitor and a meter.
+    ``jiyi.output.tokens``, ``jiyi.prompt.tokens``) get each value as it comes, from now on.
+    Counters and gauges are read when the meter's reader collects, and named as in
+    `prometheus_text` with dots. Every value has the attribute ``task_type``. Call it once for
+    a monitor and a meter.
 
     Raises:
         MissingExtra: the package `opentelemetry-api` is not installed.
@@ -189,6 +197,7 @@ def _histograms(meter: "Meter") -> Callable[[Figure, float, str], None]:
 
     context = histogram("jiyi.context.tokens", "{token}", "Tokens of a window.", "tokens")
     output = histogram("jiyi.output.tokens", "{token}", "Tokens of a reply.", "tokens")
+    prompt = histogram("jiyi.prompt.tokens", "{token}", "Tokens of a prompt.", "tokens")
     duration = histogram("jiyi.context.build.duration", "s", "Time to build a window.", "seconds")
 
     def listener(figure: Figure, value: float, task_type: str) -> None:
@@ -197,6 +206,8 @@ def _histograms(meter: "Meter") -> Callable[[Figure, float, str], None]:
             context.record(value, labels)
         elif figure == "output_tokens":
             output.record(value, labels)
+        elif figure == "prompt_tokens":
+            prompt.record(value, labels)
         else:
             duration.record(value / 1000, labels)
 

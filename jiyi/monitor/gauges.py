@@ -46,6 +46,9 @@ class Gauges:
     share: Spread  # tokens of a window as a part of its input budget
     output_tokens: Spread  # output length: tokens of a reply
     output_share: Spread  # the same as a part of what was kept free for it, where something was
+    prompt_tokens: Spread  # of what the model read, where its endpoint said
+    cached_tokens: int  # of those, read from the endpoint's cache; summed over all
+    cached_share: Spread  # the same as a part of a prompt, where the endpoint said
     milliseconds: Spread  # to build a window, where it was measured
     sections: Mapping[Section, int]  # tokens by section, summed over all windows
     saved: Mapping[str, int]  # tokens kept out by skills, tool outputs, ..., summed over all windows
@@ -124,3 +127,4 @@ class Alert:
     text: str  # what is wrong and what to do, in plain words
     task_type: str = ""  # whose figures
     session_id: str = ""  # the run, where it is about one
+    user_id: str = ""  # whose run

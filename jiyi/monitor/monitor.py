@@ -15,7 +15,8 @@ from jiyi.monitor.drift import Drift, Step, find_drift
 from jiyi.monitor.gauges import Alert, Gauges, Thresholds
 from jiyi.monitor.hits import Judge, find_hits
 from jiyi.monitor.series import Series
-from jiyi.monitor.sessions import Session, Sessions, last_run, question_of
+from jiyi.monitor.sessions import Session, SessionKey, Sessions, last_run, question_of
+from jiyi.monitor.usage import Usage
 from jiyi.records import Block, Window
 from jiyi.text import TokenCounter, counter_for
 
@@ -24,7 +25,7 @@ __all__ = ["OTHER", "ContextMonitor", "Figure", "Listener"]
 OTHER = "other"
 """The task type under which those are counted that come when there are 50 already."""
 
-Figure = Literal["context_tokens", "build_milliseconds", "output_tokens"]
+Figure = Literal["context_tokens", "build_milliseconds", "output_tokens", "prompt_tokens"]
 """What a listener is told about."""
 
 Listener = Callable[[Figure, float, str], None]
@@ -57,6 +58,7 @@ class ContextMonitor:
       later is counted as `OTHER`); of the 500 sessions used last, the blocks of a window
       that waits for its reply and 50 steps; 100 replies that wait to be compared. Of more
       waiting replies the oldest are not compared, and `Gauges.unjudged` says how many.
+    - Sessions go by the same ids as in the verbs of a memory, each user's by themselves.
     - Nothing is written anywhere, and nothing is sent.
     - Safe to share between threads.
 
@@ -68,6 +70,8 @@ class ContextMonitor:
         embedder: makes the drift of runs see what is said in other words; it is asked
             when someone asks for figures, once for each run that has new steps.
         counter: counts the tokens of replies whose number is not given.
+        user_id: whose sessions are meant where a call does not say; that of `jiyi.open` for
+            the monitor of a memory.
 
     Raises:
         SettingsError: ``keep`` is below 1.
@@ -82,6 +86,7 @@ class ContextMonitor:
         judge: Judge = find_hits,
         embedder: Embedder | None = None,
         counter: TokenCounter | None = None,
+        user_id: str = "",
     ) -> None:
         if keep < 1:
             raise SettingsError(f"keep must be at least 1, not {keep}")
@@ -91,22 +96,29 @@ class ContextMonitor:
         self._judge = judge
         self._embedder = embedder
         self._counter = counter or counter_for()
+        self._user_id = user_id
         self._lock = threading.Lock()  # what is noted
         self._catching_up = threading.Lock()  # one comparing at a time
         self._listeners: tuple[Listener, ...] = ()
         self.reset()
 
     def window(
-        self, window: Window, *, task_type: str = "", session_id: str = "", milliseconds: float | None = None
+        self,
+        window: Window,
+        *,
+        session_id: str = "",
+        task_type: str = "",
+        milliseconds: float | None = None,
+        user_id: str | None = None,
     ) -> None:
         """Note a window that was built.
 
         Args:
             window: the window; its blocks are kept until the reply comes.
+            session_id: the conversation, so that a reply finds its window.
             task_type: whose figures it belongs to.
-            session_id: the conversation, so that a reply finds its window; where users
-                share these ids, put the user in front.
             milliseconds: what building it took.
+            user_id: whose conversation, where it is not that of the monitor.
         """
         report = window.report
         question = question_of(window.messages)
@@ -114,57 +126,79 @@ class ContextMonitor:
             task_type = self._known(task_type)
             for series in (self._all, self._types[task_type]):
                 series.window(report, milliseconds)
-            session = self._sessions.of(session_id)
+            session = self._sessions.of(self._key(session_id, user_id))
             session.task_type, session.question, session.blocks = task_type, question, window.blocks
             session.reserve = report.budget.max_output_tokens
+            session.reply = None
         self._tell("context_tokens", report.tokens, task_type)
         if milliseconds is not None:
             self._tell("build_milliseconds", milliseconds, task_type)
 
-    def reply(self, text: str, *, session_id: str = "", output_tokens: int | None = None) -> None:
-        """Note the reply to the session's last window.
+    def reply(
+        self, session_id: str, text: str, *, usage: object | None = None, user_id: str | None = None
+    ) -> None:
+        """Note the reply to the session's last window, and what it cost.
 
-        The first reply to a window is compared with what the window showed; a further one
-        counts its tokens only.
+        The first reply with words is compared with what that window showed; of a further one only
+        the tokens count. The same words again are the same reply: a memory notes the replies
+        that are saved in it, so one that is also handed over here, before or after, counts once.
 
         Args:
-            text: what the model answered.
-            session_id: as given to `window`.
-            output_tokens: as the endpoint counted; counted here where it is left out.
-        """
-        tokens = self._counter.count_text(text) if output_tokens is None else output_tokens
-        with self._lock:
-            session = self._sessions.of(session_id)
-            task_type = self._known(session.task_type)
-            for series in (self._all, self._types[task_type]):
-                series.reply(tokens, session.reserve)
-            if session.blocks:
-                if len(self._waiting) == _MOST_WAITING:
-                    for series in (self._all, self._types[self._waiting.popleft().task_type]):
-                        series.unjudged += 1
-                self._waiting.append(_Waiting(task_type, session.question, session.blocks, text))
-                session.blocks = ()
-        self._tell("output_tokens", tokens, task_type)
+            session_id: as given to `window`, or to the verbs of a memory.
+            text: what the model answered; "" where it only called tools.
+            usage: what the endpoint counted: a `Usage`, or its ``usage`` as an object or a dict,
+                see `Usage.of`. Without it the words are counted here.
+            user_id: whose session, where it is not that of the monitor.
 
-    def summarised(self, *, task_type: str = "", session_id: str = "") -> None:
+        Raises:
+            InputError: the usage is none.
+        """
+        told = Usage() if usage is None else Usage.of(usage)
+        tokens = told.completion_tokens
+        counted = self._counter.count_text(text) if tokens is None else tokens
+        words = hash(text.strip()) if text.strip() else None
+        with self._lock:
+            session = self._sessions.of(self._key(session_id, user_id))
+            task_type = self._known(session.task_type)
+            again = words is not None and words == session.reply
+            for series in (self._all, self._types[task_type]):
+                if not again:
+                    series.reply(counted, session.reserve)
+                elif tokens is not None and not session.measured:
+                    series.amend_reply(session.tokens, tokens, session.reserve)
+                if not (again and session.measured):
+                    series.used_up(told)
+            if again and (usage is None or session.measured):
+                return
+            session.reply, session.tokens, session.measured = words, counted, usage is not None
+            if session.blocks and words is not None:
+                self._wait(_Waiting(task_type, session.question, session.blocks, text))
+                session.blocks = ()
+        if not again:
+            self._tell("output_tokens", counted, task_type)
+        if told.prompt_tokens is not None:
+            self._tell("prompt_tokens", told.prompt_tokens, task_type)
+
+    def summarised(self, session_id: str = "", *, task_type: str = "", user_id: str | None = None) -> None:
         """Note that a summary was triggered; the task type is the session's where it is left out."""
         with self._lock:
-            kind = self._known(task_type or self._sessions.task_type(session_id))
+            kind = self._known(task_type or self._sessions.task_type(self._key(session_id, user_id)))
             for series in (self._all, self._types[kind]):
                 series.summaries += 1
 
-    def step(self, session_id: str, text: str, ok: bool = True) -> None:
+    def step(self, session_id: str, text: str, ok: bool = True, *, user_id: str | None = None) -> None:
         """Note a step of a run; its goal is the question of the session's last window.
 
         Args:
             session_id: as given to `window`.
             text: what was done, such as the tool call; its first 1,000 characters are kept.
             ok: whether it went well.
+            user_id: whose session, where it is not that of the monitor.
         """
         now = self._clock()
         taken = Step(text=text[:_MOST_STEP_CHARS], ok=ok)
         with self._lock:
-            session = self._sessions.of(session_id)
+            session = self._sessions.of(self._key(session_id, user_id))
             session.steps.append((session.question, taken))
             session.stepped_at, session.drift = now, None
             for series in (self._all, self._types[self._known(session.task_type)]):
@@ -199,11 +233,11 @@ class ContextMonitor:
         with self._lock:
             return tuple(self._read(task_type) for task_type in self._types)
 
-    def drift(self, session_id: str) -> Drift | None:
+    def drift(self, session_id: str, *, user_id: str | None = None) -> Drift | None:
         """Return how far a session's run has moved from its goal; None without a step in 30 minutes."""
         self._catch_up()
         with self._lock:
-            return dict(self._drifts()).get(session_id, ("", None))[1]
+            return dict(self._drifts()).get(self._key(session_id, user_id), ("", None))[1]
 
     def alerts(self) -> tuple[Alert, ...]:
         """Return what passed its threshold, by task type and by run; the critical first."""
@@ -225,6 +259,16 @@ class ContextMonitor:
             self._sessions = Sessions()
             self._waiting: deque[_Waiting] = deque()
 
+    def _key(self, session_id: str, user_id: str | None) -> SessionKey:
+        return self._user_id if user_id is None else user_id, session_id
+
+    def _wait(self, reply: _Waiting) -> None:
+        """Keep a reply to be compared; the one that waited longest leaves where there is no room."""
+        if len(self._waiting) == _MOST_WAITING:
+            for series in (self._all, self._types[self._waiting.popleft().task_type]):
+                series.unjudged += 1
+        self._waiting.append(reply)
+
     def _known(self, task_type: str) -> str:
         """Return the name a task type is counted under, which has a series from now on."""
         if task_type not in self._types:
@@ -242,7 +286,7 @@ class ContextMonitor:
         runs = [drift for _, (kind, drift) in self._drifts() if task_type in (None, kind)]
         return series.gauges(task_type, [run.score for run in runs], sum(run.drifting for run in runs))
 
-    def _drifts(self) -> list[tuple[str, tuple[str, Drift]]]:
+    def _drifts(self) -> list[tuple[SessionKey, tuple[str, Drift]]]:
         """Return task type and drift of the active runs, as far as they were looked at."""
         running = self._sessions.running(self._clock() - _ACTIVE)
         return [(name, (one.task_type, one.drift)) for name, one in running if one.drift]

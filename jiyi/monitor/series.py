@@ -6,6 +6,7 @@ from math import ceil
 
 from jiyi.monitor.gauges import Gauges, Spread
 from jiyi.monitor.hits import Hits
+from jiyi.monitor.usage import Usage
 from jiyi.records import SECTIONS, Report, Section
 
 __all__ = ["Ring", "Series", "spread_of"]
@@ -26,6 +27,14 @@ class Ring:
         self._kept.append(value)
         self.count += 1
         self.total += value
+
+    def amend(self, value: float, by: float) -> None:
+        """Put another value in the place of the newest that is ``value``."""
+        self.total += by - value
+        for place in range(len(self._kept) - 1, -1, -1):
+            if self._kept[place] == value:
+                self._kept[place] = by
+                return
 
     def spread(self) -> Spread:
         """Return how the values lie."""
@@ -53,6 +62,8 @@ class Series:
     def __init__(self, keep: int) -> None:
         self.tokens, self.share, self.milliseconds = Ring(keep), Ring(keep), Ring(keep)
         self.output_tokens, self.output_share = Ring(keep), Ring(keep)
+        self.prompt_tokens, self.cached_share = Ring(keep), Ring(keep)
+        self.cached_tokens = 0
         self.sections: dict[Section, int] = dict.fromkeys(SECTIONS, 0)
         self.saved: dict[str, int] = {}
         self.summaries = self.steps = self.failed_steps = self.unjudged = self.shown = self.used = 0
@@ -77,6 +88,21 @@ class Series:
         if reserve:
             self.output_share.add(tokens / reserve)
 
+    def amend_reply(self, tokens: int, by: int, reserve: int) -> None:
+        """Put what the endpoint counted in the place of what was counted here."""
+        self.output_tokens.amend(tokens, by)
+        if reserve:
+            self.output_share.amend(tokens / reserve, by / reserve)
+
+    def used_up(self, usage: Usage) -> None:
+        """Take in what the endpoint counted of the prompt."""
+        if usage.prompt_tokens is not None:
+            self.prompt_tokens.add(usage.prompt_tokens)
+        if usage.cached_tokens is not None:
+            self.cached_tokens += usage.cached_tokens
+            if usage.prompt_tokens:
+                self.cached_share.add(usage.cached_tokens / usage.prompt_tokens)
+
     def judged(self, hits: Hits) -> None:
         """Take in what became of the retrieved blocks of one window."""
         if hits.blocks:
@@ -100,6 +126,9 @@ class Series:
             share=self.share.spread(),
             output_tokens=self.output_tokens.spread(),
             output_share=self.output_share.spread(),
+            prompt_tokens=self.prompt_tokens.spread(),
+            cached_tokens=self.cached_tokens,
+            cached_share=self.cached_share.spread(),
             milliseconds=self.milliseconds.spread(),
             sections=dict(self.sections),
             saved=dict(self.saved),

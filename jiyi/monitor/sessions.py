@@ -10,11 +10,14 @@ from jiyi.monitor.drift import Drift, Step
 from jiyi.records import Block
 from jiyi.text import query_terms
 
-__all__ = ["Goal", "Session", "Sessions", "last_run", "question_of"]
+__all__ = ["Goal", "Session", "SessionKey", "Sessions", "last_run", "question_of"]
 
 _MOST_SESSIONS = 500
 _MOST_STEPS = 50  # of a session
 _FEWEST_TERMS = 2  # of a request; "go on" and 继续 ask for nothing new
+
+SessionKey = tuple[str, str]
+"""Whose session, and which: sessions of two users may share an id."""
 
 Goal = str
 """What was asked for."""
@@ -28,6 +31,9 @@ class Session:
     question: Goal = ""  # of its last window
     blocks: tuple[Block, ...] = ()  # of its last window, until the reply comes
     reserve: int = 0  # tokens its last window kept free for the reply
+    reply: int | None = None  # hash of the last reply to that window
+    tokens: int = 0  # of that reply
+    measured: bool = False  # whether its endpoint counted them
     steps: deque[tuple[Goal, Step]] = field(default_factory=lambda: deque(maxlen=_MOST_STEPS))
     stepped_at: datetime | None = None  # the last step
     drift: Drift | None = None  # as of the last step; None: not looked at yet
@@ -38,25 +44,25 @@ class Sessions:
 
     def __init__(self, most: int = _MOST_SESSIONS) -> None:
         self._most = most
-        self._held: OrderedDict[str, Session] = OrderedDict()
+        self._held: OrderedDict[SessionKey, Session] = OrderedDict()
 
-    def of(self, session_id: str) -> Session:
+    def of(self, key: SessionKey) -> Session:
         """Return a session, a new one where it is not known."""
-        found = self._held.get(session_id)
+        found = self._held.get(key)
         if found is None:
             if len(self._held) >= self._most:
                 self._held.popitem(last=False)
-            found = self._held[session_id] = Session()
+            found = self._held[key] = Session()
         else:
-            self._held.move_to_end(session_id)
+            self._held.move_to_end(key)
         return found
 
-    def task_type(self, session_id: str) -> str:
+    def task_type(self, key: SessionKey) -> str:
         """Return the task type of a session's last window; "" where it is not known."""
-        found = self._held.get(session_id)
+        found = self._held.get(key)
         return found.task_type if found else ""
 
-    def running(self, since: datetime) -> list[tuple[str, Session]]:
+    def running(self, since: datetime) -> list[tuple[SessionKey, Session]]:
         """Return the sessions with a step since then."""
         held = self._held.items()
         return [(name, one) for name, one in held if one.stepped_at and one.stepped_at >= since]

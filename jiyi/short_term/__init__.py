@@ -6,6 +6,7 @@ of several. `RunningSummary` decides what goes into a summary and has it written
 `ShortTermMemory` keeps the windows of the sessions in use, `Folding` their stored summaries.
 """
 
+from jiyi.short_term.background import Background
 from jiyi.short_term.blocks import summary_block
 from jiyi.short_term.folding import Folding, Standing
 from jiyi.short_term.importance import ImportanceSampling
@@ -20,6 +21,7 @@ from jiyi.short_term.turns import Atom, atoms, turns
 
 __all__ = [
     "Atom",
+    "Background",
     "Dropped",
     "Folded",
     "Folding",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from jiyi.errors import LLMError, NotFound
 from jiyi.records import Message, ReportStep, Scope, Summary
+from jiyi.short_term.background import Background
 from jiyi.short_term.candidates import Candidates
 from jiyi.short_term.summaries import Summaries
 from jiyi.short_term.summary import Folded, RunningSummary, Summarized, Summarizer
@@ -13,6 +14,7 @@ __all__ = ["Folding", "Standing"]
 
 _PAGE = 500  # messages folded in at a time
 _MOST = 10_000  # messages one page may grow to, where a turn is that long
+_WRITING = "a language model is writing the summary; until it is there, the window shows an extract"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +22,7 @@ class Standing:
     """The summary of a session as it stands, and what was done for that."""
 
     summary: Summary | None = None  # None where nothing was folded yet
-    step: ReportStep | None = None  # what was folded just now
+    step: ReportStep | None = None  # what was folded just now, or since the last window
     notes: tuple[str, ...] = ()  # what was not as it should be
     error: LLMError | None = None  # why a model did not write it
 
@@ -42,21 +44,34 @@ class Folding:
     Guarantees: nothing is skipped, however much there is to fold; a summary that fails
     changes nothing, and is in the notes; two processes that fold at once leave one summary.
 
+    With ``background`` a window never waits for ``summarize``: that writes in a thread, and until
+    its summary is stored the window shows what ``backlog`` makes of the same messages, which is
+    stored nowhere. What became of it is in the next standing. What is not written when the
+    process ends is folded by a later window.
+
     Args:
         summaries: where they are kept.
         policy: when to fold, and what stays; each call says how large the window is.
         summarize: writes the summary.
         backlog: writes the pages before the last where there is more than one to fold, such as
             for a conversation just imported; without a model it takes milliseconds a page.
+        background: where ``summarize`` writes; without it whoever asks waits.
     """
 
     def __init__(
-        self, summaries: Summaries, policy: RunningSummary, summarize: Summarizer, *, backlog: Summarizer
+        self,
+        summaries: Summaries,
+        policy: RunningSummary,
+        summarize: Summarizer,
+        *,
+        backlog: Summarizer,
+        background: Background[Scope, Standing] | None = None,
     ) -> None:
         self._summaries = summaries
         self._policy = policy
         self._summarize = summarize
         self._backlog = backlog
+        self._background = background
 
     def standing(self, scope: Scope) -> Standing:
         """Return the summary as it is; nothing is folded."""
@@ -73,29 +88,79 @@ class Folding:
             recent: what short-term memory holds of the session, in order.
             max_tokens: size of the window.
         """
+        ended = self._background.take(scope) if self._background else None
+        standing = self._when_due(scope, recent, max_tokens)
+        if ended is None:
+            return standing
+        notes = tuple(dict.fromkeys([*ended.notes, *standing.notes]))
+        return replace(standing, step=standing.step or ended.step, notes=notes)
+
+    def fold(self, scope: Scope) -> Standing:
+        """Fold everything older than the last turns into the summary, whether it is time or not.
+
+        A fold of this session that is under way is waited for.
+        """
+        if self._background is not None:
+            self._background.wait(scope)
+        return self._fold(scope, self._summaries.latest(scope))
+
+    def flush(self) -> None:
+        """Wait until what is being folded in the background is stored, or has failed."""
+        if self._background is not None:
+            self._background.wait()
+
+    def close(self) -> None:
+        """End the background work: the summary in hand has some seconds left, the others are not begun."""
+        if self._background is not None:
+            self._background.close()
+
+    def _when_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> Standing:
         standing = self.standing(scope)
         fresh = standing.uncovered(recent)
         beside = standing.summary.tokens if standing.summary else 0
         policy = replace(self._policy, max_tokens=max_tokens)
         if policy.due(fresh, beside=beside) or self._lost(scope, standing, fresh):
-            return self.fold(scope, standing.summary)
+            if self._background is None:
+                return self._fold(scope, standing.summary)
+            return self._meanwhile(scope, standing.summary, self._background)
         return standing
 
-    def fold(self, scope: Scope, after: Summary | None = None) -> Standing:
-        """Fold everything older than the last turns into the summary, whether it is time or not.
+    def _meanwhile(
+        self, scope: Scope, after: Summary | None, background: Background[Scope, Standing]
+    ) -> Standing:
+        """Return an extract of what is to be folded, and have the summary written."""
+        extract = self._fold(scope, after, extract=True)
+        made = extract.summary
+        if made is None or made.created_at is not None:
+            return extract
+        background.put(scope, lambda: self._written(scope, made.previous))
+        return replace(extract, notes=(*extract.notes, _WRITING))
 
-        ``after`` is the summary that stands, if the caller knows it.
-        """
-        summary = after or self._summaries.latest(scope)
+    def _written(self, scope: Scope, after: str | None) -> Standing:
+        """Fold, unless another process did; what goes wrong is in the notes."""
+        try:
+            standing = self._summaries.latest(scope)
+            if (standing.id if standing else None) != after:
+                return Standing()
+            return self._fold(scope, standing)
+        except Exception as error:  # parts from outside may raise anything
+            return Standing(notes=(f"nothing was summarised: {error}",))
+
+    def _fold(self, scope: Scope, summary: Summary | None, *, extract: bool = False) -> Standing:
+        """Fold in pages; with ``extract`` the last page is not stored, and no model is asked."""
         messages, before, notes, limit = 0, 0, list[str](), _PAGE
+        shown: Summary | None = None
         while True:
             upto = summary.upto_seq if summary else -1
             page = self._summaries.unfolded(scope, upto, limit=limit)
             last = len(page) < limit
-            write = self._summarize if last else self._backlog
+            write = self._summarize if last and not extract else self._backlog
             folded = self._policy.fold(page, summary, write, force=True)
             notes += [folded.note] if folded.note and (folded.changed or page) else []
             if folded.changed:
+                if last and extract:
+                    shown = _unsaved(scope, folded, summary)
+                    break
                 stored = self._store(scope, folded, summary)
                 if stored is None:
                     notes.append("what was being summarised changed meanwhile; the summary stays as it was")
@@ -109,7 +174,8 @@ class Folding:
             if last or not folded.changed:
                 break
         step = _step(messages, before, summary) if messages and summary else None
-        return Standing(summary=summary, step=step, notes=tuple(dict.fromkeys(notes)), error=folded.error)
+        told = tuple(dict.fromkeys(notes))
+        return Standing(summary=shown or summary, step=step, notes=told, error=folded.error)
 
     def _lost(self, scope: Scope, standing: Standing, fresh: Sequence[Message]) -> bool:
         """Say whether messages left the session's window without being in the summary."""
@@ -125,15 +191,13 @@ class Folding:
         return len(there) > between
 
     def _store(self, scope: Scope, folded: Folded, after: Summary | None) -> Summary | None:
-        made = folded.summary
-        assert isinstance(made, Summarized), "what was folded is new"
-        assert made.upto_seq is not None, "stored messages have their place"
+        made, upto = _made(folded)
         try:
             return self._summaries.add(
                 scope,
                 made.text,
                 covers=made.covers,
-                upto_seq=made.upto_seq,
+                upto_seq=upto,
                 method=made.method,
                 language=made.language,
                 tokens=made.tokens,
@@ -141,6 +205,30 @@ class Folding:
             )
         except NotFound:
             return None
+
+
+def _made(folded: Folded) -> tuple[Summarized, int]:
+    """Return a summary that was just written, and how far it goes."""
+    made = folded.summary
+    assert isinstance(made, Summarized), "what was folded is new"
+    assert made.upto_seq is not None, "stored messages have their place"
+    return made, made.upto_seq
+
+
+def _unsaved(scope: Scope, folded: Folded, after: Summary | None) -> Summary:
+    """Return what would be the next version; without a date, since it is stored nowhere."""
+    made, upto = _made(folded)
+    return Summary(
+        scope=scope,
+        text=made.text,
+        version=after.version + 1 if after else 1,
+        covers=made.covers,
+        upto_seq=upto,
+        method=made.method,
+        language=made.language,
+        tokens=made.tokens,
+        previous=after.id if after else None,
+    )
 
 
 def _step(messages: int, before: int, summary: Summary) -> ReportStep:

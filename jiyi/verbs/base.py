@@ -16,7 +16,7 @@ from jiyi.storage import Store, Upkeep
 from jiyi.text import TokenCounter
 from jiyi.working import WorkingMemory
 
-__all__ = ["Parts", "Verbs", "watched"]
+__all__ = ["Parts", "Verbs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,3 @@ class Verbs:
             raise ScopeMissing("whose memory? Pass user_id= to jiyi.open() or to this call")
         agent = agent_id if agent_id is not None else self._settings.agent_id
         return Scope(user_id=user, agent_id=agent, session_id=session_id)
-
-
-def watched(scope: Scope) -> str:
-    """Return the name under which the monitor knows a session; sessions of two users may share an id."""
-    return f"{scope.user_id}/{scope.session_id}"

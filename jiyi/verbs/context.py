@@ -29,7 +29,7 @@ from jiyi.records import (
 )
 from jiyi.short_term import Kept, Policy, Standing, summary_block
 from jiyi.text import language
-from jiyi.verbs.base import Verbs, watched
+from jiyi.verbs.base import Verbs
 from jiyi.working import task_block
 
 __all__ = ["ContextVerbs"]
@@ -46,7 +46,10 @@ class ContextVerbs(Verbs):
 
     @property
     def monitor(self) -> ContextMonitor | None:
-        """What windows held and what came of them; None unless the setting ``monitor`` is on."""
+        """What windows held and what came of them; None where the setting ``monitor`` is off.
+
+        Its sessions go by the ids given to the verbs, and its user is that of `jiyi.open`.
+        """
         return self._monitor
 
     def build_context(
@@ -332,10 +335,10 @@ class ContextVerbs(Verbs):
     ) -> None:
         if self._monitor is None:
             return
-        key, took = watched(scope), 1000 * (time.perf_counter() - started)
-        self._monitor.window(window, task_type=task_type, session_id=key, milliseconds=took)
+        user, session, took = scope.user_id, scope.session_id or "", 1000 * (time.perf_counter() - started)
+        self._monitor.window(window, session_id=session, task_type=task_type, milliseconds=took, user_id=user)
         if standing.step is not None:
-            self._monitor.summarised(task_type=task_type, session_id=key)
+            self._monitor.summarised(session, task_type=task_type, user_id=user)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

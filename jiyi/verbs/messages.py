@@ -20,7 +20,7 @@ from jiyi.records import (
     check_metadata,
 )
 from jiyi.storage import ImportReceipt, import_file
-from jiyi.verbs.base import Verbs, watched
+from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import path_of
 
 __all__ = ["MessageVerbs"]
@@ -218,4 +218,4 @@ class MessageVerbs(Verbs):
         """Tell the monitor what was answered; it compares that with the session's last window."""
         for message in stored:
             if message.role == "assistant" and message.text.strip():
-                monitor.reply(message.text, session_id=watched(scope))
+                monitor.reply(scope.session_id or "", message.text, user_id=scope.user_id)

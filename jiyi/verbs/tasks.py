@@ -6,7 +6,7 @@ from typing import Any, cast, get_args
 
 from jiyi.errors import BadQuery
 from jiyi.records import Episode, Outcome, Query, Step, StepStatus, Task, TaskStatus, TriggerType
-from jiyi.verbs.base import Verbs, watched
+from jiyi.verbs.base import Verbs
 
 __all__ = ["TaskVerbs"]
 
@@ -181,4 +181,6 @@ class TaskVerbs(Verbs):
         """Tell the monitor of a step that ended: runs that go astray show in what they do."""
         if self._monitor is not None and step.status in ("completed", "failed"):
             done = f"{step.tool_name or ''} {step.description}".strip()
-            self._monitor.step(watched(step.scope), done, ok=step.status == "completed")
+            self._monitor.step(
+                step.scope.session_id or "", done, step.status == "completed", user_id=step.scope.user_id
+            )

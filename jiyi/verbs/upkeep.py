@@ -37,7 +37,12 @@ class UpkeepVerbs(Verbs):
         return None if self._long_term.reader is None else self._long_term.reader.state()
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
-        """Finish all pending vectors now, of every user; return how many records it were."""
+        """Finish all pending vectors now, of every user; return how many records it were.
+
+        Summaries that a language model is writing in this process are waited for first; one that
+        fails is no error here, but in the notes of its session's next window.
+        """
+        self._folding.flush()
         return self._long_term.indexer.flush(progress)
 
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
@@ -50,8 +55,12 @@ class UpkeepVerbs(Verbs):
         return self._long_term.indexer.reembed(progress)
 
     def close(self) -> None:
-        """Stop the background work and release the database; what is pending waits for the next open."""
+        """Stop the background work and release the database; what is pending waits for the next open.
+
+        A summary in hand has five seconds left to be stored; else a later window folds anew.
+        """
         self._short_term.close()
+        self._folding.close()
         if self._long_term.reader is not None:
             self._long_term.reader.close()
         self._long_term.indexer.close()

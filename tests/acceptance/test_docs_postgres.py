@@ -13,8 +13,8 @@ import yaml
 from postgres_server import EMPTY
 
 import jiyi
+from jiyi.databases import check_database
 from jiyi.testing import HashEmbedder
-from jiyi.wiring import check_database
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "docs" / "postgres.md", ROOT / "docs" / "zh" / "postgres.md"]

@@ -6,8 +6,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from jiyi import wiring
 from jiyi.cli.app import app
+from jiyi.databases import check_database
 from jiyi.errors import MissingExtra, SettingsError, StorageError
 from jiyi.settings import load_settings
 from jiyi.storage import SqliteDatabase
@@ -70,7 +70,7 @@ def test_doctor_tells_of_drift_and_repairs_it(open_chroma, path, doctor):
     _, checks = doctor("--repair")
     assert checks["repair"]["detail"] == "4 records marked as lacking their vectors"
     assert checks["vectors"]["ok"]
-    assert wiring.check_database(path).endswith("4 records, 4 without vectors yet")
+    assert check_database(path).endswith("4 records, 4 without vectors yet")
 
 
 def test_beside_postgres_it_is_mended_and_moved_too(open_chroma, postgres_url, tmp_path):

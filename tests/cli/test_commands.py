@@ -14,7 +14,7 @@ HELLO = '{"role": "user", "content": "你好 from a file"}\n'
 
 def test_help_names_every_command(run):
     text = run("--help").output
-    for command in ("demo", "import", "search", "context", "show", "stats", "doctor", "reembed", "evaluate"):
+    for command in ("demo", "import", "search", "context", "show", "stats", "monitor", "doctor", "reembed"):
         assert command in text
         assert run(command, "-h").output
 
@@ -266,3 +266,20 @@ def test_lone_surrogates_are_shown_and_valid_json(run, tmp_path):
     file.write_text('{"id": "m1", "role": "user", "content": "a\\ud800b"}\n', "utf-8")
     run("import", file, "--db", db, "--user", "ana")
     assert json.loads(run("show", "m1", "--db", db, "--json").stdout)[0]["content"] == "a\ud800b"
+
+
+def test_monitor_tells_what_is_stored(run, run_json, tmp_path):
+    db = tmp_path / "ops.db"
+    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        memory.save_message("s", role="user", content="deploy 2.3")
+        memory.save_message("s", role="assistant", content="I start with staging.")
+        task = memory.start_task("s", "Deploy version 2.3 to staging")
+        for _ in range(3):
+            memory.add_step(task.id, "deploy", status="failed")
+    told = run_json("monitor", "--db", db)
+    assert (told["replies"], told["steps"], told["failed_steps"]) == (1, 3, 3)
+    assert told["output_reserve"] >= told["output_tokens"]["p95"] > 0
+    assert [one["task"] for one in told["drifting"]] == [task.id]
+    text = run("monitor", "--db", db).output
+    assert "1 replies" in text
+    assert "failed 3 times" in " ".join(text.split())

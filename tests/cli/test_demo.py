@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-import jiyi
+from jiyi.databases import check_database
 
 pytestmark = pytest.mark.slow
 
@@ -21,4 +21,4 @@ def test_the_demo_finds_all_evidence(start, tmp_path):
         assert question["place"], question["question"]
         assert question["report"]["tokens"] <= question["report"]["max_input_tokens"]
     assert told["stats"]["vectors_pending"] == 0
-    assert "sound" in jiyi.wiring.check_database(db)
+    assert "sound" in check_database(db)

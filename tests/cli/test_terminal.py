@@ -8,6 +8,7 @@ import time
 import pytest
 
 import jiyi
+from jiyi.databases import check_database
 from jiyi.testing import HashEmbedder
 
 ASCII = {"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"}
@@ -109,6 +110,6 @@ def test_an_interrupted_import_leaves_a_sound_database(start, run_json, tmp_path
         here = memory.stats()["message"]
     assert 0 < here < 6_000
     assert here % 200 == 0
-    assert "sound" in jiyi.wiring.check_database(db)
+    assert "sound" in check_database(db)
     told = run_json("import", file, "--no-vectors", "--db", db)
     assert (told["added"], told["known"]) == (6_000 - here, here)

@@ -55,6 +55,29 @@ def test_lines_that_stand_in_the_summary_are_left_out_of_a_longer_message():
     assert made.markdown.count(PORT) == made.markdown.count(HOST) == 1
 
 
+def test_sentences_that_stand_in_the_summary_are_left_out_of_a_longer_line():
+    made = built(
+        [recalled(f"Good morning. {PORT}. {HOST}. It is 10 U.")], summary=summary(f"Ana: {PORT}. {HOST}.")
+    )
+    assert "> [Ana] Good morning. … It is 10 U." in made.markdown
+    assert made.markdown.count(PORT) == made.markdown.count(HOST) == 1
+    chinese = built(
+        [recalled("网关的回调端口改成了九千。明天下午两点开始迁移数据库。")],
+        summary=summary("网关的回调端口改成了九千。"),
+    )
+    assert "> [Ana] … 明天下午两点开始迁移数据库。" in chinese.markdown
+
+
+def test_a_short_sentence_beside_one_that_stands_there_is_kept():
+    made = built([recalled(f"{PORT}. Not 8443.")], summary=summary(f"{PORT}."))
+    assert "> [Ana] … Not 8443." in made.markdown
+
+
+def test_code_and_data_are_not_cut():
+    for text in (f"```\n# x. {PORT}. y\n```", f'{{"note": "New. {PORT}. Old."}}'):
+        assert text.splitlines()[-1] in built([recalled(text)], summary=summary(f"{PORT}.")).markdown
+
+
 def test_short_lines_prove_nothing():
     said = Message(role="user", content="ok, yes, ok", id="m2")
     assert left_out(built([recalled("ok")], history=[said])) == {}

@@ -54,11 +54,11 @@ def test_full_windows(
 def test_few_windows_say_nothing(monitor: ContextMonitor, window_of: WindowOf) -> None:
     for _ in range(3):
         monitor.window(window_of("?", "a b c", tokens=1000), session_id="s", milliseconds=9999)
-        monitor.summarised(session_id="s")
-        monitor.reply("no", session_id="s", output_tokens=5000)
+        monitor.summarised("s")
+        monitor.reply("s", "no", usage={"completion_tokens": 5000})
     assert monitor.alerts() == ()
     monitor.window(window_of("?", "a b c", tokens=1000), session_id="s", milliseconds=9999)
-    monitor.reply("no", session_id="s", output_tokens=5000)
+    monitor.reply("s", "no", usage={"completion_tokens": 5000})
     assert names(monitor) == {
         "context_share",
         "hit_rate",
@@ -71,7 +71,7 @@ def test_few_windows_say_nothing(monitor: ContextMonitor, window_of: WindowOf) -
 def test_long_replies_name_the_reserve_they_need(monitor: ContextMonitor, window_of: WindowOf) -> None:
     for tokens in (100, 120, 150, 210):
         monitor.window(window_of(), session_id="s")
-        monitor.reply("x", session_id="s", output_tokens=tokens)
+        monitor.reply("s", "x", usage={"completion_tokens": tokens})
     found = only(monitor, "output_share")
     assert (found.level, found.value) == ("critical", 1.05)
     assert "set max_output_tokens to 218" in found.text
@@ -92,7 +92,7 @@ def test_text_that_nobody_uses(
 ) -> None:
     for n in range(4):
         monitor.window(window_of("?", "the limit is 512m"), session_id="s")
-        monitor.reply("512m" if n < used else "no idea", session_id="s")
+        monitor.reply("s", "512m" if n < used else "no idea")
     if level is None:
         assert monitor.alerts() == ()
         return

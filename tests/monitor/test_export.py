@@ -24,14 +24,14 @@ def monitor(window_of: Callable[..., Window]) -> ContextMonitor:
     monitor = ContextMonitor(clock=ManualClock())
     shown = window_of("why 502?", "the limit was 512m", "lunch at noon", tokens=400, saved={"skills": 70})
     fill(monitor, shown)
-    monitor.summarised(session_id="s")
+    monitor.summarised("s")
     return monitor
 
 
 def fill(monitor: ContextMonitor, shown: Window) -> None:
     for kind, session in (("ops", "s"), (ODD, "t")):
         monitor.window(shown, task_type=kind, session_id=session, milliseconds=12.5)
-        monitor.reply("because of 512m", session_id=session, output_tokens=50)
+        monitor.reply(session, "because of 512m", usage={"completion_tokens": 50})
         monitor.step(session, "look at 502", ok=session == "s")
 
 

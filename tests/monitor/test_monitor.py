@@ -41,8 +41,8 @@ def test_nothing_seen_is_nothing_said(monitor: ContextMonitor) -> None:
 def test_a_window_and_its_reply(monitor: ContextMonitor, window_of: WindowOf) -> None:
     shown = window_of("why 502?", "the limit was 512m", "lunch at noon", tokens=400, saved={"skills": 70})
     monitor.window(shown, task_type="ops", session_id="s", milliseconds=12.5)
-    monitor.reply("because the limit is 512m", session_id="s", output_tokens=50)
-    monitor.summarised(session_id="s")
+    monitor.reply("s", "because the limit is 512m", usage={"completion_tokens": 50})
+    monitor.summarised("s")
     for found in (monitor.gauges(), monitor.gauges("ops")):
         assert (found.windows, found.replies, found.summaries) == (1, 1, 1)
         assert (found.tokens.mean, found.share.p50, found.milliseconds.p95) == (400, 0.4, 12.5)
@@ -65,10 +65,10 @@ def test_a_reply_is_compared_with_the_last_window_of_its_session(window_of: Wind
     monitor.window(window_of("one?", "a"), session_id="x")
     monitor.window(window_of("two?", "b"), session_id="x")
     monitor.window(window_of("three?", "c"), session_id="y")
-    monitor.reply("for y", session_id="y")
-    monitor.reply("for x", session_id="x")
-    monitor.reply("a second reply to the same window", session_id="x")
-    monitor.reply("to nothing", session_id="z")
+    monitor.reply("y", "for y")
+    monitor.reply("x", "for x")
+    monitor.reply("x", "a second reply to the same window")
+    monitor.reply("z", "to nothing")
     assert asked == [], "nothing is compared before someone asks"
     assert monitor.gauges().replies == 4
     assert asked == [("three?", ["c"], "for y"), ("two?", ["b"], "for x")]
@@ -76,7 +76,7 @@ def test_a_reply_is_compared_with_the_last_window_of_its_session(window_of: Wind
 
 
 def test_tokens_are_counted_where_they_are_not_given(monitor: ContextMonitor) -> None:
-    monitor.reply("the quick brown fox jumps over the lazy dog")
+    monitor.reply("", "the quick brown fox jumps over the lazy dog")
     assert 8 <= monitor.gauges().output_tokens.total <= 12
 
 
@@ -158,9 +158,9 @@ def test_many_threads_add_up(window_of: WindowOf) -> None:
         session, kind = f"s{number}", f"t{number % 3}"
         for _ in range(rounds):
             monitor.window(shown, task_type=kind, session_id=session, milliseconds=2.0)
-            monitor.reply("512m", session_id=session, output_tokens=7)
+            monitor.reply(session, "512m", usage={"completion_tokens": 7})
             monitor.step(session, "look", ok=False)
-            monitor.summarised(session_id=session)
+            monitor.summarised(session)
 
     def watch() -> None:
         while any(thread.is_alive() for thread in threads):
@@ -195,7 +195,7 @@ def test_memory_is_bounded(window_of: WindowOf) -> None:
             session = f"session {n % 1500}"
             monitor.window(shown[n % 20], task_type=f"type {n % 70}", session_id=session, milliseconds=1.0)
             monitor.step(session, "step")
-            monitor.reply("the number", session_id=session, output_tokens=1)
+            monitor.reply(session, "the number", usage={"completion_tokens": 1})
 
     work(8_000)
     gc.collect()
@@ -219,7 +219,7 @@ def test_memory_is_bounded(window_of: WindowOf) -> None:
 def test_task_types_beyond_fifty_are_counted_together(monitor: ContextMonitor, window_of: WindowOf) -> None:
     for n in range(60):
         monitor.window(window_of(), task_type=f"t{n}", session_id=f"s{n}")
-        monitor.reply("ok", session_id=f"s{n}", output_tokens=1)
+        monitor.reply(f"s{n}", "ok", usage={"completion_tokens": 1})
     assert len(monitor.task_types) == 51
     assert (monitor.gauges(OTHER).windows, monitor.gauges(OTHER).replies) == (10, 10)
     with pytest.raises(InputError, match=r"'t59'; there are 't0'"):
@@ -230,8 +230,8 @@ def test_a_summary_belongs_to_the_task_type_of_its_session(
     monitor: ContextMonitor, window_of: WindowOf
 ) -> None:
     monitor.window(window_of(), task_type="chat", session_id="s")
-    monitor.summarised(session_id="s")
-    monitor.summarised(task_type="code", session_id="s")
+    monitor.summarised("s")
+    monitor.summarised("s", task_type="code")
     monitor.summarised()
     assert [(g.task_type, g.summaries) for g in monitor.by_task_type()] == [("chat", 1), ("code", 1), ("", 1)]
     assert monitor.gauges("chat").summary_rate == 1.0
@@ -242,7 +242,7 @@ def test_listeners_hear_each_value(monitor: ContextMonitor, window_of: WindowOf)
     monitor.listen(lambda figure, value, kind: heard.append((figure, value, kind)))
     monitor.window(window_of(tokens=9), task_type="chat", session_id="s")
     monitor.window(window_of(tokens=8), task_type="chat", session_id="s", milliseconds=3.5)
-    monitor.reply("x", session_id="s", output_tokens=4)
+    monitor.reply("s", "x", usage={"completion_tokens": 4})
     assert heard == [
         ("context_tokens", 9, "chat"),
         ("context_tokens", 8, "chat"),
@@ -253,10 +253,10 @@ def test_listeners_hear_each_value(monitor: ContextMonitor, window_of: WindowOf)
 
 def test_reset_forgets_all(monitor: ContextMonitor, window_of: WindowOf) -> None:
     monitor.window(window_of("why 502?", "1g"), task_type="chat", session_id="s")
-    monitor.reply("1g", session_id="s")
+    monitor.reply("s", "1g")
     monitor.step("s", "x")
     monitor.reset()
-    monitor.reply("to nothing", session_id="s", output_tokens=3)
+    monitor.reply("s", "to nothing", usage={"completion_tokens": 3})
     found = monitor.gauges()
     assert (found.windows, found.replies, found.steps, found.judged) == (0, 1, 0, 0)
     assert monitor.drift("s") is None

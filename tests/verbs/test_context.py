@@ -1,4 +1,4 @@
-"""The window from the outside: summary, skills, task types, tool outputs, the monitor."""
+"""The window from the outside: summary, skills, task types, tool outputs."""
 
 import json
 from datetime import UTC, datetime
@@ -231,18 +231,6 @@ def test_a_small_tool_output_stays_whole(open_memory):
     for budget in range(200, 700, 50):
         window = memory.build_context("s", "what now?", budget)
         assert [m["content"] for m in window.messages if m["role"] == "tool"] in ([], [small])
-
-
-def test_the_monitor_sees_windows_replies_and_summaries(open_memory):
-    memory = open_memory(monitor=True)
-    talk(memory, 30)
-    window = memory.build_context("s", "which port has service 7?", 3_000, task_type="conversation")
-    memory.save_message("s", role="assistant", content="service 7 listens on port 9007")
-    seen = memory.monitor.gauges("conversation")
-    assert (seen.windows, seen.summaries) == (1, 1)
-    assert seen.tokens.largest == window.report.tokens
-    assert window.blocks
-    assert open_memory(monitor=False).monitor is None
 
 
 def test_the_life_of_a_session(open_memory):

@@ -1,0 +1,96 @@
+"""`jiyi monitor`: what a database tells of replies, summaries and runs."""
+
+from math import ceil
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from jiyi.cli.options import AGENT_DB, Db, Json, User, opened, print_json, stdout
+from jiyi.cli.views import short
+from jiyi.manager import MemoryManager
+from jiyi.monitor import Step, find_drift
+from jiyi.monitor.series import Ring
+from jiyi.records import Task
+
+__all__ = ["monitor"]
+
+_RESERVE = 1.5  # what is to be kept free for a reply, as a multiple of the mean
+_MOST = 10_000  # messages of a session that are looked at
+_WORDS = 200  # characters of a request
+_ELSEWHERE = (
+    "Windows, the time they take and whether recalled text was used are known to the program that builds "
+    "them: memory.monitor there, or its prometheus_text."
+)
+
+
+def monitor(
+    db: Db = AGENT_DB,
+    user: User = None,
+    sessions: Annotated[int, typer.Option(min=1, max=1_000, help="The newest so many conversations.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """Show the lengths of stored replies, how often was summarised, and the runs that go astray."""
+    with opened(db, user) as memory:
+        replies = _replies(memory, sessions)
+        tasks = memory.tasks(sessions)
+        steps = [step for task in tasks for step in task.steps if step.status in ("completed", "failed")]
+        found = {
+            **replies,
+            "summaries": memory.stats()["summary"],
+            "steps": len(steps),
+            "failed_steps": sum(step.status == "failed" for step in steps),
+            "drifting": [told for task in tasks if (told := _astray(task))],
+        }
+    if as_json:
+        print_json(found)
+        return
+    tokens = found["output_tokens"]
+    stdout.print(
+        f"{found['sessions']} sessions, {found['replies']:,} replies, {found['summaries']} summaries"
+    )
+    if found["replies"]:
+        stdout.print(
+            f"reply tokens: p50 {tokens['p50']:,}, p95 {tokens['p95']:,}, largest {tokens['largest']:,}; "
+            f"keep {found['output_reserve']:,} free for one",
+            soft_wrap=True,
+        )
+    stdout.print(f"{found['steps']:,} steps of tasks, {found['failed_steps']} failed")
+    for run in found["drifting"]:
+        stdout.print(
+            f"[yellow]astray[/] {escape(run['task'])} {escape(run['request'])}: {escape(run['why'])}"
+        )
+    stdout.print(f"[dim]{_ELSEWHERE}[/]")
+
+
+def _replies(memory: MemoryManager, most: int) -> dict[str, Any]:
+    """Return the figures of the replies with words that the newest sessions hold."""
+    there = memory.sessions(limit=most)
+    lengths = Ring(most * _MOST)
+    for session in there:
+        for message in memory.session_messages(session.id, limit=_MOST):
+            if message.role == "assistant" and message.text.strip():
+                lengths.add(message.tokens or memory.counter.count(message))
+    spread = lengths.spread()
+    return {
+        "sessions": len(there),
+        "replies": spread.count,
+        "output_tokens": {
+            "mean": round(spread.mean, 1),
+            **{name: int(getattr(spread, name)) for name in ("p50", "p95", "largest")},
+        },
+        "output_reserve": ceil(_RESERVE * spread.mean),
+    }
+
+
+def _astray(task: Task) -> dict[str, str]:
+    """Return a task in work whose steps leave its request, and why; {} for any other."""
+    done = [step for step in task.steps if step.status in ("completed", "failed")]
+    if task.status != "in_progress" or not done:
+        return {}
+    words = (f"{step.tool_name or ''} {step.description}".strip() for step in done)
+    steps = [Step(text=text, ok=step.status == "completed") for text, step in zip(words, done, strict=True)]
+    drift = find_drift(task.request, steps)
+    return (
+        {"task": task.id, "request": short(task.request, _WORDS), "why": drift.why} if drift.drifting else {}
+    )

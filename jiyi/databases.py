@@ -1,0 +1,56 @@
+"""Questions about a whole database, whoever its users are: for whoever looks after it, not for agents."""
+
+from pathlib import Path
+
+from jiyi.clock import utc_now
+from jiyi.long_term import ReadingState, reading_state
+from jiyi.settings import load_settings
+from jiyi.storage import Readings
+from jiyi.storage.backend import has_tables, open_database
+from jiyi.storage.place import Place, locate
+
+__all__ = ["check_database", "is_there", "reading_of", "users_of"]
+
+
+def check_database(url: str | Path | Place) -> str:
+    """Read a whole database, compare its parts, and return what it holds in a line.
+
+    Raises:
+        StorageError: it is foreign, newer, damaged, or its parts do not agree.
+    """
+    database = open_database(locate(url), load_settings())
+    try:
+        return database.check()
+    finally:
+        database.close()
+
+
+def reading_of(url: str | Path | Place) -> ReadingState:
+    """Return how the background reader stands in a database, whoever runs it.
+
+    Raises:
+        StorageError: it is foreign, newer, or cannot be reached.
+    """
+    database = open_database(locate(url), load_settings())
+    try:
+        return reading_state(Readings(database), utc_now())
+    finally:
+        database.close()
+
+
+def is_there(url: str | Path | Place) -> bool:
+    """Say whether a file is there, or jiyi's tables in a server's database; nothing is made.
+
+    Raises:
+        StorageError: the server cannot be reached.
+    """
+    return has_tables(locate(url))
+
+
+def users_of(url: str | Path | Place) -> list[str]:
+    """Return the names of all users in a database: for whoever looks after it, not for agents."""
+    database = open_database(locate(url), load_settings())
+    try:
+        return database.users()
+    finally:
+        database.close()
