@@ -2,12 +2,13 @@
 
 import json
 import random
-import sqlite3
+import time
 from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
+import apsw
 import numpy as np
 import psycopg
 import pytest
@@ -133,14 +134,15 @@ def test_searches_count_what_they_return_without_waiting_for_the_write(
     open_memory: Open, path: Any, clock: ManualClock
 ) -> None:
     """The count and time of use are written behind the answer, even while another process writes."""
-    memory = open_memory(clock=clock)
+    memory = open_memory(clock=clock, lock_timeout=20)
     episode = work(memory, "restart nginx")
     memory.flush()
-    used = clock.forward(days=1)
-    with sqlite3.connect(path, isolation_level=None) as other:
-        other.execute("BEGIN IMMEDIATE")
-        assert memory.search_episodes("nginx")[0].id == episode.id
-        other.execute("ROLLBACK")
+    used, began = clock.forward(days=1), time.monotonic()
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+    assert memory.search_episodes("nginx")[0].id == episode.id
+    assert time.monotonic() - began < 15
+    other.execute("ROLLBACK")
     other.close()
     memory.close()
     (stored,) = open_memory(clock=clock).episodes()

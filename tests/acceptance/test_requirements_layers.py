@@ -1,12 +1,12 @@
 """What a memory in three layers has to do: sessions in short-term memory, tasks in working memory."""
 
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
+import apsw
 import psycopg
 import pytest
 
@@ -92,6 +92,9 @@ def test_max_turns_keeps_at_most_twice_as_many_messages(open_memory: Open, turns
     talk = [{"role": role, "content": f"{role} {n}"} for n in range(30) for role in ("user", "assistant")]
     memory.save_messages("s", talk)
     assert [m.content for m in memory.recent_messages("s")] == [m["content"] for m in talk[-2 * turns :]]
+    chatty = [{"role": role, "content": "so"} for _ in range(30) for role in ("user", *["assistant"] * 4)]
+    memory.save_messages("chatty", chatty)
+    assert 0 < len(memory.recent_messages("chatty")) <= 2 * turns
 
 
 def test_a_background_sweep_removes_inactive_sessions(path: Any, clock: ManualClock) -> None:
@@ -226,9 +229,9 @@ def test_tasks_are_indexed_by_session_and_status(open_memory: Open, path: Any, p
     """Both databases have an index on a task's session and status."""
     for url in (path, postgres_url):
         open_memory(url).close()
-    with sqlite3.connect(path) as file:
-        rows = file.execute("SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'tasks'")
-        found = [row[0] for row in rows if row[0]]
+    file = apsw.Connection(str(path))
+    rows = file.execute("SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'tasks'")
+    found = [row[0] for row in rows if row[0]]
     file.close()
     with psycopg.connect(postgres_url) as server:
         rows = server.execute("SELECT indexdef FROM pg_indexes WHERE tablename LIKE 'tasks%'")
