@@ -15,6 +15,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from change import Change, is_held, load
@@ -57,10 +58,9 @@ class Value:
 
 def read_all(files: Sequence[str], vectors: str) -> tuple[list[Pair], list[Value]]:
     """Fill a memory with each conversation; nothing is ended but by the merge of slots."""
-    succession.SURE = succession.MAYBE = 2.0
     pairs: list[Pair] = []
     values: list[Value] = []
-    with VectorFolder(vectors) as folder:
+    with patch.multiple(succession, SURE=2.0, MAYBE=2.0), VectorFolder(vectors) as folder:
         embedder = MeasuredEmbedder(E5Embedder(threads=2), folder)
         for file in files:
             dataset, changes = load(file)

@@ -324,4 +324,4 @@ def test_the_monitor_raises_an_alarm_when_the_goal_is_lost(open_memory: Open, wh
         memory.add_step(task.id, step, status="failed" if why == "repeats" else "completed")
     (alarm,) = memory.monitor.alerts()
     assert alarm.name == {"repeats": "failures", "leaves": "drift"}[why]
-    assert memory.monitor.drift("ana/s").drifting
+    assert memory.monitor.drift("s", user_id="ana").drifting

@@ -76,6 +76,7 @@ def test_no_verb_reads_across(misled):
         assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")])) == 0
         assert len(vectors.read(BEN, KEYS).rows) == 0
     assert vectors.pending(10, leased=False) == []
+    assert vectors.apart("ben") == vectors.apart() == {}
     assert database.users() == []
 
 
@@ -98,6 +99,8 @@ WRITING = {
     "erase": lambda o: o.trash.erase(BEN),
     "erase of all": lambda o: o.trash.erase(None),
     "add": lambda o: o.vectors.add([VectorRow(key=("ben", 1), vectors=np.eye(1, 4, dtype=np.float32))]),
+    "set_apart": lambda o: o.vectors.set_apart(("ben", 1), 400),
+    "take_up": lambda o: o.vectors.take_up(),
     "claim": lambda o: o.vectors.claim("some", 4),
     "renew": lambda o: o.vectors.renew("other", 3),
     "switch": lambda o: (o.vectors.renew("other", 3), o.vectors.switch("other")),
