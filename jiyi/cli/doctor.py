@@ -139,7 +139,7 @@ def _index(db: Place) -> Iterator[_Finding]:
     fix = f"jiyi doctor --repair {db_option(db)}; see docs/chroma.md"
     try:
         settings = load_settings()
-        if settings.vector_index == "own" or not has_tables(db):
+        if settings.vector_index != "chroma" or not has_tables(db):
             return
         found = drift(db, settings)
     except JiyiError as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from jiyi.errors import MissingExtra
+from jiyi.errors import MissingExtra, SettingsError
 from jiyi.settings import Settings
 from jiyi.storage.database import Database
 from jiyi.storage.elsewhere import leave, refuse_bound, take_over
@@ -33,6 +33,7 @@ __all__ = [
     "apart",
     "chroma_adapter",
     "drift",
+    "faiss_adapter",
     "has_tables",
     "migrate",
     "open_backend",
@@ -60,15 +61,17 @@ def open_backend(place: Place, settings: Settings) -> Backend:
     Raises:
         StorageError: it cannot be opened; says why.
         MissingExtra: the package for it is not installed.
+        SettingsError: ``vector_index`` is not for such a place.
         WrongState: its vectors are not where ``vector_index`` says.
     """
     chroma = chroma_adapter() if settings.vector_index == "chroma" else None
+    faiss = faiss_adapter(place) if settings.vector_index == "faiss" else None
     database = open_database(place, settings)
     try:
         own = _on(database)
         if chroma is None:
             refuse_bound(database)
-            return own
+            return own if faiss is None else replace(own, vectors=faiss.FaissVectors(database))
         vectors = chroma.open_vectors(place, database, settings)
         store, trash = chroma.ChromaStore(own.store, vectors), chroma.ChromaTrash(own.trash, vectors)
         return replace(own, store=store, trash=trash, vectors=vectors)
@@ -218,6 +221,27 @@ def chroma_adapter() -> ModuleType:
     from jiyi.storage import chroma
 
     return chroma
+
+
+def faiss_adapter(place: Place) -> ModuleType:
+    """Return `jiyi.storage.faiss`, which is imported only where it is used.
+
+    Raises:
+        SettingsError: the place is a server's database.
+        MissingExtra: faiss-cpu is not installed.
+    """
+    if place.path is None:
+        raise SettingsError(
+            f"vector_index=faiss is for files; {place} has pgvector's index: leave vector_index as it is, "
+            f"and run: jiyi migrate --vector-index --db {place}"
+        )
+    try:
+        import faiss  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra('search by FAISS needs a package: pip install "jiyi[faiss]"') from error
+    from jiyi.storage import faiss as adapter
+
+    return adapter
 
 
 def postgres_adapter() -> ModuleType:

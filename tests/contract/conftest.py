@@ -13,11 +13,12 @@ from taken_out import MAKE, embed
 
 from jiyi.records import Scope, Step
 from jiyi.storage import Store, Trash, Upkeep, VectorIndex
+from jiyi.storage.faiss import codes
 
 BACKENDS = ["sqlite", "postgres"]
 if os.environ.get("JIYI_TEST_CITUS_URL"):
     BACKENDS.append("citus")
-# Where vectors matter: beside a file in a folder, and beside PostgreSQL on a server.
+# Where vectors matter: FAISS for a file, and Chroma in a folder and on a server.
 CHROMA = [
     pytest.param(name, marks=pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT)))
     for name in ("chroma", "chroma-server")
@@ -47,17 +48,26 @@ class Backend:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run every test on every database, and what is about vectors with Chroma beside it too."""
+    """Run every test on every database, and what is about vectors with other indexes too."""
     if "backend" in metafunc.fixturenames:
         about = {"vectors", "both", "one_of_each"}.intersection(metafunc.fixturenames)
-        more = CHROMA if about or "test_vectors" in metafunc.module.__name__ else []
+        more = ["faiss", *CHROMA] if about or "test_vectors" in metafunc.module.__name__ else []
         metafunc.parametrize("backend", [*BACKENDS, *more], indirect=True)
+
+
+@pytest.fixture
+def faiss_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let FAISS look through a few vectors already."""
+    monkeypatch.setattr(codes, "FAISS_FROM", 2)
 
 
 @pytest.fixture
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     if request.param == "sqlite":
         place = str(tmp_path / "contract.db")
+    elif request.param == "faiss":
+        request.getfixturevalue("faiss_at_once")
+        place = f"faiss {tmp_path / 'contract.db'}"
     elif request.param == "chroma":
         place = chroma_place(tmp_path / "chroma", str(tmp_path / "contract.db"))
     elif request.param == "chroma-server":

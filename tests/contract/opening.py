@@ -29,14 +29,17 @@ def open_place(place: str, patience: float = 5.0, now: Callable[[], float] = tim
     """Open a file or a database of a server; ``patience`` is how long to wait for a lock.
 
     ``chroma WHERE COLLECTION PLACE`` has its vectors in a collection of a folder or a server.
+    ``faiss PLACE`` is a file searched with FAISS.
     """
     options: dict[str, Any] = {}
+    if place.startswith("faiss "):
+        place, options = place.removeprefix("faiss "), {"vector_index": "faiss"}
     if place.startswith("chroma "):
         _, where, name, place = place.split(" ", 3)
         options = {"vector_index": "chroma", "chroma_collection": name}
         options["chroma_url" if where.startswith("http") else "chroma_path"] = where
     backend = open_backend(locate(place), load_settings(lock_timeout=patience, **options))
-    if options:
+    if options.get("vector_index") == "chroma":
         vectors = cast("ChromaVectors", backend.vectors).at(now)
     else:
         vectors = type(backend.vectors)(backend.database, now=now)  # type: ignore[call-arg]

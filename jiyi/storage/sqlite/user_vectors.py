@@ -1,6 +1,6 @@
 """One user's vectors in memory: exact while they are few, one byte a number once they are many. No I/O."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
@@ -89,6 +89,7 @@ class UserVectors:
         *,
         groups: NDArray[np.int8],
         fetch: Callable[[Ints], Floats],
+        among: Callable[[int], Mapping[int, NDArray[np.intp]]] | None = None,
     ) -> tuple[Ints, Floats]:
         """Return the nearest records of a `view` and their cosines, best first; newer ones win ties.
 
@@ -98,21 +99,25 @@ class UserVectors:
             groups: the group of each vector, the same for all parts of a record; -1 for
                 those that are not allowed.
             fetch: gives the vectors of these parts, in their order.
+            among: gives by group, for so many vectors, the places that alone are compared;
+                groups it does not name are searched whole.
         """
-        allowed = np.flatnonzero(groups >= 0)
-        if not len(allowed):
+        if not (groups >= 0).any():
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        scores = self._scores(vector, allowed)
+        most = max(_RESCORED, _RESCORED_PER_HIT * limit)
+        chosen = among(most) if among is not None else {}
+        whole = np.flatnonzero((groups >= 0) & ~np.isin(groups, list(chosen)) if chosen else groups >= 0)
+        scores = self._scores(vector, whole) if len(whole) else np.empty(0, np.float32)
         docs, cosines = [], []
         for group in range(int(groups.max()) + 1):
-            places = np.flatnonzero(groups == group)
+            places = chosen[group] if group in chosen else np.flatnonzero(groups == group)
             if not len(places):
                 continue
-            if self.mean is None:
-                exact = scores[places]
-            else:
-                places = _highest(scores, places, max(_RESCORED, _RESCORED_PER_HIT * limit))
+            if self.mean is not None:
+                places = places if group in chosen else _highest(scores, places, most)
                 exact = fetch(self.parts[places]) @ vector
+            else:
+                exact = self.rows[places] @ vector if group in chosen else scores[places]
             records, best = _best_parts(self.docs[places], exact.astype(np.float32))
             top = _top(records, best, limit)
             docs.append(records[top])

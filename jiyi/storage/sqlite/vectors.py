@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,10 @@ from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.sqlite.user_vectors import EXACT_MOST, UserVectors
 from jiyi.storage.vectors import Binding, Parts, PendingText, VectorRow
 
-__all__ = ["SqliteVectors"]
+__all__ = ["Among", "SqliteVectors"]
+
+Among = Callable[[NDArray[np.float32], NDArray[np.int8], int], Mapping[int, NDArray[np.intp]]]
+"""Takes a question's vector, the group of each vector, and how many of each group to name."""
 
 _PIECE = 10_000  # rows read at once
 
@@ -87,12 +91,15 @@ class SqliteVectors:
             if not np.array_equal(mine.docs, rows.columns["doc"]):  # several parts, or some are pending
                 places = rows.places_of(mine.docs)
                 groups = np.where(places >= 0, groups[places], np.int8(-1))
+            single = vector.astype(np.float32)
+            among = self._among(db, query.scope.user_id, mine)
             with one_blas_thread():
                 docs, scores = mine.nearest(
-                    vector.astype(np.float32),
+                    single,
                     query.limit,
                     groups=groups,
                     fetch=lambda parts: _read_parts(db, parts, mine.dims),
+                    among=among and partial(among, single, groups),
                 )
         places = rows.places_of(docs)
         keys = rows.keys(places[places >= 0])
@@ -116,6 +123,10 @@ class SqliteVectors:
         order = np.argsort(docs, kind="stable")
         owners = order[np.searchsorted(docs, mine.docs[held], sorter=order)]
         return Parts(rows=owners, vectors=mine.vectors(held))
+
+    def _among(self, db: Connection, user_id: str, mine: UserVectors) -> Among | None:  # noqa: ARG002
+        """Return what says which vectors to compare; None: all of them."""
+        return None
 
     def renew(self, name: str, dims: int) -> int:
         """See `VectorIndex.renew`."""

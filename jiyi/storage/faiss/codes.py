@@ -1,0 +1,102 @@
+"""One user's vectors as one byte a number in an index of FAISS, which names those to compare. No I/O."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.storage.sqlite.user_vectors import Floats, UserVectors
+
+__all__ = ["FAISS_FROM", "UserCodes"]
+
+FAISS_FROM = 10_000
+"""So many vectors that a question allows are looked through by FAISS; fewer are all compared."""
+
+_STEPS = 127  # a number is a whole one from -127 to 127
+_PIECE = 10_000  # vectors added at once
+
+
+@dataclass(slots=True)
+class UserCodes:
+    """A flat index of rounded vectors: all of them are looked at, so none is missed for where it lies.
+
+    The vector at a place of `UserVectors` has that place here as its number.
+    """
+
+    generation: int = 0  # of the vectors
+    space: int = -1  # number of their set
+    index: Any = None  # faiss.IndexScalarQuantizer; None while the vectors are few
+    mean: Floats = field(default_factory=lambda: np.empty(0, np.float32))  # taken off before rounding
+    step: float = 1.0
+    lock: threading.Lock = field(default_factory=threading.Lock)  # FAISS cannot add while it searches
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return 0 if self.index is None else int(self.index.ntotal) * int(self.index.d)
+
+    def view(self) -> "UserCodes":
+        """Return it as it is now; numbers that are added later are none of a search's places."""
+        return replace(self)
+
+    def follow(self, mine: UserVectors) -> None:
+        """Take in the vectors of a view that are not known yet."""
+        if mine.space != self.space:
+            self.space, self.index = mine.space, None
+        if mine.size < FAISS_FROM:
+            return
+        if self.index is None:
+            self._begin(mine)
+        for start in range(int(self.index.ntotal), mine.size, _PIECE):
+            rounded = self._rounded(mine.vectors(np.arange(start, min(start + _PIECE, mine.size))))
+            with self.lock:
+                self.index.add(rounded)
+
+    def nearest(self, vector: Floats, groups: NDArray[np.int8], most: int) -> dict[int, NDArray[np.intp]]:
+        """Return the places of the ``most`` vectors of each group that are about the nearest, ascending.
+
+        Groups with few vectors are left out.
+        """
+        found: dict[int, NDArray[np.intp]] = {}
+        if self.index is None:
+            return found
+        question = np.rint(vector * (_STEPS / max(float(np.abs(vector).max()), 1e-9)))
+        for group in range(int(groups.max()) + 1):
+            allowed = groups == group
+            if np.count_nonzero(allowed) < FAISS_FROM:
+                continue
+            bits = np.packbits(allowed, bitorder="little")
+            options = faiss.SearchParameters()
+            options.sel = faiss.IDSelectorBitmap(len(bits), faiss.swig_ptr(bits))
+            with self.lock, _one_thread():
+                _, places = self.index.search(question[None], most, params=options)
+            found[group] = np.sort(places[0][places[0] >= 0])
+        return found
+
+    def _begin(self, mine: UserVectors) -> None:
+        """Choose the steps by the vectors that are there; what lies outside later is cut to them."""
+        sample = mine.vectors(np.arange(0, mine.size, max(1, mine.size // _PIECE)))
+        self.mean = sample.mean(axis=0, dtype=np.float32)
+        self.step = float(np.abs(sample - self.mean).max() / _STEPS) or 1.0
+        kind = faiss.ScalarQuantizer.QT_8bit_direct_signed
+        self.index = faiss.IndexScalarQuantizer(mine.dims, kind, faiss.METRIC_INNER_PRODUCT)
+
+    def _rounded(self, vectors: Floats) -> Floats:
+        rounded: Floats = np.rint((vectors - self.mean) / np.float32(self.step)).clip(-_STEPS, _STEPS)
+        return rounded
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep FAISS to one thread for a question; the setting is that of the calling thread."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
