@@ -3,8 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+TORCH := .venv/torch
 
-.PHONY: help install demo test test-chroma check lint bench clean
+.PHONY: help install demo test test-chroma install-torch test-llmlingua check lint bench clean
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -27,6 +28,17 @@ test: check      ## lint, types, layers, then every test
 test-chroma: $(READY)  ## install Chroma, then run its tests and the contract on it
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[chroma]'
 	$(BIN)/python -m pytest tests/chroma tests/contract -k chroma
+
+install-torch: $(TORCH)/.ready  ## make a second environment, with PyTorch
+
+$(TORCH)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet --constraint constraints.txt \
+		--editable '.[server,faiss,llmlingua,cross-encoder]' pytest pytest-timeout hypothesis
+	@touch $@
+
+test-llmlingua: install-torch  ## run LLMLingua and the cross-encoder on tiny models made by the tests
+	$(TORCH)/bin/python -m pytest tests/compression/test_llmlingua.py tests/rerank/test_cross_encoder.py
 
 check: $(READY)  ## lint, types, layers
 	$(BIN)/ruff check .

@@ -48,8 +48,8 @@ class LLMLingua:
     - One call at a time uses the model, others wait for it.
 
     Args:
-        model: a folder, or a name such as "microsoft/llmlingua-2-xlm-roberta-large-meetingbank";
-            a token classifier on XLM-RoBERTa or multilingual BERT.
+        model: a folder, or a name such as "microsoft/llmlingua-2-xlm-roberta-large-meetingbank",
+            three times as large as the default; a token classifier on XLM-RoBERTa or multilingual BERT.
         rate: the share of tokens to leave, above 0 and at most 1; ``max_tokens`` of a call replaces it.
         force_tokens: words that stay, at most 100.
         device: "cpu", "cuda", "cuda:1", "mps".
@@ -63,7 +63,7 @@ class LLMLingua:
 
     def __init__(
         self,
-        model: str | Path = "microsoft/llmlingua-2-xlm-roberta-large-meetingbank",
+        model: str | Path = "microsoft/llmlingua-2-bert-base-multilingual-cased-meetingbank",
         rate: float = 0.5,
         force_tokens: Sequence[str] = (),
         device: str = "cpu",

@@ -106,7 +106,10 @@ class UserVectors:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         most = max(_RESCORED, _RESCORED_PER_HIT * limit)
         chosen = among(most) if among is not None else {}
-        whole = np.flatnonzero((groups >= 0) & ~np.isin(groups, list(chosen)) if chosen else groups >= 0)
+        left = groups >= 0
+        for group in chosen:
+            left &= groups != group
+        whole = np.flatnonzero(left)
         scores = self._scores(vector, whole) if len(whole) else np.empty(0, np.float32)
         docs, cosines = [], []
         for group in range(int(groups.max()) + 1):
