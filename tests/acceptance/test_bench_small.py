@@ -153,6 +153,15 @@ def test_the_approximate_index(tmp_path: Path) -> None:
     assert {row["recall"] for row in found} == {1.0}
 
 
+def test_faiss_beside_exact_search(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    aside("ann.py", "--faiss", "--vectors", 10_100, "--questions", 2, "--json", file)
+    found = json.loads(file.read_text("utf-8"))
+    assert [row["way"] for row in found] == ["exact", "with FAISS"] * 3
+    assert [row["asked"] for row in found] == [False, True, False, False, False, False]
+    assert {row["recall"] for row in found} == {1.0}
+
+
 @needs_server
 def test_faults(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
