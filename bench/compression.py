@@ -35,7 +35,7 @@ from jiyi.compression import PruneTokens, Relevance
 from jiyi.evaluate import load_dataset
 from jiyi.records import Message
 from jiyi.text import analyse, counter_for
-from jiyi.text.stopwords import ENGLISH, QUESTION_ZH
+from jiyi.text.stopwords import stopwords
 
 __all__ = ["Case", "Score", "cases", "compressors", "main", "score"]
 
@@ -178,11 +178,10 @@ def _flat(text: str) -> str:
 def _terms(text: str) -> frozenset[str]:
     """Return the content terms of an answer."""
     text = unicodedata.normalize("NFKC", text)
-    chinese = {word for run in _HAN.findall(text) for word in rjieba.cut(run) if word not in QUESTION_ZH}
+    unsaid = stopwords()
+    words = {word for run in _HAN.findall(text) for word in rjieba.cut(run)} - unsaid.chinese_question
     latin = _HAN.sub(" ", text)
-    return frozenset(
-        chinese | ({one for one in analyse(latin) if one not in ENGLISH} if latin.strip() else set())
-    )
+    return frozenset(words | (set(analyse(latin)) - unsaid.english if latin.strip() else set()))
 
 
 def _there(wanted: frozenset[str], text: str) -> frozenset[str]:

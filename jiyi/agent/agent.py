@@ -8,12 +8,11 @@ from jiyi.agent.environment import Environment
 from jiyi.agent.goals import Goal, goals_of, system_prompt
 from jiyi.agent.loop import Loop, Parts
 from jiyi.agent.run import Limits, Run
-from jiyi.agent.wording import WORDS
 from jiyi.agent.work import Work, unfinished
 from jiyi.errors import InputError, WrongState
 from jiyi.llm import ChatLLM
 from jiyi.manager import MemoryManager
-from jiyi.prompts import load_prompt
+from jiyi.prompts import load_prompt, wording
 from jiyi.records import Budget, Message, Step
 from jiyi.text import language
 
@@ -149,7 +148,7 @@ class Agent:
         task = unfinished(self._parts.memory, session_id)
         if task is not None:
             left = Work(self._parts.memory, session_id, task.request, task)
-            left.complete(WORDS[self._parts.language]["moved_on"], "partial")
+            left.complete(wording("agent", self._parts.language)["moved_on"], "partial")
 
 
 def _actions(given: Sequence[Action | Callable[..., Any]]) -> tuple[Action, ...]:

@@ -12,13 +12,12 @@ from jiyi.agent.actions import Action
 from jiyi.agent.environment import Environment
 from jiyi.agent.memory_tools import MemoryTools
 from jiyi.agent.run import Limits, Run, Stopped
-from jiyi.agent.wording import WORDS
 from jiyi.agent.work import Work
 from jiyi.compression.tool_output import ToolOutput
 from jiyi.errors import BudgetTooSmall, JiyiError, LLMError, LLMUnreachable
 from jiyi.llm import ChatLLM, Turn, Unfit, checker
 from jiyi.manager import MemoryManager
-from jiyi.prompts import Language
+from jiyi.prompts import Language, wording
 from jiyi.records import Budget, Message, Step, Task, ToolCall, Window
 from jiyi.text import TokenCounter
 from jiyi.working import Scratch, describe_call
@@ -79,7 +78,7 @@ class Loop:
         self._session_id = session_id
         self._on_text = on_text
         self._on_step = on_step
-        self._words = WORDS[parts.language]
+        self._words = wording("agent", parts.language)
         self._work = Work(parts.memory, session_id, question, task)
         self._asked_at = asked.created_at if asked else None
         self._counter = parts.memory.counter

@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jiyi.agent.actions import Action
-from jiyi.agent.wording import WORDS
 from jiyi.agent.work import Work
 from jiyi.compression.tool_output import page
 from jiyi.errors import InputError, NotFound
 from jiyi.manager import MemoryManager
-from jiyi.prompts import Language, quote
+from jiyi.prompts import Language, quote, wording
 from jiyi.records import Hit, Message
 from jiyi.text import Secrecy, TokenCounter, excerpt, query_terms
 
@@ -54,7 +53,7 @@ class MemoryTools:
         self._session_id = session_id
         self._work = work
         self._counter = counter
-        self._words = WORDS[language]
+        self._words = wording("agent", language)
         self._language = language
         self._hidden = frozenset(hidden)
         self._recalled: set[str] = set()

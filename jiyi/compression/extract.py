@@ -13,6 +13,7 @@ from jiyi.compression.sentences import Sentence, sentences_of
 from jiyi.compression.words import words_of
 from jiyi.extraction import Statement, extract_with
 from jiyi.llm import LLM
+from jiyi.prompts import wording
 from jiyi.records import Message, names_point
 from jiyi.text import TokenCounter, Trait, counter_for, language, traits
 
@@ -32,10 +33,6 @@ _TASK = re.compile(
     re.IGNORECASE,
 )
 _QUOTE = 200  # characters of a quotation that stands for the statement
-_HEADINGS = {
-    "en": ("User information", "Topics", "Conclusions", "To do"),
-    "zh": ("用户信息", "话题", "结论", "待办"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +146,7 @@ class Extract:
         lists = [found.user_information, found.topics, found.conclusions, found.todos]
         rows = [(kind, item) for kind, items in enumerate(lists) for item in items]
         limit = before if max_tokens is None else min(before, max_tokens)
-        headings = _HEADINGS[language(whole)]
+        headings = tuple(wording("extracted", language(whole)).values())
         text = _rendered(rows, headings)
         total = len(rows)
         while rows and self._counter.count_text(text) > limit:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
+from jiyi.prompts import wording
 from jiyi.text.cut import clipped
 
 __all__ = ["JsonLines", "json_lines"]
@@ -29,24 +30,6 @@ _BARE = re.compile(r"[^\W\d](?:[^|\n\r\t…\ud800-\udfff]*[^|\s…\ud800-\udfff]
 _LONE = re.compile("[\ud800-\udfff]")
 _FAULTS = {"err", "errno", "errmsg", "warning", "warnings"}  # keys, beside those that speak of errors
 _NO_FAULT = {"", "0", "false", "none", "null", "ok", "no"}
-_WORDS: Mapping[str, Mapping[str, str]] = {
-    "en": {
-        "items": "JSON, {count:,} items{path}",
-        "of": " in {path}",
-        "same": "the same in all {count:,}: {list}",
-        "values": "of all {count:,}: {list}",
-        "absent": "absent",
-        "others": "other values",
-    },
-    "zh": {
-        "items": "JSON，{path}共 {count:,} 项",
-        "of": "{path} ",
-        "same": "{count:,} 项都一样：{list}",
-        "values": "全部 {count:,} 项：{list}",
-        "absent": "没有这个键",
-        "others": "其他值",
-    },
-}
 
 
 class _Mark:
@@ -181,7 +164,7 @@ def _head(
     path: str, count: int, columns: Sequence[_Column], shown: Sequence[_Column], spoken: str
 ) -> tuple[str, ...]:
     """Return what the table is, what holds for all of its items, and the names of its columns."""
-    words = _WORDS[spoken]
+    words = wording("json", spoken)
     of = words["of"].format(path=path) if path else ""
     head = [words["items"].format(count=count, path=of)]
     alike = [column for column in columns if len(column.seen) == 1]

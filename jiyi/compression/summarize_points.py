@@ -5,17 +5,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from jiyi.prompts import Language
+from jiyi.prompts import Language, wording
 from jiyi.records import Message, ToolCall
 from jiyi.records.atoms import atoms
 from jiyi.text.salience import salience, sentences
 
 __all__ = ["Point", "bullets", "labelled", "points_before", "points_of"]
 
-_SPEAKERS = {
-    "zh": {"user": "用户", "assistant": "助手", "system": "系统", "tool": "工具"},
-    "en": {"user": "User", "assistant": "Assistant", "system": "System", "tool": "Tool"},
-}
 _LANGUAGES: tuple[Language, ...] = ("zh", "en")
 _COLON = {"zh": "：", "en": ": "}
 _LONGEST = {"zh": 100, "en": 220}  # characters of a point
@@ -65,7 +61,9 @@ def points_before(previous: str, messages: Sequence[Message] = ()) -> list[Point
     """
     lines = bullets(previous)
     known = {_label(message, language) for message in messages for language in _LANGUAGES}
-    known |= {word + _COLON[language] for language, words in _SPEAKERS.items() for word in words.values()}
+    known |= {
+        word + _COLON[language] for language in _LANGUAGES for word in wording("speaker", language).values()
+    }
     points = []
     for place, line in enumerate(lines):
         label = next((label for label in known if line.startswith(label)), "")
@@ -124,7 +122,7 @@ def _words(message: Message) -> str:
 
 
 def _label(message: Message, language: Language) -> str:
-    speaker = _SPEAKERS[language][message.role]
+    speaker = wording("speaker", language)[message.role]
     if message.name:
         named = " ".join(message.name.split())
         speaker = f"{speaker} {named}" if message.role == "tool" else named
@@ -204,7 +202,7 @@ def _tool_point(
     name = call.name if call else (result.name if result else None) or ""
     given = f"({shown})" if call and (shown := _arguments(call.arguments)) else ""
     outcome, failed = _outcome(_words(result)) if result is not None else ("", False)
-    said = " ".join(f"{_SPEAKERS[language]['tool']} {name}{given}".split())
+    said = " ".join(f"{wording('speaker', language)['tool']} {name}{given}".split())
     worth = _FAILED_WORTH if failed else _TOOL_WORTH
     if result is not None and result.importance is not None:
         worth = (worth + result.importance) / 2

@@ -9,13 +9,11 @@ from jiyi.context.lifecycle import Advice, Health, Thresholds, advise, health
 from jiyi.context.order import edges, passages
 from jiyi.context.pack import Packer, pack, pack_exact
 from jiyi.context.priority import PriorityContext
-from jiyi.context.render import HEADINGS, context_pieces, render_window
+from jiyi.context.render import context_pieces, render_window
 from jiyi.context.shorten import Shorten
-from jiyi.context.stages import STAGES, Stage, split_task
+from jiyi.context.stages import Stage, split_task
 
 __all__ = [
-    "HEADINGS",
-    "STAGES",
     "Advice",
     "Arranged",
     "Health",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from jiyi.compression.compressor import Compressor
+from jiyi.prompts import wording
 from jiyi.records import Block, Episode, Fact, Hit, Knowledge, Message, Section
 from jiyi.text import TokenCounter, analyse, excerpt, query_terms, sentences
 from jiyi.text.excerpt import GAP
@@ -19,10 +20,6 @@ _SECTIONS: Mapping[str, Section] = {
     "episode": "episodes",
     "knowledge": "knowledge",
     "fact": "knowledge",
-}
-_OUTCOMES = {
-    "zh": {"success": "成功", "partial": "部分成功", "failed": "失败"},
-    "en": {"success": "success", "partial": "partial", "failed": "failed"},
 }
 
 
@@ -80,7 +77,7 @@ class BlockWriter:
     def _words(self, hit: Hit) -> str:
         match hit.record:
             case Episode() as record:
-                outcome = _OUTCOMES[self.language][record.outcome]
+                outcome = wording("outcome", self.language)[record.outcome]
                 done = record.outcome_summary or "; ".join(step.description for step in record.steps)
                 return f"[{outcome}] {record.trigger_summary} -> {done}"
             case Knowledge() as record:

@@ -1,9 +1,10 @@
-"""What language models are asked, in Chinese and in English: one Markdown file for each prompt.
+"""What is said to language models, in Chinese and in English.
 
-`load_prompt` gives a template by name and language, `check_prompt` makes one of an own text, `quote`
-makes text that is only data recognisable as such.
+A prompt is a Markdown file: `load_prompt` gives it as a template, `check_prompt` makes one of a text of
+one's own, `quote` makes text that is only data recognisable as such. Headings, labels and short
+sentences are in `wording.toml`: `wording` gives a section of it.
 """
 
-from jiyi.prompts.load import Language, check_prompt, load_prompt, quote
+from jiyi.prompts.load import Language, check_prompt, load_prompt, quote, wording
 
-__all__ = ["Language", "check_prompt", "load_prompt", "quote"]
+__all__ = ["Language", "check_prompt", "load_prompt", "quote", "wording"]

@@ -1,14 +1,15 @@
 """Finds prompts by name and language."""
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from string import Template
-from typing import Literal
+from typing import Literal, get_args
 
 from jiyi.errors import InputError
 
-__all__ = ["Language", "check_prompt", "load_prompt", "quote"]
+__all__ = ["Language", "check_prompt", "load_prompt", "quote", "wording"]
 
 Language = Literal["zh", "en"]
 """The languages every prompt exists in."""
@@ -28,6 +29,24 @@ def load_prompt(name: str, language: Language) -> Template:
         known = sorted(e.name.removesuffix(".md") for e in folder.iterdir()) if folder.is_dir() else []
         raise InputError(f"no prompt {name!r} in {language!r}; there are {', '.join(known) or 'none'}")
     return Template(file.read_text(encoding="utf-8").strip())
+
+
+def wording(section: str, language: str) -> Mapping[str, str]:
+    """Return the words of a section of `wording.toml`, by their names; read once.
+
+    Raises:
+        InputError: the language is neither "zh" nor "en".
+        KeyError: there is no such section.
+    """
+    return _wording(language)[section]
+
+
+@cache
+def _wording(language: str) -> Mapping[str, Mapping[str, str]]:
+    if language not in get_args(Language):
+        raise InputError(f'language must be "zh" or "en", not {language!r}')
+    text = (files(__package__) / language / "wording.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 def check_prompt(text: str, *, needed: Sequence[str], others: Sequence[str] = ()) -> Template:

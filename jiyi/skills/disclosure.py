@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from jiyi.errors import InputError, NotFound
+from jiyi.prompts import wording
 from jiyi.records import Block
 from jiyi.records.skill import Skill
 from jiyi.skills.cards import Cards, cards
@@ -17,13 +18,6 @@ __all__ = ["Disclosure"]
 
 _MOST_NEWS = 20  # changes that are kept for a window to tell of
 _MOST_WITH_EXAMPLES = 5000  # tokens of an opened skill that the Agent Skills format recommends at most
-_WORDS = {
-    "zh": {"examples": "示例", "files": "本技能的其他文件，需要时按名字打开（open_skill 的 resource）："},
-    "en": {
-        "examples": "Examples",
-        "files": "Other files of this skill, to be opened by name when needed (resource of open_skill): ",
-    },
-}
 
 
 class Disclosure:
@@ -283,7 +277,7 @@ class Disclosure:
 def _whole(skill: Skill) -> str:
     """Return the text of an opened skill; it depends on nothing but the skill's files."""
     body = skill.body or ""
-    words = _WORDS[language(body)]
+    words = wording("skills", language(body))
     parts = [body]
     with_examples = [body, f"## {words['examples']}", *skill.examples.values()]
     files = list(skill.resources)

@@ -1,12 +1,13 @@
 """A memory to a text that a person reads: Markdown, by session, then by kind."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from jiyi.prompts import wording
 from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Query, Record, Scope, Step, Summary, Task
 from jiyi.storage.export import ExportReceipt, whole_file
 from jiyi.storage.pages import all_messages, all_records, all_sessions
@@ -21,66 +22,6 @@ _PIECE = 1_000  # records read at once
 _TOLD = 1_000  # records between two calls of progress
 _SAMPLE = 50  # messages that decide about the language
 _HEADING = 120  # characters of a heading
-
-_Words = Mapping[str, str]
-
-_EN = {
-    "title": "Memory of {}",
-    "message": "Conversations",
-    "summary": "Summaries of conversations",
-    "task": "Tasks",
-    "episode": "Episodes",
-    "knowledge": "Knowledge",
-    "fact": "Facts",
-    "pinned": "pinned",
-    "calls": "calls",
-    "answers": "answers",
-    "steps": "Steps",
-    "target": "Target",
-    "outcome": "Outcome",
-    "tags": "Tags",
-    "sources": "Rests on {} episodes, confidence {:.2f}",
-    "from": "from {}",
-    "until": "until {}",
-    "said": "said by {}",
-    "more": "not text: {}",
-    "agent": "agent {}",
-}
-_ZH = {
-    "title": "{} 的记忆",
-    "message": "对话",
-    "summary": "对话总结",
-    "task": "任务",
-    "episode": "经历",
-    "knowledge": "知识",
-    "fact": "事实",
-    "pinned": "置顶",
-    "calls": "调用",
-    "answers": "回答",
-    "steps": "步骤",
-    "target": "对象",
-    "outcome": "结果",
-    "tags": "标签",
-    "sources": "来自 {} 段经历，可信度 {:.2f}",
-    "from": "自 {}",
-    "until": "至 {}",
-    "said": "由 {} 说出",
-    "more": "非文字内容：{}",
-    "agent": "agent {}",
-}
-_STATES_ZH = {
-    "in_progress": "进行中",
-    "completed": "已完成",
-    "failed": "失败",
-    "pending": "待办",
-    "success": "成功",
-    "partial": "部分成功",
-    "active": "有效",
-    "unsure": "可能已变",
-    "superseded": "已被取代",
-    "retracted": "已收回",
-    "expired": "已过期",
-}
 
 
 def export_markdown(
@@ -133,7 +74,12 @@ class _Writer:
     upkeep: Upkeep
     scope: Scope
     zone: tzinfo
-    words: _Words = field(default_factory=lambda: _EN)
+    language: str = "en"
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """The words of the export in its language."""
+        return wording("export", self.language)
 
     def choose(self, language: str) -> None:
         """Choose the language of the headings."""
@@ -141,7 +87,7 @@ class _Writer:
             query = Query(scope=self.scope, kinds=("message",), limit=_SAMPLE)
             first = islice(all_records(self.store, self.upkeep, query), _SAMPLE)
             language = language_of("\n".join(cast("Message", message).text for message in first))
-        self.words = _ZH if language == "zh" else _EN
+        self.language = "zh" if language == "zh" else "en"
 
     def parts(self) -> Iterator[tuple[Kind | None, str]]:
         """Give the text piece by piece, each with the kind of the record it shows."""
@@ -251,7 +197,7 @@ class _Writer:
         return "".join(lines)
 
     def _state(self, name: str) -> str:
-        return _STATES_ZH[name] if self.words is _ZH else name.replace("_", " ")
+        return wording("state", self.language)[name]
 
     def _date(self, moment: datetime) -> str:
         try:

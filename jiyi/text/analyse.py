@@ -28,7 +28,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
-from jiyi.text.stopwords import ENGLISH, ENGLISH_QUESTION, QUESTION_ZH
+from jiyi.text.stopwords import stopwords
 
 __all__ = ["MAX_TERM", "analyse", "language", "query_terms"]
 
@@ -73,7 +73,7 @@ def analyse(text: str) -> list[str]:
 
     English stop words are left out unless the text has nothing else.
     """
-    return list(_terms(text, ENGLISH)) or list(_terms(text, frozenset()))
+    return list(_terms(text, stopwords().english)) or list(_terms(text, frozenset()))
 
 
 def query_terms(text: str) -> list[str]:
@@ -90,8 +90,8 @@ def query_terms(text: str) -> list[str]:
             found.update(dict.fromkeys(_pairs(run)))
         else:
             for token in _TOKEN.findall(run):
-                if token.lower() not in ENGLISH_QUESTION:
-                    found.update(dict.fromkeys(_expand(token, ENGLISH)))
+                if token.lower() not in stopwords().english_question:
+                    found.update(dict.fromkeys(_expand(token, stopwords().english)))
     return list(found) or list(dict.fromkeys(analyse(text)))
 
 
@@ -139,8 +139,9 @@ def _pairs(run: str) -> list[str]:
 def _han(run: str) -> list[str]:
     terms = _pairs(run)
     if len(run) > 1:
+        unsaid = stopwords().chinese_question
         for word in _jieba().cut_for_search(run):
-            if len(word) > 2 or (len(word) == 1 and word not in QUESTION_ZH):
+            if len(word) > 2 or (len(word) == 1 and word not in unsaid):
                 terms.append(word[:MAX_TERM])
     return terms
 
@@ -148,8 +149,9 @@ def _han(run: str) -> list[str]:
 def _han_query(run: str) -> Iterator[str]:
     """Give the terms of what stands between question and function words."""
     start = end = 0
+    unsaid = stopwords().chinese_question
     for word in [*_jieba().cut(run), ""]:
-        if word and word not in QUESTION_ZH:
+        if word and word not in unsaid:
             end += len(word)
             continue
         if end > start:

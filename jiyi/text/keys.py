@@ -7,7 +7,7 @@ one key; "edge-02" and "edge-03" never do. How a name becomes its key:
 * White space, brackets and quotation marks part words. So does a hyphen, unless digits stand on
   both sides. What holds other signs (paths, versions, hosts, snake_case) is one word and keeps
   its signs: "v1.2", "10.0.0.3", "/etc/nginx-1", "web.prod:8080".
-* Common nouns of both languages become one word (`jiyi.text.keys_words`), English plurals with
+* Common nouns of both languages become one word (`keys.toml`), English plurals with
   them. In a stretch of Chinese the longest known word is taken at each place, a word of one
   character only where it is all that is left between others ("订单表", but not "手表"). All
   else stays as it is: no stemming, since "Redis" and "Kubernetes" are no plurals.
@@ -18,12 +18,12 @@ stand that depend on the whole name. About 5 microseconds a name, next to nothin
 
 import hashlib
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-
-from jiyi.text.keys_words import NOUNS, POINTS
+from importlib.resources import files
 
 __all__ = ["MAX_KEY", "entity_key", "predicate_key"]
 
@@ -84,12 +84,17 @@ def _predicate(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _nouns() -> _Words:
-    return _read(NOUNS)
+    return _read(_table()["nouns"])
 
 
 @lru_cache(maxsize=1)
 def _points() -> _Words:
-    return _read(NOUNS + POINTS)
+    return _read(_table()["nouns"] + _table()["points"])
+
+
+@lru_cache(maxsize=1)
+def _table() -> Mapping[str, str]:
+    return tomllib.loads(files(__package__).joinpath("keys.toml").read_text("utf-8"))
 
 
 def _digest(name: str) -> str:

@@ -4,42 +4,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from jiyi.prompts import wording
 from jiyi.records import Block, Task
 from jiyi.text import TokenCounter
 from jiyi.text.cut import clipped
 
 __all__ = ["task_block"]
 
-_WORDS = {
-    "zh": {
-        "request": "请求",
-        "status": "状态",
-        "target": "对象",
-        "context": "背景",
-        "summary": "进展",
-        "now": "当前步骤",
-        "in_progress": "进行中",
-        "pending": "待做",
-        "completed": "完成",
-        "failed": "失败",
-        "is": "：",
-        "and": "；",
-    },
-    "en": {
-        "request": "Request",
-        "status": "Status",
-        "target": "Target",
-        "context": "Context",
-        "summary": "So far",
-        "now": "Now",
-        "in_progress": "in progress",
-        "pending": "pending",
-        "completed": "done",
-        "failed": "failed",
-        "is": ": ",
-        "and": "; ",
-    },
-}
 _LONGEST = 160  # characters of a result or of a note
 _LONGEST_CONTEXT = 800  # characters of all notes together, and of the summary
 
@@ -49,7 +20,7 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
 
     Context whose name begins with "_" is the program's own and is not shown.
     """
-    words = _WORDS[language]
+    words = wording("task", language)
     now = task.current_step
     shown = {
         "request": task.request,

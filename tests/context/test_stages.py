@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jiyi.context import STAGES, split_task
+from jiyi.context import split_task
 from jiyi.errors import BudgetTooSmall, InputError
+from jiyi.prompts import wording
 from jiyi.text import counter_for
 
 COUNTER = counter_for()
@@ -18,7 +19,7 @@ def test_a_plan_becomes_a_chain_of_sessions(language):
     assert [s.name for s in stages] == ["research", "implement", "verify"]
     assert [s.session_id for s in stages] == ["move-research", "move-implement", "move-verify"]
     assert [s.after for s in stages] == [(), ("research",), ("research", "implement")]
-    assert {s.instruction for s in stages} == set(STAGES[language].values())
+    assert {s.instruction for s in stages} == set(wording("stage", language).values())
     assert all(f"1. {PLAN[language][0]}\n2. {PLAN[language][1]}" in s.opening() for s in stages)
 
 

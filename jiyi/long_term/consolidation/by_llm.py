@@ -6,7 +6,7 @@ from typing import Any
 from jiyi.llm import LLM, ask_json
 from jiyi.long_term.consolidation.brief import Brief, one_line
 from jiyi.long_term.consolidation.lesson import Lesson
-from jiyi.prompts import Language, load_prompt, quote
+from jiyi.prompts import Language, load_prompt, quote, wording
 from jiyi.records import Knowledge
 from jiyi.text import counter_for
 
@@ -18,26 +18,6 @@ _ANSWER_TOKENS = 1_500
 _TOPIC = 120  # characters
 _COUNTER = counter_for("o200k_base")
 
-_LABELS = {
-    "en": {
-        "trigger": "trigger",
-        "step": "step",
-        "result": "result",
-        "success": "success",
-        "partial": "partial",
-        "failed": "failed",
-        "more": "{n} more steps",
-    },
-    "zh": {
-        "trigger": "起因",
-        "step": "步骤",
-        "result": "结果",
-        "success": "成功",
-        "partial": "部分成功",
-        "failed": "失败",
-        "more": "还有 {n} 个步骤",
-    },
-}
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -134,7 +114,7 @@ def _known(knowledge: Knowledge) -> str:
 
 
 def _told(brief: Brief, language: Language) -> str:
-    words = _LABELS[language]
+    words = wording("brief", language)
     lines = [f"{brief.created_at:%Y-%m-%d} {words[brief.outcome]}", f"{words['trigger']}: {brief.trigger}"]
     if brief.summary:
         lines.append(f"{words['result']}: {brief.summary}")

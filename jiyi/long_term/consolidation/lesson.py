@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from jiyi.long_term.consolidation.brief import Brief, one_line
-from jiyi.prompts import Language
+from jiyi.prompts import Language, wording
 from jiyi.records import Knowledge
 from jiyi.text import language
 
@@ -37,63 +37,6 @@ _CHANGING = re.compile(  # what differs each time the same thing is done: ids, m
 
 _EARLIER = re.compile("^(?:Earlier: |以前：)")
 _COUNTED = re.compile(r" \([^()]*\)$|（[^（）]*）$")
-
-_WORDS: Mapping[Language, Mapping[str, str]] = {
-    "en": {
-        "head": "{count} about {topic}, {when}: {outcomes}.",
-        "head_alike": "{count} of one kind, {when}: {outcomes}.",
-        "episodes": "{n} episodes",
-        "span": "{first} to {last}",
-        "success": "{n} succeeded",
-        "partial": "{n} succeeded in part",
-        "failed": "{n} failed",
-        "triggers": "Set off by: {list}.",
-        "worked": "Worked last, on {day}: {trigger}.",
-        "steps": "Steps: {list}.",
-        "counted": "Counted over the newest {n}.",
-        "share": "{text} ({n} of {of})",
-        "share_failed": "{text} ({n} of {of}, failed in {failed})",
-        "times": "{text} ({n})",
-        "cause": "Did not succeed: {text} ({n} of {of})",
-        "more_steps": "{n} other steps more than once",
-        "more_causes": "Did not succeed: other reasons ({n} of {of})",
-        "unknown": "Did not succeed: no reason given ({n} of {of})",
-        "comma": ", ",
-        "semicolon": "; ",
-        "then": " → ",
-        "more": "and {n} more",
-        "stop": ".",
-        "gap": " ",
-        "earlier": "Earlier: {text}",
-    },
-    "zh": {
-        "head": "关于 {topic} 的 {count}，{when}：{outcomes}。",
-        "head_alike": "同类的 {count}，{when}：{outcomes}。",
-        "episodes": "{n} 次经历",
-        "span": "{first} 至 {last}",
-        "success": "{n} 次成功",
-        "partial": "{n} 次部分成功",
-        "failed": "{n} 次失败",
-        "triggers": "起因：{list}。",
-        "worked": "最近一次有效（{day}）：{trigger}。",
-        "steps": "步骤：{list}。",
-        "counted": "只统计了最新的 {n} 次。",
-        "share": "{text}（{of} 次中有 {n} 次）",
-        "share_failed": "{text}（{of} 次中有 {n} 次，其中 {failed} 次失败）",
-        "times": "{text}（{n} 次）",
-        "cause": "未成功：{text}（{of} 次中有 {n} 次）",
-        "more_steps": "另有 {n} 个步骤出现过不止一次",
-        "more_causes": "未成功：其他原因（{of} 次中有 {n} 次）",
-        "unknown": "未成功：没有说明原因（{of} 次中有 {n} 次）",
-        "comma": "，",
-        "semicolon": "；",
-        "then": " → ",
-        "more": "另有 {n} 个",
-        "stop": "。",
-        "gap": "",
-        "earlier": "以前：{text}",
-    },
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +87,7 @@ def count_lesson(briefs: Sequence[Brief], total: int, words_in: Language, *, abo
         words_in: the language of the words around what is quoted.
         about: whether they are about one target; else they are merely alike.
     """
-    words = _WORDS[words_in]
+    words = wording("lesson", words_in)
     topic = topic_of(briefs)
     sentences = [_head(briefs, total, topic if about else "", words)]
     triggers = _Tally.of((brief, [brief.trigger]) for brief in briefs).most_common()
@@ -175,7 +118,7 @@ def with_earlier(lesson: Lesson, points: Iterable[str], words_in: Language) -> L
     seen = {_same(_COUNTED.sub("", point)) for point in lesson.key_points}
     bare = [_EARLIER.sub("", point) for point in points]
     kept = [point for point in bare if _same(_COUNTED.sub("", point)) not in seen][:_MOST_EARLIER]
-    earlier = (_WORDS[words_in]["earlier"].format(text=point) for point in kept)
+    earlier = (wording("lesson", words_in)["earlier"].format(text=point) for point in kept)
     return replace(lesson, key_points=(*lesson.key_points, *earlier))
 
 

@@ -8,8 +8,12 @@ called has the slot of that point, and its value is the language, whatever words
 """
 
 import re
+import tomllib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
 from jiyi.extraction import RULE_POINTS, meaning_of
 from jiyi.records import Fact, FactCategory, names_point
@@ -39,30 +43,6 @@ NOTE = "note"
 """The predicate of texts that are kept whole."""
 
 _MANY_CATEGORIES: frozenset[FactCategory] = frozenset({"plan", "todo", "rule", "preference"})
-_MANY = frozenset(
-    predicate_key(name)
-    for name in (
-        "alias likes dislikes prefers allergic_to 过敏 owns has knows visited speaks plans decided"
-        " 计划 待办 to-do "
-        "daughter son child kid brother sister friend colleague coworker cousin niece nephew roommate"
-        " flatmate neighbour "
-        "neighbor dog cat pet puppy kitten aunt uncle teacher doctor coach 女儿 儿子 孩子 哥哥 弟弟"
-        " 姐姐 妹妹 同事 朋友 闺蜜 室友 邻居 "
-        "猫 狗 老师 徒弟 表哥 表姐 表弟 表妹 侄子 侄女 外甥 外甥女 同桌 decision 决定 topic conclusion"
-    )
-    .replace("_", " ")
-    .split(" ")
-) | {predicate_key("allergic to")}
-_NOTE = predicate_key(NOTE)
-_RULES = {predicate_key(name): point for point, names in RULE_POINTS.items() for name in names}
-_TASTES = {
-    predicate_key(name): polarity
-    for polarity, names in (
-        ("likes", ("likes", "loves", "enjoys", "喜欢", "爱")),
-        ("dislikes", ("dislikes", "hates", "不喜欢", "讨厌")),
-    )
-    for name in names
-}
 _FAVOURITE = re.compile(r"favou?rite|最(?:喜欢|爱|\s)")
 _SPACE = re.compile(r"[\s,，。.!！?？;；:：\"“”「」'‘’`()（）]+")
 _LATIN = re.compile(r"[a-z]{2,}")
@@ -144,20 +124,20 @@ def is_alias(fact: Fact) -> bool:
 
 def is_taste(predicate: str) -> bool:
     """Return whether a predicate says that somebody likes or dislikes something."""
-    return predicate_key(predicate) in _TASTES
+    return predicate_key(predicate) in _points().tastes
 
 
 def rule_point_of(fact: Fact) -> str:
     """Return which of `RULE_POINTS` a rule settles, "" for none and for what is no rule."""
-    return _RULES.get(predicate_key(fact.predicate), "") if fact.category == "rule" else ""
+    return _points().rules.get(predicate_key(fact.predicate), "") if fact.category == "rule" else ""
 
 
 def slot_of(fact: Fact, names: Names) -> Slot:
     """Return the slot of a fact."""
-    subject, point = names.key(fact.subject), predicate_key(fact.predicate)
-    if fact.category == "note" or point == _NOTE:
+    subject, point, known = names.key(fact.subject), predicate_key(fact.predicate), _points()
+    if fact.category == "note" or point == known.note:
         return subject, point, fact.object  # letter by letter: it may hold a password
-    if point in _TASTES:
+    if point in known.tastes:
         return subject, "taste", value_key(fact.object)
     if not names_point(fact.predicate):
         return subject, fact.predicate, value_key(fact.object)
@@ -165,7 +145,7 @@ def slot_of(fact: Fact, names: Names) -> Slot:
         return subject, point, ""
     if rule_point_of(fact):
         return subject, point, ""
-    if point in _MANY or fact.category in _MANY_CATEGORIES:
+    if point in known.many or fact.category in _MANY_CATEGORIES:
         return subject, point, value_key(fact.object)
     return subject, point, ""
 
@@ -174,9 +154,30 @@ def value_of(fact: Fact) -> str:
     """Return what a fact says about its slot; equal for facts that say the same."""
     if point := rule_point_of(fact):
         return meaning_of(fact.object).points.get(point) or value_key(fact.object)
-    return _TASTES.get(predicate_key(fact.predicate)) or value_key(fact.object)
+    return _points().tastes.get(predicate_key(fact.predicate)) or value_key(fact.object)
 
 
 def tokens_of(name: str) -> frozenset[str]:
     """Return the words of a name's key, without those that tell nothing."""
     return frozenset(entity_key(name).replace("-", " ").split())
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Keys of predicates that are told apart."""
+
+    many: frozenset[str]  # hold several values at once
+    tastes: Mapping[str, str]  # "likes" or "dislikes"
+    rules: Mapping[str, str]  # one of `RULE_POINTS`
+    note: str
+
+
+@cache
+def _points() -> _Points:
+    lists = tomllib.loads(files(__package__).joinpath("slots.toml").read_text("utf-8"))
+    return _Points(
+        frozenset(map(predicate_key, lists["many"])),
+        {predicate_key(name): taste for taste in ("likes", "dislikes") for name in lists[taste]},
+        {predicate_key(name): point for point, names in RULE_POINTS.items() for name in names},
+        predicate_key(NOTE),
+    )

@@ -4,16 +4,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from jiyi.clock import to_micros
 from jiyi.long_term.recall.timeliness import AskedTime, asked_time
 from jiyi.text import analyse, find_dates, query_terms
-from jiyi.text.stopwords import ENGLISH, ENGLISH_QUESTION
+from jiyi.text.stopwords import stopwords
 
 __all__ = ["Question", "is_role", "named_speakers", "read_question", "without_names"]
 
-_STOP = ENGLISH | ENGLISH_QUESTION
 _NO_SPACES = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # kana, Han, Hangul: words stand side by side
 _WHEN = re.compile(
     r"\bwhen\b|\b(?:what|which) (?:date|day|month|year|time)\b"
@@ -143,7 +142,7 @@ def _names_perhaps(text: str) -> set[str]:
     return {
         match[0]
         for match in _WORD.finditer(text)
-        if match[0].lower() not in _STOP or not (match[0].islower() or _begins(text, match.start()))
+        if match[0].lower() not in _stop() or not (match[0].islower() or _begins(text, match.start()))
     }
 
 
@@ -165,7 +164,7 @@ def _called(name: str, text: str, words: set[str]) -> set[str]:
         or (
             len(word) >= _SHORT
             and word[0].isupper()
-            and word.lower() not in _STOP
+            and word.lower() not in _stop()
             and any(part.startswith(word.lower()) for part in parts)
         )
     }
@@ -178,6 +177,11 @@ def _entities(text: str) -> Iterator[str]:
         if _begins(text, match.start()):
             first, _, rest = words.partition(" ")
             alone = not rest and first.isalpha() and first.istitle()
-            if alone or first.lower().split("'")[0] in _STOP:
+            if alone or first.lower().split("'")[0] in _stop():
                 words = rest
         yield from analyse(words) if words else ()
+
+
+@cache
+def _stop() -> frozenset[str]:
+    return stopwords().english | stopwords().english_question
