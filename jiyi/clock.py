@@ -50,7 +50,7 @@ def read_moment(
     """
     try:
         if isinstance(written, int | float) and not isinstance(written, bool):
-            return datetime.fromtimestamp(written, UTC)
+            return _EPOCH + timedelta(seconds=written)  # fromtimestamp takes nothing before 1970 on Windows
         moment = written if isinstance(written, datetime) else datetime.fromisoformat(str(written))
         moment = moment if moment.tzinfo or zone is None else moment.replace(tzinfo=zone)
         aware(moment, field) + room

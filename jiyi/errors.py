@@ -32,6 +32,7 @@ The tree::
     ├── MissingExtra                   an optional package is not installed
     ├── EmbeddingError                 the embedder
     │   ├── EmbedderMismatch           the data was embedded by another embedder
+    │   ├── ModelMissing               the bundled model's data file is not on this machine
     │   ├── EndpointUnreachable        refused, timed out, or kept failing
     │   └── EndpointRefused            the endpoint answered with an error it means
     │       └── TextRefused            it embeds others, but not this text
@@ -74,6 +75,7 @@ __all__ = [
     "LLMRefused",
     "LLMUnreachable",
     "MissingExtra",
+    "ModelMissing",
     "NaiveDatetime",
     "NewerDatabase",
     "NotFound",
@@ -218,6 +220,10 @@ class EmbeddingError(JiyiError):
 
 class EmbedderMismatch(EmbeddingError):
     """The data was embedded by another embedder than the one given."""
+
+
+class ModelMissing(EmbeddingError):
+    """The data file of the bundled model is not on this machine; memories are found by words."""
 
 
 class EndpointUnreachable(EmbeddingError):

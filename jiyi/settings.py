@@ -27,6 +27,7 @@ from jiyi.records.models import ASSUMED, model_size
 __all__ = ["ModelLimits", "Settings", "load_settings"]
 
 _PREFIX = "JIYI_"
+_MOST_THREADS = 4  # of the bundled model, unless more are set: the program beside it needs cores, too
 _OTHERS = ("CONFIG", "DB", "PASSWORD")  # the file, the command line's --db, and the role's of deploy/postgres
 _FOREIGN = re.compile(  # of test runs, and what Kubernetes and Docker tell of a service named jiyi
     r"TEST_\w+|(\w+_)?(PORT|SERVICE_HOST|SERVICE_PORT\w*)|(\w+_)?PORT_\d+_\w+"
@@ -100,7 +101,8 @@ class Settings(BaseSettings):
     )  # what names begin with
     chroma_seconds: float = Field(30, gt=0, le=3_600)  # most a question to the server may take
     embedder: Literal["e5", "openai"] = "e5"  # the bundled model, or an endpoint
-    embedding_threads: int = Field(1, ge=1)  # threads of the bundled model for large batches
+    embedding_threads: int | None = Field(None, ge=1)  # of the bundled model; None: the cores, at most 4
+    model_file: Path | None = None  # the bundled model's data file, where it is in no usual place
     embedding_model: str = ""  # the endpoint's model
     embedding_base_url: str | None = None  # the endpoint, such as http://localhost:8000/v1
     embedding_api_key: SecretStr | None = None
@@ -177,6 +179,11 @@ class Settings(BaseSettings):
     def zone(self) -> tzinfo:
         """The time zone itself."""
         return UTC if self.timezone == "UTC" else ZoneInfo(self.timezone)
+
+    @property
+    def threads(self) -> int:
+        """How many texts the bundled model embeds side by side."""
+        return self.embedding_threads or min(os.cpu_count() or 1, _MOST_THREADS)
 
     @property
     def limits(self) -> tuple[int, int]:

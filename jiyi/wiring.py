@@ -299,7 +299,7 @@ def embedder_for(settings: Settings) -> Embedder:
         SettingsError: an endpoint without a model.
     """
     if settings.embedder == "e5":
-        return E5Embedder(threads=settings.embedding_threads)
+        return E5Embedder(threads=settings.threads, file=settings.model_file)
     if not settings.embedding_model:
         raise SettingsError("embedder=openai needs embedding_model, such as text-embedding-3-small")
     return OpenAIEmbedder(

@@ -20,6 +20,7 @@ from jiyi.cli.doctor import run_doctor
 from jiyi.cli.evaluate import evaluate_files
 from jiyi.cli.life import export, forget, maintain, pin, restore
 from jiyi.cli.listing import list_episodes, list_facts, list_knowledge, list_tasks
+from jiyi.cli.model import model
 from jiyi.cli.monitor import monitor
 from jiyi.cli.move import copy, reembed
 from jiyi.cli.options import (
@@ -28,7 +29,6 @@ from jiyi.cli.options import (
     Json,
     User,
     db_option,
-    embedding_threads,
     fail,
     note_pending,
     opened,
@@ -116,7 +116,7 @@ def import_(
 ) -> None:
     """Import conversations or an export; bad lines are reported, the rest goes in, nothing goes in twice."""
     with (
-        opened(db, user, create=True, embedding_threads=embedding_threads()) as memory,
+        opened(db, user, create=True) as memory,
         progress_bar(quiet=as_json) as bar,
     ):
         receipts = []
@@ -268,6 +268,7 @@ app.command(name="evaluate")(evaluate_files)
 app.command()(chat)
 app.command()(copy)
 app.command()(reembed)
+app.command()(model)
 app.command()(migrate)
 app.command(name="serve-db")(serve_db)
 

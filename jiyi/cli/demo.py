@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.rule import Rule
 
 from jiyi.cli.lists import episodes_list, facts_list
-from jiyi.cli.options import embedding_threads, print_json, progress_bar, stdout, told_briefly
+from jiyi.cli.options import print_json, progress_bar, stdout, told_briefly
 from jiyi.cli.views import budget_bar, hits_view, window_view
 from jiyi.databases import users_of
 from jiyi.errors import StorageError
@@ -94,7 +94,6 @@ def _open(db: Path) -> MemoryManager:
         background=False,
         timezone=_ZONE,
         max_turns=_TURNS,
-        embedding_threads=embedding_threads(),
     )
 
 

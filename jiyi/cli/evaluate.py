@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jiyi import wiring
-from jiyi.cli.options import embedding_threads, progress_bar, stderr, stdout, told_briefly
+from jiyi.cli.options import progress_bar, stderr, stdout, told_briefly
 from jiyi.embeddings import Embedder
 from jiyi.errors import InputError
 from jiyi.evaluate import (
@@ -106,7 +106,7 @@ def evaluate_files(
         places = openers_for(backend or [SQLITE])
         if out is not None:
             _check_writable(out, files)
-        embedder = wiring.embedder_for(load_settings(embedding_threads=embedding_threads()))
+        embedder = wiring.embedder_for(load_settings())
         runs: list[Run] = []
         for dataset in datasets:
             found = _evaluate(

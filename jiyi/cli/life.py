@@ -15,7 +15,6 @@ from jiyi.cli.options import (
     Db,
     Json,
     User,
-    embedding_threads,
     fail,
     opened,
     parse_moment,
@@ -153,7 +152,6 @@ def maintain(
         names = [user] if user else users_of(db)
     done: dict[str, Maintained] = {}
     options: dict[str, Any] = {
-        "embedding_threads": embedding_threads(),
         "forget_threshold": threshold,
         "forget_min_age_days": min_age_days,
         "forget_max_episodes": max_episodes,

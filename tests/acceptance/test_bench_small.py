@@ -93,6 +93,13 @@ def test_appending(here: Here) -> None:
     assert [list(way["median_seconds"]) for way in found["ways"]] == [["10", "60", "600"]] * 6
 
 
+def test_taking_in(here: Here) -> None:
+    found = json.loads(here("ingest.py", SMALL, "--threads", 1, "--threads", 3, "--messages", 5, "--json"))
+    assert found["messages"] == 5
+    assert [way["way"] for way in found["ways"]] == ["the model alone", "1 thread", "3 threads"]
+    assert all(way["messages_a_second"] > 0 for way in found["ways"])
+
+
 def test_watching(here: Here) -> None:
     found = json.loads(
         here("monitor.py", "--messages", 30, "--windows", 1, "--calls", 20, "--many", 10, "--json")

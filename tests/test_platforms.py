@@ -1,0 +1,172 @@
+"""What can be known here of other systems: nothing of POSIX is needed to import, or used unguarded."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "jiyi").rglob("*.py"))
+
+MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+OF_OS = """
+    chown chroot ctermid fchdir fchmod fchown fork forkpty getegid geteuid getgid getgroups getlogin
+    getloadavg getpgid getpgrp getpriority getsid getuid killpg lchown lockf major minor mkfifo mknod nice
+    openpty pathconf pipe2 posix_fadvise posix_fallocate posix_spawn pread preadv pwrite pwritev
+    sched_getaffinity sched_setaffinity sched_yield sendfile setegid seteuid setgid setgroups setpgid
+    setpriority setsid setuid statvfs sync sysconf tcgetpgrp ttyname uname wait wait3 wait4
+    WEXITSTATUS WIFEXITED WNOHANG
+    O_CLOEXEC O_DIRECTORY O_DSYNC O_NOCTTY O_NOFOLLOW O_NONBLOCK O_SYNC
+"""
+OF_SIGNAL = """
+    SIGALRM SIGCHLD SIGCONT SIGHUP SIGKILL SIGPIPE SIGQUIT SIGSTOP SIGTSTP SIGUSR1 SIGUSR2 SIGXFSZ
+    alarm pause pthread_kill pthread_sigmask setitimer sigpending sigwait
+"""
+NAMES = {
+    "os": set(OF_OS.split()),
+    "signal": set(OF_SIGNAL.split()),
+    "socket": {"AF_UNIX", "AF_NETLINK", "SO_REUSEPORT", "send_fds", "recv_fds"},
+    "time": {"tzset", "pthread_getcpuclockid"},
+}
+PLACES = ("/tmp/", "/var/", "/dev/", "/proc/", "/etc/")
+
+# Run in a fresh interpreter that has none of these modules; standard modules that need one are loaded before.
+_PROBE = """
+import importlib, json, pkgutil, subprocess, sys, asyncio, tempfile, zipfile, logging.handlers
+from importlib.abc import MetaPathFinder
+
+class Without(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name in MISSING:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+MISSING = set(sys.argv[1].split())
+for name in MISSING:
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Without())
+import jiyi
+done, failed = 0, {}
+for module in pkgutil.walk_packages(jiyi.__path__, "jiyi."):
+    if module.name.endswith("__main__"):
+        continue
+    try:
+        importlib.import_module(module.name)
+        done += 1
+    except ImportError as error:
+        failed[module.name] = error.name
+print(json.dumps({"done": done, "failed": failed}))
+"""
+EXTRAS = {"chromadb", "openai", "opentelemetry", "psycopg", "psycopg_pool", "sentence_transformers"}
+
+
+def test_every_module_is_imported_without_the_modules_of_posix() -> None:
+    # `posix` is the interpreter's own here and cannot be taken away.
+    words = " ".join(sorted(MODULES - {"posix"}))
+    done = subprocess.run(
+        [sys.executable, "-c", _PROBE, words], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = yaml.safe_load(done.stdout)
+    assert found["done"] > 300
+    missing = {name: why for name, why in found["failed"].items() if str(why).partition(".")[0] not in EXTRAS}
+    assert missing == {}
+
+
+def unguarded(tree: ast.AST) -> Iterator[str]:
+    """Yield what only POSIX has and is reached on Windows; a look at sys.platform guards what follows it."""
+    for name, value in ast.iter_fields(tree):
+        if isinstance(value, ast.AST):
+            yield from _of(value)
+        elif isinstance(value, list):
+            for node in value:
+                if not isinstance(node, ast.AST):
+                    continue
+                yield from _of(node)
+                if name in ("body", "orelse", "finalbody") and _ends_elsewhere(node):
+                    break
+
+
+def _of(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.If | ast.IfExp) and "sys.platform" in ast.unparse(node.test):
+        return  # both ways were thought of
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
+        yield from (f"{node.lineno}: {name}" for name in names if name.partition(".")[0] in MODULES)
+        if isinstance(node, ast.ImportFrom):
+            known = NAMES.get(node.module or "", set())
+            yield from (f"{node.lineno}: {one.name}" for one in node.names if one.name in known)
+    if isinstance(node, ast.Attribute) and node.attr in NAMES.get(ast.unparse(node.value), ()):
+        yield f"{node.lineno}: {ast.unparse(node)}"
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(PLACES):
+        yield f"{node.lineno}: {node.value}"
+    yield from unguarded(node)
+
+
+def _ends_elsewhere(node: ast.AST) -> bool:
+    """Say whether nothing that stands after a statement is reached on Windows."""
+    if not isinstance(node, ast.If) or ast.unparse(node.test) != "sys.platform == 'win32'":
+        return False
+    return isinstance(node.body[-1], ast.Raise | ast.Return)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import os\nos.geteuid()", ["2: os.geteuid"]),
+        ("import fcntl", ["1: fcntl"]),
+        ("from fcntl import flock", ["1: fcntl"]),
+        ("from os import fork", ["1: fork"]),
+        ("if sys.platform != 'win32':\n    os.fork()", []),
+        ("def f():\n    if sys.platform == 'win32':\n        raise X\n    import pwd", []),
+        ("def f():\n    if sys.platform == 'win32':\n        log()\n    import pwd", ["4: pwd"]),
+        (
+            "def f():\n    if sys.platform == 'win32':\n        return\n    os.nice(1)\nos.nice(1)",
+            ["5: os.nice"],
+        ),
+        ("with x:\n    signal.alarm(2)", ["2: signal.alarm"]),
+        ("open('/tmp/x')", ["1: /tmp/x"]),
+    ],
+)
+def test_the_check_sees_what_is_unguarded(code: str, found: list[str]) -> None:
+    assert list(unguarded(ast.parse(code))) == found
+
+
+def test_nothing_of_posix_is_used_unguarded() -> None:
+    found = {named(file): list(unguarded(tree(file))) for file in FILES}
+    assert {name: uses for name, uses in found.items() if uses} == {}
+
+
+def test_texts_are_read_and_written_in_utf_8() -> None:
+    """Without a name of its own Windows takes the encoding of the country."""
+    enough = {"read_text": 1, "write_text": 2}
+    assert [
+        f"{named(file)}:{node.lineno}: {node.func.attr}"
+        for file in FILES
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and len(node.args) + len(node.keywords) < enough.get(node.func.attr, 0)
+    ] == []
+
+
+def named(file: Path) -> str:
+    return file.relative_to(ROOT).as_posix()
+
+
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"), named(file))
+
+
+def test_the_matrix_for_other_systems_can_be_read() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
+    jobs = workflow["jobs"]
+    systems = {system for job in jobs.values() for system in job["strategy"]["matrix"]["os"]}
+    assert {name.partition("-")[0] for name in systems} == {"ubuntu", "macos", "windows"}
+    assert any(name.endswith("-arm") for name in systems)
+    for job in jobs.values():
+        assert job["runs-on"] == "${{ matrix.os }}"
+        assert all({"uses", "run"} & set(step) for step in job["steps"])
