@@ -100,6 +100,7 @@ class Settings(BaseSettings):
     )  # what names begin with
     chroma_seconds: float = Field(30, gt=0, le=3_600)  # most a question to the server may take
     embedder: Literal["e5", "openai"] = "e5"  # the bundled model, or an endpoint
+    embedding_engine: Literal["auto", "onnxruntime", "numpy"] = "auto"  # what computes the bundled model
     embedding_threads: int = Field(1, ge=1)  # threads of the bundled model for large batches
     embedding_model: str = ""  # the endpoint's model
     embedding_base_url: str | None = None  # the endpoint, such as http://localhost:8000/v1

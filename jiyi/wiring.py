@@ -79,8 +79,8 @@ def open_memory(
         monitor_judge: tells which recalled texts a reply used, such as `LLMHits`; by shared words
             by default.
         clock: says what "now" is.
-        background: embed, and have a language model read and summarise, in threads; without it
-            only `flush` embeds, and windows wait for summaries.
+        background: load the bundled model, embed, and have a language model read and summarise,
+            in threads; without it only `flush` embeds, and windows wait for summaries.
         check_embedder: refuse data of another embedder; `reembed` needs it off.
         settings: any field of `Settings`.
 
@@ -106,6 +106,8 @@ def open_memory(
         backend.store.close()
         raise
     if background and check_embedder:
+        if isinstance(models.embedder.inner, E5Embedder):
+            models.embedder.inner.load_in_background()
         parts.long_term.indexer.start()
         if parts.long_term.reader is not None:
             parts.long_term.reader.start()
@@ -299,7 +301,7 @@ def embedder_for(settings: Settings) -> Embedder:
         SettingsError: an endpoint without a model.
     """
     if settings.embedder == "e5":
-        return E5Embedder(threads=settings.embedding_threads)
+        return E5Embedder(threads=settings.embedding_threads, engine=settings.embedding_engine)
     if not settings.embedding_model:
         raise SettingsError("embedder=openai needs embedding_model, such as text-embedding-3-small")
     return OpenAIEmbedder(
