@@ -4,32 +4,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 __all__ = ["one_blas_thread"]
 
-_lock = threading.Lock()
-_inside = 0  # the limit is the whole process's: the first block sets it, the last takes it back
-_limit: Any = None
+_lock = threading.RLock()  # the limit is the whole process's: two at once would leave it behind
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread inside the block; blocks of several threads run side by side."""
-    global _inside, _limit  # noqa: PLW0603 - the limit is the process's
-    with _lock:
-        if not _inside:
-            _limit = _controller().limit(limits=1, user_api="blas")
-        _inside += 1
-    try:
+    """Keep BLAS to one thread inside the block; blocks of several threads run one after another."""
+    with _lock, _controller().limit(limits=1, user_api="blas"):
         yield
-    finally:
-        with _lock:
-            _inside -= 1
-            if not _inside:
-                _limit.restore_original_limits()
 
 
 @lru_cache(maxsize=1)

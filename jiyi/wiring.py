@@ -106,12 +106,16 @@ def open_memory(
         backend.store.close()
         raise
     if background and check_embedder:
-        if isinstance(models.embedder.inner, E5Embedder):
-            models.embedder.inner.load_in_background()
-        parts.long_term.indexer.start()
-        if parts.long_term.reader is not None:
-            parts.long_term.reader.start()
+        _start(models, parts.long_term)
     return MemoryManager(parts)
+
+
+def _start(models: "_Models", long_term: LongTermMemory) -> None:
+    if isinstance(models.embedder.inner, E5Embedder):
+        models.embedder.inner.load_in_background()
+    long_term.indexer.start()
+    if long_term.reader is not None:
+        long_term.reader.start()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

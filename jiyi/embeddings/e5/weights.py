@@ -30,7 +30,11 @@ __all__ = [
     "Weights",
 ]
 
-LAYERS, HEADS, DIMS, INNER, WINDOW = 12, 12, 384, 1_536, 512
+LAYERS = 12
+HEADS = 12
+DIMS = 384
+INNER = 1_536  # numbers of a token inside a layer
+WINDOW = 512  # most tokens
 EPSILON = 1e-12  # of the layer norms
 BLOCK = 32  # numbers that share a scale
 
