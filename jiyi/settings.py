@@ -101,6 +101,7 @@ class Settings(BaseSettings):
     )  # what names begin with
     chroma_seconds: float = Field(30, gt=0, le=3_600)  # most a question to the server may take
     embedder: Literal["e5", "openai"] = "e5"  # the bundled model, or an endpoint
+    embedding_engine: Literal["auto", "onnxruntime", "numpy"] = "auto"  # what computes the bundled model
     embedding_threads: int | None = Field(None, ge=1)  # of the bundled model; None: the cores, at most 4
     model_file: Path | None = None  # the bundled model's data file, where it is in no usual place
     embedding_model: str = ""  # the endpoint's model

@@ -79,8 +79,8 @@ def open_memory(
         monitor_judge: tells which recalled texts a reply used, such as `LLMHits`; by shared words
             by default.
         clock: says what "now" is.
-        background: embed, and have a language model read and summarise, in threads; without it
-            only `flush` embeds, and windows wait for summaries.
+        background: load the bundled model, embed, and have a language model read and summarise,
+            in threads; without it only `flush` embeds, and windows wait for summaries.
         check_embedder: refuse data of another embedder; `reembed` needs it off.
         settings: any field of `Settings`.
 
@@ -106,10 +106,16 @@ def open_memory(
         backend.store.close()
         raise
     if background and check_embedder:
-        parts.long_term.indexer.start()
-        if parts.long_term.reader is not None:
-            parts.long_term.reader.start()
+        _start(models, parts.long_term)
     return MemoryManager(parts)
+
+
+def _start(models: "_Models", long_term: LongTermMemory) -> None:
+    if isinstance(models.embedder.inner, E5Embedder):
+        models.embedder.inner.load_in_background()
+    long_term.indexer.start()
+    if long_term.reader is not None:
+        long_term.reader.start()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,7 +305,9 @@ def embedder_for(settings: Settings) -> Embedder:
         SettingsError: an endpoint without a model.
     """
     if settings.embedder == "e5":
-        return E5Embedder(threads=settings.threads, file=settings.model_file)
+        return E5Embedder(
+            threads=settings.threads, engine=settings.embedding_engine, file=settings.model_file
+        )
     if not settings.embedding_model:
         raise SettingsError("embedder=openai needs embedding_model, such as text-embedding-3-small")
     return OpenAIEmbedder(

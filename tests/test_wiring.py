@@ -1,5 +1,7 @@
 """Opening: URLs, embedders that do not fit, and nothing left behind by a failure."""
 
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -173,3 +175,34 @@ def test_the_bundled_model_brings_back_what_shares_no_word_with_the_question(pat
         memory.flush()
         assert "certificate" in memory.search("when must I renew TLS?", limit=1)[0].text
         assert "猫" in memory.search("宠物身体不舒服", limit=1)[0].text
+
+
+LOADING = """
+import sys, threading, jiyi
+from jiyi.testing import HashEmbedder
+def loads(**options):
+    with jiyi.open(sys.argv[1], user_id="ana", **options):
+        return "jiyi-e5-load" in {thread.name for thread in threading.enumerate()}
+assert not loads(background=False)
+assert loads()
+for thread in threading.enumerate():
+    if thread.name == "jiyi-e5-load":
+        thread.join()
+assert not loads(), "it is there already"
+assert "onnxruntime" in sys.modules
+"""
+
+NOT_LOADING = """
+import sys, threading, jiyi
+from jiyi.testing import HashEmbedder
+with jiyi.open(sys.argv[1], user_id="ana", embedder=HashEmbedder()):
+    assert "jiyi-e5-load" not in {thread.name for thread in threading.enumerate()}
+    assert "onnxruntime" not in sys.modules
+"""
+
+
+@pytest.mark.parametrize("code", [LOADING, NOT_LOADING], ids=["bundled", "own"])
+def test_opening_loads_the_bundled_model_in_the_background_where_it_is_used(path, code):
+    command = [sys.executable, "-W", "error", "-c", code, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

@@ -13,6 +13,7 @@ import typer
 
 from jiyi.cli.options import db_option, print_json, stderr, stdout
 from jiyi.databases import check_database, reading_of
+from jiyi.embeddings import E5Embedder
 from jiyi.errors import JiyiError
 from jiyi.long_term import NO_STATUS
 from jiyi.settings import load_settings
@@ -197,7 +198,8 @@ def _embed() -> str:
     started = time.perf_counter()
     vectors = embedder.embed(["nginx 又 502 了，上次是怎么修好的？"], "query")
     took = 1000 * (time.perf_counter() - started)
-    return f"{embedder.name}, {vectors.shape[1]} numbers, {took:.0f} ms a question"
+    computed = f" computed by {embedder.engine}" if isinstance(embedder, E5Embedder) else ""
+    return f"{embedder.name}{computed}, {vectors.shape[1]} numbers, {took:.0f} ms a question"
 
 
 def _terminal() -> _Finding:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from jiyi.cli.options import Json, print_json, progress_bar, stderr, stdout, told_briefly
-from jiyi.embeddings.model_fetch import FetchedModel, check_model, fetch_model
-from jiyi.embeddings.model_file import SIZE, model_file
+from jiyi.embeddings.e5.fetch import FetchedModel, fetch_model
+from jiyi.embeddings.e5.locate import SIZE, check_model, model_file
 from jiyi.errors import JiyiError
 from jiyi.settings import load_settings
 

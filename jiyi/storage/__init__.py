@@ -6,7 +6,6 @@ from jiyi.storage.export import ExportReceipt, export_lines
 from jiyi.storage.export_markdown import export_markdown
 from jiyi.storage.importer import ImportReceipt, import_file, import_messages
 from jiyi.storage.interchange import Found, Rejected, read_conversations
-from jiyi.storage.one_thread import one_blas_thread
 from jiyi.storage.readings import Claim, Due, Readings
 from jiyi.storage.relational import SqlStore, SqlTrash, SqlUpkeep
 from jiyi.storage.rows import kind_of
@@ -52,6 +51,5 @@ __all__ = [
     "import_file",
     "import_messages",
     "kind_of",
-    "one_blas_thread",
     "read_conversations",
 ]

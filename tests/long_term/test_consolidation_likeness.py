@@ -9,7 +9,7 @@ from consolidation_tools import themed
 
 from jiyi.embeddings import E5Embedder
 from jiyi.long_term.consolidation.likeness import Likeness, group_around
-from jiyi.storage import one_blas_thread
+from jiyi.one_thread import one_blas_thread
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import jiyi
-from jiyi.embeddings.model_file import model_file
+from jiyi.embeddings.e5.locate import model_file
 from jiyi.errors import ModelMissing
 
 SKILLS = Path(__file__).parents[2] / "examples" / "skills"

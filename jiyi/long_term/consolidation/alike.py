@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from jiyi.long_term.consolidation.brief import Brief
 from jiyi.long_term.consolidation.likeness import Likeness, group_around
 from jiyi.long_term.consolidation.write import Group
+from jiyi.one_thread import one_blas_thread
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
-from jiyi.storage import Cursor, Store, Upkeep, VectorIndex, one_blas_thread
+from jiyi.storage import Cursor, Store, Upkeep, VectorIndex
 from jiyi.text import language as language_of
 
 __all__ = ["WINDOW", "Alike", "find_alike"]

