@@ -152,7 +152,7 @@ def test_damage_that_stops_the_reading_is_told_as_damage(tmp_path):
         content = bytearray(model.model_file().read_bytes())
         content[:4_700_000] = bytes(4_700_000)
         damaged.write_bytes(content)
-        model.model_file = lambda: damaged
+        model.model_file = lambda _: damaged
         try: model.loaded_model("auto")
         except EmbeddingError as error: assert str(damaged) in str(error) and "SHA-256" in str(error)
         else: raise AssertionError
