@@ -23,7 +23,10 @@ FactMethod = Literal["patterns", "llm", "said"]
 FactStatus = Literal["active", "unsure", "superseded", "retracted", "expired"]
 """Whether it holds: yes, a newer one may have taken its place, has taken it, taken back, time over."""
 
-
+_NAMED = (
+    *(("category", get_args(FactCategory)), ("method", get_args(FactMethod))),
+    ("status", get_args(FactStatus)),
+)
 _IN_BRACKETS = re.compile(r"(?:\A|\s)\([^()]*\)\Z|（[^（）]*）\Z")
 
 
@@ -67,9 +70,9 @@ class Fact:
 
     def __post_init__(self) -> None:
         """Bring the times to UTC, give it a text, and refuse what no fact can be."""
-        for name, known in (("category", FactCategory), ("method", FactMethod), ("status", FactStatus)):
-            if getattr(self, name) not in get_args(known):
-                raise InputError(f"{name} {getattr(self, name)!r} is not one of {', '.join(get_args(known))}")
+        for name, known in _NAMED:
+            if getattr(self, name) not in known:
+                raise InputError(f"{name} {getattr(self, name)!r} is not one of {', '.join(known)}")
         if not 0 <= self.confidence <= 1:
             raise InputError(f"confidence={self.confidence!r} must be a number from 0 to 1")
         if not self.text.strip():

@@ -18,6 +18,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 ContentPart = Mapping[str, Any]
 """One part of a message's content as OpenAI writes it: a dict with a ``type``."""
 
+_ROLES = get_args(Role)
 _KNOWN = ("role", "content", "name", "tool_calls", "tool_call_id")
 SENT = ("refusal", "audio", "function_call")
 """Fields in `Message.extra` that the API knows, so that they are sent."""
@@ -115,7 +116,7 @@ class Message:
 
     def __post_init__(self) -> None:
         """Refuse what could not be sent to a model again."""
-        if self.role not in get_args(Role):
+        if self.role not in _ROLES:
             raise BadMessage(f"role {self.role!r} is not one of system, user, assistant, tool")
         check_id("id", self.id, BadMessage)
         _check_content(self.content)

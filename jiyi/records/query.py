@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, cast, get_args, overload
+from typing import Any, Literal, NamedTuple, cast, get_args, overload
 
 from jiyi.errors import BadQuery, UnknownFilter
 from jiyi.records.checks import set_utc
@@ -30,6 +30,8 @@ DOUBT = 0.5
 """The probability that nothing is relevant from which on whoever reads the hits is told so."""
 
 _MOST = 10_000
+_KINDS, _ROLES, _STATUSES = get_args(Kind), get_args(Role), get_args(FactStatus)
+_MOMENTS = ("since", "until", "asked_at", "as_of")
 _FILTERS = ("role", "since", "until", "pinned", "metadata")
 
 
@@ -82,24 +84,29 @@ class Query:
             raise BadQuery(f"limit={self.limit!r} must be a whole number from 1 to {_MOST:,}")
         if not isinstance(self.text, str):
             raise BadQuery(f"the query must be text, not {type(self.text).__name__}")
-        for name in ("since", "until", "asked_at", "as_of"):
-            if not isinstance(getattr(self, name), datetime | None):
+        moments = [name for name in _MOMENTS if getattr(self, name) is not None]
+        for name in moments:
+            if not isinstance(getattr(self, name), datetime):
                 raise BadQuery(f"{name} must be a datetime, not {type(getattr(self, name)).__name__}")
-        set_utc(self, "since", "until", "asked_at", "as_of")
+        set_utc(self, *moments)
         for name in ("pinned", "consolidated"):
-            if not isinstance(getattr(self, name), bool | None):
-                raise BadQuery(f"{name} must be True or False, not {getattr(self, name)!r}")
+            flag = getattr(self, name)
+            if flag is not None and not isinstance(flag, bool):
+                raise BadQuery(f"{name} must be True or False, not {flag!r}")
         for name in ("entity", "subject", "predicate", "target"):
             given = getattr(self, name)
-            several = name == "predicate" and isinstance(given, tuple)
-            if not all(isinstance(one, str | None) for one in (given if several else (given,))):
+            if given is None or isinstance(given, str):
+                continue
+            if not (
+                name == "predicate" and isinstance(given, tuple) and all(isinstance(p, str) for p in given)
+            ):
                 raise BadQuery(f"{name} must be text, not {type(given).__name__}")
         if self.since and self.until and self.since > self.until:
             raise BadQuery(f"since={self.since} lies after until={self.until}; swap them")
         if self.metadata is not None:
             object.__setattr__(self, "metadata", read_labels(self.metadata) or None)
-        _check_names("role", self.roles, get_args(Role))
-        _check_names("fact_status", self.fact_status, get_args(FactStatus))
+        _check_names("role", self.roles, _ROLES)
+        _check_names("fact_status", self.fact_status, _STATUSES)
 
     def with_filters(self, filters: Mapping[str, Any] | None) -> "Query":
         """Return this query narrowed by named filters: role, since, until, pinned, metadata.
@@ -135,15 +142,14 @@ def _read_kinds(kinds: object) -> tuple[Kind, ...]:
         raise BadQuery(f"kinds must be a kind or a list of kinds, not {type(kinds).__name__}")
     names = (kinds,) if isinstance(kinds, str) else tuple(dict.fromkeys(cast("Sequence[str]", kinds)))
     for name in names:
-        if name not in get_args(Kind):
-            raise BadQuery(f"no kind named {name!r}; there are {', '.join(get_args(Kind))}")
+        if name not in _KINDS:
+            raise BadQuery(f"no kind named {name!r}; there are {', '.join(_KINDS)}")
     if not names:
         raise BadQuery("kinds is empty; name at least one kind to look for")
     return cast("tuple[Kind, ...]", names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(NamedTuple):
     """One record that an index found, before ranking."""
 
     kind: Kind

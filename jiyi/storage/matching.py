@@ -98,8 +98,9 @@ def kinds_of(mine: UserTerms) -> NDArray[np.int8]:
 
 def _in_scope(mine: UserTerms, query: Query) -> _Flags:
     inside = np.ones(mine.size, np.bool_)
-    unwanted = mine.rows_of([(kind, id_) for id_ in query.without for kind in SEARCHABLE])
-    inside[unwanted[unwanted >= 0]] = False
+    if query.without:
+        unwanted = mine.rows_of([(kind, id_) for id_ in query.without for kind in SEARCHABLE])
+        inside[unwanted[unwanted >= 0]] = False
     for column, names, name in (
         ("agent", mine.agents, query.scope.agent_id),
         ("session", mine.sessions, query.scope.session_id),

@@ -37,6 +37,7 @@ MAX_TERM = 64
 
 _LANGUAGE_SAMPLE = 20_000  # characters that decide about the language
 _BLOB = 200  # characters from which a token may be encoded binary
+_KEPT = 500  # characters up to which a text's terms are kept: what is found once is found again
 
 _HAN = r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _PAIRED = (  # kana, Hangul, Thai, Lao, Burmese, Khmer
@@ -73,7 +74,14 @@ def analyse(text: str) -> list[str]:
 
     English stop words are left out unless the text has nothing else.
     """
-    return list(_terms(text, stopwords().english)) or list(_terms(text, frozenset()))
+    return list(_kept(text) if len(text) <= _KEPT else _analysed(text))
+
+
+def _analysed(text: str) -> tuple[str, ...]:
+    return tuple(_terms(text, stopwords().english)) or tuple(_terms(text, frozenset()))
+
+
+_kept = lru_cache(maxsize=2048)(_analysed)
 
 
 def query_terms(text: str) -> list[str]:

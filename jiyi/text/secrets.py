@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Literal, cast
 
@@ -25,6 +25,7 @@ _END = re.compile(
 )
 _TAIL = ".,;:!?"
 _BEHIND = 20  # characters behind a value that say whether it ends there
+_KEPT = 500  # characters up to which what a text holds is kept: what is shown once is shown again
 _NUMBER = "#"  # the hint that stands for four digits in a row
 _FOUR_DIGITS = re.compile(r"\d{4}")
 _DATE = re.compile(r"(?:19|20)\d\d[-/. ]?\d{1,2}[-/. ]?\d{1,2}")
@@ -63,21 +64,29 @@ def secrets(text: str, *wordings: str) -> tuple[Secret, ...]:
 
     ``wordings`` say the same in other ways: what is a secret there is one here, where it stands here.
     """
-    taken = bytearray(len(text))
-    found = list(_written(text, taken))
+    found = list(_written(text))
     for wording in wordings:
-        for other in _written(wording, bytearray(len(wording))):
+        for other in _written(wording):
             value = wording[other.start : other.end]
             start = text.rfind(value)
-            if start >= 0 and not any(taken[start : start + len(value)]):
-                taken[start : start + len(value)] = b"\1" * len(value)
-                found.append(Secret(kind=other.kind, start=start, end=start + len(value)))
+            end = start + len(value)
+            if start >= 0 and all(end <= one.start or one.end <= start for one in found):
+                found.append(Secret(kind=other.kind, start=start, end=end))
     return tuple(sorted(found, key=lambda one: one.start))
 
 
-def _written(text: str, taken: bytearray) -> Iterator[Secret]:
-    """Give the secrets that patterns find, and mark their places as taken."""
-    known, lower = _known(), text.lower()
+def _written(text: str) -> tuple[Secret, ...]:
+    return _kept(text) if len(text) <= _KEPT else tuple(_matched(text))
+
+
+@lru_cache(maxsize=2048)
+def _kept(text: str) -> tuple[Secret, ...]:
+    return tuple(_matched(text))
+
+
+def _matched(text: str) -> Iterator[Secret]:
+    """Give the secrets that patterns find."""
+    known, lower, taken = _known(), text.lower(), bytearray(len(text))
     hints = {hint for hint in known.hints if hint in lower}
     if _FOUR_DIGITS.search(text):
         hints.add(_NUMBER)

@@ -26,6 +26,7 @@ _MODELS = (  # the first pattern that fits the beginning of a model's name
     (re.compile(r".*(?:claude|llama-?2|mistral-7b|mixtral|vicuna)"), "cl100k_base", 1.35),
     (re.compile(r""), "o200k_base", 1.25),
 )
+_KEPT = 500  # characters up to which a text's count is kept: what is shown once is shown again
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MANY_MARKS = re.compile(r"[^\w\s\x00-\x7f]{1000}")
 
@@ -66,7 +67,7 @@ class TokenCounter:
 
     def count_text(self, text: str) -> int:
         """Return the tokens of ``text`` alone; 5 MB take about 0.1 s."""
-        found = _count(self.encoding, text)
+        found = (_kept if len(text) <= _KEPT else _count)(self.encoding, text)
         return found if self.factor is None else _scaled(found, self.factor)
 
     def count(self, message: Message) -> int:
@@ -239,6 +240,9 @@ def _count(encoding: str, text: str) -> int:
         return count(_prepared(encoding, text))
     except UnicodeEncodeError:
         return count(_prepared(encoding, _SURROGATE.sub("\ufffd", text)))
+
+
+_kept = lru_cache(maxsize=4096)(_count)
 
 
 def _truncate(encoding: str, text: str, limit: int) -> str:

@@ -100,6 +100,18 @@ def test_taking_in(here: Here) -> None:
     assert all(way["messages_a_second"] > 0 for way in found["ways"])
 
 
+def test_what_the_main_verbs_pass(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    options = ("--sizes", 60, "--rounds", 1, "--calls", 2, "--against", ROOT, "--profile")
+    assert "search, 60 messages" in aside("path.py", *options, "--json", file)
+    rows = json.loads(file.read_text("utf-8"))
+    assert [row["verb"] for row in rows] == 2 * ["save_message"] + 2 * ["search"] + 2 * ["build_context"]
+    assert [row["calls"] for row in rows[2::2]] == pytest.approx(
+        [row["calls"] for row in rows[3::2]], rel=0.1
+    )
+    assert all(row["wall"] > 0 and row["SQL"] >= 3 and row["depth"] > 0 for row in rows)
+
+
 def test_watching(here: Here) -> None:
     found = json.loads(
         here("monitor.py", "--messages", 30, "--windows", 1, "--calls", 20, "--many", 10, "--json")

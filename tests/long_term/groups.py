@@ -47,7 +47,7 @@ def reordered(some, order):
     """Return the same statements, the one that was at ``order[i]`` at place i."""
     place = np.full(len(order) + 1, -1)
     place[order] = np.arange(len(order))
-    columns = {field.name: getattr(some, field.name) for field in fields(some)}
+    columns = {field.name: getattr(some, field.name) for field in fields(some) if field.init}
     moved = {
         name: np.asarray(column)[order] for name, column in columns.items() if name not in ("signs", "among")
     }

@@ -257,7 +257,7 @@ def _asked(features: Features, group: Statements) -> tuple[_Floats, _Floats]:
     has = np.array([[float(term in one.terms) for term in wanted] for one in group.signs])
     has = has.reshape(len(group), len(wanted))
     missing = has @ (1 - has.T) / max(len(wanted), 1)
-    return missing, missing * np.maximum(group.cosine(group.vectors, group.vectors), 0)
+    return missing, missing * np.maximum(group.cosines[: len(group), : len(group)], 0)
 
 
 def order_signs(features: Features, group: Statements, scores: _Floats, *, texts: Sequence[str]) -> _Floats:

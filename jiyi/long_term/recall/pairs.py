@@ -7,7 +7,7 @@ many hands. Pure functions on numbers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,19 +52,21 @@ class Statements:
     speaker: NDArray[np.int64]  # number of its speaker
     role: NDArray[np.int64]  # place in user, assistant, tool
     among: int  # vectors whose middle the vectors are seen from
+    cosines: _Floats = field(init=False)  # (2 n, 2 n) of the vectors and those before, 0 where there is none
 
-    def __len__(self) -> int:
-        return len(self.signs)
-
-    def cosine(self, earlier: _Floats, later: _Floats) -> _Floats:
-        """Return (n, n) the cosines of vectors, 0 where there is none.
+    def __post_init__(self) -> None:
+        """Compare the vectors.
 
         Seen from the middle of a few, even like ones point apart: -1 / (count - 1) is what to expect
         of any two. That is made 0.
         """
-        there = np.logical_and.outer(earlier.any(axis=1), later.any(axis=1))
-        expected = 1 / max(self.among - 1, 1)
-        return np.asarray((earlier @ later.T + expected) / (1 + expected) * there)
+        both = np.concatenate([self.vectors, self.before])
+        there, expected = both.any(axis=1), 1 / max(self.among - 1, 1)
+        cosines = (both @ both.T + expected) / (1 + expected) * np.logical_and.outer(there, there)
+        object.__setattr__(self, "cosines", cosines)
+
+    def __len__(self) -> int:
+        return len(self.signs)
 
 
 def replaced(group: Statements, weights: Weights = PAIR) -> _Floats:
@@ -101,7 +103,8 @@ def stacked(columns: Sequence[_Column], count: int) -> _Floats:
 
 
 def _likeness(group: Statements) -> list[_Column]:
-    cosine = group.cosine(group.vectors, group.vectors)
+    n = len(group)
+    cosine = group.cosines[:n, :n]
     among = np.where(_later(group), cosine, -np.inf)
     words, mass = _shared([one.terms for one in group.signs])
     return [
@@ -112,9 +115,9 @@ def _likeness(group: Statements) -> list[_Column]:
         words / mass[None, :],
         words / np.sqrt(mass[:, None] * mass[None, :]),
         np.minimum(words, 10),
-        group.cosine(group.vectors, group.before),
-        group.cosine(group.before, group.before),
-        group.cosine(group.before, group.vectors),
+        group.cosines[:n, n:],
+        group.cosines[n:, n:],
+        group.cosines[n:, :n],
     ]
 
 

@@ -1,5 +1,6 @@
 """Ranking: features and weights become one order. Pure functions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ from numpy.typing import NDArray
 
 from jiyi.long_term.recall.around import Column
 from jiyi.long_term.recall.features import NAMES, Feature, Features
-from jiyi.long_term.recall.weights import PLAIN, WEIGHTS, Weights
+from jiyi.long_term.recall.weights import PLAIN, WEIGHTS, Weights, row_of
 from jiyi.storage import Candidates
 
 __all__ = ["Ranked", "rank"]
@@ -30,9 +31,16 @@ class Ranked:
 
     def why(self, row: int) -> dict[str, float]:
         """Return the features that moved a row, the strongest first."""
-        shares = self.shares[row].astype(np.float64).round(_ROUND)
-        strongest = np.argsort(-np.abs(shares), kind="stable")[: np.count_nonzero(shares)]
-        return {NAMES[place]: float(shares[place]) for place in strongest.tolist()}
+        return self.why_each([row])[0]
+
+    def why_each(self, rows: Sequence[int]) -> list[dict[str, float]]:
+        """Return `why` of several rows."""
+        shares = self.shares[rows].astype(np.float64).round(_ROUND)
+        order = np.argsort(-np.abs(shares), axis=1, kind="stable").tolist()
+        return [
+            {NAMES[place]: share for place in strongest if (share := of_row[place])}
+            for of_row, strongest in zip(shares.tolist(), order, strict=True)
+        ]
 
 
 def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> Ranked:
@@ -41,7 +49,7 @@ def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> R
     The weights are learned from talk. Where nobody takes turns, `PLAIN` is at least as good.
     """
     used = weights if features.turns > 0 else PLAIN
-    shares = features.matrix * np.array([used.get(name, 0.0) for name in NAMES], np.float32)
+    shares = features.matrix * row_of(used, NAMES).astype(np.float32)
     scores: Column = shares.sum(axis=1)
     rows = np.flatnonzero(table.eligible)
     order = np.lexsort((-table.created_at[rows], -scores[rows]))

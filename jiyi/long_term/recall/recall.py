@@ -2,10 +2,10 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.diversity import repeats_last
 from jiyi.long_term.recall.features import Evidence, Features, evidence_of, measure
-from jiyi.long_term.recall.in_force import MAYBE, SURE, judge, judged_rows
+from jiyi.long_term.recall.in_force import MAYBE, SURE, Judged, judge, judged_rows
 from jiyi.long_term.recall.nothing import nothing_relevant
 from jiyi.long_term.recall.passages import with_surroundings
 from jiyi.long_term.recall.question import named_speakers, read_question, without_names
@@ -47,6 +47,7 @@ _MOST = 10_000
 _FETCHED = 2_500  # records of four kinds at once: a listing gives 10,000
 _READ_AGAIN = 100  # candidates a reranker is shown at most: it may take 10 ms and more for each
 _FURTHEST = 1_000  # messages on either side of a hit
+_WITHOUT = "vector search unavailable, text search only: {}"
 _USERS = 1_000  # users whose speakers are remembered between questions
 
 
@@ -141,8 +142,7 @@ class Recall:
         if features is None:
             return Hits((), notes, nothing_relevant=1.0)
         ranked = rank(features, table)
-        hits, more, nothing = self._hits(query, table, features, ranked, limits)
-        chosen = _explained(_within(hits, limits, most), table, ranked)
+        chosen, more, nothing = self._hits(query, table, features, ranked, limits, most=most)
         if around:
             chosen = with_surroundings(self._store, query.scope, chosen, around)
         if self._accesses:
@@ -155,16 +155,20 @@ class Recall:
         The features are None where no candidate may be returned. What weights are learned from.
         """
         wide = replace(query, limit=min(max(_CANDIDATES * query.limit, _FEWEST), _MOST))
-        table, evidence, notes = self._candidates(wide)
-        if not table.eligible.any():
-            return table, None, notes
-        asked = read_question(query.text, query.asked_at or self._clock(), self._zone)
+        vector, notes = self._vector(wide)
         # Some BLAS libraries raise the flag for invalid values where none is: in lanes they only pad.
         with one_blas_thread(), np.errstate(invalid="ignore"):
+            try:
+                table, evidence = self._candidates(wide, vector)
+            except (EmbeddingError, IndexUnreachable) as error:
+                table, evidence, notes = self._store.match(wide), None, (_WITHOUT.format(error),)
+            if not table.eligible.any():
+                return table, None, notes
+            asked = read_question(query.text, query.asked_at or self._clock(), self._zone)
             return table, measure(asked, table, evidence), notes
 
-    def _candidates(self, wide: Query) -> tuple[Candidates, Evidence | None, tuple[str, ...]]:
-        """Ask both indexes; without an embedder the words answer alone and a note says so."""
+    def _vector(self, wide: Query) -> tuple[NDArray[np.float32] | None, tuple[str, ...]]:
+        """Return the question's vector; without an embedder the words answer alone and a note says so."""
         user = wide.scope.user_id
         speakers = self._speakers.get(user)
         if speakers is None:
@@ -173,17 +177,24 @@ class Recall:
         # the messages that call someone by it: in a dialogue, the other one's.
         asked = without_names(wide.text, [speakers[i] for i in named_speakers(wide.text, speakers)])
         try:
-            vector = self._embedder.embed([asked], "query")[0]
-            with self._store.snapshot(user):
-                self._vectors.claim(self._embedder.name)  # another process may have re-embedded the data
-                near = self._vectors.nearest(wide, vector)
-                table = self._store.match(wide, [(match.kind, match.id) for match in near])
-                evidence = self._evidence(wide.scope, table, vector)
-            self._remember(user, table)
-            return table, evidence, ()
-        except (EmbeddingError, IndexUnreachable) as error:
-            note = f"vector search unavailable, text search only: {error}"
-            return self._store.match(wide), None, (note,)
+            return self._embedder.embed([asked], "query")[0], ()
+        except EmbeddingError as error:
+            return None, (_WITHOUT.format(error),)
+
+    def _candidates(
+        self, wide: Query, vector: NDArray[np.float32] | None
+    ) -> tuple[Candidates, Evidence | None]:
+        """Ask both indexes, or that of words alone where there is no vector."""
+        if vector is None:
+            return self._store.match(wide), None
+        user = wide.scope.user_id
+        with self._store.snapshot(user):
+            self._vectors.claim(self._embedder.name)  # another process may have re-embedded the data
+            near = self._vectors.nearest(wide, vector)
+            table = self._store.match(wide, [(match.kind, match.id) for match in near])
+            evidence = self._evidence(wide.scope, table, vector)
+        self._remember(user, table)
+        return table, evidence
 
     def _remember(self, user: str, table: Candidates) -> tuple[str, ...]:
         with self._lock:
@@ -204,37 +215,26 @@ class Recall:
         features: Features,
         ranked: Ranked,
         limits: Mapping[Kind, int],
+        *,
+        most: int,
     ) -> tuple[list[Hit], list[str], float]:
-        """Fetch the first candidates of each kind, judge them, and put them in their last order."""
+        """Fetch the first candidates of each kind, judge them, and return the best in their last order."""
         more = _CANDIDATES - 1 if self._second else 1  # priors and repeats may change places
-        most = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
+        fetched = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
         best = judged_rows(table, ranked)
-        rows = dict.fromkeys([*_first(ranked, table, most), *best])
+        rows = dict.fromkeys([*_first(ranked, table, fetched), *best])
         records = self._records(query.scope, [table.keys[row] for row in rows])
         texts = {row: records[table.keys[row]].search_text for row in best if table.keys[row] in records}
         with np.errstate(invalid="ignore"):  # as in `examine`
             judged = judge(table, features, ranked, texts)
-        lifts, sure, maybe = judged.lifts, judged.marked(SURE), judged.marked(MAYBE, SURE)
-        hits = []
-        for row in rows:
-            record = records.get(table.keys[row])
-            if record is not None:  # else deleted since
-                prior = _prior(record) | _lift(lifts.get(row, 0.0))
-                hit = Hit(
-                    record=record,
-                    kind=table.keys[row][0],
-                    score=float(ranked.scores[row]) + sum(prior.values()),
-                    why=prior,
-                    outdated_by=_successor(record, table, sure.get(row)),
-                    maybe_outdated_by=table.keys[maybe[row]][1] if row in maybe else None,
-                )
-                hits.append(hit)
-        hits.sort(key=lambda hit: -hit.score)
+        found = _weighed(rows, records, table, ranked, judged)
         notes: list[str] = []
         if self._second is not None:
-            hits, notes = _reranked(self._second, query.text, hits)
-        order = repeats_last([hit.record for hit in hits])
-        return [hits[place] for place in order], notes, nothing_relevant(table, features, ranked, judged)
+            found, notes = _reranked(self._second, query.text, found)
+        order = repeats_last([one.record for one in found])
+        chosen = list(_within([found[place] for place in order], limits, most))
+        nothing = nothing_relevant(table, features, ranked, judged)
+        return list(_as_hits(chosen, table, ranked, judged)), notes, nothing
 
     def _records(self, scope: Scope, keys: Sequence[Key]) -> dict[Key, _Found]:
         records: dict[Key, _Found] = {}
@@ -270,8 +270,43 @@ def _prior(record: _Found) -> dict[str, float]:
     return {name: round(share, 4) for name, share in prior.items() if share}
 
 
-def _lift(points: float) -> dict[str, float]:
-    return {"in_force": round(points, 6)} if points else {}
+class _Weighed(NamedTuple):
+    """A candidate whose record is there."""
+
+    score: float
+    row: int
+    record: _Found
+    why: dict[str, float]  # what moved it beside its features
+
+
+def _weighed(
+    rows: Iterable[int], records: Mapping[Key, _Found], table: Candidates, ranked: Ranked, judged: Judged
+) -> list[_Weighed]:
+    """Return candidates with what their records and the judgement add to their scores, best first."""
+    lifts, found = judged.lifts, []
+    for row in rows:
+        record = records.get(table.keys[row])
+        if record is not None:  # else deleted since
+            why = _prior(record)
+            if lift := lifts.get(row, 0.0):
+                why["in_force"] = round(lift, 6)
+            found.append(_Weighed(float(ranked.scores[row]) + sum(why.values()), row, record, why))
+    return sorted(found, key=lambda one: -one.score)
+
+
+def _as_hits(chosen: Sequence[_Weighed], table: Candidates, ranked: Ranked, judged: Judged) -> Iterator[Hit]:
+    """Give candidates as hits, with what their features gave them and what took their place."""
+    sure, maybe = judged.marked(SURE), judged.marked(MAYBE, SURE)
+    shares = ranked.why_each([one.row for one in chosen])
+    for (score, row, record, why), share in zip(chosen, shares, strict=True):
+        yield Hit(
+            record=record,
+            kind=table.keys[row][0],
+            score=score,
+            why={**why, **share},
+            outdated_by=_successor(record, table, sure.get(row)),
+            maybe_outdated_by=table.keys[maybe[row]][1] if row in maybe else None,
+        )
 
 
 def _successor(record: _Found, table: Candidates, row: int | None) -> str | None:
@@ -281,36 +316,31 @@ def _successor(record: _Found, table: Candidates, row: int | None) -> str | None
     return None if row is None else table.keys[row][1]
 
 
-def _reranked(second: Second, question: str, hits: list[Hit]) -> tuple[list[Hit], list[str]]:
-    """Let the reranker order the first hits by its own scores; the fused order where it cannot.
+def _reranked(second: Second, question: str, found: list[_Weighed]) -> tuple[list[_Weighed], list[str]]:
+    """Let the reranker order the first candidates by its own scores; the fused order where it cannot.
 
-    Hits behind those it is shown stay behind them, with scores below the lowest of its own.
+    Those after the ones it is shown stay after them, with scores below the lowest of its own.
     """
-    read, rest = hits[:_READ_AGAIN], hits[_READ_AGAIN:]
-    answer = rerank(second.reranker, question, [hit.text for hit in read], time_limit=second.seconds)
+    read, rest = found[:_READ_AGAIN], found[_READ_AGAIN:]
+    texts = [one.record.search_text for one in read]
+    answer = rerank(second.reranker, question, texts, time_limit=second.seconds)
     if answer.scores is None:
-        return hits, [answer.note]
+        return found, [answer.note]
     scored = [
-        replace(hit, score=score, why={"reranker": score, **hit.why})
-        for hit, score in zip(read, answer.scores, strict=True)
+        one._replace(score=score, why={"reranker": score, **one.why})
+        for one, score in zip(read, answer.scores, strict=True)
     ]
-    scored.sort(key=lambda hit: -hit.score)
-    behind = [replace(hit, score=scored[-1].score - place) for place, hit in enumerate(rest, 1)]
-    return scored + behind, []
+    scored.sort(key=lambda one: -one.score)
+    after = [one._replace(score=scored[-1].score - place) for place, one in enumerate(rest, 1)]
+    return scored + after, []
 
 
-def _explained(hits: Sequence[Hit], table: Candidates, ranked: Ranked) -> list[Hit]:
-    """Add to each hit what its features gave it."""
-    wanted = {(hit.kind, hit.id) for hit in hits}
-    rows = {key: row for row, key in enumerate(table.keys) if key in wanted}
-    return [replace(hit, why={**hit.why, **ranked.why(rows[hit.kind, hit.id])}) for hit in hits]
-
-
-def _within(hits: Sequence[Hit], limits: Mapping[Kind, int], most: int) -> list[Hit]:
+def _within(found: Sequence[_Weighed], limits: Mapping[Kind, int], most: int) -> Iterator[_Weighed]:
+    """Give the first candidates, at most ``limits`` of each kind and ``most`` in all."""
     left = dict(limits)
-    chosen: list[Hit] = []
-    for hit in hits:
-        if left[hit.kind] > 0 and len(chosen) < most:
-            left[hit.kind] -= 1
-            chosen.append(hit)
-    return chosen
+    for one in found:
+        kind = kind_of(one.record)
+        if left[kind] > 0 and most > 0:
+            left[kind] -= 1
+            most -= 1
+            yield one

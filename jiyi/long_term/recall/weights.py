@@ -39,6 +39,13 @@ class _Learned(Weights):
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._rows: dict[tuple[str, ...], NDArray[np.float64]] = {}
+
+    def row(self, names: tuple[str, ...]) -> NDArray[np.float64]:
+        """Return the weights of names, made once."""
+        if names not in self._rows:
+            self._rows[names] = np.array([self.get(name, 0.0) for name in names])
+        return self._rows[names]
 
     def __getitem__(self, sign: str) -> float:
         return _tables()[self._name][sign]
@@ -104,7 +111,9 @@ def dot(weights: Weights, names: Sequence[str], signs: NDArray[np.float64]) -> N
 
 
 def row_of(weights: Weights, names: Sequence[str]) -> NDArray[np.float64]:
-    """Return the weights of names in their order."""
+    """Return the weights of names in their order; not to be written to."""
+    if isinstance(weights, _Learned):
+        return weights.row(tuple(names))
     return np.array([weights.get(name, 0.0) for name in names])
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from jiyi.clock import to_micros
@@ -40,8 +39,8 @@ _Add = Callable[..., None]
 _LEADING = ("sources", "target", "entity", "subject")  # conditions that an index of their own answers
 
 
-def on_documents(query: Query, dialect: Dialect) -> Conditions:
-    """Return the conditions of a query on ``documents AS d``."""
+def on_documents(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> Conditions:
+    """Return the conditions of a query on ``documents AS d``; ``kinds`` for others than the query's."""
     # All records of a user and a kind must not be walked where few are named.
     aside = dialect.aside if _leads(query) else ""
     aside_user = aside if query.stretches is None else dialect.aside  # each stretch names the user
@@ -52,7 +51,7 @@ def on_documents(query: Query, dialect: Dialect) -> Conditions:
         parts.append(condition)
         values.update(value)
 
-    kinds = [kind for kind in query.kinds if kind in SEARCHABLE]
+    kinds = [kind for kind in kinds or query.kinds if kind in SEARCHABLE]
     if set(kinds) != set(SEARCHABLE):
         add(_one_of(dialect, f"{aside}d.kind", kinds))
     if query.scope.agent_id is not None:
@@ -187,8 +186,6 @@ def _one_of(dialect: Dialect, column: str, names: Sequence[str]) -> str:
     """
     if not names:
         return dialect.no
-    if not names:
-        return "false"
     if len(names) == 1:
         return f"{column} = '{names[0]}'"
     return f"{column} IN ({', '.join(repr(name) for name in names)})"
@@ -197,7 +194,7 @@ def _one_of(dialect: Dialect, column: str, names: Sequence[str]) -> str:
 def on_kind(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
     """Return the conditions for one kind of record, under the alias its statements use."""
     if kind in SEARCHABLE:
-        return on_documents(replace(query, kinds=(kind,)), dialect)
+        return on_documents(query, dialect, (kind,))
     if kind == "summary":
         return _on_summary(query, dialect)
     return _on_session(query, dialect) if kind == "session" else _on_task(kind, query, dialect)

@@ -1,6 +1,7 @@
 """Rows to records: reading one kind of record from a database."""
 
-from typing import cast
+from functools import lru_cache
+from typing import Any, cast
 
 from jiyi.records import Kind, Query, Record, Scope, Step
 from jiyi.storage.database import Call, Connection, Dialect
@@ -11,6 +12,7 @@ from jiyi.storage.upkeep import Cursor
 __all__ = ["find_records", "scan_records"]
 
 _MOST_STEPS = 10_000
+_KEPT = 1_000  # characters of a record's body up to which it is kept
 _BEHIND = {"entry": "s.entry > :after_number", "doc": "(d.created_at, d.doc) > (:after_time, :after_number)"}
 
 
@@ -18,7 +20,7 @@ def find_records(db: Connection, query: Query) -> list[Record]:
     """Return the records a query describes: one kind after the other, each in the query's order."""
     answers = db.all_of([_call(kind, query, db.dialect) for kind in query.kinds])
     return [
-        decode(kind, row, _steps_of(db, kind, row))
+        decode(kind, row, _steps_of(db, row)) if kind == "task" else _decode(kind, row)
         for kind, answer in zip(query.kinds, answers, strict=True)
         for row in answer.records()
     ]
@@ -59,8 +61,21 @@ def scan_records(
     return [decode(kind, row) for row in rows], [row[number] for row in rows], last
 
 
-def _steps_of(db: Connection, kind: Kind, row: Row) -> tuple[Step, ...]:
-    if kind != "task":
-        return ()
+def _decode(kind: Kind, row: Row) -> Record:
+    """Return the record of a row: of a short message or fact the one made of it before.
+
+    Records are frozen, and the same ones are read for one window after another.
+    """
+    if kind in ("message", "fact") and len(row["body"]) <= _KEPT:
+        return _kept(kind, tuple(row), tuple(row.values()))
+    return decode(kind, row)
+
+
+@lru_cache(maxsize=4_096)
+def _kept(kind: Kind, names: tuple[str, ...], values: tuple[Any, ...]) -> Record:
+    return decode(kind, dict(zip(names, values, strict=True)))
+
+
+def _steps_of(db: Connection, row: Row) -> tuple[Step, ...]:
     query = Query(scope=Scope(user_id=row["user_id"]), kinds=("step",), task_id=row["id"], limit=_MOST_STEPS)
     return tuple(cast("list[Step]", find_records(db, query)))

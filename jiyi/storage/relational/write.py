@@ -278,6 +278,8 @@ def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: R
         if (known.scope, age_of(known)) != (record.scope, age_of(record)):
             db.run("bump_generation", row)  # rows in memory carry these
         db.run(f"put_{kind}", row)
+        if "sources" in row:
+            db.run("drop_sources", row)
     else:
         # Other words are another document: a vector made of the old ones cannot land on it.
         if known:
@@ -285,9 +287,7 @@ def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: R
             db.run("bump_generation", row)
         row |= _index_row(cast("Searchable", record))
         _add(db, kind, [row])
-    if "sources" in row:
-        db.run("drop_sources", row)
-        db.many("add_source", [row | {"source": source} for source in row["sources"]])
+    db.many("add_source", [row | {"source": source} for source in row.get("sources", ())])
 
 
 def _put_step(db: Connection, step: Step, row: Row) -> Step:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import apsw
 
@@ -63,6 +63,7 @@ class SqliteDatabase:
         self.place = str(self.path)
         self.cache = UserCache(cache_bytes)
         self._timeout_ms = int(lock_timeout * 1000)
+        self._translated = _Translated(self.path, self._timeout_ms / 1000)
         self._write_lock = threading.RLock()
         self._depth = 0
         self._writing = threading.local()
@@ -71,7 +72,7 @@ class SqliteDatabase:
         self._closed = False
         refuse_foreign(self.path)
         self._writer: SqliteConnection | None = None
-        with self._translated():
+        with self._translated:
             connection = self._connect()
             try:
                 _prepare(connection, self.path, time.monotonic() + self._timeout_ms / 1000)
@@ -87,7 +88,7 @@ class SqliteDatabase:
     def write(self, user_id: str | None = None) -> Iterator[SqliteConnection]:
         """See `Database.write`; the file has one writing connection for all users."""
         del user_id
-        with self._write_lock, self._translated():
+        with self._write_lock, self._translated:
             connection = self._open_writer()
             if self._depth:
                 with self._savepoint(connection.raw):
@@ -129,7 +130,7 @@ class SqliteDatabase:
     def read(self, user_id: str | None = None) -> Iterator[SqliteConnection]:
         """See `Database.read`."""
         del user_id
-        with self._translated():
+        with self._translated:
             if getattr(self._writing, "here", False):
                 yield self._open_writer()
                 return
@@ -167,7 +168,7 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[apsw.Connection]:
-        with self._write_lock, self._translated():
+        with self._write_lock, self._translated:
             connection = self._open_writer()
             if self._depth:
                 raise WrongState("overwriting needs the file alone; call it after the transaction")
@@ -237,13 +238,6 @@ class SqliteDatabase:
         connection.execute("PRAGMA foreign_keys=ON; PRAGMA synchronous=FULL; PRAGMA cache_size=-16000")
         return connection
 
-    @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except apsw.Error as error:
-            raise _translate(error, self.path, self._timeout_ms / 1000) from error
-
 
 def refuse_foreign(path: Path) -> None:
     """Refuse what is there and not jiyi's, reading only its first bytes.
@@ -293,6 +287,19 @@ def _fold_log(connection: apsw.Connection) -> bool:
     """Move the log into the file and empty it; False where somebody still reads it."""
     row = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return row is not None and not row[0]
+
+
+class _Translated(NamedTuple):
+    """A block in which errors of SQLite become those of jiyi; it keeps no state."""
+
+    path: Path
+    waited: float  # seconds, for another process's lock
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, apsw.Error):
+            raise _translate(error, self.path, self.waited) from error
 
 
 def _translate(error: apsw.Error, path: Path, waited: float) -> StorageError:

@@ -104,7 +104,7 @@ class SqliteVectors:
         places = rows.places_of(docs)
         keys = rows.keys(places[places >= 0])
         return [
-            Match(kind=kind, id=id_, score=score)
+            Match(kind, id_, score)
             for (kind, id_), score in zip(keys, scores[places >= 0].tolist(), strict=True)
         ]
 
