@@ -11,81 +11,29 @@
 
 import typing as _typing
 
-from jiyi import errors
-from jiyi.agent import Action, Agent, Goal, action
-from jiyi.async_manager import AsyncMemoryManager
-from jiyi.errors import JiyiError
-from jiyi.long_term import ForgetRule
-from jiyi.manager import MemoryManager
-from jiyi.records import (
-    Block,
-    Budget,
-    Episode,
-    Fact,
-    Hit,
-    Hits,
-    Knowledge,
-    Message,
-    Query,
-    Report,
-    Scope,
-    Session,
-    Skill,
-    Step,
-    Summary,
-    Task,
-    ToolCall,
-    Window,
-)
-from jiyi.settings import Settings
-from jiyi.short_term import ImportanceSampling, Pipeline, RunningSummary, SlidingWindow, TokenBudget
-from jiyi.wiring import open_async_memory as open_async
-from jiyi.wiring import open_memory as open
-
-__version__ = "0.1.0"
-
-__all__ = [
-    "Action",
-    "Agent",
-    "AsyncMemoryManager",
-    "Block",
-    "Budget",
-    "Episode",
-    "Fact",
-    "ForgetRule",
-    "Goal",
-    "Hit",
-    "Hits",
-    "ImportanceSampling",
-    "JiyiError",
-    "Knowledge",
-    "MemoryManager",
-    "Message",
-    "Pipeline",
-    "Query",
-    "Report",
-    "RunningSummary",
-    "Scope",
-    "Session",
-    "Settings",
-    "Skill",
-    "SlidingWindow",
-    "Step",
-    "Summary",
-    "Task",
-    "TokenBudget",
-    "ToolCall",
-    "Window",
-    "__version__",
-    "action",
-    "errors",
-    "open",
-    "open_async",
-]
-
-if not _typing.TYPE_CHECKING:  # else a type checker would take every name for one of ours
+if _typing.TYPE_CHECKING:
+    from jiyi.api import *  # noqa: F403 - what is in its __all__
+    from jiyi.api import __all__ as __all__
+    from jiyi.api import __version__ as __version__
+else:  # a type checker would take every name for one of ours
 
     def __getattr__(name: str) -> object:
-        from jiyi.names import missing
+        from importlib import import_module
+        from importlib.util import find_spec
 
-        raise missing(name)
+        if name.startswith("__") and name not in ("__all__", "__version__"):
+            raise AttributeError(f"module 'jiyi' has no attribute {name!r}", name=name)
+        if name != "__all__" and find_spec(f"jiyi.{name}"):
+            return import_module(f"jiyi.{name}")
+        api = import_module("jiyi.api")
+        if name not in (*api.__all__, "__all__"):
+            from jiyi.names import missing
+
+            raise missing(name)
+        globals()[name] = value = getattr(api, name)
+        return value
+
+    def __dir__() -> list[str]:
+        from importlib import import_module
+
+        return sorted({*globals(), *import_module("jiyi.api").__all__})

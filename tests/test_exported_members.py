@@ -14,7 +14,9 @@ def test_everything_exported_exists():
 
 def test_everything_public_is_exported():
     members = {
-        name for name, value in vars(jiyi).items() if not name.startswith("_") and not inspect.ismodule(value)
+        name
+        for name, value in vars(jiyi.api).items()
+        if not name.startswith("_") and not inspect.ismodule(value)
     }
     assert members | {"errors", "__version__"} == set(jiyi.__all__)
 

@@ -1,4 +1,4 @@
-"""What `import jiyi` costs: no heavy package, no thread, no file, no socket."""
+"""What `import jiyi` and the first use of a name cost: no heavy package, no thread, no file, no socket."""
 
 import json
 import subprocess
@@ -23,11 +23,14 @@ read = []
 sys.dont_write_bytecode = True
 sys.addaudithook(watch)
 import jiyi
+alone = sorted(sys.modules)
+jiyi.open
 print(json.dumps({
     "modules": sorted({name.partition(".")[0] for name in sys.modules}),
     "threads": threading.active_count(),
     "seen": seen,
     "read": read,
+    "alone": alone,
 }))
 """
 
@@ -75,3 +78,10 @@ def test_nothing_is_written_and_no_socket_opened(import_of_jiyi):
 def test_no_data_of_ours_is_read_but_the_sql_beside_the_code(import_of_jiyi):
     ours = [path for path in import_of_jiyi["read"] if "jiyi" in path and "dist-info" not in path]
     assert not [path for path in ours if not path.endswith(".sql")]
+
+
+def test_the_import_alone_loads_nothing_else(import_of_jiyi):
+    ours = [
+        name for name in import_of_jiyi["alone"] if name.partition(".")[0] in ("jiyi", "numpy", "pydantic")
+    ]
+    assert ours == ["jiyi"]

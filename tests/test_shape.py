@@ -132,7 +132,8 @@ def test_modules_say_what_they_are():
 
 
 def test_modules_say_what_is_public():
-    check(fault for file in MODULES for fault in badly_exported(file))
+    inside = [file for file in MODULES if file != ROOT / "jiyi" / "__init__.py"]  # it gives what api.py has
+    check(fault for file in inside for fault in badly_exported(file))
 
 
 def test_no_path_of_one_machine():

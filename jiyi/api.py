@@ -1,0 +1,73 @@
+"""What `import jiyi` offers. It is loaded when one of these names is used first, not before."""
+
+from jiyi import errors
+from jiyi.agent import Action, Agent, Goal, action
+from jiyi.async_manager import AsyncMemoryManager
+from jiyi.errors import JiyiError
+from jiyi.long_term import ForgetRule
+from jiyi.manager import MemoryManager
+from jiyi.records import (
+    Block,
+    Budget,
+    Episode,
+    Fact,
+    Hit,
+    Hits,
+    Knowledge,
+    Message,
+    Query,
+    Report,
+    Scope,
+    Session,
+    Skill,
+    Step,
+    Summary,
+    Task,
+    ToolCall,
+    Window,
+)
+from jiyi.settings import Settings
+from jiyi.short_term import ImportanceSampling, Pipeline, RunningSummary, SlidingWindow, TokenBudget
+from jiyi.wiring import open_async_memory as open_async
+from jiyi.wiring import open_memory as open
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Action",
+    "Agent",
+    "AsyncMemoryManager",
+    "Block",
+    "Budget",
+    "Episode",
+    "Fact",
+    "ForgetRule",
+    "Goal",
+    "Hit",
+    "Hits",
+    "ImportanceSampling",
+    "JiyiError",
+    "Knowledge",
+    "MemoryManager",
+    "Message",
+    "Pipeline",
+    "Query",
+    "Report",
+    "RunningSummary",
+    "Scope",
+    "Session",
+    "Settings",
+    "Skill",
+    "SlidingWindow",
+    "Step",
+    "Summary",
+    "Task",
+    "TokenBudget",
+    "ToolCall",
+    "Window",
+    "__version__",
+    "action",
+    "errors",
+    "open",
+    "open_async",
+]
