@@ -13,7 +13,7 @@ ENGLISH, CHINESE = (
     tomllib.loads(files("jiyi.prompts").joinpath(language, "wording.toml").read_text("utf-8"))
     for language in ("en", "zh")
 )
-NOT_WORDS = {"agent"}  # a term that Chinese uses as it is
+SAME = {("export", "agent"), ("json", "of")}  # a term that Chinese uses too, and a place alone
 
 
 def test_both_languages_have_the_same_names() -> None:
@@ -32,7 +32,7 @@ def test_both_languages_say_the_same_things(section: str) -> None:
         ]
         assert places[0] == places[1], name
         plain = "".join(text for text, _, _, _ in Formatter().parse(words))
-        if any(map(str.isalpha, plain)) and name not in NOT_WORDS:
+        if any(map(str.isalpha, plain)) and (section, name) not in SAME:
             assert any("一" <= char <= "鿿" for char in other), name
 
 
