@@ -26,7 +26,8 @@ def load_prompt(name: str, language: Language) -> Template:
     """
     folder = files(__package__) / language
     if not name.isidentifier() or not (file := folder / f"{name}.md").is_file():
-        known = sorted(e.name.removesuffix(".md") for e in folder.iterdir()) if folder.is_dir() else []
+        inside = folder.iterdir() if folder.is_dir() else ()
+        known = sorted(e.name.removesuffix(".md") for e in inside if e.name.endswith(".md"))
         raise InputError(f"no prompt {name!r} in {language!r}; there are {', '.join(known) or 'none'}")
     return Template(file.read_text(encoding="utf-8").strip())
 

@@ -11,6 +11,7 @@ FILES = sorted(
     (language, file.name.removesuffix(".md"))
     for language in ("zh", "en")
     for file in (files("jiyi.prompts") / language).iterdir()
+    if file.name.endswith(".md")
 )
 NAMES = sorted({name for _, name in FILES})
 
