@@ -3,12 +3,14 @@
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import pytest
 import typer.main
+from scripted_chat import ScriptedChat, says
 
 from jiyi import errors, wiring
 from jiyi.cli.app import app
@@ -22,6 +24,10 @@ DOCS = ROOT / "docs"
 READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
 PAGES = [*READMES, *sorted(DOCS.rglob("*.md"))]
 LINKING = [*PAGES, ROOT / "CHANGELOG.md"]
+SAID = {  # by the language model behind the examples
+    READMES[0]: ["Noted.", "At the school on Larch Street."],
+    READMES[1]: ["记下了。", "去落叶松街的学校。"],
+}
 ENGLISH_ONLY = {"decisions.md", "recall-log.md"}
 BOTH_LANGUAGES = [DOCS, DOCS / "zh"]
 
@@ -93,13 +99,20 @@ def test_examples_run(
         pytest.importorskip("chromadb", reason='chromadb is not installed: pip install "jiyi[chroma]"')
     names: dict[str, object] = {"__name__": "__main__"}
     printed = ""
-    for block in blocks_of(page):
-        if block.info == "python":
-            code = compile("\n" * block.line + block.text, name_of(page), "exec")
-            exec(code, names)
-            printed = capsys.readouterr().out
-        elif block.info == "text output":
-            assert printed == block.text, f"{name_of(page)}:{block.line}"
+    with ScriptedChat(*map(says, SAID[page])) if page in SAID else nullcontext() as chat:
+        if chat:
+            monkeypatch.setenv("OPENAI_BASE_URL", chat.url)
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+        for block in blocks_of(page):
+            if block.info == "python":
+                code = compile("\n" * block.line + block.text, name_of(page), "exec")
+                exec(code, names)
+                printed = capsys.readouterr().out
+            elif block.info == "text output":
+                assert printed == block.text, f"{name_of(page)}:{block.line}"
+        if chat:
+            last = chat.asked[-1]["messages"]
+            assert [message["role"] for message in last] == ["system", "user", "assistant", "user"]
 
 
 def test_every_page_with_a_part_has_an_example() -> None:
@@ -200,9 +213,14 @@ def test_the_index_names_every_page(folder: Path) -> None:
     assert {page.name for page in folder.glob("*.md")} - {"README.md"} <= linked
 
 
+@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
+def test_the_tree_names_every_folder(folder: Path) -> None:
+    text = (folder / "README.md").read_text("utf-8")
+    for room in (ROOT / "jiyi").iterdir():
+        if (room / "__init__.py").exists():
+            assert f"\n  {room.name}/ " in text, room.name
+
+
 @pytest.mark.parametrize("page", READMES, ids=name_of)
-def test_the_tree_names_every_folder(page: Path) -> None:
-    text = page.read_text("utf-8")
-    for folder in (ROOT / "jiyi").iterdir():
-        if (folder / "__init__.py").exists():
-            assert f"\n  {folder.name}/ " in text, folder.name
+def test_a_readme_is_short(page: Path) -> None:
+    assert len(page.read_text("utf-8").splitlines()) <= 150

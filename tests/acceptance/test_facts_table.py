@@ -21,6 +21,7 @@ ANA = Scope(user_id="ana", session_id="s")
 
 
 def rows_of(page: str) -> list[tuple[str, str]]:
+    """Return the rows of a page's table, a path from docs/."""
     lines = (DOCS / page).read_text("utf-8").splitlines()
     start = next(
         place for place, line in enumerate(lines) if line.startswith(tuple(f"| {h} |" for h in HEADS))
@@ -78,3 +79,12 @@ def test_the_table_says_what_becomes_of_sentences(page: str, say: object) -> Non
         parts += [f"{words['back']} {known[id_].line}" for id_ in learned.retracted]
         found.append((text, "; ".join(parts) or words["none"]))
     assert found == rows
+
+
+@pytest.mark.parametrize(
+    ("readme", "page"), [("../README.md", "facts.md"), ("../README.zh.md", "zh/facts.md")]
+)
+def test_the_readmes_show_rows_of_it(readme: str, page: str) -> None:
+    rows = rows_of(readme)
+    assert len(rows) == 10
+    assert set(rows) <= set(rows_of(page))

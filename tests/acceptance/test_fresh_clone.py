@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -89,6 +90,16 @@ def test_the_suggested_commands_work(clone, demo):
     listed = run(jiyi, "show", "--db", "demo.db", cwd=clone)
     assert (listed.returncode, listed.stderr) == (0, "")
     assert session in listed.stdout
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh.md"])
+def test_the_readmes_show_the_report_of_a_window(clone, demo, readme):
+    found = re.search(
+        r"^\$ jiyi (context .*)\n((?:[╭│].*\n)+)", (ROOT / readme).read_text("utf-8"), re.MULTILINE
+    )
+    assert found
+    shown = run(clone / ".venv" / "bin" / "jiyi", *shlex.split(found[1]), cwd=clone, COLUMNS="96")
+    assert found[2] in shown.stdout, shown.stdout[-3000:]
 
 
 def test_the_demo_takes_less_than_a_minute(demo):
