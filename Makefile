@@ -33,7 +33,7 @@ install-torch: $(TORCH)/.ready  ## make a second environment, with PyTorch
 
 $(TORCH)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(TORCH)
-	$(TORCH)/bin/python -m pip install --quiet --constraint constraints.txt \
+	$(TORCH)/bin/python -m pip install --quiet --no-compile --constraint constraints.txt \
 		--editable '.[server,faiss,llmlingua,cross-encoder]' pytest pytest-timeout hypothesis
 	@touch $@
 
