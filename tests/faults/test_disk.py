@@ -108,13 +108,14 @@ import os, sys
 import jiyi
 from jiyi.errors import JiyiError
 from jiyi.testing import HashEmbedder
+open_memory = jiyi.open  # loaded while the folders of the environment can be read
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
 embedder = HashEmbedder()
 try:
-    with jiyi.open(sys.argv[1], user_id="ana", embedder=embedder, background=False) as memory:
+    with open_memory(sys.argv[1], user_id="ana", embedder=embedder, background=False) as memory:
         memory.save_message("s", role="user", content="hello")
     print("saved")
 except JiyiError as error:

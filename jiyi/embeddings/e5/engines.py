@@ -73,7 +73,7 @@ class _OnnxEngine:
 
 
 class _NumpyEngine:
-    """Holds the matrices as float32: 85 MB."""
+    """Holds the matrices as float32: 85 MB. Texts of several threads run one after another."""
 
     def __init__(self, weights: Weights) -> None:
         self.name = f"numpy {np.__version__}"
