@@ -126,7 +126,7 @@ def of_file(path: Path) -> Iterator[Message]:
 
 def rows(message: Message) -> Iterator[tuple[list[Sign], float]]:
     """Give the signs of each stretch of a message that may be a value, and how far it is one."""
-    asked = asked_for(message.before[-1])[0] if message.before else ""
+    asked = asked_for(message.before[-1]).kind if message.before else ""
     slack = 3 if is_chinese(message.text) else 8
     for place, sentence in enumerate(sentences(message.text)):
         mode = modes(sentence)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from jiyi.extraction.clauses import VALUE, Clause, clauses_of
+from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese
 from jiyi.extraction.spans import Span
 from jiyi.extraction.values import table
 from jiyi.records import FactCategory
 
 __all__ = [
     "About",
+    "Asked",
     "about",
     "asked_for",
     "is_listed",
@@ -24,6 +25,7 @@ __all__ = [
 _NAMES = frozenset({"N", "nr", "ns", VALUE + "code", VALUE + "host"})
 _NOUNS = _NAMES | {"n", "M", "adj", "num", "point", "kin", VALUE + "quoted"}
 _LOOSE = frozenset({"be", "prep", "det", "adv", "talk", "own", "aux"})
+_OF = ("'s", "’s", "的")
 _IT = frozenset(["it", "its", "it's", "it'll", "它"])
 _TECHNICAL = frozenset(VALUE + kind for kind in ("number", "host", "version", "code", "path"))
 _IDENTIFIER = re.compile(r"[A-Za-z]\w*(?:[-_./]\w+)+\Z|[A-Za-z]+\d\w*\Z")
@@ -38,6 +40,16 @@ class About:
     subject: str  # "" where the clause names none
     predicate: str  # in brackets where only the kind of the value tells it
     category: FactCategory
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a question asks for."""
+
+    kind: str = ""  # of value, "" for no question
+    point: str = ""  # that it names
+    whose: str = ""  # the name, the thing or the pronoun whose point it is; "" for whom it is put to
+    own: bool = False  # that is a thing of the one it is put to: your dog
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +70,7 @@ def about(
     speaker: str,
     topic: str,
     earlier: Callable[[], str],
-    asked: str,
+    asked: Asked,
 ) -> About:
     """Return what a value is about.
 
@@ -69,7 +81,7 @@ def about(
         speaker: whom "I" means.
         topic: what the sentence has named before: what is left out.
         earlier: what was named before the sentence: "it", "she".
-        asked: the point that the message before asks for, which a short answer takes.
+        asked: what the message before asks for: the point that a short answer takes.
     """
     chinese = clause.chinese
     phrases = _phrases(clause, span, sentence)
@@ -99,25 +111,38 @@ def about(
     subject = subject or speaker
     if point:
         return _found(subject, point, speaker)
-    if asked and not phrases and len(clause.words) <= 4:
-        about_it = speaker if asked.lower() in _words()["personal"] else earlier()
-        return _found(person or about_it, asked, speaker)
+    if asked.point and not phrases and len(clause.words) <= 4:
+        return _found(person or _whose(asked, speaker, earlier), asked.point, speaker)
     return _guessed(clause, span, subject, bool(rest or (person and person != speaker)), speaker)
 
 
-def asked_for(text: str) -> tuple[str, str]:
-    """Return the kind of value that a text asks for, "" for none, and the point it names."""
+def asked_for(text: str) -> Asked:
+    """Return what a text asks for."""
     asks = _words()["asks"]
     if not asks["any"].search(text):
-        return "", ""
+        return Asked()
     kind = next(name for name, pattern in asks.items() if pattern.search(text))
-    points = [
-        word.text
-        for clause in clauses_of(text[-_MOST_ASKED:])
-        for word in clause.words
-        if word.cls == "point"
-    ]
-    return kind, points[-1] if points else ""
+    for clause in reversed(list(clauses_of(text[-_MOST_ASKED:]))):
+        words = clause.words
+        place = max((at for at, word in enumerate(words) if word.cls == "point"), default=-1)
+        if place < 0:
+            continue
+        point = words[place].text
+        if place > 1 and words[place - 1].text in _OF and words[place - 2].cls in _NOUNS:
+            before = words[place - 3].text.lower() if place > 2 else ""
+            return Asked(kind, point, words[place - 2].text, before in _words()["you"])
+        others = (word.text for word in words if word.text.lower() in _words()["third"])
+        return Asked(kind, point, next(others, ""))
+    return Asked(kind)
+
+
+def _whose(asked: Asked, speaker: str, earlier: Callable[[], str]) -> str:
+    """Return whose point was asked for: a pronoun where nobody was named."""
+    if asked.own:
+        return of_speaker(asked.whose, speaker, is_chinese(asked.whose))
+    if is_listed(asked.whose, "third"):
+        return earlier() or asked.whose
+    return asked.whose or (speaker if asked.point.lower() in _words()["personal"] else earlier())
 
 
 def named_thing(clause: Clause) -> str:
@@ -179,7 +204,7 @@ def _phrases(clause: Clause, span: Span, sentence: str) -> list[_Phrase]:
         first = at
         while at < span.first and (
             words[at].cls in _NOUNS
-            or (words[at].text in ("的", "'s", "’s") and at + 1 < span.first and words[at + 1].cls in _NOUNS)
+            or (words[at].text in _OF and at + 1 < span.first and words[at + 1].cls in _NOUNS)
         ):
             at += 1
         before = [word.text.lower() for word in words[max(0, first - 2) : first]]

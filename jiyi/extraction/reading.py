@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
-from jiyi.extraction.about import about, asked_for, is_listed, named_point, named_thing, of_speaker
+from jiyi.extraction.about import Asked, about, asked_for, is_listed, named_point, named_thing, of_speaker
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese
 from jiyi.extraction.forms import Form, erases, forms_in, meant, takes_back, unmeant
 from jiyi.extraction.rules import Rule, rules_in
@@ -34,6 +34,7 @@ _TELLING_EN, _TELLING_ZH = 4, 8  # words, characters of a clause that can stand 
 _FRAGMENT_EN, _FRAGMENT_ZH = 3, 5  # of a sentence that names no point and cannot
 _SENTENCE = 200  # characters of a sentence that is kept in place of a clause of it
 _AGAIN = frozenset({"又", "again"})  # what happens, not what is so since
+_UNASKED = Asked()
 _NO_MODE = Mode(0)
 _LATER = frozenset({"plan", "todo"})  # values inside of them are no statements of their own
 _MARKS = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
@@ -57,12 +58,12 @@ class _Reader:
     zone: tzinfo
     before: Sequence[str]  # the texts of the messages before, the last one last
     text: str  # of the message
-    asked: tuple[str, str] = ("", "")  # what the message before asks for: a kind of value, and a point
+    asked: Asked = _UNASKED  # what the message before asks for
     topic: str = ""  # what was named last
     before_mode: Mode = _NO_MODE  # of the sentence before
 
     def read(self) -> Iterator[Statement]:
-        self.asked = asked_for(self.before[-1]) if self.before else ("", "")
+        self.asked = asked_for(self.before[-1]) if self.before else _UNASKED
         for place, sentence in enumerate(sentences(self.text)):
             mode = modes(sentence)
             until = meant(sentence, mode)
@@ -74,7 +75,7 @@ class _Reader:
             elif not (until or rules):
                 self.topic = next(filter(None, map(named_thing, clauses_of(sentence))), self.topic)
             else:
-                scene = Scene(mode, self.asked[0], len(self.text), place, sentence[-1])
+                scene = Scene(mode, self.asked.kind, len(self.text), place, sentence[-1])
                 yield from (self._ruled(rule, point) for rule in rules for point in rule.points)
                 yield from self._sentence(sentence, scene, until, rules)
             self.before_mode = mode
@@ -133,8 +134,17 @@ class _Reader:
         value = sentence[words[span.first].start : words[span.last - 1].end].strip(_MARKS)
         if not value or _NO_VALUE.match(value):
             return None
-        near = {"speaker": self.speaker, "topic": topic, "asked": self.asked[1]}
-        said = about(clause, span, sentence, earlier=self._earlier, **near)
+        said = about(
+            clause,
+            span,
+            sentence,
+            speaker=self.speaker,
+            topic=topic,
+            earlier=self._earlier,
+            asked=self.asked,
+        )
+        if said.predicate == self.asked.point:  # one value answers
+            self.asked = replace(self.asked, point="")
         subject, named = said.subject, names_point(said.predicate)
         if is_listed(subject, "third"):  # nobody was named
             subject = "" if named else self.speaker

@@ -349,3 +349,23 @@ def test_any_mixture_of_signs_can_be_read(pieces: list[str], role: str) -> None:
     for one in read(" ".join(pieces), role=role):
         assert one.valid_to is None or one.valid_to > NOW
         assert len(one.subject) <= 80
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "expected"),
+    [
+        (["hi", "What is your name?"], "Callum", [("Ana", "name", "Callum")]),
+        (["coffee with the hinge guy", "Nice. What is his name?"], "Callum", []),
+        (["we got a puppy", "What is its name?"], "Pepper", []),
+        (["we got a puppy", "What's your dog's name?"], "Pepper", [("Ana's dog", "name", "Pepper")]),
+        (["hi", "What's Mia's birthday?"], "May 4", [("Mia", "birthday", "May 4")]),
+        (["hi", "And your salary?"], "4200", [("Ana", "salary", "4200")]),
+        (["小满换号了", "她的手机号是多少？"], "13800001111", [("小满", "手机号", "13800001111")]),
+        (["你好", "你女儿的生日是哪天？"], "5 月 4 日", [("Ana的女儿", "生日", "5 月 4 日")]),
+        (["在吗", "你的手机尾号还是6620吗？"], "3158！老号停机了 套餐太坑", [("Ana", "手机尾号", "3158")]),
+    ],
+)
+def test_a_short_answer_is_about_whom_the_question_names(
+    before: list[str], text: str, expected: list[tuple[str, str, str]]
+) -> None:
+    assert [one for one in parts(text, context=before) if one[1][0] not in "(（"] == expected
