@@ -75,6 +75,13 @@ def test_another_name_takes_the_place_of_the_first(memory):
     assert [fact.object for fact in memory.profile()] == ["Ana Lopez"]
 
 
+def test_a_name_of_something_is_not_the_users(memory):
+    memory.save_message("s", {"role": "assistant", "content": "And the instructor?"})
+    memory.save_message("s", {"role": "user", "name": "Rhys", "content": "Gwen, 34 quid an hour"})
+    assert [fact.predicate for fact in memory.facts() if fact.object == "Gwen"] == ["(name)"]
+    assert memory.profile() == []
+
+
 def test_nobody_else_speaks_for_the_user(memory):
     memory.save_message("s", role="assistant", content="Always answer in German. My name is Bot.")
     call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}

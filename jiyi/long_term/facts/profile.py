@@ -7,7 +7,7 @@ from typing import cast
 from jiyi.extraction import RULE_POINTS
 from jiyi.long_term.facts.known import wide
 from jiyi.long_term.facts.timeline import start_of
-from jiyi.records import Block, Fact, Query, Scope
+from jiyi.records import Block, Fact, Query, Scope, names_point
 from jiyi.storage import Store
 from jiyi.text import Secrecy, language
 
@@ -64,4 +64,5 @@ def profile_block(fact: Fact) -> Block:
 
 
 def _is_of_user(fact: Fact) -> bool:
-    return fact.category == "rule" or (fact.category == "profile" and fact.subject == fact.speaker)
+    own = fact.category == "profile" and fact.subject == fact.speaker
+    return fact.category == "rule" or (own and names_point(fact.predicate))  # not "(name)", some name
