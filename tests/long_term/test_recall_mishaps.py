@@ -1,5 +1,6 @@
 """Recall when something is in the way: a failing embedder, deleted records, odd and huge questions."""
 
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -10,6 +11,7 @@ from samples import AWKWARD, episode, knowledge, message
 
 from jiyi.errors import StorageError
 from jiyi.long_term import Indexer, Recall
+from jiyi.one_thread import one_blas_thread
 from jiyi.records import Query
 from jiyi.storage import SqlStore
 from jiyi.testing import HashEmbedder
@@ -39,6 +41,30 @@ def test_data_re_embedded_by_another_process_is_noticed(store, recall, flush, ve
     hits = search(recall, "502")
     assert len(hits) == 1
     assert "jiyi reembed" in hits.notes[0]
+
+
+def test_a_search_that_waits_for_storage_keeps_no_other_from_computing(store, vectors, embedder, flush):
+    free = []
+
+    class Waiting(SqlStore):
+        """Another thread wants to compute while this one reads."""
+
+        def match(self, query, also=()):
+            other = threading.Thread(target=_compute, args=(computed := threading.Event(),), daemon=True)
+            other.start()
+            free.append(computed.wait(10))
+            return super().match(query, also)
+
+    store.put([message("nginx 502")])
+    flush()
+    assert len(search(Recall(Waiting(store._db), vectors, embedder), "502")) == 1
+    assert free
+    assert all(free)
+
+
+def _compute(computed):
+    with one_blas_thread():
+        computed.set()
 
 
 def test_a_closed_store_is_not_taken_for_a_failing_embedder(store, recall):

@@ -156,15 +156,15 @@ class Recall:
         """
         wide = replace(query, limit=min(max(_CANDIDATES * query.limit, _FEWEST), _MOST))
         vector, notes = self._vector(wide)
+        try:
+            table, evidence = self._candidates(wide, vector)
+        except (EmbeddingError, IndexUnreachable) as error:
+            table, evidence, notes = self._store.match(wide), None, (_WITHOUT.format(error),)
+        if not table.eligible.any():
+            return table, None, notes
+        asked = read_question(query.text, query.asked_at or self._clock(), self._zone)
         # Some BLAS libraries raise the flag for invalid values where none is: in lanes they only pad.
         with one_blas_thread(), np.errstate(invalid="ignore"):
-            try:
-                table, evidence = self._candidates(wide, vector)
-            except (EmbeddingError, IndexUnreachable) as error:
-                table, evidence, notes = self._store.match(wide), None, (_WITHOUT.format(error),)
-            if not table.eligible.any():
-                return table, None, notes
-            asked = read_question(query.text, query.asked_at or self._clock(), self._zone)
             return table, measure(asked, table, evidence), notes
 
     def _vector(self, wide: Query) -> tuple[NDArray[np.float32] | None, tuple[str, ...]]:
