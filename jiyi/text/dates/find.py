@@ -1,24 +1,13 @@
-"""Time expressions in Chinese and English text, and the days they mean.
-
-Covered: dates in digits and words, months, quarters, seasons, years; days, weekdays and units
-counted from now, or from another date ("the week before 9 June 2023", 春节后三天); ranges;
-"since"; vague words; holidays. Not covered: times of day, decades, the Chinese calendar
-beside its holidays, repetition ("every Friday").
-
-Weeks begin on Monday; seasons are those of the northern half of the earth, summer from June
-to August; "two weeks ago" is the whole calendar week, as two months ago is the month. What is
-said without a year is the latest that has begun by now. Time is linear in the length.
-"""
+"""Time expressions found in a text: the matches of both languages, put together with their neighbours."""
 
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
 
 from jiyi.clock import aware
-from jiyi.text.dates_calendar import Days, in_year
-from jiyi.text.dates_en import ENGLISH
-from jiyi.text.dates_rules import Piece, Scene
-from jiyi.text.dates_zh import CHINESE, CHINESE_BEHIND
+from jiyi.text.dates.calendar import Days, in_year
+from jiyi.text.dates.grammar import Grammar, Piece
+from jiyi.text.dates.slots import Scene
 
 __all__ = ["TimeSpan", "find_dates", "has_date"]
 
@@ -33,6 +22,10 @@ class TimeSpan:
     at: int  # where in the text they begin
     exact: bool  # False where the year (of "Friday", the week) was guessed, or the words are vague
 
+
+_ENGLISH = Grammar("en", lead=r"\b")
+_CHINESE = Grammar("zh")
+_CHINESE_AFTER = Grammar("zh", "after_date")  # what changes the expression right before it: 6月9日前一周
 
 _LATIN = re.compile(r"[0-9a-z]")
 _FORMS = dict(
@@ -86,7 +79,9 @@ def find_dates(text: str, now: datetime, zone: tzinfo = UTC) -> list[TimeSpan]:
 def has_date(text: str) -> bool:
     """Return whether ``text`` may hold a time expression; where this is False, `find_dates` finds none."""
     plain = _plain(text)
-    return (bool(_LATIN.search(plain)) and ENGLISH.any(plain)) or (not plain.isascii() and CHINESE.any(plain))
+    return (bool(_LATIN.search(plain)) and _ENGLISH.any(plain)) or (
+        not plain.isascii() and _CHINESE.any(plain)
+    )
 
 
 def _plain(text: str) -> str:
@@ -107,29 +102,29 @@ def _form(match: re.Match[str]) -> str:
 
 
 def _pieces(scene: Scene) -> list[Piece]:
-    """Return what both languages find, the earlier and longer first, each with what stands behind it."""
+    """Return what both languages find, the earlier and longer first, each with what follows it."""
     found: list[Piece] = []
     if _LATIN.search(scene.text):
-        found.extend(ENGLISH.find(scene))
+        found.extend(_ENGLISH.find(scene))
     if not scene.text.isascii():
         both = bool(found)
-        found.extend(CHINESE.find(scene))
+        found.extend(_CHINESE.find(scene))
         if both:
             found.sort(key=lambda piece: (piece.at, -piece.end))
     pieces: list[Piece] = []
     for piece in found:
         if pieces and piece.at < pieces[-1].end:
             continue
-        pieces.append(piece if scene.text.isascii() else _with_words_behind(scene, piece))
+        pieces.append(piece if scene.text.isascii() else _with_words_after(scene, piece))
     return pieces
 
 
-def _with_words_behind(scene: Scene, piece: Piece) -> Piece:
+def _with_words_after(scene: Scene, piece: Piece) -> Piece:
     for _ in range(2):  # 6月9日前一周的第一天
-        behind = CHINESE_BEHIND.match(scene, piece.end) if piece.days else None
-        if behind is None or (changed := _change(behind, piece)) is None:
+        after = _CHINESE_AFTER.match(scene, piece.end) if piece.days else None
+        if after is None or (changed := _change(after, piece)) is None:
             return piece
-        piece = Piece(piece.at, behind.end, changed)
+        piece = Piece(piece.at, after.end, changed)
     return piece
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import date
 from functools import partial
 
-from jiyi.text.dates_calendar import Days, nth
+from jiyi.text.dates.calendar import Days, nth
 
 __all__ = ["HOLIDAYS", "holiday_week"]
 

@@ -1,4 +1,4 @@
-"""Calendar arithmetic on whole days: weeks, months, seasons, what stands beside and inside them.
+"""Calendar arithmetic on whole days: weeks, months, seasons, what is next to them and inside them.
 
 Days are proleptic Gregorian ordinals (`datetime.date.toordinal`), so that nothing here knows
 time zones. Weeks begin on Monday (ISO 8601); seasons are the meteorological ones of the
@@ -12,12 +12,15 @@ from datetime import date
 from typing import Literal
 
 __all__ = [
+    "Amount",
     "Days",
     "Part",
     "Unit",
-    "Which",
     "add_months",
+    "around",
     "beside",
+    "counted",
+    "counted_from",
     "day_number",
     "half",
     "in_year",
@@ -25,7 +28,9 @@ __all__ = [
     "month_day",
     "narrowed",
     "near_weekday",
+    "nearest_weekday",
     "nth",
+    "nth_inside",
     "placed",
     "quarter",
     "season",
@@ -37,9 +42,6 @@ __all__ = [
 
 Unit = Literal["day", "weekend", "week", "month", "quarter", "season", "half", "year", "span"]
 """What a stretch of days is; "span" is any other."""
-
-Which = Literal["past", "last", "this", "next"]
-"""Which of those that come back every year; see `placed`."""
 
 Part = Literal["start", "middle", "end"]
 """Which part of a stretch of days."""
@@ -59,6 +61,14 @@ class Days:
     turn: Literal["", "week", "year"] = ""  # said without a year (or week): what was guessed
     weak: bool = False  # counts only as a part of a longer expression
     open: bool = False  # lasts until the present moment
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How many: from ``low`` to ``high``, which are the same where the words are clear."""
+
+    low: float
+    high: float
 
 
 def weekday(day: int) -> int:
@@ -241,11 +251,11 @@ def narrowed(days: Days, part: Part) -> Days:
     return replace(days, first=first, end=end, unit="span", exact=False, weak=False)
 
 
-def placed(at: Callable[[int], Days | None], today: int, number: int | None, which: Which = "past") -> Days:
-    """Return what comes back every year in the year ``number``, or where that is None as ``which`` says.
+def placed(at: Callable[[int], Days | None], today: int, number: int | None, step: int | None = None) -> Days:
+    """Return what comes back every year in the year ``number``, or where that is None as ``step`` says.
 
-    "past" is the latest that has begun (said without a year, so not exact), "last" the latest
-    that is over, "this" the present one or that of this year, "next" the first still to begin.
+    -1 is the latest that is over, 0 the present one or that of this year, 1 the first still to begin;
+    None is the latest that has begun (said without a year, so not exact).
 
     Raises:
         ValueError: there is none, or ``at`` does not know one that has to be asked.
@@ -253,19 +263,19 @@ def placed(at: Callable[[int], Days | None], today: int, number: int | None, whi
     current = date.fromordinal(today).year
     if number is not None:
         return _known(at(number))
-    if which == "this":
+    if step == 0:
         before = at(current - 1)
         return before if before and before.first <= today < before.end else _known(at(current))
     # Eight years: 29 February may be missing that long (1896 to 1904).
-    for asked in range(current, current + 9) if which == "next" else range(current, current - 9, -1):
+    for asked in range(current, current + 9) if step == 1 else range(current, current - 9, -1):
         try:
             found = at(asked)
         except ValueError:
             continue
         found = _known(found)
-        if which == "past" and found.first <= today:
+        if step is None and found.first <= today:
             return replace(found, exact=False, turn="year")
-        if (which == "last" and found.end <= today) or (which == "next" and found.first > today):
+        if (step == -1 and found.end <= today) or (step == 1 and found.first > today):
             return found
     raise ValueError("no such day")
 
@@ -282,3 +292,46 @@ def in_year(days: Days, number: int) -> Days:
     first = date(number, at.month, at.day).toordinal()
     end = _next_month(first) if days.unit == "month" else first + days.end - days.first
     return replace(days, first=first, end=end, exact=True, turn="")
+
+
+def around(days: Days, unit: Unit) -> Days:
+    """Return the unit around a day; longer stretches stay: the week of 9 June."""
+    return replace(shifted(days.first, unit, 0), exact=days.exact) if days.unit == "day" else days
+
+
+def nth_inside(days: Days, unit: Unit, count: int, name: int | None = None) -> Days | None:
+    """Return `nth` of a stretch of days, None for a single day."""
+    return None if days.unit == "day" else nth(days, unit, count, name)
+
+
+def nearest_weekday(days: Days, name: int, side: int) -> Days:
+    """Return the nearest weekday ``name`` before ``days`` (side -1) or after them (side 1)."""
+    day = weekday_near(days.first if side < 0 else days.end - 1, name, side)
+    return Days(day, day + 1, exact=days.exact)
+
+
+def counted(day: int, amount: Amount, unit: Unit, side: int) -> Days:
+    """Return the units so many before (side -1) or after (1) that of ``day``; vague where the amount is."""
+    if amount.low == amount.high and amount.low != int(amount.low):
+        amount, unit = _in_smaller(amount.low, unit)
+    one = shifted(day, unit, side * int(amount.low))
+    if amount.low == amount.high:
+        return one
+    other = shifted(day, unit, side * int(amount.high))
+    return Days(min(one.first, other.first), max(one.end, other.end), "span", exact=False)
+
+
+def counted_from(days: Days, amount: Amount, unit: Unit, side: int) -> Days | None:
+    """Return what is counted back or on from a day (two weeks after 3 May), None for longer stretches."""
+    if days.unit != "day":
+        return None
+    found = counted(days.first, amount, unit, side)
+    return replace(found, exact=found.exact and days.exact)
+
+
+def _in_smaller(number: float, unit: Unit) -> tuple[Amount, Unit]:
+    """Return half years in months, half months and weeks in days, give or take a little."""
+    if unit == "year":
+        return Amount(number * 12 - 1, number * 12 + 1), "month"
+    size, slack = {"month": (30, 3), "week": (7, 1)}.get(unit, (1, 0))
+    return Amount(int(number * size) - slack, int(number * size) + slack), "day"

@@ -1,0 +1,165 @@
+"""Whether a match is a date at all: what the words around it say.
+
+Each check gives True, False for an expression that counts only as a part of a longer one
+("may" in "early may"), or None for no date.
+"""
+
+import re
+from collections.abc import Callable
+
+from jiyi.text.dates.slots import Slots
+
+__all__ = ["CHECKS"]
+
+_SURE_MONTHS = frozenset(("january", "february", "july", "september", "october", "november", "december"))
+_ALSO_VERBS = ("may", "march")
+_ALSO_WORDS = frozenset(("sun", "sat", "wed", "mon", "fri"))
+_PREPOSITIONS = "从在于到自至"
+_NOT_AHEAD = re.compile(r"(?:n't|not|never)\b[^.,;!?\n]*$|(?:times?|once|twice) $")
+_NEAREST = re.compile("的[一那这]?[家个]")
+_DEFINITE = ("over the ", "during the ", "since ")
+
+
+def _year_first(said: Slots) -> bool | None:
+    """2023.5.7 is a version after "=" or "version"."""
+    mark = said.text("mark")
+    if mark != said.match["mark_2"]:
+        return None
+    return None if mark == "." and (said.head(1) == "=" or said.word_before() == "version") else True
+
+
+def _day_in_digits(said: Slots) -> bool | None:
+    """5/7 is a day after words such as "on", else it may be a fraction; it may also end a range."""
+    if (said.number("first"), said.number("second")) == (24, 7):
+        return None
+    return said.is_after("day_in_digits") or _after_preposition(said)
+
+
+def _year_alone(said: Slots) -> bool | None:
+    """2022 is a year after words such as "in"; else only in "the end of 2022" and in ranges."""
+    return said.is_after("year") or said.head(9) == "the year "
+
+
+def _after_preposition(said: Slots) -> bool:
+    return said.head(1) in _PREPOSITIONS and said.match.start() > 0
+
+
+def _is_verb(said: Slots) -> bool:
+    """Return whether "may" or "march" may be a verb."""
+    if said.text("month") not in _ALSO_VERBS or said.is_capital("month"):
+        return False
+    return said.word_before(said.match.start("month")) not in said.words.before["month"]
+
+
+def _day_of_month(said: Slots) -> bool | None:
+    if said.head(1) in (":", "."):  # 10:30 May 7
+        return None
+    sure = said.text("th") or said.text("year") or said.text("of") == " of " or said.is_after("day")
+    return True if sure or not _is_verb(said) else None
+
+
+def _month_with_year(said: Slots) -> bool | None:
+    return None if _is_verb(said) and not said.match["year"][0].isdigit() else True
+
+
+def _one_month(said: Slots) -> bool | None:
+    """A month alone: only of names that are no other word."""
+    month, which = said.match["month"], said.text("which")
+    capital = said.is_capital("month")
+    word = which or said.word_before(said.match.start("month"))
+    before = said.words.before
+    if word in before["any"] or (word == "this" and month in _ALSO_VERBS and not capital):
+        return None
+    known = which is not None or word in before["month"] or month in _SURE_MONTHS
+    if known or _after_preposition(said) or (month == "august" and capital):
+        return True
+    return False if capital or word in before["part"] else None
+
+
+def _before_day(said: Slots) -> bool | None:
+    return said.is_after("day") or None
+
+
+def _one_weekday(said: Slots) -> bool | None:
+    """Of "sun", "sat", "wed" and the like, only those that are days here; none of "every Friday"."""
+    day = said.match["weekday"]
+    if said.is_after("any"):
+        return None
+    if day.endswith("day"):
+        return True
+    known = said.text("which") is not None or said.is_after("day")
+    return (known and (said.is_capital("weekday") or day not in _ALSO_WORDS)) or None
+
+
+def _no_part_of_other(said: Slots) -> bool | None:
+    """Not of "the last week of school"."""
+    return None if said.step and said.scene.text.startswith(" of ", said.match.end()) else True
+
+
+def _ago(said: Slots) -> bool | None:
+    return None if said.head(1) in (".", ",") else True  # of a longer number
+
+
+def _ahead(said: Slots) -> bool | None:
+    """Not of "haven't met in a week"."""
+    return None if said.match[0] == "in a day" or _NOT_AHEAD.search(said.head(40)) else True
+
+
+def _last_as_adjective(said: Slots) -> bool | None:
+    """Not of "batteries last two weeks"."""
+    return (
+        None if said.text("side") == "last" and not said.text("the") and not said.is_after("last") else True
+    )
+
+
+def _season(said: Slots) -> bool | None:
+    """A season alone, only after "over the", "since" and the like."""
+    return bool(said.text("year") or said.text("which")) or said.head(11).endswith(_DEFINITE)
+
+
+def _quarter(said: Slots) -> bool | None:
+    """Q1 alone only after "in" and the like, since it may be a question."""
+    return True if said.text("year") or said.is_after("month") else None
+
+
+def _one_holiday(said: Slots) -> bool | None:
+    return None if said.is_after("any") else True
+
+
+def _not_every(said: Slots) -> bool | None:
+    return None if "每" in said.head(3) else True
+
+
+def _weekend(said: Slots) -> bool | None:
+    return said.is_after("weekend") or None
+
+
+def _no_place(said: Slots) -> bool | None:
+    """Not of places: 离我最近, 最近的一家."""
+    if said.match[0] != "最近":
+        return True
+    head = said.head(6)
+    return None if "离" in head or "距" in head or _NEAREST.match(said.scene.text, said.match.end()) else True
+
+
+CHECKS: dict[str, Callable[[Slots], bool | None]] = {
+    "year_first": _year_first,
+    "day_in_digits": _day_in_digits,
+    "year_alone": _year_alone,
+    "day_of_month": _day_of_month,
+    "month_with_year": _month_with_year,
+    "one_month": _one_month,
+    "before_day": _before_day,
+    "one_weekday": _one_weekday,
+    "no_part_of_other": _no_part_of_other,
+    "ago": _ago,
+    "ahead": _ahead,
+    "last_as_adjective": _last_as_adjective,
+    "season": _season,
+    "quarter": _quarter,
+    "one_holiday": _one_holiday,
+    "not_every": _not_every,
+    "weekend": _weekend,
+    "no_place": _no_place,
+}
+"""The checks by the names they have in the data files."""

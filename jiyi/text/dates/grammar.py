@@ -1,0 +1,164 @@
+"""Rules that find time expressions: patterns tried together, each with a function that says what it means.
+
+The rules are data: `en.toml` describes the format.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+from jiyi.text.dates.calendar import Days
+from jiyi.text.dates.checks import CHECKS
+from jiyi.text.dates.meanings import MEANINGS, Change
+from jiyi.text.dates.slots import Scene, Slots, Words
+
+__all__ = ["Grammar", "Piece"]
+
+_GROUP = re.compile(r"\(\?P<\w+>")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of the text and what it means."""
+
+    at: int  # where it begins
+    end: int  # where it ends
+    days: Days | None  # the days it names
+    change: Change | None = None  # instead of days: what it does to the piece that follows
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    pattern: str
+    meaning: str
+    check: str
+    given: Mapping[str, str]
+
+
+class Grammar:
+    """The rules of one language, tried together from left to right; the first in the list wins.
+
+    Args:
+        language: names the data file, read when it is first needed.
+        rules: the list of rules in it: "rules", or "after_date" for those that change a date
+            right before them.
+        lead: a pattern that comes before all.
+    """
+
+    def __init__(self, language: str, rules: str = "rules", *, lead: str = "") -> None:
+        self._language = language
+        self._list = rules
+        self._lead = lead
+
+    def any(self, text: str) -> bool:
+        """Return whether some pattern matches in ``text``."""
+        return self._together.search(text) is not None
+
+    def find(self, scene: Scene) -> Iterator[Piece]:
+        """Give what means something, in order, without overlaps."""
+        search, at = self._together.search, 0
+        while found := search(scene.text, at):
+            piece = self._piece(found.lastindex or 1, found.start(), scene)
+            at = piece.end if piece else found.start() + 1
+            if piece and (piece.days or piece.change):
+                yield piece
+
+    def match(self, scene: Scene, at: int) -> Piece | None:
+        """Return what means something and begins at ``at``."""
+        found = self._together.match(scene.text, at)
+        return self._piece(found.lastindex or 1, at, scene) if found else None
+
+    @cached_property
+    def _data(self) -> Mapping[str, Any]:
+        return tomllib.loads((files(__package__) / f"{self._language}.toml").read_text("utf-8"))
+
+    @cached_property
+    def _parts(self) -> Mapping[str, str]:
+        words = {f"any_{slot}": _either(meant) for slot, meant in self._data["words"].items()}
+        holidays = {"holiday": "|".join(self._data["holidays"].values())}
+        return {**words, **self._data["parts"], **holidays}
+
+    @cached_property
+    def _words(self) -> Words:
+        data = self._data
+        return Words(
+            slots=data["words"],
+            holidays=[(name, re.compile(self._filled(words))) for name, words in data["holidays"].items()],
+            before={kind: frozenset(words.split()) for kind, words in data["before"].items()},
+            after={kind: tuple(words.split()) for kind, words in data["after"].items()},
+        )
+
+    @cached_property
+    def _rules(self) -> list[_Rule]:
+        return [
+            _Rule(self._filled(one["pattern"]), one["meaning"], one.get("check", ""), one.get("given", {}))
+            for one in self._data[self._list]
+        ]
+
+    @cached_property
+    def _together(self) -> re.Pattern[str]:
+        rules = "|".join(f"({_GROUP.sub('(?:', rule.pattern)})" for rule in self._rules)
+        begins = _lookahead(self._begins()) if self._list == "rules" else ""
+        return re.compile(f"{self._lead}{begins}(?:{rules})", re.ASCII)
+
+    def _filled(self, pattern: str) -> str:
+        """Return a pattern with its parts, and their parts, filled in."""
+        pattern = pattern.replace("\n", "")
+        names = re.findall(r"\{([a-z]\w*)\}", pattern)
+        for name in names:
+            pattern = pattern.replace(f"{{{name}}}", self._parts[name])
+        return self._filled(pattern) if names else pattern
+
+    def _begins(self) -> list[str]:
+        data = self._data["begins"]
+        begins = [*map(self._filled, data["patterns"]), *data["words"].split()]
+        for one in data.get("followed", ()):
+            words = one["words"].split() if "words" in one else self._data["words"][one["slot"]]
+            then = self._filled(one["then"])
+            begins += (f"{first}(?:{'|'.join(rests)}){then}" for first, rests in _by_first(words).items())
+        return begins
+
+    def _piece(self, number: int, at: int, scene: Scene) -> Piece | None:
+        rule = self._rules[number - 1]
+        match = re.compile(rule.pattern, re.ASCII).match(scene.text, at)  # re keeps what it compiled
+        if match is None:
+            return None
+        said = Slots(match, scene, self._words, rule.given)
+        sure = CHECKS[rule.check](said) if rule.check else True
+        if sure is None:
+            return None
+        try:
+            meaning = MEANINGS[rule.meaning](said)
+        except (ValueError, OverflowError):  # no such day: nor do parts of the words name one
+            return Piece(at, match.end(), None)
+        if meaning is None:
+            return None
+        if isinstance(meaning, Days):
+            return Piece(at, match.end(), meaning if sure else replace(meaning, weak=True))
+        return Piece(at, match.end(), None, meaning)
+
+
+def _either(words: Iterable[str]) -> str:
+    """Return a pattern for any of ``words``, the longest tried first."""
+    return f"(?:{'|'.join(sorted(words, key=len, reverse=True))})"
+
+
+def _by_first(patterns: Iterable[str]) -> dict[str, list[str]]:
+    """Return the rests of patterns by the character, or class of characters, they begin with."""
+    found: dict[str, list[str]] = {}
+    for pattern in patterns:
+        size = pattern.index("]") + 1 if pattern[0] == "[" else 1
+        found.setdefault(pattern[:size], []).append(pattern[size:])
+    return found
+
+
+def _lookahead(begins: Sequence[str]) -> str:
+    """Return a pattern that consumes nothing and looks for one of ``begins``, by their first characters."""
+    by_first = _by_first(begins)
+    firsts = "".join(first.strip("[]") for first in by_first)
+    looks = "|".join(f"{first}(?:{'|'.join(rests)})" for first, rests in by_first.items())
+    return f"(?=[{firsts}])(?={looks})"
