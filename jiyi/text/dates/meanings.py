@@ -31,7 +31,7 @@ from jiyi.text.dates.calendar import (
     shifted,
     weekday_near,
 )
-from jiyi.text.dates.holidays import HOLIDAYS, holiday_week
+from jiyi.text.dates.holidays import holiday, holiday_week
 from jiyi.text.dates.slots import Measure, Scene, Slots
 
 __all__ = ["MEANINGS", "Change"]
@@ -130,8 +130,8 @@ def _holiday(said: Slots) -> Days:
         (name, match.end()) for name, words in said.words.holidays if (match := words.match(text, start))
     ]
     name = next((name for name, at in found if at == end), found[0][0])
-    days = holiday_week(name) if said.text("days_off") else HOLIDAYS[name]
-    return placed(days, said.scene.today, said.year, said.step)
+    days = holiday_week if said.text("days_off") else holiday
+    return placed(partial(days, name=name), said.scene.today, said.year, said.step)
 
 
 def _in_year(said: Slots) -> Days | Change | None:
