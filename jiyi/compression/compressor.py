@@ -1,4 +1,4 @@
-"""The protocol every compressor follows: texts in, fewer tokens of the same out."""
+"""The protocol every compressor follows (texts in, fewer tokens of the same out), and its beginning."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,19 @@ from typing import Any, Protocol, runtime_checkable
 
 from jiyi.errors import InputError
 from jiyi.records import Message
+from jiyi.text import TokenCounter
 
-__all__ = ["Compressed", "Compressor", "Given", "as_messages"]
+__all__ = [
+    "Compressed",
+    "Compressible",
+    "Compressor",
+    "Given",
+    "as_messages",
+    "check_max_tokens",
+    "check_query",
+    "check_rate",
+    "check_words",
+]
 
 Given = str | Message | Mapping[str, Any] | Sequence[str | Message | Mapping[str, Any]]
 """What can be compressed: a text, a message (a value or an OpenAI dict), or a list of these."""
@@ -68,3 +79,84 @@ def as_messages(given: Given) -> tuple[Message, ...]:
     if isinstance(given, Sequence) and not isinstance(given, bytes | bytearray):
         return tuple(message for one in given for message in as_messages(one))
     raise InputError(f"compress a text, a message or a list of messages, not {type(given).__name__}")
+
+
+class Compressible:
+    """The texts to compress, read and counted.
+
+    Args:
+        given: a text, a message or messages.
+        counter: counts the tokens.
+        method: what the results are said to be made by.
+
+    Raises:
+        InputError: ``given`` is neither text nor messages.
+    """
+
+    def __init__(self, given: Given, counter: TokenCounter, method: str) -> None:
+        self.messages = as_messages(given)
+        self.texts = [message.search_text for message in self.messages]
+        self.whole = "\n".join(self.texts)
+        self.tokens = counter.count_text(self.whole)
+        self._counter = counter
+        self._method = method
+
+    def unchanged(self, *notes: str) -> Compressed:
+        """Return the texts as they are."""
+        ids = [message.id for message, text in zip(self.messages, self.texts, strict=True) if text.strip()]
+        return self.made(self.whole, ids, *notes)
+
+    def made(self, text: str, sources: Sequence[str], *notes: str, method: str = "") -> Compressed:
+        """Return what was made of the texts."""
+        return Compressed(
+            text=text,
+            sources=tuple(sources),
+            tokens_before=self.tokens,
+            tokens=self._counter.count_text(text),
+            method=method or self._method,
+            notes=notes,
+        )
+
+
+def check_max_tokens(max_tokens: object) -> None:
+    """Refuse a limit that is no whole number of at least 1; None is no limit.
+
+    Raises:
+        InputError: it is none.
+    """
+    if max_tokens is None:
+        return
+    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
+        raise InputError(f"max_tokens={max_tokens!r} must be a whole number of tokens, at least 1")
+
+
+def check_query(query: object) -> None:
+    """Refuse a query that is neither text nor None.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if query is not None and not isinstance(query, str):
+        raise InputError(f"query must be text, not {type(query).__name__}")
+
+
+def check_words(name: str, words: Sequence[str]) -> tuple[str, ...]:
+    """Return a list of texts without the empty ones.
+
+    Raises:
+        InputError: it is one text, or holds something else than text.
+    """
+    if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+        raise InputError(f'{name} takes a list of texts, such as ["重要", "key"], not {words!r}')
+    return tuple(word for word in words if word)
+
+
+def check_rate(rate: object) -> float:
+    """Return the share of tokens to leave.
+
+    Raises:
+        InputError: it is no number above 0 and at most 1.
+    """
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
+        raise InputError(f"rate={rate!r} must be a share of the tokens: above 0, at most 1")
+    return rate

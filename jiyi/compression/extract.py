@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from jiyi.compression.compressor import Compressed, Given, as_messages
-from jiyi.compression.given import check_max_tokens
+from jiyi.compression.compressor import Compressed, Compressible, Given, as_messages, check_max_tokens
 from jiyi.compression.sentences import Sentence, sentences_of
 from jiyi.compression.words import words_of
 from jiyi.extraction import Statement, extract_with
@@ -136,17 +135,14 @@ class Extract:
             InputError: ``given`` is neither text nor messages, or ``max_tokens`` is below 1.
         """
         check_max_tokens(max_tokens)
-        messages = as_messages(given)
-        whole = "\n".join(message.search_text for message in messages)
-        before = self._counter.count_text(whole)
-        if max_tokens is not None and before <= max_tokens:
-            ids = tuple(message.id for message in messages if message.search_text.strip())
-            return Compressed(text=whole, sources=ids, tokens_before=before, tokens=before, method="extract")
-        found = self.extract(messages)
+        texts = Compressible(given, self._counter, "extract")
+        if max_tokens is not None and texts.tokens <= max_tokens:
+            return texts.unchanged()
+        found = self.extract(texts.messages)
         lists = [found.user_information, found.topics, found.conclusions, found.todos]
         rows = [(kind, item) for kind, items in enumerate(lists) for item in items]
-        limit = before if max_tokens is None else min(before, max_tokens)
-        headings = tuple(wording("extracted", language(whole)).values())
+        limit = texts.tokens if max_tokens is None else min(texts.tokens, max_tokens)
+        headings = tuple(wording("extracted", language(texts.whole)).values())
         text = _rendered(rows, headings)
         total = len(rows)
         while rows and self._counter.count_text(text) > limit:
@@ -159,14 +155,8 @@ class Extract:
             notes = (*notes, f"{total - len(rows)} of {total} items did not fit")
         named = {item.source for _, item in rows}
         methods = {item.method for _, item in rows}
-        return Compressed(
-            text=text,
-            sources=tuple(message.id for message in messages if message.id in named),
-            tokens_before=before,
-            tokens=self._counter.count_text(text),
-            method="llm" if "llm" in methods else "extract",
-            notes=notes,
-        )
+        sources = [message.id for message in texts.messages if message.id in named]
+        return texts.made(text, sources, *notes, method="llm" if "llm" in methods else "extract")
 
 
 def _pieces(messages: Sequence[Message]) -> Iterator[Message]:

@@ -18,8 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from jiyi.compression.compressor import Compressed, Given, as_messages
-from jiyi.compression.given import check_max_tokens, check_words
+from jiyi.compression.compressor import (
+    Compressed,
+    Compressible,
+    Given,
+    check_max_tokens,
+    check_rate,
+    check_words,
+)
 from jiyi.errors import InputError, JiyiError, MissingExtra, SettingsError
 from jiyi.text import TokenCounter, counter_for
 
@@ -72,15 +78,13 @@ class LLMLingua:
     ) -> None:
         if not str(model).strip():
             raise SettingsError("model must name an LLMLingua-2 model or its folder")
-        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
-            raise InputError(f"rate={rate!r} must be a share of the tokens: above 0, at most 1")
+        self._rate = check_rate(rate)
         self._forced = check_words("force_tokens", force_tokens)
         if len(self._forced) > 100:
             raise InputError(f"{len(self._forced)} force_tokens were given; LLMLingua-2 takes at most 100")
         if importlib.util.find_spec("llmlingua") is None:
             raise MissingExtra('LLMLingua-2 needs optional packages: pip install "jiyi[llmlingua]"')
         self._source = str(model)
-        self._rate = rate
         self._device = device
         self._counter = counter or counter_for()
         self._model: Any = None
@@ -104,42 +108,29 @@ class LLMLingua:
             JiyiError: the model failed on this text.
         """
         check_max_tokens(max_tokens)
-        messages = as_messages(given)
-        texts = [message.search_text for message in messages]
-        whole = "\n".join(texts)
-        before = self._counter.count_text(whole)
+        texts = Compressible(given, self._counter, "llmlingua")
+        before = texts.tokens
         target = max(1, round(self._rate * before)) if max_tokens is None else max_tokens
         if before <= target:
-            ids = tuple(message.id for message in messages if message.search_text.strip())
-            return Compressed(
-                text=whole, sources=ids, tokens_before=before, tokens=before, method="llmlingua"
-            )
+            return texts.unchanged()
         notes: tuple[str, ...] = ()
         parts: list[str] = []
         for share in _TRIES:
-            parts = [self._pruned(text, share * target / before) for text in texts]
+            parts = [self._pruned(text, share * target / before) for text in texts.texts]
             if self._counter.count_text(_together(parts)) <= (before if max_tokens is None else max_tokens):
                 break
         text = _together(parts)
         if self._counter.count_text(text) > target and max_tokens is not None:
             text = self._counter.truncate(text, max_tokens)
             notes = (f"the model left more than {max_tokens} tokens; the end was cut",)
-        tokens = self._counter.count_text(text)
-        if tokens >= before:
-            text, tokens, notes = whole, before, ("the model found nothing needless",)
+        if self._counter.count_text(text) >= before:
+            text, notes = texts.whole, ("the model found nothing needless",)
         left, sources = text, []
-        for message, part in zip(messages, parts, strict=True):
+        for message, part in zip(texts.messages, parts, strict=True):
             if part and left:
                 sources.append(message.id)
                 left = left[len(part) + 1 :]
-        return Compressed(
-            text=text,
-            sources=tuple(sources),
-            tokens_before=before,
-            tokens=tokens,
-            method="llmlingua",
-            notes=notes,
-        )
+        return texts.made(text, sources, *notes)
 
     def _pruned(self, text: str, rate: float) -> str:
         """Return the lines of a text, each pruned; a line the model cannot read stays."""

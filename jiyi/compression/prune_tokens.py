@@ -5,12 +5,16 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-from jiyi.compression.compressor import Compressed, Given, as_messages
-from jiyi.compression.given import check_max_tokens, check_words
-from jiyi.compression.sheet import Sheet, says, spaced
+from jiyi.compression.compressor import (
+    Compressed,
+    Compressible,
+    Given,
+    check_max_tokens,
+    check_rate,
+    check_words,
+)
+from jiyi.compression.pruned import PrunedText, says, spaced
 from jiyi.compression.words import KEPT, Word, words_of
-from jiyi.errors import InputError
-from jiyi.records import Message
 from jiyi.text import TokenCounter, counter_for
 
 __all__ = ["PruneTokens"]
@@ -50,9 +54,7 @@ class PruneTokens:
     def __init__(
         self, rate: float = 0.5, *, force_tokens: Sequence[str] = (), counter: TokenCounter | None = None
     ) -> None:
-        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
-            raise InputError(f"rate={rate!r} must be a share of the tokens: above 0, at most 1")
-        self._rate = rate
+        self._rate = check_rate(rate)
         self._forced = check_words("force_tokens", force_tokens)
         self._counter = counter or counter_for()
 
@@ -72,49 +74,33 @@ class PruneTokens:
             InputError: ``given`` is no text or message, or ``max_tokens`` is below 1.
         """
         check_max_tokens(max_tokens)
-        messages = as_messages(given)
-        texts = [message.search_text for message in messages]
-        whole = "\n".join(texts)
-        before = self._counter.count_text(whole)
-        target = max(1, round(self._rate * before)) if max_tokens is None else max_tokens
-        if before <= target:
-            return self._made(whole, _with_text(messages), before, before)
-        words = _words_of_all(texts, self._forced)
-        sheet, notes = self._choose(words, target, hard=max_tokens is not None)
-        text = sheet.text()
-        tokens = self._counter.count_text(text)
-        if tokens >= before and max_tokens is None:
-            return self._made(whole, _with_text(messages), before, before, notes)
-        return self._made(text, [messages[source].id for source in sheet.sources()], before, tokens, notes)
+        texts = Compressible(given, self._counter, "prune_tokens")
+        target = max(1, round(self._rate * texts.tokens)) if max_tokens is None else max_tokens
+        if texts.tokens <= target:
+            return texts.unchanged()
+        words = _words_of_all(texts.texts, self._forced)
+        left, notes = self._choose(words, target, hard=max_tokens is not None)
+        made = texts.made(left.text(), [texts.messages[source].id for source in left.sources()], *notes)
+        if made.tokens >= texts.tokens and max_tokens is None:
+            return texts.unchanged(*notes)
+        return made
 
-    def _made(
-        self, text: str, sources: Sequence[str], before: int, tokens: int, notes: tuple[str, ...] = ()
-    ) -> Compressed:
-        return Compressed(
-            text=text,
-            sources=tuple(sources),
-            tokens_before=before,
-            tokens=tokens,
-            method="prune_tokens",
-            notes=notes,
-        )
-
-    def _choose(self, words: list[Word], target: int, hard: bool) -> tuple[Sheet, tuple[str, ...]]:
+    def _choose(self, words: list[Word], target: int, hard: bool) -> tuple[PrunedText, tuple[str, ...]]:
         """Return what is left of the words, and what is to be said of it."""
         free, firm = self._ranked(words, target)
         order = [*free, *firm] if hard else free
-        sheet = Sheet(words, order, self._counter.count_text)
-        sheet.cut_to(target)
-        sheet.restore(target, lambda word: _LEAST_RESTORED <= word.worth < KEPT, _MOST_RESTORED)
-        lost = sum(place in sheet.dropped for place in firm) if hard else 0
+        left = PrunedText(words, order, self._counter.count_text)
+        left.cut_to(target)
+        left.restore(target, lambda word: _LEAST_RESTORED <= word.worth < KEPT, _MOST_RESTORED)
+        lost = sum(place in left.dropped for place in firm) if hard else 0
         if lost:
-            return sheet, (
+            return left, (
                 f"{lost} protected spans (numbers, names, code, ...) did not fit and were left out; "
                 "ToolOutput shortens long JSON and logs",
             )
-        if not hard and sheet.tokens() > target:
-            return sheet, ("what is never cut (numbers, names, code, ...) takes more than the rate leaves",)
-        return sheet, ()
+        if not hard and left.tokens() > target:
+            return left, ("what is never cut (numbers, names, code, ...) takes more than the rate leaves",)
+        return left, ()
 
     def _ranked(self, words: list[Word], target: int) -> tuple[list[int], list[int]]:
         """Return the places of the words that may go and of those to keep; first to go first."""
@@ -152,10 +138,6 @@ class PruneTokens:
             return self._counter.count_text(spaced(words[place]))
         count = self._counter.count_text
         return count(before + spaced(words[place]) + after) - count(before + after)
-
-
-def _with_text(messages: Sequence[Message]) -> list[str]:
-    return [message.id for message in messages if message.search_text.strip()]
 
 
 def _words_of_all(texts: Sequence[str], forced: Sequence[str]) -> list[Word]:

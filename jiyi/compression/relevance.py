@@ -13,8 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from jiyi.compression.compressor import Compressed, Given, as_messages
-from jiyi.compression.given import check_max_tokens, check_query
+from jiyi.compression.compressor import Compressed, Compressible, Given, check_max_tokens, check_query
 from jiyi.compression.prune_tokens import PruneTokens
 from jiyi.compression.sentences import Sentence, sentences_of
 from jiyi.errors import InputError, LLMError
@@ -26,7 +25,6 @@ from jiyi.text import TokenCounter, Trait, analyse, counter_for, language, query
 
 __all__ = ["Relevance"]
 
-_RATE = 0.5  # of the tokens, where no max_tokens is given
 _SATURATION = 1.2  # BM25's k1
 _SAME_TURN, _BESIDE, _ANSWERS = 0.35, 0.2, 0.6  # shares of a sentence's worth that go to its neighbours
 _ASKED = {  # the sign of a sentence that may answer, and the words that ask for it
@@ -83,13 +81,11 @@ class Relevance:
             raise InputError(
                 'Relevance needs query="what the text is read for"; to shorten without one use PruneTokens'
             )
-        messages = as_messages(given)
-        whole = "\n".join(message.search_text for message in messages)
-        before = self._counter.count_text(whole)
-        limit = max(1, before // 2) if max_tokens is None else max_tokens
-        if before <= limit:
-            ids = [message.id for message in messages if message.search_text.strip()]
-            return self._made(whole, ids, before)
+        texts = Compressible(given, self._counter, "relevance")
+        messages = texts.messages
+        limit = max(1, texts.tokens // 2) if max_tokens is None else max_tokens
+        if texts.tokens <= limit:
+            return texts.unchanged()
         sentences = sentences_of(messages)
         scores = _scores(sentences, query)
         chosen, method, notes = self._by_llm(sentences, scores, query)
@@ -107,32 +103,14 @@ class Relevance:
             best = sentences[ranked[0]]
             text = self._prune(best.text.strip(), max_tokens=limit).text
             ids = [messages[best.source].id] if text else []
-            notes = (*notes, f"no sentence fits into {limit} tokens; the best one is given pruned")
-            return self._made(text, ids, before, method=method, notes=notes)
+            note = f"no sentence fits into {limit} tokens; the best one is given pruned"
+            return texts.made(text, ids, *notes, note, method=method)
         # Speakers are written only where they make it neither too long nor longer than the input.
         text = _shown(sentences, keep, short, labels=len(messages) > 1)
-        if self._counter.count_text(text) > min(limit, before):
+        if self._counter.count_text(text) > min(limit, texts.tokens):
             text = _shown(sentences, keep, short, labels=False)
         ids = [messages[source].id for source in sorted({sentences[n].source for n in keep})]
-        return self._made(text, ids, before, method=method, notes=notes)
-
-    def _made(
-        self,
-        text: str,
-        ids: list[str],
-        before: int,
-        *,
-        method: str = "relevance",
-        notes: tuple[str, ...] = (),
-    ) -> Compressed:
-        return Compressed(
-            text=text,
-            sources=tuple(ids),
-            tokens_before=before,
-            tokens=self._counter.count_text(text),
-            method=method,
-            notes=notes,
-        )
+        return texts.made(text, ids, *notes, method=method)
 
     def _within(
         self,

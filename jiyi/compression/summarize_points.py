@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from jiyi.prompts import Language, wording
 from jiyi.records import Message, ToolCall
 from jiyi.records.atoms import atoms
-from jiyi.text.salience import salience, sentences
+from jiyi.text import salience, sentences
 
 __all__ = ["Point", "bullets", "labelled", "points_before", "points_of"]
 

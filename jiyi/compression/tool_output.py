@@ -9,8 +9,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Protocol
 
-from jiyi.compression.compressor import Compressed, Given, as_messages
-from jiyi.compression.given import check_max_tokens
+from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens
 from jiyi.compression.json_lines import json_lines
 from jiyi.errors import InputError
 from jiyi.text import TokenCounter, counter_for, language

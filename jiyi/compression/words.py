@@ -1,6 +1,6 @@
 """Cuts a text into the words that pruning keeps or drops, each with what it is worth.
 
-Worth is judged by what kind of word it is (tables of words; in Chinese also the parts of
+Worth is judged by what kind of word it is (the lists of `words.toml`; in Chinese also the parts of
 speech and frequencies of jieba's dictionary) and by the sentence it stands in (`jiyi.text.traits`).
 The numbers were set on the development files of the evaluation; only their order counts.
 """
@@ -8,15 +8,15 @@ The numbers were set on the development files of the evaluation; only their orde
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from jiyi.compression import prune_words as tables
 from jiyi.compression.protected import protected_spans
 from jiyi.text import Trait, language, traits
+from jiyi.text.lexicon import lexicon
 
 __all__ = ["KEPT", "Word", "words_of"]
 
@@ -35,44 +35,10 @@ _TOKEN = re.compile(
 _ENDS = frozenset("。！？!?…；;")
 _DOT = re.compile(r"\.(?=\s|$|[\u4e00-\u9fff\"')”])")
 _PAUSES = frozenset("，,、：:—–()（）")
-_PAIRS = {
-    ")": "(",
-    "）": "（",
-    "]": "[",
-    "】": "【",
-    "}": "{",
-    "”": "“",
-    "’": "‘",
-    "」": "「",
-    "』": "『",
-    "》": "《",
-    ">": "<",
-}
-_NUMBER_WORDS = re.compile(
-    r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
-    r"|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion|dozen"
-    r"|twice|half|first|second|third|last|next|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january"
-    r"|february|march|april|june|july|august|september|october|november|december|yesterday|today|tomorrow|tonight"
-    r"|weekend|ago|once|noon|midnight|morning|evening|daily|weekly|monthly)s?",
-    re.IGNORECASE,
-)
+_PAIRS = dict(zip(")）]】}”’」』》>", "(（[【{“‘「『《<", strict=True))
 _FOREIGN, _NAMED, _WEIGHTY, _PLAIN, _COMMON, _LIGHT = 2.0, 1.7, 1.5, 1.0, 0.8, 0.5
 _SIGN, _PRAISE, _RELATION, _END, _MARK, _FUNCTION, _FILLER = 0.6, 0.3, 0.16, 0.35, 0.1, 0.07, 0.03
-_COUNTS_EN = re.compile(
-    r"two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred|thousand|half|per",
-    re.IGNORECASE,
-)
-_PERSON_ZH = re.compile(
-    r"[老小阿][\u4e00-\u9fff]|(?:外|老|岳|舅|姑|姨|叔|伯|表|堂|小|大|二|三)?"
-    r"(?:爸爸?|妈妈?|父亲|母亲|爷爷?|奶奶?|公公|婆婆?|外公|外婆|哥哥?|姐姐?|弟弟?|妹妹?|儿子|女儿|老公|老婆|丈夫|妻子"
-    r"|叔叔?|阿姨|舅舅|姑姑|姑妈|姨妈|岳父|岳母|室友|同事|老师|老板|经理|医生|房东|邻居)"
-)
 _WEEKDAY_ZH = re.compile(r"((?:[上下这本]个?)?(?:周|星期|礼拜)[一二三四五六日天末])")
-_SPEECH_ZH = {  # what the parts of speech of jieba's dictionary are worth, by their first letter
-    "n": 1.15, "t": 1.6, "m": 1.6, "q": 0.9, "v": 0.85, "a": 0.75, "b": 0.8, "z": 0.5, "s": 1.0, "f": 0.4,
-    "i": 0.8, "l": 0.8, "j": 1.2, "d": 0.3, "p": 0.2, "c": 0.12, "r": 0.12, "u": 0.03, "y": 0.02, "e": 0.02,
-    "o": 0.1, "k": 0.6, "h": 0.6, "g": 0.9,
-}  # fmt: skip
 _GRAMMAR_ZH = "dpcruyeo"  # those whose frequency says nothing
 _RARITY = 0.15  # what a word gains for each power of ten by which it is rarer than 1,000 in 60 million
 _MEASURES = frozenset("个位名台辆部套家间种条张件份块只")
@@ -93,6 +59,35 @@ class Word:
     opener: int = -1  # for a closing bracket: the place of the opening one
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tables:
+    """The lists and patterns of `words.toml`."""
+
+    filler_en: frozenset[str]
+    function_en: frozenset[str]
+    relation_en: frozenset[str]
+    praise_en: frozenset[str]
+    light_en: frozenset[str]
+    common_en: frozenset[str]
+    function_zh: frozenset[str]
+    relation_zh: frozenset[str]
+    light_zh: frozenset[str]
+    praise_zh: frozenset[str]
+    no_denial_zh: frozenset[str]
+    negation: re.Pattern[str]
+    weighty_zh: re.Pattern[str]
+    filler_phrases: re.Pattern[str]
+    number_words: re.Pattern[str]
+    counts_en: re.Pattern[str]
+    person_zh: re.Pattern[str]
+    speech_zh: Mapping[str, float]
+
+
+@cache
+def _tables() -> _Tables:
+    return _Tables(**lexicon(__package__, "words", flags=re.IGNORECASE))
+
+
 def words_of(text: str, forced: Sequence[str] = ()) -> list[Word]:
     """Return the words of ``text`` in order; together with their spaces they are the text.
 
@@ -108,7 +103,7 @@ def words_of(text: str, forced: Sequence[str] = ()) -> list[Word]:
 
 
 def _cut(text: str, forced: Sequence[str]) -> Iterator[Word]:
-    phrases = [match.span() for match in tables.FILLER_PHRASES.finditer(text)]
+    phrases = [match.span() for match in _tables().filler_phrases.finditer(text)]
     starts = [start for start, _ in phrases]
     chinese = language(text) == "zh"
     at, space, begins = 0, False, True
@@ -161,26 +156,27 @@ def _ends(raw: str, text: str, at: int) -> bool:
 
 def _english(raw: str, begins: bool) -> float:
     """Return what a word in Latin letters, or of another script with spaces, is worth."""
+    words = _tables()
     lower = raw.lower().replace("’", "'")
-    if tables.NEGATION.fullmatch(raw):
+    if words.negation.fullmatch(raw):
         return KEPT
-    if raw[0].isupper() and not begins and lower not in tables.FUNCTION_EN:
+    if raw[0].isupper() and not begins and lower not in words.function_en:
         return _NAMED
-    if lower in tables.RELATION_EN:
+    if lower in words.relation_en:
         return _RELATION
-    if lower in tables.FILLER_EN:
+    if lower in words.filler_en:
         return _FILLER
-    if lower in tables.FUNCTION_EN:
+    if lower in words.function_en:
         return _FUNCTION
-    if _NUMBER_WORDS.fullmatch(raw):
+    if words.number_words.fullmatch(raw):
         return _COMMON if lower == "one" else _NAMED
     if "-" in raw:
         return _NAMED
-    if lower in tables.PRAISE_EN:
+    if lower in words.praise_en:
         return _PRAISE
-    if lower in tables.LIGHT_EN:
+    if lower in words.light_en:
         return _LIGHT
-    if lower in tables.COMMON_EN or (lower.endswith("ly") and len(lower) > 5):
+    if lower in words.common_en or (lower.endswith("ly") and len(lower) > 5):
         return _COMMON
     return _PLAIN
 
@@ -233,29 +229,31 @@ def _jieba() -> Any:
 
 @lru_cache(maxsize=1 << 14)
 def _chinese_word(word: str, tag: str) -> float:
-    denial = word[0] in "不没未勿别無沒莫" and word not in tables.NO_DENIAL_ZH
-    if denial or tables.NEGATION.fullmatch(word):
+    words = _tables()
+    denial = word[0] in "不没未勿别無沒莫" and word not in words.no_denial_zh
+    if denial or words.negation.fullmatch(word):
         return KEPT
-    if _PERSON_ZH.fullmatch(word):
+    if words.person_zh.fullmatch(word):
         return _FOREIGN
-    if tables.WEIGHTY_ZH.search(word):
+    if words.weighty_zh.search(word):
         return _WEIGHTY
-    if word in tables.PRAISE_ZH:
+    if word in words.praise_zh:
         return _PRAISE / 2
-    if word in tables.RELATION_ZH:
+    if word in words.relation_zh:
         return _RELATION
-    if word in tables.FUNCTION_ZH:
+    if word in words.function_zh:
         return _FUNCTION
     if tag[:2] in ("nr", "ns", "nz", "nt"):
         return _NAMED
-    worth = _SPEECH_ZH.get(tag[:1], _PLAIN)
+    worth = words.speech_zh.get(tag[:1], _PLAIN)
     if tag[:1] not in _GRAMMAR_ZH:
         worth *= 1 + _RARITY * (3 - math.log10(1 + _jieba().suggest_freq(word)))
-    return min(worth, _LIGHT) if word in tables.LIGHT_ZH else worth
+    return min(worth, _LIGHT) if word in words.light_zh else worth
 
 
 def _bind_denials(words: list[Word]) -> None:
     """Raise the word that a denial denies, and the one a change or a limit is about: the new value."""
+    weighty = _tables().weighty_zh
     least = 0.0
     for word in words:
         if word.kind in ("mark", "end", "line"):
@@ -265,14 +263,15 @@ def _bind_denials(words: list[Word]) -> None:
             word.worth, least = max(word.worth, least), 0.0
         if word.kind in ("han", "word") and word.worth >= KEPT:
             least = _FOREIGN
-        elif word.kind == "han" and tables.WEIGHTY_ZH.search(word.text):
+        elif word.kind == "han" and weighty.search(word.text):
             least = _WEIGHTY
 
 
 def _raise_counted(words: list[Word]) -> None:
     """Raise the word behind a number, which says what is counted, and lower the last mark of a line."""
+    counts_en = _tables().counts_en
     for before, word in pairwise(words):
-        counts = before.text[-1:].isdigit() or _COUNTS_EN.fullmatch(before.text)
+        counts = before.text[-1:].isdigit() or counts_en.fullmatch(before.text)
         if counts and word.kind == "word" and word.space and word.worth < KEPT:
             word.worth = max(word.worth, _WEIGHTY if word.worth > _RELATION else _SIGN)
         if (

@@ -1,9 +1,9 @@
 """Words that carry no search meaning, English and Chinese: the lists of `stopwords.toml`."""
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+
+from jiyi.text.lexicon import lexicon
 
 __all__ = ["Stopwords", "stopwords"]
 
@@ -20,5 +20,4 @@ class Stopwords:
 @cache
 def stopwords() -> Stopwords:
     """Return the lists, read once."""
-    lists = tomllib.loads(files(__package__).joinpath("stopwords.toml").read_text("utf-8"))
-    return Stopwords(**{name: frozenset(words.split()) for name, words in lists.items()})
+    return Stopwords(**lexicon(__package__, "stopwords"))

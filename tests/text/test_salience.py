@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.text.salience import salience, sentences
+from jiyi.text import salience, sentences
 
 KEY = [
     "记住：生产库不要在白天重启",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence, Set
 
 from jiyi.compression.words import Word
 
-__all__ = ["Sheet", "says", "spaced"]
+__all__ = ["PrunedText", "says", "spaced"]
 
 _TRAILING = frozenset(("，", ",", "、", "：", ":", " ", "(", "（"))
 _MOST_RENDERED = 4_000  # words written again while restoring, at most
@@ -21,7 +21,7 @@ def spaced(word: Word) -> str:
     return f" {word.text}" if word.space else word.text
 
 
-class Sheet:
+class PrunedText:
     """Words of which the first ones of an order are dropped.
 
     Lines are counted by themselves and remembered, so that another choice costs only the

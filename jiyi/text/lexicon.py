@@ -1,0 +1,22 @@
+"""Word lists and patterns kept as data: TOML files beside the modules that read them."""
+
+import re
+import tomllib
+from importlib.resources import files
+from typing import Any
+
+__all__ = ["lexicon"]
+
+
+def lexicon(package: str, name: str, *, flags: int = 0) -> dict[str, Any]:
+    """Return what the file ``name``.toml of a package holds, under the names it has there.
+
+    Words of its table ``lists`` come as frozensets, ``patterns`` compiled, their line breaks left
+    out; all else as it stands. Callers keep what they were given.
+    """
+    read = tomllib.loads((files(package) / f"{name}.toml").read_text("utf-8"))
+    lists: dict[str, str] = read.pop("lists", {})
+    patterns: dict[str, str] = read.pop("patterns", {})
+    words = {key: frozenset(value.split()) for key, value in lists.items()}
+    compiled = {key: re.compile(value.replace("\n", ""), flags) for key, value in patterns.items()}
+    return {**words, **compiled, **read}
