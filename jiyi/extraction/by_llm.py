@@ -1,13 +1,12 @@
 """Reading conversations by a language model, and without one where it fails."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from typing import Any, Literal
 
 from jiyi.errors import BadReply, LLMError
 from jiyi.extraction.believed import MOST_CHARS, believed, speaker_of
-from jiyi.extraction.reading import extract
+from jiyi.extraction.reading import extract_message
 from jiyi.extraction.statement import Reading
 from jiyi.llm import LLM, ask_json
 from jiyi.prompts import Language, load_prompt, quote
@@ -148,17 +147,7 @@ def read_by_llm(
 
 
 def _by_patterns(messages: Sequence[Message], zone: tzinfo, reason: str = "") -> Reading:
-    found = [
-        replace(statement, source=message.id)
-        for message in messages
-        for statement in extract(
-            message.text,
-            speaker=message.name,
-            role=message.role,
-            said_at=message.created_at or datetime.now(UTC),
-            zone=zone,
-        )
-    ]
+    found = [statement for message in messages for statement in extract_message(message, zone)]
     return Reading(statements=tuple(found), notes=(reason,) if reason and messages else ())
 
 

@@ -16,10 +16,10 @@ from jiyi.extraction.spans import Span
 from jiyi.extraction.statement import Statement
 from jiyi.extraction.times import first_day_ahead, validity
 from jiyi.extraction.tool_lines import read_tool_lines
-from jiyi.records import Role, names_point
+from jiyi.records import Message, Role, names_point
 from jiyi.text.modality import Mode, modes
 
-__all__ = ["extract"]
+__all__ = ["extract", "extract_message"]
 
 _MOST_CHARS = 4_000
 _MOST_CHARS_OF_ASSISTANTS = 1_500  # they write much and state little
@@ -297,6 +297,24 @@ def extract(
         if len(found) == _MOST_STATEMENTS:
             break
     return list(found.values())
+
+
+def extract_message(message: Message, zone: tzinfo, context: Sequence[str] = ()) -> list[Statement]:
+    """Return what a message states, each statement with the message as its source; see `extract`.
+
+    A message without a date states nothing: it is not known since when.
+    """
+    if message.created_at is None:
+        return []
+    found = extract(
+        message.text,
+        speaker=message.name,
+        role=message.role,
+        said_at=message.created_at,
+        zone=zone,
+        context=context,
+    )
+    return [replace(statement, source=message.id) for statement in found]
 
 
 def _around(match: re.Match[str], clauses: Sequence[Clause]) -> str:

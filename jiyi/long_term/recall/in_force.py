@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall.features import Features
-from jiyi.long_term.recall.pairs import Statements, replaced, stacked
+from jiyi.long_term.recall.pairs import SPEAKERS, Statements, replaced, stacked
 from jiyi.long_term.recall.ranking import Ranked
 from jiyi.long_term.recall.signs import KINDS, SINGLE, Signs, asked_for, signs_of
 from jiyi.long_term.recall.validity import validity
@@ -57,7 +57,7 @@ _REORDERED = 10  # of the best messages
 _FORCE = ("greeting", "mostly_asks", "reports", "supposes")  # traits of what tells nothing
 _OUTSIDE = -9.0  # logit of what the pairs say nothing of
 _UNLIKELY = -3.0  # logit; what is less likely is as unlikely
-_ROLES = ("user", "assistant", "tool")
+_SPEAKER_OF = np.array([SPEAKERS.index(role) if role in SPEAKERS else 0 for role in ROLES], np.int64)
 _TEMPORARY = SINGLE.index("temporary")
 _FORCES = [SINGLE.index(name) for name in _FORCE]
 
@@ -203,9 +203,6 @@ def statements(
     place = {row: number for number, row in enumerate(rows.tolist())}
     spoke = table.roles[before] == ROLES.index("assistant")
     asked = (table.traits[before] & Trait.ASKS_LAST.value) != 0
-    roles = [
-        _ROLES.index(name) if (name := ROLES[role]) in _ROLES else 0 for role in table.roles[rows].tolist()
-    ]
     return Statements(
         signs=signs,
         vectors=features.vectors[rows].astype(np.float64),
@@ -216,7 +213,7 @@ def statements(
         at=table.created_at[rows],
         session=table.session[rows].astype(np.int64),
         speaker=table.speaker[rows].astype(np.int64),
-        role=np.array(roles, np.int64),
+        role=_SPEAKER_OF[table.roles[rows]],
         among=int(features.vectors.any(axis=1).sum()),
     )
 
@@ -266,7 +263,7 @@ def order_signs(features: Features, group: Statements, scores: _Floats, *, texts
     kind = time.kind if time else ""
     timed = [_fits(features, group.signs), *_for_a_while(features, group, texts)]
     single = np.reshape([one.single for one in group.signs], (len(group), len(SINGLE)))
-    force = [*single[:, _FORCES].T, group.role == _ROLES.index("assistant")]
+    force = [*single[:, _FORCES].T, group.role == SPEAKERS.index("assistant")]
     columns = [scores, *(column * (kind == name) for name in ("now", "then") for column in timed)]
     return np.stack([*columns, *(column * (kind == "now") for column in force)], axis=1)
 
