@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese
-from jiyi.extraction.spans import Span
-from jiyi.extraction.values import table
+from jiyi.extraction.scoring import Span
+from jiyi.extraction.values import patterns, table
 from jiyi.records import FactCategory
 
 __all__ = [
@@ -118,7 +118,7 @@ def about(
 
 def asked_for(text: str) -> Asked:
     """Return what a text asks for."""
-    asks = _words()["asks"]
+    asks = patterns("forms", "asks")
     if not asks["any"].search(text):
         return Asked()
     kind = next(name for name, pattern in asks.items() if pattern.search(text))
@@ -295,11 +295,10 @@ def _found(subject: str, predicate: str, speaker: str) -> About:
 @cache
 def _words() -> dict[str, Any]:
     read = table("words")
-    read["persons"]["passing"] = read["passing"]
     lists = {name: frozenset(words.split()) for name, words in read["persons"].items()}
     return lists | {
+        "passing": frozenset(read["passing"].split()),
         "points": frozenset(word.replace("_", " ") for word in read["point"].split()),
-        "asks": {name: re.compile(pattern) for name, pattern in table("forms")["asks"].items()},
         "personal": frozenset(read["personal"].replace("_", " ").split()),
         "moves": frozenset(read["moves"]["words"].split()),
         "verbs": {

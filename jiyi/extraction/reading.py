@@ -7,15 +7,12 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from jiyi.extraction.about import Asked, about, asked_for, is_listed, named_point, named_thing, of_speaker
-from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese
-from jiyi.extraction.forms import Form, erases, forms_in, meant, takes_back, unmeant
+from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
+from jiyi.extraction.forms import Form, erases, forms_in, meant, read_tool_lines, takes_back, unmeant
 from jiyi.extraction.rules import Rule, rules_in
-from jiyi.extraction.scoring import Scene, chosen
-from jiyi.extraction.sentences import sentences
-from jiyi.extraction.spans import Span
+from jiyi.extraction.scoring import Scene, Span, chosen
 from jiyi.extraction.statement import Statement
 from jiyi.extraction.times import first_day_ahead, validity
-from jiyi.extraction.tool_lines import read_tool_lines
 from jiyi.records import Message, Role, names_point
 from jiyi.text.modality import Mode, modes
 
