@@ -208,7 +208,7 @@ class _Reader:
         )
 
     def _marked(self, predicate: str) -> str:
-        """Return a point as an assistant states it: beside what users say, in nobody's place."""
+        """Return a point; an assistant's is marked, so that it replaces nothing that users say."""
         if self.role == "user" or not predicate:
             return predicate
         return f"{predicate}（助手）" if is_chinese(predicate) else f"{predicate} (assistant)"

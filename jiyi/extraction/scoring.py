@@ -234,7 +234,7 @@ def _all(clause: Clause) -> Iterator[Span]:
             yield Span(place + 1 + (cls[place + 1] == "det"), last, "at")
             if not _plain(cls[place + 1 : last]):
                 yield Span(place, last, "place")
-    if "be" not in cls[first + 1 : last]:  # what "is" says stands behind it
+    if "be" not in cls[first + 1 : last]:  # what "is" says comes after it
         yield Span(first, last, "all")
 
 

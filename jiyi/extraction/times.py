@@ -39,7 +39,8 @@ def validity(
                 return span.start, _next_day(span, int(day[1]), span.start).end
             if mode & Mode.TEMPORARY and after is not None and bounded and after.end > span.start:
                 return span.start, after.end
-            if mode & Mode.TEMPORARY and _is_range(span) and said_at < span.end <= said_at + _WHILE:
+            is_range = span.end - span.start > timedelta(days=1)
+            if mode & Mode.TEMPORARY and is_range and said_at < span.end <= said_at + _WHILE:
                 return _begin(span, said_at), span.end
             return span.start, None
         if signs["until"].search(head) or signs["until_after"].match(sentence, end):
@@ -63,10 +64,6 @@ def first_day_ahead(sentence: str, said_at: datetime, zone: tzinfo) -> datetime 
 
 def _begin(span: TimeSpan, said_at: datetime) -> datetime | None:
     return span.start if span.start > said_at else None
-
-
-def _is_range(span: TimeSpan) -> bool:
-    return span.end - span.start > timedelta(days=1)
 
 
 def _ahead(span: TimeSpan, said_at: datetime) -> TimeSpan:

@@ -17,9 +17,9 @@ _SIGNED = re.compile(r"[0-9./:@_£$€¥￥₹\\]|[A-Za-z]-[A-Za-z0-9]")
 
 
 @cache
-def table(name: str) -> Mapping[str, Any]:
-    """Return a table of words or patterns from NAME.toml; ``{part}`` in it is filled in."""
-    read = tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text("utf-8"))
+def table(name: str, package: str = "jiyi.extraction") -> Mapping[str, Any]:
+    """Return a package's table of words or patterns, NAME.toml; ``{part}`` in it is filled in."""
+    read = tomllib.loads(files(package).joinpath(f"{name}.toml").read_text("utf-8"))
     parts: dict[str, str] = read.pop("parts", {})
 
     def fill(value: Any) -> Any:
@@ -38,9 +38,9 @@ def table(name: str) -> Mapping[str, Any]:
 
 
 @cache
-def patterns(name: str, section: str) -> Mapping[str, re.Pattern[str]]:
+def patterns(name: str, section: str, package: str = "jiyi.extraction") -> Mapping[str, re.Pattern[str]]:
     """Return the patterns of a section of NAME.toml, compiled; ``a.b`` is a section inside of one."""
-    read = table(name)
+    read = table(name, package)
     for part in section.split("."):
         read = read[part]
     return {key: re.compile(text) for key, text in read.items() if isinstance(text, str)}

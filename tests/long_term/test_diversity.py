@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import episode, knowledge, message
 
-from jiyi.long_term.recall.diversity import repeats_last
+from jiyi.long_term.recall.ranking import repeats_last
 
 records = st.lists(
     st.builds(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.clock import to_micros, utc_from_micros
-from jiyi.long_term.recall.validity import validity
+from jiyi.long_term.recall.times import validity
 
 MONDAY = datetime(2026, 5, 18, 19, 20, tzinfo=UTC)
 

@@ -164,7 +164,7 @@ class FactMemory:
         """Keep what the caller states: a text, or subject, predicate and object.
 
         A text is read without a model. Unless one fact that is read has all of its words, the
-        whole text is kept beside them, as a note about the speaker: nothing of it is lost.
+        whole text is kept as well, as a note about the speaker: nothing of it is lost.
         ``Learned.kept`` is the id of the fact that has all.
 
         Raises:

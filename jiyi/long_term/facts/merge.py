@@ -122,7 +122,7 @@ def merge(
     - The same value again: more confidence and one more source; the same source twice changes nothing.
     - Another value: the older one is superseded, with links both ways, and ends where the newer
       begins. What counts is when it was said to hold, not when it arrived here.
-    - For a while only: beside the lasting one, which holds again afterwards.
+    - For a while only: the lasting one stays, and holds again afterwards.
     - Taken back: the fact is retracted, and what it had superseded is active again.
     - Back to what was: a new fact with the old value.
 

@@ -8,15 +8,14 @@ called has the slot of that point, and its value is the language, whatever words
 """
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from jiyi.extraction import RULE_POINTS, meaning_of
+from jiyi.extraction.values import table
 from jiyi.records import Fact, FactCategory, names_point
 from jiyi.text.keys import entity_key, predicate_key
 
@@ -168,7 +167,6 @@ def _points() -> _Points:
     )
 
 
-@cache
 def word_lists() -> Mapping[str, Any]:
     """Return the lists of slots.toml."""
-    return tomllib.loads(files(__package__).joinpath("slots.toml").read_text("utf-8"))
+    return table("slots", "jiyi.long_term.facts")

@@ -144,7 +144,8 @@ def _changed(company: Company, likely: NDArray[np.float64]) -> list[Fact]:
     pairs = sorted(zip(likely.tolist(), company.others, strict=True), key=lambda pair: -pair[0])
     for chance_of_it, other in pairs:
         fact, by = (facts[one.id] for one in sorted((first, other), key=start_of))
-        if chance_of_it < _limit(fact) or fact.status == "superseded" or fact.pinned:
+        least = max(MAYBE, _MAYBE_NAMED) if names_point(fact.predicate) else MAYBE
+        if chance_of_it < least or fact.status == "superseded" or fact.pinned:
             continue
         if chance_of_it >= SURE and _may_end(by, fact):
             facts[fact.id] = replace(fact, status="superseded", superseded_by=by.id, valid_to=start_of(by))
@@ -154,10 +155,6 @@ def _changed(company: Company, likely: NDArray[np.float64]) -> list[Fact]:
             facts[fact.id] = replace(fact, status="unsure", superseded_by=by.id)
     before: Sequence[Fact] = (first, *company.others)
     return [facts[fact.id] for fact in before if facts[fact.id] != fact]
-
-
-def _limit(fact: Fact) -> float:
-    return max(MAYBE, _MAYBE_NAMED) if names_point(fact.predicate) else MAYBE
 
 
 def _may_end(by: Fact, fact: Fact) -> bool:

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall.signs import KINDS, SINGLE, Signs
+from jiyi.long_term.recall.times import DAY
 from jiyi.long_term.recall.weights import PAIR, Weights, dot, row_of
 
 __all__ = ["PAIR_SIGNS", "SPEAKERS", "Statements", "pair_signs", "replaced", "stacked"]
 
 _Floats = NDArray[np.float64]
 _Column = NDArray[np.float64] | NDArray[np.bool_]  # of pairs, of the earlier ones or of the later ones
-_DAY = 86_400 * 1_000_000  # microseconds
 _SWAPPED = 6.0  # of rarity; more is no more
 SPEAKERS = ("user", "assistant", "tool")
 """The roles of those who state something."""
@@ -153,7 +153,7 @@ def _setting(group: Statements) -> list[_Column]:
 
     return [
         alike(group.session),
-        np.log1p(np.maximum(group.at[None, :] - group.at[:, None], 0) / _DAY),
+        np.log1p(np.maximum(group.at[None, :] - group.at[:, None], 0) / DAY),
         alike(group.speaker),
         group.reply_to[None, :] == np.arange(len(group))[:, None],
         group.after_assistant,
