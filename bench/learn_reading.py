@@ -26,11 +26,9 @@ from talks import Said, Talk, all_talks
 
 from jiyi.extraction import extract, scoring
 from jiyi.extraction.about import asked_for
-from jiyi.extraction.clauses import clauses_of, is_chinese
+from jiyi.extraction.clauses import clauses_of, is_chinese, sentences
 from jiyi.extraction.forms import meant
-from jiyi.extraction.scoring import Scene, signs
-from jiyi.extraction.sentences import sentences
-from jiyi.extraction.spans import spans_of
+from jiyi.extraction.scoring import Scene, signs, spans_of
 from jiyi.text.modality import modes
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import Any
 
 from jiyi.context.lifecycle import goal_of
 from jiyi.errors import BudgetTooSmall, InputError
-from jiyi.extraction.sentences import sentences
+from jiyi.extraction.clauses import sentences
 from jiyi.prompts import wording
 from jiyi.records import Message, Task
 from jiyi.short_term import turns

@@ -2,8 +2,8 @@
 
 from jiyi.extraction.by_llm import extract_with, first_stretch, read_by_llm
 from jiyi.extraction.forms import is_bare
-from jiyi.extraction.reading import extract
-from jiyi.extraction.rule_meaning import RULE_POINTS, RuleMeaning, meaning_of
+from jiyi.extraction.reading import extract, extract_message
+from jiyi.extraction.rules import RULE_POINTS, RuleMeaning, meaning_of
 from jiyi.extraction.statement import Action, Reading, Statement
 from jiyi.extraction.values import kind_of_value
 
@@ -14,6 +14,7 @@ __all__ = [
     "RuleMeaning",
     "Statement",
     "extract",
+    "extract_message",
     "extract_with",
     "first_stretch",
     "is_bare",

@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese
-from jiyi.extraction.spans import Span
-from jiyi.extraction.values import table
+from jiyi.extraction.scoring import Span
+from jiyi.extraction.values import patterns, table
 from jiyi.records import FactCategory
 
 __all__ = [
@@ -118,7 +118,7 @@ def about(
 
 def asked_for(text: str) -> Asked:
     """Return what a text asks for."""
-    asks = _words()["asks"]
+    asks = patterns("forms", "asks")
     if not asks["any"].search(text):
         return Asked()
     kind = next(name for name, pattern in asks.items() if pattern.search(text))
@@ -157,10 +157,10 @@ def named_thing(clause: Clause) -> str:
     return ""
 
 
-def _label_of(kind: str, chinese: bool, verb: str = "") -> str:
-    """Return the point that a kind of value stands for where nothing names it, in brackets."""
-    label = _words()["kinds"].get(kind, ("is", "是"))[chinese]
-    return (f"{verb}（{label}）" if chinese else f"{verb} ({label})").strip()
+def _kind_name(kind: str, chinese: bool) -> str:
+    """Return the point that a kind of value stands for where nothing names it."""
+    name: str = _words()["kinds"].get(kind, ("is", "是"))[chinese]
+    return name
 
 
 def is_listed(word: str, name: str) -> bool:
@@ -259,8 +259,8 @@ def _tied(clause: Clause, phrase: _Phrase, span: Span) -> bool:
 
 def _told(span: Span, chinese: bool) -> str:
     """Return the point of a thing that is none itself: the time of the dentist, else its value."""
-    label = _words()["kinds"].get(span.kind, ("is", "是"))[chinese]
-    return str(label) if label in _words()["telling"] else "value"
+    label = _kind_name(span.kind, chinese)
+    return label if label in _words()["telling"] else "value"
 
 
 def _guessed(clause: Clause, span: Span, subject: str, named: bool, speaker: str) -> About:
@@ -278,14 +278,15 @@ def _guessed(clause: Clause, span: Span, subject: str, named: bool, speaker: str
     counted = after if len(inside) == 1 else inside[-1]
     if named and inside[0].cls == VALUE + "number" and len(inside) <= 2 and counted and counted.cls == "n":
         return _found(subject, counted.text, speaker)  # 6 executors
-    label = _words()["kinds"].get(span.kind, ("is", "是"))[chinese]
+    label = kind_name = _kind_name(span.kind, chinese)
     if _VERSION.match(inside[0].text) and span.first and words[span.first - 1].text in ("on", "到"):
         label = "版本" if chinese else "version"
     plain = named and not verbs and len(words) <= 8 and label in _words()["telling"]
     if plain and any(word.cls == "be" for word in words[: span.first]):
         return _found(subject, label, speaker)
     verb = verbs[-1] if verbs and span.kind != "does" else ""
-    return _found(subject, _label_of(span.kind, chinese, verb), speaker)
+    guess = f"{verb}（{kind_name}）" if chinese else f"{verb} ({kind_name})"
+    return _found(subject, guess.strip(), speaker)
 
 
 def _found(subject: str, predicate: str, speaker: str) -> About:
@@ -295,11 +296,10 @@ def _found(subject: str, predicate: str, speaker: str) -> About:
 @cache
 def _words() -> dict[str, Any]:
     read = table("words")
-    read["persons"]["passing"] = read["passing"]
     lists = {name: frozenset(words.split()) for name, words in read["persons"].items()}
     return lists | {
+        "passing": frozenset(read["passing"].split()),
         "points": frozenset(word.replace("_", " ") for word in read["point"].split()),
-        "asks": {name: re.compile(pattern) for name, pattern in table("forms")["asks"].items()},
         "personal": frozenset(read["personal"].replace("_", " ").split()),
         "moves": frozenset(read["moves"]["words"].split()),
         "verbs": {

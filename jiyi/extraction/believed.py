@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from jiyi.extraction.clauses import is_chinese
-from jiyi.extraction.rule_meaning import meaning_of, rule_point
+from jiyi.extraction.rules import meaning_of, rule_point
 from jiyi.extraction.statement import Reading, Statement
 from jiyi.records import Fact, FactCategory, Message
 from jiyi.text import analyse, entity_key

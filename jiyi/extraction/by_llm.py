@@ -1,17 +1,18 @@
 """Reading conversations by a language model, and without one where it fails."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
+from importlib.resources import files
 from typing import Any, Literal
 
 from jiyi.errors import BadReply, LLMError
 from jiyi.extraction.believed import MOST_CHARS, believed, speaker_of
-from jiyi.extraction.reading import extract
+from jiyi.extraction.reading import extract_message
 from jiyi.extraction.statement import Reading
 from jiyi.llm import LLM, ask_json
 from jiyi.prompts import Language, load_prompt, quote
-from jiyi.records import Fact, FactCategory, Message
+from jiyi.records import Fact, Message
 from jiyi.text import Secrecy, counter_for
 from jiyi.text import language as language_of
 
@@ -19,16 +20,6 @@ __all__ = ["extract_with", "first_stretch", "read_by_llm"]
 
 _STRETCH_MESSAGES, _STRETCH_TOKENS = 20, 4_000  # that are read by one call
 _MESSAGE_TOKENS = 1_000  # of one message that are shown
-_CATEGORIES: tuple[FactCategory, ...] = (
-    "profile",
-    "preference",
-    "attribute",
-    "decision",
-    "relation",
-    "plan",
-    "todo",
-    "rule",
-)
 _NONE = "-"
 
 
@@ -148,17 +139,7 @@ def read_by_llm(
 
 
 def _by_patterns(messages: Sequence[Message], zone: tzinfo, reason: str = "") -> Reading:
-    found = [
-        replace(statement, source=message.id)
-        for message in messages
-        for statement in extract(
-            message.text,
-            speaker=message.name,
-            role=message.role,
-            said_at=message.created_at or datetime.now(UTC),
-            zone=zone,
-        )
-    ]
+    found = [statement for message in messages for statement in extract_message(message, zone)]
     return Reading(statements=tuple(found), notes=(reason,) if reason and messages else ())
 
 
@@ -172,29 +153,10 @@ def _said(message: Message, hide: Secrecy) -> str:
 
 
 def _schema(messages: int, known: int) -> dict[str, Any]:
-    text = {"type": "string", "maxLength": 300}
-    fact = {
-        "message": {"type": "integer", "minimum": 1, "maximum": messages},
-        "quote": {"type": "string", "minLength": 1, "maxLength": 500},
-        "subject": {"type": "string", "minLength": 1, "maxLength": 80},
-        "predicate": {"type": "string", "minLength": 1, "maxLength": 60},
-        "object": {"type": "string", "minLength": 1, "maxLength": 300},
-        "category": {"type": "string", "enum": list(_CATEGORIES)},
-        "action": {"type": "string", "enum": ["state", "retract"]},
-        "replaces": {"type": "integer", "minimum": 0, "maximum": known},
-        "from": text,
-        "until": text,
-    }
-    name = {"name": text, "also": {"type": "array", "items": text, "maxItems": 5}}
-    lists = {
-        "facts": _list(fact, [key for key in fact if key not in ("from", "until")], 40),
-        "entities": _list(name, ["name", "also"], 20),
-        "topics": {"type": "array", "items": text, "maxItems": 5},
-        "conclusions": {"type": "array", "items": text, "maxItems": 10},
-    }
-    return {"type": "object", "properties": lists, "required": list(lists), "additionalProperties": False}
-
-
-def _list(properties: dict[str, Any], required: list[str], most: int) -> dict[str, Any]:
-    item = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    return {"type": "array", "items": item, "maxItems": most}
+    """Return the schema of an answer about so many messages and known facts."""
+    text = files(__package__).joinpath("answer.schema.json").read_text("utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    fact = schema["properties"]["facts"]["items"]["properties"]
+    fact["message"]["maximum"] = messages
+    fact["replaces"]["maximum"] = known
+    return schema

@@ -1,4 +1,4 @@
-"""Cuts a sentence into clauses of words, each word with its class or, a value, with its kind."""
+"""Cuts a message into sentences, these into clauses of words, each word with its class or a value's kind."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from jiyi.extraction.values import table, values
 
-__all__ = ["VALUE", "Clause", "Word", "clauses_of", "is_chinese", "past_verbs"]
+__all__ = ["VALUE", "Clause", "Word", "clauses_of", "is_chinese", "past_verbs", "sentences"]
 
 VALUE = "#"
 """What the class of a value begins with; its kind follows."""
@@ -22,17 +22,13 @@ _SPLITS = frozenset(
     ["but", "so", "because", "cos", "cuz", "while", "which", "who", "though", "although", "whereas"]
 )
 _OWNED = frozenset({"n", "N", "M", "adj", "kin", "point"})
-_SUFFIXES = (
-    ("ies", "y"),
-    ("ied", "y"),
-    ("es", ""),
-    ("es", "e"),
-    ("s", ""),
-    ("ed", ""),
-    ("ed", "e"),
-    ("ing", ""),
-    ("ing", "e"),
-)
+
+
+_LONGEST = 1_000  # characters of a sentence that is read
+_FENCED = re.compile(r"```.*?(?:```|\Z)|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
+_END = re.compile(r"[。！？；!?;\n]+|\.+(?=\s|\Z)|\Z")
+_ABBREVIATED = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|St|Prof|Fr|e\.g|i\.e|vs|No|approx|etc|a\.k\.a|[A-Z])\.\Z")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)、])\s+")
 
 
 class Word(NamedTuple):
@@ -51,6 +47,20 @@ class Clause(NamedTuple):
     place: int  # which clause of its sentence
     parts: int  # clauses of the sentence
     chinese: bool
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Give the sentences of a text with their marks, without code blocks and quoted lines."""
+    if "```" in text or ">" in text:
+        text = _FENCED.sub("\n", text)
+    start = 0
+    for match in _END.finditer(text):
+        if match[0].startswith(".") and _ABBREVIATED.search(text, max(start, match.end() - 12), match.end()):
+            continue
+        part = _BULLET.sub("", text[start : match.end()]).strip()
+        start = match.end()
+        if part.strip("。！？；!?;.… ") and len(part) <= _LONGEST:
+            yield part
 
 
 def is_chinese(text: str) -> bool:
@@ -149,7 +159,7 @@ def _chinese(sentence: str) -> list[Word]:
         if not any(spots[start:end]):
             words.append(Word(start, end, sentence[start:end], cls))
             spots[start:end] = b"\1" * (end - start)
-    known = _known()["zh"]
+    known, tags = _known()["zh"], _known()["tags"]
     at = 0
     for text, tag in _tagged(sentence):
         start, at = at, at + len(text)
@@ -162,7 +172,7 @@ def _chinese(sentence: str) -> list[Word]:
         if _PART.match(part):
             words.append(Word(start, end, part, "x"))
         elif part and part[0].isalnum():
-            cls = "N" if part.isascii() else known.get(part) or _TAGS.get(tag) or _TAGS.get(tag[0], "n")
+            cls = "N" if part.isascii() else known.get(part) or tags.get(tag) or tags.get(tag[0], "n")
             words.append(Word(start, end, part, cls))
     words.sort()
     return words
@@ -184,13 +194,6 @@ def _listed(sentence: str) -> Iterator[tuple[int, int, str]]:
                 break
 
 
-_TAGS = {
-    "v": "verb", "p": "prep", "r": "pro", "d": "adv", "c": "conj", "u": "talk", "y": "talk", "e": "talk",
-    "o": "talk", "a": "adj", "nr": "nr", "ns": "ns", "nt": "ns", "nrt": "nr", "eng": "N", "m": "num",
-    "t": "time", "f": "loc", "s": "loc",
-}  # fmt: skip
-
-
 def _valued(sentence: str) -> Iterator[Word]:
     for match in values(sentence):
         yield Word(*match.span(), match[0], f"{VALUE}{match.lastgroup}")
@@ -201,7 +204,7 @@ def _verb(word: str) -> str | None:
     verbs = _known()["verbs"]
     if word in verbs:
         return "verb"
-    for suffix, stem in _SUFFIXES:
+    for suffix, stem in _known()["suffixes"]:
         if word.endswith(suffix) and word[: -len(suffix)] + stem in verbs:
             return "verb"
     return "adv" if word.endswith("ly") and len(word) > 4 else None
@@ -243,6 +246,8 @@ def _known() -> dict[str, Any]:
         "own_kin": re.compile(rf"(?<=[我他她你您俺咱]){names['kin']}(?![\u4e00-\u9fff]?[机家个])"),
         "nouns": nouns,
         "longest": longest,
+        "tags": {tag: cls for cls, tags in read["tags_zh"].items() for tag in tags.split()},
+        "suffixes": read["suffixes"],
     }
 
 

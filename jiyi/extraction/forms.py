@@ -1,18 +1,21 @@
-"""Turns of phrase that say in full what they are about: names, likes, owners, corrections, tasks."""
+"""Turns of phrase that say in full what they are about: names, likes, corrections, tasks, settings."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
-from typing import Any
 
 from jiyi.extraction.clauses import is_chinese
-from jiyi.extraction.statement import Action
-from jiyi.extraction.values import table
+from jiyi.extraction.statement import Action, Statement
+from jiyi.extraction.values import patterns, table
 from jiyi.records import FactCategory
 from jiyi.text.modality import Mode
 
-__all__ = ["Form", "erases", "forms_in", "is_bare", "meant", "takes_back", "unmeant"]
+__all__ = ["Form", "erases", "forms_in", "is_bare", "meant", "read_tool_lines", "takes_back", "unmeant"]
+
+
+_MOST_LINES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class Form:
 def forms_in(sentence: str) -> Iterator[tuple[Form, re.Match[str]]]:
     """Give the turns of phrase in a sentence, each the first time it stands there."""
     lower = sentence.lower()
-    forms, hints = _forms()["zh" if is_chinese(sentence) else "en"]
+    forms, hints = _forms("zh" if is_chinese(sentence) else "en")
     hinted = {place for hint, places in hints.items() if hint in lower for place in places}
     for place in sorted(hinted):
         if found := _compiled(forms[place].pattern).search(sentence):
@@ -37,7 +40,7 @@ def forms_in(sentence: str) -> Iterator[tuple[Form, re.Match[str]]]:
 
 def takes_back(sentence: str) -> bool:
     """Return whether a sentence asks for something said to be forgotten."""
-    back = _forms()["taking_back"]
+    back = patterns("forms", "taking_back")
     return back["en"].search(sentence) is not None or (
         not sentence.isascii() and back["zh"].search(sentence) is not None
     )
@@ -45,28 +48,52 @@ def takes_back(sentence: str) -> bool:
 
 def erases(sentence: str) -> bool:
     """Return whether a retraction asks for the thing itself to go, whatever its value was."""
-    return _forms()["taking_back"]["erases"].search(sentence) is not None
+    return patterns("forms", "taking_back")["erases"].search(sentence) is not None
 
 
 def is_bare(sentence: str) -> bool:
     """Return whether a retraction names nothing: what was said last is meant."""
-    return _forms()["taking_back"]["bare"].match(sentence.replace("’", "'")) is not None
+    return patterns("forms", "taking_back")["bare"].match(sentence.replace("’", "'")) is not None
 
 
 def unmeant(text: str) -> bool:
     """Return whether a message as a whole states nothing: fiction, something to translate, jest."""
-    return _forms()["unmeant"]["message"].search(text) is not None
+    return patterns("forms", "unmeant")["message"].search(text) is not None
 
 
 def meant(sentence: str, mode: Mode) -> int:
     """Return up to where a sentence states something: not what it asks, supposes or has from a document."""
-    signs = _forms()["unmeant"]
+    signs = patterns("forms", "unmeant")
     asks = mode & Mode.ASKED and signs["asks"].search(sentence)
     reports = mode & Mode.REPORTED and not signs["person"].search(sentence)
     if asks or reports or signs["sentence"].search(sentence):
         return 0
     condition = None if sentence.isascii() else signs["rest"].search(sentence)
     return condition.start() if condition else len(sentence)
+
+
+def read_tool_lines(text: str, *, speaker: str, said_at: datetime) -> list[Statement]:
+    """Return the settings in a tool's output: ``pay-gw: Image=registry/pay-gw:2.9.0 ...``.
+
+    A pair counts only where the line begins with the name of what it belongs to; counters,
+    times and other figures that pass are left out.
+    """
+    signs = patterns("forms", "tool_line")
+    return [
+        Statement(
+            subject=about["s"],
+            predicate=pair["p"],
+            object=pair["o"],
+            quote=line.strip()[:400],
+            speaker=speaker,
+            said_at=said_at,
+            confidence=0.5,
+        )
+        for line in text.splitlines()[:_MOST_LINES]
+        if (about := signs["about"].match(line))
+        for pair in signs["pair"].finditer(line, about.end())
+        if not signs["passing"].match(pair["p"])
+    ]
 
 
 @cache
@@ -76,18 +103,12 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 @cache
-def _forms() -> dict[str, Any]:
-    read = table("forms")
-    found: dict[str, Any] = {
-        name: {key: re.compile(pattern) for key, pattern in read[name].items()}
-        for name in ("taking_back", "unmeant")
-    }
-    for language in ("en", "zh"):
-        forms: list[Form] = []
-        hints: dict[str, list[int]] = {}  # one of a form's stands in the sentence, in lower case
-        for place, one in enumerate(read[language]):
-            for hint in one.pop("hints"):
-                hints.setdefault(hint, []).append(place)
-            forms.append(Form(**one))
-        found[language] = forms, hints
-    return found
+def _forms(language: str) -> tuple[Sequence[Form], Mapping[str, Sequence[int]]]:
+    """Return the turns of phrase of a language, and by each hint the places of those that it is one of."""
+    forms: list[Form] = []
+    hints: dict[str, list[int]] = {}  # one of a form's stands in the sentence, in lower case
+    for place, row in enumerate(table("forms")[language]):
+        for hint in row["hints"]:
+            hints.setdefault(hint, []).append(place)
+        forms.append(Form(**{name: value for name, value in row.items() if name != "hints"}))
+    return forms, hints

@@ -7,19 +7,16 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from jiyi.extraction.about import Asked, about, asked_for, is_listed, named_point, named_thing, of_speaker
-from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese
-from jiyi.extraction.forms import Form, erases, forms_in, meant, takes_back, unmeant
+from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
+from jiyi.extraction.forms import Form, erases, forms_in, meant, read_tool_lines, takes_back, unmeant
 from jiyi.extraction.rules import Rule, rules_in
-from jiyi.extraction.scoring import Scene, chosen
-from jiyi.extraction.sentences import sentences
-from jiyi.extraction.spans import Span
+from jiyi.extraction.scoring import Scene, Span, chosen
 from jiyi.extraction.statement import Statement
 from jiyi.extraction.times import first_day_ahead, validity
-from jiyi.extraction.tool_lines import read_tool_lines
-from jiyi.records import Role, names_point
+from jiyi.records import Message, Role, names_point
 from jiyi.text.modality import Mode, modes
 
-__all__ = ["extract"]
+__all__ = ["extract", "extract_message"]
 
 _MOST_CHARS = 4_000
 _MOST_CHARS_OF_ASSISTANTS = 1_500  # they write much and state little
@@ -211,7 +208,7 @@ class _Reader:
         )
 
     def _marked(self, predicate: str) -> str:
-        """Return a point as an assistant states it: beside what users say, in nobody's place."""
+        """Return a point; an assistant's is marked, so that it replaces nothing that users say."""
         if self.role == "user" or not predicate:
             return predicate
         return f"{predicate}（助手）" if is_chinese(predicate) else f"{predicate} (assistant)"
@@ -297,6 +294,24 @@ def extract(
         if len(found) == _MOST_STATEMENTS:
             break
     return list(found.values())
+
+
+def extract_message(message: Message, zone: tzinfo, context: Sequence[str] = ()) -> list[Statement]:
+    """Return what a message states, each statement with the message as its source; see `extract`.
+
+    A message without a date states nothing: it is not known since when.
+    """
+    if message.created_at is None:
+        return []
+    found = extract(
+        message.text,
+        speaker=message.name,
+        role=message.role,
+        said_at=message.created_at,
+        zone=zone,
+        context=context,
+    )
+    return [replace(statement, source=message.id) for statement in found]
 
 
 def _around(match: re.Match[str], clauses: Sequence[Clause]) -> str:

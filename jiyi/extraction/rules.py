@@ -1,16 +1,28 @@
-"""Standing instructions to the assistant, and what takes them back, by signs: who is asked, for how long."""
+"""Standing instructions to the assistant: which sentences give or take back one, and what it is about.
+
+They are read by signs (rules.toml): who is asked, for how long. What two of them are about is put into
+one form for both languages, so that they can be compared.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from jiyi.extraction.clauses import is_chinese
-from jiyi.extraction.rule_meaning import meaning_of, rule_point, rule_tables
-from jiyi.extraction.values import table
+from jiyi.extraction.values import patterns, table
+from jiyi.text import analyse
 
-__all__ = ["Rule", "rules_in"]
+__all__ = ["RULE_POINTS", "Rule", "RuleMeaning", "meaning_of", "rule_point", "rules_in"]
+
+RULE_POINTS: Mapping[str, tuple[str, str]] = {
+    "language": ("answer language", "回答语言"),
+    "length": ("answer length", "回答长度"),
+    "units": ("units", "单位"),
+    "address": ("form of address", "称呼"),
+}
+"""What instructions settle that have one value at a time: by a key the names in English and Chinese."""
 
 _PART = re.compile(
     r"[,，;；。!！\n]+|(?<!\d)(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bProf)\.(?=\s|\Z)|(?<=[\u4e00-\u9fff])\s+(?=[\u4e00-\u9fff])|\s[—–-]+\s|\s\("
@@ -24,6 +36,8 @@ _TALKS = frozenset({"talk", "discuss", "speak", "chat"})
 _ONLY = re.compile(r"\bonly\b", re.I)
 _LONGEST = 240  # characters of an instruction
 _MARKS = " \t,，:：。.!！?？;；、—–-"
+_OTHER = ("rule", "规则")
+_HAN = re.compile(r"[\u4e00-\u9fff]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +50,17 @@ class Rule:
     points: tuple[str, ...]  # the names of what it settles; one of none, where that is no point of its own
     action: Literal["state", "end"] = "state"
     lifts: bool = False  # nothing new is asked: it only takes back
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMeaning:
+    """What an instruction is about."""
+
+    points: Mapping[str, str]  # of `RULE_POINTS` those it is about, with their values
+    denies: bool  # it forbids
+    releases: bool  # it says that something is not needed any more
+    names: frozenset[str]  # the things it names, by one name in both languages
+    terms: frozenset[str]  # these and its other words, without those that only tell how it is asked
 
 
 class _Signs(NamedTuple):
@@ -101,40 +126,40 @@ class _Sentence:
         lasting, told = before
         if len(part) > _LONGEST:
             return None
+        signs = self._signs
         whole = self._text[start:end].strip(_MARKS)
         start = self._text.index(whole, start)
-        if not self._asks and self._lifts(part) and not self._signs.has("once", part.strip()):
-            return Rule(start, start + len(whole), whole, (rule_point("", self._chinese),), "end", lifts=True)
-        lasting = lasting or self._signs.has("for_good", part)
-        if self._asks and not (lasting and self._signs.has("modal", part)):
+        end = start + len(whole)
+        if not self._asks and self._lifts(part) and not signs.has("once", part.strip()):
+            return Rule(start, end, whole, (rule_point("", self._chinese),), "end", lifts=True)
+        lasting = lasting or signs.has("for_good", part)
+        if self._asks and not (lasting and signs.has("modal", part)):
             return None
         if not (self._asked_zh(part, lasting) if self._chinese else self._asked_en(part, lasting, told)):
             return None
-        if self._signs.has("once", part.strip()) or (not lasting and self._is_task()):
+        if signs.has("once", part.strip()) or (not lasting and self._is_task()):
             return None
         meaning = meaning_of(whole)
         settled = () if meaning.denies else tuple(meaning.points)
         points = tuple(rule_point(point, self._chinese) for point in settled or ("",))
-        gone = meaning.denies and meaning.points and self._signs.has("no_more", part)
-        return Rule(start, start + len(whole), whole, points, "end" if gone else "state")
+        gone = meaning.denies and meaning.points and signs.has("no_more", part)
+        return Rule(start, end, whole, points, "end" if gone else "state")
 
     def _lifts(self, part: str) -> bool:
         """Return whether something is allowed again, or no longer asked for, that a rule can be about."""
-        match = self._signs.patterns["allow"].match(part) or self._signs.patterns["release"].match(part)
+        signs = self._signs
+        match = signs.patterns["allow"].match(part) or signs.patterns["release"].match(part)
         if match is None:
             return False
         about = " ".join(filter(None, match.groupdict().values())).strip()
+        if meaning_of(about).names:
+            return True
         if self._chinese:
-            return (
-                self._signs.has("acts", about)
-                or self._signs.has("form", about)
-                or bool(meaning_of(about).names)
-            )
-        named = bool(meaning_of(about).names)
-        return named or (bool(_stem(about, self._signs.asks)) and not self._signs.has("bound", about))
+            return signs.has("acts", about) or signs.has("form", about)
+        return bool(_stem(about, signs.asks)) and not signs.has("bound", about)
 
     def _is_task(self) -> bool:
-        """Return whether the message asks for one thing beside: then it tells how that is to be done."""
+        """Return whether the message also asks for one thing: then the sentence tells how to do that."""
         rest = self._message.replace(self._text, " ", 1)
         return self._signs.has("asking", rest) or self._signs.has("task", rest)
 
@@ -204,12 +229,57 @@ def _stem(text: str, verbs: frozenset[str], *, ending: bool = True) -> str:
     return ""
 
 
+def rule_point(point: str, chinese: bool) -> str:
+    """Return the predicate of an instruction; ``point`` is a key of `RULE_POINTS`, or "" for any other."""
+    return (RULE_POINTS[point] if point else _OTHER)[chinese]
+
+
+@lru_cache(maxsize=1 << 10)
+def meaning_of(text: str) -> RuleMeaning:
+    """Return what an instruction is about; pure."""
+    aside = patterns("rules", "aside")
+    values = {point: _value(point, text) for point in RULE_POINTS}
+    named: set[str] = set()
+    rest = text
+    for name, pattern in {**patterns("rules", "values.language"), **patterns("rules", "things")}.items():
+        rest, count = pattern.subn(" ", rest)
+        if count:
+            named.add(name)
+    for name, pattern in {**patterns("rules", "values.length"), **patterns("rules", "values.units")}.items():
+        if pattern.search(text):
+            named.add(name)
+            rest = pattern.sub(" ", rest)
+    signs = patterns("rules", "meaning")
+    rest = signs["passing"].sub(" ", rest)
+    # A single character that is left of Chinese tells nothing.
+    rest = _HAN.sub(lambda match: match[0] if len(match[0]) > 1 else " ", rest)
+    return RuleMeaning(
+        points={point: value for point, value in values.items() if value and not aside[point].search(text)},
+        denies=signs["denies"].search(text) is not None,
+        releases=signs["releases"].search(text) is not None,
+        names=frozenset(named),
+        terms=frozenset(named) | frozenset(analyse(rest)),
+    )
+
+
+def _value(point: str, text: str) -> str:
+    """Return the value that a text names first for a point, "" for none."""
+    found = [
+        (match, name)
+        for name, pattern in patterns("rules", f"values.{point}").items()
+        if (match := pattern.search(text))
+    ]
+    if not found:
+        return ""
+    match, name = min(found, key=lambda one: one[0].start())
+    said = [value for value in match.groupdict().values() if value]
+    return said[0].strip().casefold() if said else name
+
+
 @cache
 def _signs(language: Literal["en", "zh"]) -> _Signs:
-    read = rule_tables()[language]
-    words = {name: frozenset(str(read.get(name, "")).split()) for name in ("verbs", "asks")}
-    plain = {"hints", "verbs", *(("asks",) if language == "en" else ())}
-    patterns = {name: re.compile(text) for name, text in read.items() if name not in plain}
-    patterns["denies"] = re.compile(rule_tables()["meaning"]["denies"])
+    read = table("rules")[language]
+    verbs, asks = (frozenset(read.get("words", {}).get(name, "").split()) for name in ("verbs", "asks"))
     known = frozenset(table("words")["verbs"].split()) if language == "en" else frozenset[str]()
-    return _Signs(tuple(read["hints"]), patterns, words["verbs"] | known, words["asks"])
+    signs = {**patterns("rules", language), "denies": patterns("rules", "meaning")["denies"]}
+    return _Signs(tuple(read["hints"]), signs, verbs | known, asks)

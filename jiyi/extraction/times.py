@@ -1,28 +1,14 @@
 """When a statement holds: from the dates a sentence names."""
 
-import re
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 
+from jiyi.extraction.values import patterns
 from jiyi.text import TimeSpan, find_dates, has_date
 from jiyi.text.modality import Mode
 
 __all__ = ["first_day_ahead", "validity"]
 
-_UNTIL = re.compile(r"(?:\b(?:until|till|up to|through|thru)\s+(?:the\s+)?|到|至|直到)\Z", re.I)
-_UNTIL_BEHIND = re.compile(r"\s?(?:为止|之前结束|截止)")
-_TO = re.compile(r"(?:\b(?:to|until|till|through)\s+(?:the\s+|\w+day\s+)?|到|至|-|~)\Z", re.I)
-_FROM = re.compile(
-    r"(?:\b(?:from|starting|beginning|as of|effective|since)\s+(?:the\s+|on\s+)?|从|自)\Z", re.I
-)
-_FROM_BEHIND = re.compile(r"\s?(?:起|开始|以?后)")
-_TO_DAY = re.compile(
-    r"\s?(?:to|until|till|through|到|至)\s?(?:the )?(\d{1,2})(?:st|nd|rd|th|\s?[号日])", re.I
-)
-_REPEATED = re.compile(r"(?:\bevery\s+(?:other\s+)?|\beach\s+|每个?|每逢|固定)\Z", re.I)
-_MONTH = re.compile(r"月|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|[/-]", re.I)
-_DAY_ALONE = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)\b|(\d{1,2})\s?[号日]", re.I)
-_WEEKDAY = re.compile(r"day\b|周|星期|礼拜", re.I)
 _WHILE = timedelta(days=100)  # what is said to last longer is no exception
 
 
@@ -37,25 +23,27 @@ def validity(
     """
     if not has_date(sentence):
         return None, None
+    signs = patterns("forms", "times")
     at = sentence.find(value) if value else -1
     spans = [
         _ahead(span, said_at)
         for span in find_dates(sentence, said_at, zone)
-        if not at <= span.at < at + len(value) and not _REPEATED.search(sentence[: span.at])
+        if not at <= span.at < at + len(value) and not signs["repeated"].search(sentence[: span.at])
     ]
     for place, span in enumerate(spans):
         head, end = sentence[: span.at], span.at + len(span.text)
-        if _FROM.search(head) or _FROM_BEHIND.match(sentence, end):
+        if signs["begins"].search(head) or signs["begins_after"].match(sentence, end):
             after = spans[place + 1] if place + 1 < len(spans) else None
-            bounded = after is not None and _TO.search(sentence[: after.at]) is not None
-            if (day := _TO_DAY.match(sentence, end)) is not None:
+            bounded = after is not None and signs["to"].search(sentence[: after.at]) is not None
+            if (day := signs["to_day"].match(sentence, end)) is not None:
                 return span.start, _next_day(span, int(day[1]), span.start).end
             if mode & Mode.TEMPORARY and after is not None and bounded and after.end > span.start:
                 return span.start, after.end
-            if mode & Mode.TEMPORARY and _is_range(span) and said_at < span.end <= said_at + _WHILE:
+            is_range = span.end - span.start > timedelta(days=1)
+            if mode & Mode.TEMPORARY and is_range and said_at < span.end <= said_at + _WHILE:
                 return _begin(span, said_at), span.end
             return span.start, None
-        if _UNTIL.search(head) or _UNTIL_BEHIND.match(sentence, end):
+        if signs["until"].search(head) or signs["until_after"].match(sentence, end):
             return None, (span.end if span.end > said_at else None)
     if mode & Mode.TEMPORARY:
         for span in spans:
@@ -68,8 +56,9 @@ def first_day_ahead(sentence: str, said_at: datetime, zone: tzinfo) -> datetime 
     """Return when the first time that a sentence names and that is not over begins, or None."""
     if not has_date(sentence):
         return None
+    until = patterns("forms", "times")["until"]
     found = find_dates(sentence, said_at, zone)
-    spans = (_ahead(span, said_at) for span in found if not _UNTIL.search(sentence[: span.at]))
+    spans = (_ahead(span, said_at) for span in found if not until.search(sentence[: span.at]))
     return next((span.start for span in spans if span.end > said_at), None)
 
 
@@ -77,20 +66,17 @@ def _begin(span: TimeSpan, said_at: datetime) -> datetime | None:
     return span.start if span.start > said_at else None
 
 
-def _is_range(span: TimeSpan) -> bool:
-    return span.end - span.start > timedelta(days=1)
-
-
 def _ahead(span: TimeSpan, said_at: datetime) -> TimeSpan:
-    """Return a span whose year, month or week was guessed as the next such one, if it lies behind."""
+    """Return a span whose year, month or week was guessed as the next such one, if it is over."""
     if span.exact or span.end > said_at:
         return span
-    alone = _DAY_ALONE.search(span.text)
-    if _MONTH.search(span.text):
+    signs = patterns("forms", "times")
+    alone = signs["day_alone"].search(span.text)
+    if signs["month"].search(span.text):
         return _moved(span, said_at.year - span.start.year, said_at)
     if alone is not None:
         return _next_day(span, int(alone[1] or alone[2]), said_at)
-    if _WEEKDAY.search(span.text) and said_at - span.end < timedelta(days=7):
+    if signs["weekday"].search(span.text) and said_at - span.end < timedelta(days=7):
         week = timedelta(days=7)
         return replace(span, start=span.start + week, end=span.end + week)
     return span

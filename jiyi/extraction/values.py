@@ -2,12 +2,12 @@
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["kind_of_value", "table", "values"]
+__all__ = ["kind_of_value", "patterns", "table", "values"]
 
 _START = re.compile(
     r"[A-Za-z0-9_£$€¥￥₹+~][\w.:/@'’+\\-]*|[零〇一二两俩仨三四五六七八九十百千万亿半每隔逢周星礼早晚上中下凌半夜第农阳公腊正初廿今明天清大深傍晌双工]"
@@ -16,9 +16,10 @@ _START = re.compile(
 _SIGNED = re.compile(r"[0-9./:@_£$€¥￥₹\\]|[A-Za-z]-[A-Za-z0-9]")
 
 
-def table(name: str) -> dict[str, Any]:
-    """Return a table of words or patterns that lies beside the code; ``{part}`` in it is filled in."""
-    read = tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text("utf-8"))
+@cache
+def table(name: str, package: str = "jiyi.extraction") -> Mapping[str, Any]:
+    """Return a package's table of words or patterns, NAME.toml; ``{part}`` in it is filled in."""
+    read = tomllib.loads(files(package).joinpath(f"{name}.toml").read_text("utf-8"))
     parts: dict[str, str] = read.pop("parts", {})
 
     def fill(value: Any) -> Any:
@@ -36,9 +37,18 @@ def table(name: str) -> dict[str, Any]:
     return filled
 
 
+@cache
+def patterns(name: str, section: str, package: str = "jiyi.extraction") -> Mapping[str, re.Pattern[str]]:
+    """Return the patterns of a section of NAME.toml, compiled; ``a.b`` is a section inside of one."""
+    read = table(name, package)
+    for part in section.split("."):
+        read = read[part]
+    return {key: re.compile(text) for key, text in read.items() if isinstance(text, str)}
+
+
 def values(text: str) -> Iterator[re.Match[str]]:
     """Give the values of a text in their order, none over another; ``lastgroup`` is the kind."""
-    pattern, first = _patterns()
+    pattern, first = _kinds()
     end = 0
     for start in _START.finditer(text):
         if start.start() < end and start.end() <= end:
@@ -56,12 +66,12 @@ def values(text: str) -> Iterator[re.Match[str]]:
 def kind_of_value(value: str) -> str:
     """Return what kind of value a text is, "name" where it is none."""
     plain = value.strip('「」“”"` ')
-    found = _patterns()[0].match(plain)
+    found = _kinds()[0].match(plain)
     return found.lastgroup or "name" if found else "name"
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], frozenset[str]]:
+def _kinds() -> tuple[re.Pattern[str], frozenset[str]]:
     read = table("values")
     kinds = "|".join(f"(?P<{kind['name']}>{kind['pattern']})" for kind in read["kind"])
     return re.compile(kinds), frozenset(read["first"].split())

@@ -3,10 +3,10 @@
 from jiyi.long_term.blocks import BlockWriter
 from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.consolidation.receipt import ConsolidatedGroup, ConsolidationReceipt
-from jiyi.long_term.facts.graph import Neighbour
+from jiyi.long_term.facts.known import Neighbour
 from jiyi.long_term.facts.memory import FactMemory
+from jiyi.long_term.facts.merge import Learned
 from jiyi.long_term.facts.profile import profile_block, profile_of
-from jiyi.long_term.facts.receipt import Learned
 from jiyi.long_term.facts.succession import Succession
 from jiyi.long_term.forget_gate.chosen import gate_of
 from jiyi.long_term.forget_gate.gate import ForgetGate

@@ -14,7 +14,7 @@ from jiyi.extraction import first_stretch
 from jiyi.llm import LLM
 from jiyi.long_term.allowance import Allowance, Spent, periods
 from jiyi.long_term.facts.memory import FactMemory
-from jiyi.long_term.facts.receipt import Learned
+from jiyi.long_term.facts.merge import Learned
 from jiyi.long_term.worker import Worker
 from jiyi.records import Message, Query
 from jiyi.settings import Settings

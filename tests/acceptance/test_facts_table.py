@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jiyi.long_term.facts.memory import FactMemory
-from jiyi.long_term.facts.receipt import Learned
+from jiyi.long_term.facts.merge import Learned
 from jiyi.records import Fact, Message, Scope
 from jiyi.storage import SqliteDatabase, SqlStore
 

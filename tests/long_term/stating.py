@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 from jiyi.extraction import Statement
-from jiyi.long_term.facts.merge import Changes, merge
+from jiyi.long_term.facts.merge import Learned, merge
 from jiyi.long_term.facts.slots import Names
 from jiyi.long_term.facts.timeline import holding
 from jiyi.records import Fact, Scope
@@ -45,10 +45,10 @@ class Known:
         self.facts: dict[str, Fact] = {}
         self.said: dict[str, datetime] = {}
 
-    def take(self, *statements: Statement, now: float = 1_000) -> Changes:
+    def take(self, *statements: Statement, now: float = 1_000) -> Learned:
         changes = merge(statements, self.facts.values(), at(now), scope=SCOPE, said=self.said)
         self.said |= {one.source: one.said_at for one in statements if one.source}
-        self.facts |= {fact.id: fact for fact in changes.put}
+        self.facts |= {fact.id: fact for fact in changes.facts}
         return changes
 
     def rows(self) -> list[tuple[str, str]]:

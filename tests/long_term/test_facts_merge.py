@@ -14,7 +14,7 @@ def known() -> Known:
 
 def test_a_new_statement_is_a_fact(known: Known) -> None:
     changes = known.take(states("8443", 1, quote="it is 8443", source="m-a"))
-    (fact,) = changes.put
+    (fact,) = changes.facts
     assert changes.new == (fact.id,)
     assert (fact.scope, fact.sources, fact.speaker, fact.text) == (SCOPE, ("m-a",), "Ana", "it is 8443")
     assert (fact.status, fact.created_at, fact.method) == ("active", at(1), "patterns")
@@ -24,7 +24,7 @@ def test_the_same_value_again_reinforces(known: Known) -> None:
     known.take(states("30 days", 1, source="a", point="retention"))
     first = known.one("30 days")
     changes = known.take(states("30 d", 5, source="b", point="retention"))
-    (again,) = changes.put
+    (again,) = changes.facts
     assert changes.reinforced == (first.id,)
     assert changes.new == ()
     assert again.sources == ("a", "b")
@@ -36,7 +36,7 @@ def test_the_same_source_again_changes_nothing(known: Known) -> None:
     statement = states("8443", 1)
     known.take(statement)
     known.take(states("8444", 2))
-    assert known.take(statement).put == ()
+    assert known.take(statement).facts == ()
     assert known.take(statement).passed == 1
     assert known.rows() == [("8443", "superseded"), ("8444", "active")]
 
@@ -85,7 +85,7 @@ def test_a_correction_that_fits_two_things_or_none_is_passed_over(known: Known) 
     known.take(states("8443", 1), states("8443", 1, subject="edge-05"))
     for replaces in ("8443", "77"):
         changes = known.take(Statement(object="8444", replaces=replaces, said_at=at(3)))
-        assert (changes.put, changes.passed) == ((), 1)
+        assert (changes.facts, changes.passed) == ((), 1)
 
 
 def test_part_of_the_old_value_finds_it(known: Known) -> None:
@@ -152,7 +152,7 @@ def test_taking_back_what_is_named(known: Known) -> None:
 @pytest.mark.parametrize("quote", ["Forget the bastion-1 shutdown, please.", "把周五的会议那条删掉"])
 def test_taking_back_what_is_not_known_changes_nothing(known: Known, quote: str) -> None:
     known.take(states("22022", 1, subject="bastion-1", quote="bastion-1 has port 22022"))
-    assert known.take(takes_back(quote, 2)).put == ()
+    assert known.take(takes_back(quote, 2)).facts == ()
 
 
 def test_forget_that_means_the_same_speaker_the_same_session_and_just_now(known: Known) -> None:
@@ -162,7 +162,7 @@ def test_forget_that_means_the_same_speaker_the_same_session_and_just_now(known:
         takes_back("forget that", 9),
         takes_back("forget that", 0.5),
     ):
-        assert known.take(other).put == ()
+        assert known.take(other).facts == ()
     assert known.rows() == [("8443", "active")]
 
 

@@ -55,7 +55,7 @@ def test_repetition_changes_nothing(said: list[Saying], data: st.DataObject) -> 
         known.take(states(value, day, source=f"{value}{day}"))
     before = dict(known.facts)
     for value, day in data.draw(st.permutations(said)):
-        assert known.take(states(value, day, source=f"{value}{day}")).put == ()
+        assert known.take(states(value, day, source=f"{value}{day}")).facts == ()
     assert known.facts == before
 
 

@@ -1,19 +1,19 @@
 """The facts that a new one is compared with, and the signs of each pair: those nearest in meaning."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.clock import to_micros
-from jiyi.long_term.facts.known import wide
+from jiyi.long_term.facts.known import find_facts, wide
 from jiyi.long_term.facts.slots import value_key
 from jiyi.long_term.facts.timeline import is_temporary, start_of
-from jiyi.long_term.recall.pairs import PAIR_SIGNS, Statements, pair_signs
+from jiyi.long_term.recall.pairs import PAIR_SIGNS, SPEAKERS, Statements, pair_signs
 from jiyi.long_term.recall.signs import signs_of
-from jiyi.records import Fact, Message, Query, Scope, names_point
+from jiyi.records import Fact, FactStatus, Message, Query, Scope, names_point
 from jiyi.storage import Key, Store, VectorIndex
 from jiyi.text.keys import entity_key, predicate_key
 
@@ -31,7 +31,6 @@ _NEAR = 100  # nearest messages and facts, whose middle the vectors are seen fro
 _MOST = 400  # facts that rest on them
 _COMPARED = 15  # of them that are compared
 _APART = ("plan", "todo", "note", "rule")  # categories that neither end others nor are ended so
-_ROLES = ("user", "assistant", "tool")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,18 +39,7 @@ class Company:
 
     first: Fact
     others: tuple[Fact, ...]
-    signs: (
-        _Floats  # (others, `FACT_SIGNS`) of each and the first one, the earlier of the two before the later
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Seen:
-    """The vectors of some facts, and of what was said before each, seen from the middle of those near."""
-
-    vectors: _Floats
-    before: _Floats
-    among: int  # vectors that the middle is of
+    signs: _Floats  # (others, `FACT_SIGNS`): of each with the first one, whichever is earlier
 
 
 def in_range(fact: Fact) -> bool:
@@ -88,22 +76,23 @@ def company_of(store: Store, vectors: VectorIndex, fact: Fact) -> Company | None
     chosen = [facts[place] for place in order]
     before = _before(store, scope, chosen, said)
     turns = _vectors(vectors, scope, [("message", one.id) if one else None for one in before])
-    told = _Seen(vectors=seen[order], before=_centred(turns, middle), among=len(keys))
-    group = _statements(chosen, said, before, told)
+    group = _statements(
+        chosen, said, before, vectors=seen[order], vectors_before=_centred(turns, middle), among=len(keys)
+    )
     return Company(first=fact, others=tuple(chosen[1:]), signs=_with_first(chosen, group))
 
 
 def _resting_on(store: Store, scope: Scope, near: Sequence[Key], fact: Fact) -> list[Fact]:
     """Return the facts near to one that it may end or be ended by."""
     messages, facts = (tuple(id_ for what, id_ in near if what == kind) for kind in ("message", "fact"))
-    standing = Query(
-        scope=scope, kinds=("fact",), fact_status=("active", "unsure"), limit=_MOST, newest_first=True
-    )
-    found: dict[str, Fact] = {}
-    for query in (replace(standing, sources=messages), replace(standing, ids=facts)):
-        if query.sources or query.ids:
-            found.update((one.id, one) for one in cast("list[Fact]", store.find(query)))
-    return [one for one in found.values() if one.id != fact.id and _comparable(fact, one)]
+    standing: tuple[FactStatus, ...] = ("active", "unsure")
+    found: list[Fact] = []
+    if messages:
+        found += find_facts(store, scope, sources=messages, fact_status=standing, limit=_MOST)
+    if facts:
+        found += find_facts(store, scope, ids=facts, fact_status=standing, limit=_MOST)
+    distinct = {one.id: one for one in found}
+    return [one for one in distinct.values() if one.id != fact.id and _comparable(fact, one)]
 
 
 def _comparable(one: Fact, other: Fact) -> bool:
@@ -187,23 +176,29 @@ def _place(message: Message | None) -> tuple[str, int]:
 
 
 def _statements(
-    facts: Sequence[Fact], said: Mapping[str, Message], before: Sequence[Message | None], seen: _Seen
+    facts: Sequence[Fact],
+    said: Mapping[str, Message],
+    before: Sequence[Message | None],
+    *,
+    vectors: _Floats,
+    vectors_before: _Floats,
+    among: int,
 ) -> Statements:
     place = {said[fact.id].id: number for number, fact in enumerate(facts) if fact.id in said}
     roles = [said[fact.id].role if fact.id in said else "user" for fact in facts]
     asked = [one is not None and one.text.rstrip().endswith(("?", "？")) for one in before]
     return Statements(
         signs=[signs_of(fact.text) for fact in facts],
-        vectors=seen.vectors,
-        before=seen.before,
+        vectors=vectors,
+        before=vectors_before,
         reply_to=np.array([place.get(one.id, -1) if one else -1 for one in before], np.intp),
         after_assistant=np.array([float(one is not None and one.role == "assistant") for one in before]),
         after_question=np.array(asked, np.float64),
         at=np.array([to_micros(start_of(fact)) for fact in facts], np.int64),
         session=_numbered([_place(said.get(fact.id))[0] for fact in facts]),
         speaker=_numbered([fact.speaker for fact in facts]),
-        role=np.array([_ROLES.index(role) if role in _ROLES else 0 for role in roles], np.int64),
-        among=seen.among,
+        role=np.array([SPEAKERS.index(role) if role in SPEAKERS else 0 for role in roles], np.int64),
+        among=among,
     )
 
 

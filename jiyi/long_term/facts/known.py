@@ -1,17 +1,28 @@
-"""Finds what is known about what statements are about."""
+"""Reads facts from the store: about what statements say, by their words, and as edges between things."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
+from jiyi.errors import BadQuery
 from jiyi.extraction import Statement
-from jiyi.long_term.facts.slots import ALIAS, NOTE, Names, is_taste
+from jiyi.long_term.facts.slots import ALIAS, NOTE, Names, is_alias, is_taste
 from jiyi.records import Fact, Message, Query, Scope
 from jiyi.storage import Store
 from jiyi.text import analyse
 
-__all__ = ["about", "known_for", "likely_meant", "names_in", "said_of", "wide"]
+__all__ = [
+    "Neighbour",
+    "about",
+    "find_facts",
+    "known_for",
+    "likely_meant",
+    "names_in",
+    "neighbours",
+    "said_of",
+    "wide",
+]
 
 _MOST_ALIASES = 5_000
 _MOST_ABOUT = 2_000  # facts about one thing that are looked at
@@ -20,8 +31,11 @@ _MOST_TIMES = 500
 _MOST_MEANT = 30  # facts a model is shown that messages may speak of
 _LONGEST = 300  # characters of their values
 _SAMPLE = 2_000  # characters of a text whose words are compared
-_NEAREST = 6  # facts of one slot before a statement, and behind it
+_NEAREST = 6  # facts of one slot before a statement, and after it
 _MOMENT = timedelta(microseconds=1)
+_DEEPEST = 5
+_MOST_NEIGHBOURS = 500  # in an answer
+_MOST_EDGES = 200  # facts of one thing that are followed
 
 
 def wide(scope: Scope) -> Scope:
@@ -29,20 +43,27 @@ def wide(scope: Scope) -> Scope:
     return replace(scope, session_id=None) if scope.session_id is not None else scope
 
 
+def find_facts(store: Store, scope: Scope, *, newest_first: bool = True, **narrowed: Any) -> list[Fact]:
+    """Return the facts of a scope; ``narrowed`` are parts of a `Query`."""
+    return cast(
+        "list[Fact]", store.find(Query(scope=scope, kinds=("fact",), newest_first=newest_first, **narrowed))
+    )
+
+
 def names_in(store: Store, scope: Scope) -> tuple[Names, list[Fact]]:
     """Return the names that things have in a scope, and the facts that say so."""
-    query = Query(scope=wide(scope), kinds=("fact",), predicate=ALIAS, limit=_MOST_ALIASES, newest_first=True)
-    found = cast("list[Fact]", store.find(query))[::-1]
+    found = find_facts(store, wide(scope), predicate=ALIAS, limit=_MOST_ALIASES)[::-1]
     return Names(found), found
 
 
 def about(store: Store, scope: Scope, names: Names, things: Iterable[str]) -> dict[str, Fact]:
     """Return by id the facts that have one of these things, by any of its names, at either end."""
-    found: dict[str, Fact] = {}
-    for name in dict.fromkeys(name for thing in things for name in names.of(thing)):
-        query = Query(scope=wide(scope), kinds=("fact",), entity=name, limit=_MOST_ABOUT, newest_first=True)
-        found.update((fact.id, fact) for fact in cast("list[Fact]", store.find(query)))
-    return found
+    every_name = dict.fromkeys(name for thing in things for name in names.of(thing))
+    return {
+        fact.id: fact
+        for name in every_name
+        for fact in find_facts(store, wide(scope), entity=name, limit=_MOST_ABOUT)
+    }
 
 
 def known_for(store: Store, scope: Scope, statements: Sequence[Statement]) -> list[Fact]:
@@ -53,24 +74,17 @@ def known_for(store: Store, scope: Scope, statements: Sequence[Statement]) -> li
     vague = False
     for statement in statements:
         whole = bool(statement.subject and statement.predicate)
-        vague = (
-            vague
-            or statement.action not in ("state", "rename")
-            or statement.category == "rule"
-            or not (whole or statement.action == "rename")
-        )
+        renames = statement.action == "rename"
+        vague |= not (renames or (whole and statement.action == "state")) or statement.category == "rule"
         if statement.predicate == NOTE:
             things.append(statement.object)
         elif whole and statement.action == "state" and not is_taste(statement.predicate):
             found |= _of_point(store, scope, names.of(statement.subject), statement)
         elif statement.subject:
-            things += (
-                [statement.subject, statement.object] if statement.action == "rename" else [statement.subject]
-            )
+            things += [statement.subject, statement.object] if renames else [statement.subject]
     found |= about(store, scope, names, things)
     if vague:
-        query = Query(scope=wide(scope), kinds=("fact",), limit=_MOST_RECENT, newest_first=True)
-        found |= {fact.id: fact for fact in cast("list[Fact]", store.find(query))}
+        found |= {fact.id: fact for fact in find_facts(store, wide(scope), limit=_MOST_RECENT)}
     return sorted(found.values(), key=lambda fact: (fact.created_at, fact.id))
 
 
@@ -80,49 +94,38 @@ def _of_point(store: Store, scope: Scope, subjects: Iterable[str], statement: St
     A slot may have a value for every minute of a year; those far away do not meet a new one.
     """
     found: dict[str, Fact] = {}
+    said_at, most = statement.said_at, 2 * _NEAREST
     for subject in subjects:
-        point = Query(
-            scope=wide(scope),
-            kinds=("fact",),
-            subject=subject,
-            predicate=statement.predicate,
-            limit=2 * _NEAREST,
-            newest_first=True,
-        )
-        all_of_it = cast("list[Fact]", store.find(point))
-        found.update((fact.id, fact) for fact in all_of_it)
-        if len(all_of_it) < point.limit:
-            continue
-        for query in (
-            replace(point, until=_just_after(statement.said_at), limit=_NEAREST),
-            replace(point, since=statement.said_at, limit=_NEAREST, newest_first=False),
-        ):
-            found.update((fact.id, fact) for fact in cast("list[Fact]", store.find(query)))
+        point: dict[str, Any] = {"subject": subject, "predicate": statement.predicate}
+        facts = find_facts(store, wide(scope), limit=most, **point)
+        if len(facts) == most:
+            facts += find_facts(store, wide(scope), until=_just_after(said_at), limit=_NEAREST, **point)
+            facts += find_facts(
+                store, wide(scope), since=said_at, limit=_NEAREST, newest_first=False, **point
+            )
+        found.update((fact.id, fact) for fact in facts)
     return found
-
-
-def likely_meant(store: Store, scope: Scope, messages: Iterable[Message]) -> list[Fact]:
-    """Return active facts that messages may speak of, oldest first: those that share most words with them."""
-    query = Query(
-        scope=wide(scope), kinds=("fact",), fact_status=("active",), limit=_MOST_RECENT, newest_first=True
-    )
-    said = {
-        term for message in messages for term in analyse(f"{message.name or ''} {message.text[:_SAMPLE]}")
-    }
-    shared = {
-        fact: len(said.intersection(analyse(fact.search_text[:_SAMPLE])))
-        for fact in cast("list[Fact]", store.find(query))
-    }
-    fitting = [fact for fact in shared if shared[fact] and len(fact.object) <= _LONGEST]
-    nearest = sorted(fitting, key=lambda fact: -shared[fact])
-    return sorted(nearest[:_MOST_MEANT], key=lambda fact: (fact.created_at, fact.id))
 
 
 def _just_after(moment: datetime) -> datetime | None:
     try:
         return moment + _MOMENT
-    except OverflowError:  # the end of time: nothing lies behind it
+    except OverflowError:  # the end of time: nothing is later
         return None
+
+
+def likely_meant(store: Store, scope: Scope, messages: Iterable[Message]) -> list[Fact]:
+    """Return active facts that messages may speak of, oldest first: those that share most words with them."""
+    said = {
+        term for message in messages for term in analyse(f"{message.name or ''} {message.text[:_SAMPLE]}")
+    }
+    shared = {
+        fact: len(said.intersection(analyse(fact.search_text[:_SAMPLE])))
+        for fact in find_facts(store, wide(scope), fact_status=("active",), limit=_MOST_RECENT)
+    }
+    fitting = [fact for fact in shared if shared[fact] and len(fact.object) <= _LONGEST]
+    nearest = sorted(fitting, key=lambda fact: -shared[fact])
+    return sorted(nearest[:_MOST_MEANT], key=lambda fact: (fact.created_at, fact.id))
 
 
 def said_of(store: Store, scope: Scope, facts: Iterable[Fact]) -> dict[str, datetime]:
@@ -133,3 +136,64 @@ def said_of(store: Store, scope: Scope, facts: Iterable[Fact]) -> dict[str, date
     query = Query(scope=wide(scope), kinds=("message",), ids=ids[-_MOST_TIMES:], limit=_MOST_TIMES)
     messages = cast("list[Message]", store.find(query))
     return {message.id: message.created_at for message in messages if message.created_at}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """One thing that is connected with another."""
+
+    name: str  # as it was said
+    depth: int  # how many facts lie between
+    facts: tuple[Fact, ...]  # the facts on one shortest way, the first at the thing asked for
+
+
+def neighbours(store: Store, scope: Scope, entity: str, depth: int) -> list[Neighbour]:
+    """Return what is connected with a thing over at most ``depth`` active facts, nearest first.
+
+    A fact leads both ways, from subject to object and back; other names of a thing are that
+    thing and no step. At most 500 neighbours, 200 facts of each thing; cycles do no harm.
+
+    Args:
+        store: where facts are.
+        scope: whose.
+        entity: the thing, by any of its names.
+        depth: facts in a row, 1 to 5.
+
+    Raises:
+        BadQuery: a depth outside 1..5.
+    """
+    names, _ = names_in(store, scope)
+    if not isinstance(depth, int) or isinstance(depth, bool) or not 1 <= depth <= _DEEPEST:
+        raise BadQuery(f"depth={depth!r} must be a whole number from 1 to {_DEEPEST}")
+    seen = {names.key(entity)}
+    found: list[Neighbour] = []
+    near: list[tuple[str, tuple[Fact, ...]]] = [(entity, ())]
+    for step in range(1, depth + 1):
+        further: list[tuple[str, tuple[Fact, ...]]] = []
+        for thing, path in near:
+            for other, fact in _edges(store, scope, names, thing):
+                if (key := names.key(other)) in seen:
+                    continue
+                seen.add(key)
+                further.append((other, (*path, fact)))
+                found.append(Neighbour(name=other, depth=step, facts=(*path, fact)))
+                if len(found) == _MOST_NEIGHBOURS:
+                    return found
+        near = further
+    return found
+
+
+def _edges(store: Store, scope: Scope, names: Names, thing: str) -> list[tuple[str, Fact]]:
+    """Return what the newest active facts connect with a thing, with the facts."""
+    own = names.key(thing)
+    active = [fact for fact in about(store, scope, names, [thing]).values() if fact.status == "active"]
+    newest = sorted(active, key=lambda fact: (fact.created_at, fact.id), reverse=True)
+    found: list[tuple[str, Fact]] = []
+    for fact in newest[:_MOST_EDGES]:
+        if is_alias(fact):
+            continue
+        if names.key(fact.subject) == own:
+            found.append((fact.object, fact))
+        elif names.key(fact.object) == own:
+            found.append((fact.subject, fact))
+    return found

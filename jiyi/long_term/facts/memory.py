@@ -8,23 +8,29 @@ from typing import Any, cast
 
 from jiyi.clock import Clock, aware, utc_now
 from jiyi.errors import BadQuery
-from jiyi.extraction import Reading, Statement, extract, extract_with, read_by_llm
+from jiyi.extraction import Reading, Statement, extract, extract_message, extract_with, read_by_llm
 from jiyi.llm import LLM
-from jiyi.long_term.facts.graph import Neighbour, neighbours
-from jiyi.long_term.facts.known import about, known_for, likely_meant, names_in, said_of, wide
-from jiyi.long_term.facts.merge import merge
-from jiyi.long_term.facts.receipt import Learned
+from jiyi.long_term.facts.known import (
+    Neighbour,
+    find_facts,
+    known_for,
+    likely_meant,
+    names_in,
+    neighbours,
+    said_of,
+    wide,
+)
+from jiyi.long_term.facts.merge import Learned, joined, merge
 from jiyi.long_term.facts.slots import NOTE, Names
 from jiyi.long_term.facts.succession import Succession, freed
 from jiyi.long_term.facts.timeline import holding, start_of
-from jiyi.records import Fact, FactCategory, FactMethod, FactStatus, Kind, Message, Query, Scope
+from jiyi.records import Fact, FactCategory, FactMethod, FactStatus, Message, Query, Scope
 from jiyi.storage import Store
 from jiyi.text import analyse
 from jiyi.text.keys import predicate_key
 
 __all__ = ["FactMemory"]
 
-_KINDS: tuple[Kind, ...] = ("fact",)
 _MOST = 10_000
 _IDENTIFIER = re.compile(r"[A-Za-z0-9]+(?:[-_.:/][A-Za-z0-9]+)+|[A-Za-z]+\d+")  # edge-02, db.main, web1
 _MOST_CHARS = 1_000_000  # of what is told to remember
@@ -76,10 +82,10 @@ class FactMemory:
         for place, message in enumerate(messages):
             if message.scope is None or message.created_at is None:
                 continue
-            found = self._patterns(message, self._before(messages, place))
+            found = extract_message(message, self._zone, self._before(messages, place))
             if found:
                 read.setdefault(message.scope, []).extend(found)
-        return _together([self._keep(scope, found, "patterns") for scope, found in read.items()])
+        return joined([self._keep(scope, found, "patterns") for scope, found in read.items()])
 
     def learn_with_llm(self, scope: Scope, messages: Sequence[Message]) -> Learned:
         """Read messages of a conversation by the language model and keep what they state.
@@ -129,8 +135,7 @@ class FactMemory:
                     found.setdefault(scope, []).append(statement)
             return [self._keep(scope, said, reading.method) for scope, said in found.items()]
 
-        kept = self._store.together(keep)
-        return replace(_together(kept), method=reading.method, notes=reading.notes)
+        return joined(self._store.together(keep), method=reading.method, notes=reading.notes)
 
     def _still_there(self, read: Iterable[Message], statements: Iterable[Statement]) -> set[str]:
         """Return the ids of messages that statements rest on and that still say what was read."""
@@ -159,7 +164,7 @@ class FactMemory:
         """Keep what the caller states: a text, or subject, predicate and object.
 
         A text is read without a model. Unless one fact that is read has all of its words, the
-        whole text is kept beside them, as a note about the speaker: nothing of it is lost.
+        whole text is kept as well, as a note about the speaker: nothing of it is lost.
         ``Learned.kept`` is the id of the fact that has all.
 
         Raises:
@@ -200,14 +205,12 @@ class FactMemory:
         """Keep what was read, and the whole text where no fact that was read has all of its words."""
         learned = self._keep(scope, read, "said")
         ids = (*learned.new, *learned.reinforced)
-        found = Query(scope=wide(scope), kinds=_KINDS, ids=ids, limit=max(len(ids), 1))
-        for fact in cast("list[Fact]", self._store.find(found)):
+        for fact in find_facts(self._store, wide(scope), ids=ids, limit=max(len(ids), 1), newest_first=False):
             # The words alone do not tell Hunter2 from hunter2.
             if fact.object in note.object and set(analyse(note.object)) <= set(analyse(fact.search_text)):
                 return replace(learned, kept=fact.id)
         noted = self._keep(scope, [note], "said")
-        kept = (*noted.new, *noted.reinforced)[0]
-        return replace(_together([learned, noted]), method="said", kept=kept)
+        return joined([learned, noted], method="said", kept=(*noted.new, *noted.reinforced)[0])
 
     def facts(
         self,
@@ -232,8 +235,11 @@ class FactMemory:
             limit: how many at most.
         """
         names, _ = names_in(self._store, scope)
-        wanted = _statuses(status) if status is not None or as_of is not None else ("active",)
-        found = self._about(scope, names, subject, wanted, as_of)
+        if status is None:
+            statuses: tuple[FactStatus, ...] | None = ("active",) if as_of is None else None
+        else:
+            statuses = (status,) if isinstance(status, str) else tuple(status)
+        found = self._about(scope, names, subject, as_of=as_of, fact_status=statuses)
         if as_of is not None:
             found = holding(found, aware(as_of, "as_of"), names)
         return sorted(found, key=lambda fact: (fact.created_at, fact.id))[-limit:]
@@ -244,7 +250,7 @@ class FactMemory:
         Statuses and links (``supersedes``, ``superseded_by``) tell what took whose place.
         """
         names, _ = names_in(self._store, scope)
-        found = self._about(scope, names, subject, None, None)
+        found = self._about(scope, names, subject)
         if predicate is not None:
             key = predicate_key(predicate)
             found = [fact for fact in found if predicate_key(fact.predicate) == key]
@@ -256,13 +262,7 @@ class FactMemory:
         Raises:
             BadQuery: a depth outside 1..5.
         """
-        names, _ = names_in(self._store, scope)
-
-        def edges(things: Iterable[str]) -> list[Fact]:
-            facts = about(self._store, scope, names, things).values()
-            return [fact for fact in facts if fact.status == "active"]
-
-        return neighbours(entity, depth, edges, names)
+        return neighbours(self._store, scope, entity, depth)
 
     def expire(self, scope: Scope, now: datetime | None = None) -> int:
         """End what is over by ``now``: expired, or superseded by what has begun; return how many."""
@@ -274,8 +274,9 @@ class FactMemory:
         since: datetime | None = None
         seen: set[str] = set()
         while True:
-            query = Query(scope=scope, kinds=_KINDS, fact_status=("active",), since=since, limit=_MOST)
-            page = cast("list[Fact]", self._store.find(query))
+            page = find_facts(
+                self._store, scope, fact_status=("active",), since=since, limit=_MOST, newest_first=False
+            )
             fresh = [fact for fact in page if fact.id not in seen]
             over = [fact for fact in fresh if fact.valid_to is not None and fact.valid_to <= at]
             self._store.put([_ended(fact) for fact in over])
@@ -283,19 +284,6 @@ class FactMemory:
             if len(page) < _MOST or not fresh:
                 return ended
             seen, since = {fact.id for fact in page}, page[-1].created_at
-
-    def _patterns(self, message: Message, before: Sequence[str]) -> list[Statement]:
-        if message.created_at is None:
-            return []
-        read = extract(
-            message.text,
-            speaker=message.name,
-            role=message.role,
-            said_at=message.created_at,
-            zone=self._zone,
-            context=before,
-        )
-        return [replace(statement, source=message.id) for statement in read]
 
     def _before(self, messages: Sequence[Message], place: int) -> list[str]:
         """Return the texts that a short message may answer, the last one last; none for a long one."""
@@ -327,7 +315,7 @@ class FactMemory:
 
         def keep() -> Learned:
             known = known_for(self._store, scope, ordered)
-            changes = merge(
+            learned = merge(
                 ordered,
                 known,
                 self._clock(),
@@ -336,64 +324,31 @@ class FactMemory:
                 said=said_of(self._store, scope, known),
                 part=True,
             )
-            if changes.put:
-                self._store.put([*changes.put, *freed(self._store, scope, changes.put)])
+            if learned.facts:
+                self._store.put([*learned.facts, *freed(self._store, scope, learned.facts)])
                 if self._succession:
-                    self._succession.note(scope, changes.new)
-            return Learned.of(changes, method=method)
+                    self._succession.note(scope, learned.new)
+            return learned
 
         return self._store.together(keep)
 
-    def _about(
-        self,
-        scope: Scope,
-        names: Names,
-        subject: str | None,
-        status: tuple[FactStatus, ...] | None,
-        as_of: datetime | None,
-    ) -> list[Fact]:
+    def _about(self, scope: Scope, names: Names, subject: str | None, **narrowed: Any) -> list[Fact]:
         """Return the facts about something, or about what an identifier in its name stands for."""
         if subject is None:
-            return self._find(scope, [None], status, as_of)
-        found = self._find(scope, names.of(subject), status, as_of)
+            return self._find(scope, [None], narrowed)
+        found = self._find(scope, names.of(subject), narrowed)
         if found:
             return found
         parts = _IDENTIFIER.findall(subject)
-        others = list(dict.fromkeys(name for part in parts for name in names.of(part)))
-        return self._find(scope, others, status, as_of) if others else []
+        return self._find(scope, dict.fromkeys(name for part in parts for name in names.of(part)), narrowed)
 
-    def _find(
-        self,
-        scope: Scope,
-        subjects: Sequence[str | None],
-        status: tuple[FactStatus, ...] | None,
-        as_of: datetime | None,
-    ) -> list[Fact]:
-        asked = Query(scope=scope, kinds=_KINDS, as_of=as_of, fact_status=status, limit=_MOST)
+    def _find(self, scope: Scope, subjects: Iterable[str | None], narrowed: Mapping[str, Any]) -> list[Fact]:
         found: dict[str, Fact] = {}
         for subject in subjects:
-            query = replace(asked, subject=subject, newest_first=True)
-            found.update((fact.id, fact) for fact in cast("list[Fact]", self._store.find(query)))
+            facts = find_facts(self._store, scope, subject=subject, limit=_MOST, **narrowed)
+            found.update((fact.id, fact) for fact in facts)
         return list(found.values())
 
 
 def _ended(fact: Fact) -> Fact:
     return replace(fact, status="superseded" if fact.superseded_by else "expired")
-
-
-def _statuses(status: FactStatus | Sequence[FactStatus] | None) -> tuple[FactStatus, ...] | None:
-    if status is None:
-        return None
-    return (status,) if isinstance(status, str) else tuple(status)
-
-
-def _together(parts: Sequence[Learned]) -> Learned:
-    return Learned(
-        facts=tuple(fact for part in parts for fact in part.facts),
-        new=tuple(id_ for part in parts for id_ in part.new),
-        reinforced=tuple(id_ for part in parts for id_ in part.reinforced),
-        superseded=tuple(id_ for part in parts for id_ in part.superseded),
-        retracted=tuple(id_ for part in parts for id_ in part.retracted),
-        revived=tuple(id_ for part in parts for id_ in part.revived),
-        passed=sum(part.passed for part in parts),
-    )

@@ -3,28 +3,45 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from jiyi.extraction import Statement
-from jiyi.long_term.facts.rules import rules_ended_by
 from jiyi.long_term.facts.slots import ALIAS, Names, Slot, slot_of
 from jiyi.long_term.facts.timeline import inserted, relinked
-from jiyi.long_term.facts.which import ended_by, meant_by, reverted_to, slot_meant
+from jiyi.long_term.facts.which import ended_by, meant_by, reverted_to, rules_ended_by, slot_meant
 from jiyi.records import Fact, FactMethod, Scope
 
-__all__ = ["Changes", "merge"]
+__all__ = ["Learned", "joined", "merge"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What statements change."""
+class Learned:
+    """What was learned from messages, or from what the caller said."""
 
-    put: tuple[Fact, ...] = ()  # new and changed facts, to be stored
+    facts: tuple[Fact, ...] = ()  # every fact that is new or changed, as stored
     new: tuple[str, ...] = ()  # ids of facts that were not known
-    reinforced: tuple[str, ...] = ()  # ids of known facts that were said again
-    superseded: tuple[str, ...] = ()  # ids of facts whose place another has taken now
+    reinforced: tuple[str, ...] = ()  # ids of facts that were said again
+    superseded: tuple[str, ...] = ()  # ids of facts whose place a newer one took
     retracted: tuple[str, ...] = ()  # ids of facts that were taken back
     revived: tuple[str, ...] = ()  # ids of facts that hold again
+    kept: str | None = None  # id of the fact that holds the whole of what was told to remember
     passed: int = 0  # statements that changed nothing: known already, or about nothing known
+    method: FactMethod = "patterns"  # how the messages were read
+    notes: tuple[str, ...] = ()  # what was not as it should be, such as why the model was not used
+
+
+def joined(parts: Sequence[Learned], **same: Any) -> Learned:
+    """Return several receipts as one; ``same`` are the fields that hold for all of them."""
+    return Learned(
+        facts=tuple(fact for part in parts for fact in part.facts),
+        new=tuple(id_ for part in parts for id_ in part.new),
+        reinforced=tuple(id_ for part in parts for id_ in part.reinforced),
+        superseded=tuple(id_ for part in parts for id_ in part.superseded),
+        retracted=tuple(id_ for part in parts for id_ in part.retracted),
+        revived=tuple(id_ for part in parts for id_ in part.revived),
+        passed=sum(part.passed for part in parts),
+        **same,
+    )
 
 
 @dataclass(slots=True)
@@ -70,15 +87,11 @@ class _Ledger:
         if id_ != fact.id:
             self.reinforced.append(id_)
         self.write(facts)
-        if self.names.join(fact):
-            self.rejoin(fact)
-
-    def rejoin(self, fact: Fact) -> None:
-        """Bring the slots of two names that have become one together."""
-        self.sort()
-        key = self.names.key(fact.subject)
-        for slot in [slot for slot in self.slots if slot[0] == key]:
-            self.write(self.slot(slot))
+        if self.names.join(fact):  # the slots of two names become one
+            self.sort()
+            key = self.names.key(fact.subject)
+            for joined_slot in [slot for slot in self.slots if slot[0] == key]:
+                self.write(self.slot(joined_slot))
 
     def end(self, facts: Sequence[Fact], when: datetime) -> None:
         for fact in facts:
@@ -103,13 +116,13 @@ def merge(
     method: FactMethod = "patterns",
     said: Mapping[str, datetime] | None = None,
     part: bool = False,
-) -> Changes:
+) -> Learned:
     """Return what statements change in what is known; pure.
 
     - The same value again: more confidence and one more source; the same source twice changes nothing.
     - Another value: the older one is superseded, with links both ways, and ends where the newer
       begins. What counts is when it was said to hold, not when it arrived here.
-    - For a while only: beside the lasting one, which holds again afterwards.
+    - For a while only: the lasting one stays, and holds again afterwards.
     - Taken back: the fact is retracted, and what it had superseded is active again.
     - Back to what was: a new fact with the old value.
 
@@ -136,14 +149,15 @@ def merge(
         _apply(ledger, statement, scope, method)
     changed = [fact for id_, fact in ledger.facts.items() if before.get(id_) != fact]
     became = [(before[fact.id].status, fact) for fact in changed if fact.id in before]
-    return Changes(
-        put=tuple(changed),
+    return Learned(
+        facts=tuple(changed),
         new=tuple(fact.id for fact in changed if fact.id not in before),
         reinforced=tuple(dict.fromkeys(id_ for id_ in ledger.reinforced if id_ in before)),
         superseded=tuple(fact.id for was, fact in became if was != fact.status == "superseded"),
         retracted=tuple(dict.fromkeys(ledger.retracted)),
         revived=tuple(fact.id for was, fact in became if was == "superseded" and fact.status == "active"),
         passed=ledger.passed,
+        method=method,
     )
 
 

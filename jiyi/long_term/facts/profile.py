@@ -1,13 +1,11 @@
 """The profile: what every window of a user shows, whatever is asked."""
 
-from dataclasses import replace
 from datetime import datetime
-from typing import cast
 
 from jiyi.extraction import RULE_POINTS
-from jiyi.long_term.facts.known import wide
+from jiyi.long_term.facts.known import find_facts, wide
 from jiyi.long_term.facts.timeline import start_of
-from jiyi.records import Block, Fact, Query, Scope, names_point
+from jiyi.records import Block, Fact, Scope, names_point
 from jiyi.storage import Store
 from jiyi.text import Secrecy, language
 
@@ -31,10 +29,8 @@ def profile_of(store: Store, scope: Scope, now: datetime) -> list[Fact]:
         scope: whose; the session does not count.
         now: aware; what begins later or is over is not shown.
     """
-    newest = Query(scope=wide(scope), kinds=("fact",), limit=_MOST, newest_first=True)
-    points = replace(newest, predicate=_POINTS, fact_status=("active",))
-    pinned = replace(newest, pinned=True, fact_status=("active", "unsure"))
-    found = cast("list[Fact]", [*store.find(points), *store.find(pinned)])
+    found = find_facts(store, wide(scope), predicate=_POINTS, fact_status=("active",), limit=_MOST)
+    found += find_facts(store, wide(scope), pinned=True, fact_status=("active", "unsure"), limit=_MOST)
     shown = {fact.id: fact for fact in found if fact.pinned or _is_of_user(fact)}
     holding = [
         one for one in shown.values() if start_of(one) <= now and not (one.valid_to and one.valid_to <= now)

@@ -8,14 +8,14 @@ called has the slot of that point, and its value is the language, whatever words
 """
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from typing import Any
 
 from jiyi.extraction import RULE_POINTS, meaning_of
+from jiyi.extraction.values import table
 from jiyi.records import Fact, FactCategory, names_point
 from jiyi.text.keys import entity_key, predicate_key
 
@@ -31,6 +31,7 @@ __all__ = [
     "tokens_of",
     "value_key",
     "value_of",
+    "word_lists",
 ]
 
 Slot = tuple[str, str, str]
@@ -46,23 +47,6 @@ _MANY_CATEGORIES: frozenset[FactCategory] = frozenset({"plan", "todo", "rule", "
 _FAVOURITE = re.compile(r"favou?rite|最(?:喜欢|爱|\s)")
 _SPACE = re.compile(r"[\s,，。.!！?？;；:：\"“”「」'‘’`()（）]+")
 _LATIN = re.compile(r"[a-z]{2,}")
-_SAME_UNITS = {
-    word: units[0]
-    for units in (
-        ("s", "sec", "secs", "second", "seconds", "秒", "秒钟"),
-        ("ms", "millisecond", "milliseconds", "毫秒"),
-        ("min", "mins", "minute", "minutes", "分钟"),
-        ("h", "hr", "hrs", "hour", "hours", "小时", "个小时"),
-        ("d", "day", "days", "天"),
-        ("w", "week", "weeks", "周", "星期", "个星期"),
-        ("month", "months", "个月"),
-        ("y", "year", "years", "年"),
-        ("%", "percent", "％"),
-        ("kg", "kilo", "kilos", "公斤", "千克"),
-        ("km", "kilometre", "kilometres", "kilometer", "kilometers", "公里"),
-    )
-    for word in units
-}
 _AMOUNT = re.compile(r"([$€£¥]?\d[\d,]*(?:\.\d+)?)\s*([a-z%％\u4e00-\u9fff]{1,11})")
 
 
@@ -70,8 +54,9 @@ def value_key(value: str) -> str:
     """Return the key of a value: "30 days", "30 d" and "30 天" have one."""
     plain = unicodedata.normalize("NFKC", value).casefold().strip()
     amount = _AMOUNT.fullmatch(plain)
-    if amount and amount[2] in _SAME_UNITS:
-        return amount[1].replace(",", "") + " " + _SAME_UNITS[amount[2]]
+    unit = _points().units.get(amount[2]) if amount else None
+    if amount and unit:
+        return amount[1].replace(",", "") + " " + unit
     plain = re.sub(r"^(?:the|a|an)\s+", "", plain)
     inner = re.sub(r"(?<=\d)[.:,](?=\d)", lambda match: {".": "\1", ":": "\2", ",": ""}[match[0]], plain)
     words = _SPACE.sub(" ", inner).replace("\1", ".").replace("\2", ":").strip()
@@ -141,11 +126,8 @@ def slot_of(fact: Fact, names: Names) -> Slot:
         return subject, "taste", value_key(fact.object)
     if not names_point(fact.predicate):
         return subject, fact.predicate, value_key(fact.object)
-    if _FAVOURITE.search(point):
-        return subject, point, ""
-    if rule_point_of(fact):
-        return subject, point, ""
-    if point in known.many or fact.category in _MANY_CATEGORIES:
+    many = point in known.many or fact.category in _MANY_CATEGORIES
+    if many and not _FAVOURITE.search(point) and not rule_point_of(fact):
         return subject, point, value_key(fact.object)
     return subject, point, ""
 
@@ -164,20 +146,27 @@ def tokens_of(name: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """Keys of predicates that are told apart."""
+    """Keys of predicates that are told apart, and units that mean the same."""
 
     many: frozenset[str]  # hold several values at once
     tastes: Mapping[str, str]  # "likes" or "dislikes"
     rules: Mapping[str, str]  # one of `RULE_POINTS`
     note: str
+    units: Mapping[str, str]  # the first of those that mean the same
 
 
 @cache
 def _points() -> _Points:
-    lists = tomllib.loads(files(__package__).joinpath("slots.toml").read_text("utf-8"))
+    lists = word_lists()
     return _Points(
         frozenset(map(predicate_key, lists["many"])),
         {predicate_key(name): taste for taste in ("likes", "dislikes") for name in lists[taste]},
         {predicate_key(name): point for point, names in RULE_POINTS.items() for name in names},
         predicate_key(NOTE),
+        {unit: units[0] for units in lists["units"] for unit in units},
     )
+
+
+def word_lists() -> Mapping[str, Any]:
+    """Return the lists of slots.toml."""
+    return table("slots", "jiyi.long_term.facts")

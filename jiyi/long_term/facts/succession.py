@@ -8,19 +8,18 @@ what is known of facts alone. ``python bench/learn_facts.py`` learns the weights
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.facts.company import FACT_SIGNS, Company, company_of, in_range, is_ready
-from jiyi.long_term.facts.known import wide
+from jiyi.long_term.facts.known import find_facts, wide
 from jiyi.long_term.facts.timeline import start_of
 from jiyi.long_term.recall.weights import FACTS, chance, dot
-from jiyi.records import Fact, Query, Scope, names_point
+from jiyi.records import Fact, Scope, names_point
 from jiyi.storage import Store, VectorIndex
 
 __all__ = ["MAYBE", "SURE", "Succession", "freed"]
@@ -100,8 +99,7 @@ class Succession:
 
     def _settle(self, scope: Scope, ids: dict[str, int]) -> bool:
         """Compare facts; return whether there was any that could be."""
-        query = Query(scope=scope, kinds=("fact",), ids=tuple(ids), limit=len(ids))
-        facts = {fact.id: fact for fact in cast("list[Fact]", self._store.find(query))}
+        facts = {fact.id: fact for fact in find_facts(self._store, scope, ids=tuple(ids), limit=len(ids))}
         ready = {
             id_
             for id_, fact in facts.items()
@@ -116,8 +114,8 @@ class Succession:
 
     def _compare(self, scope: Scope, id_: str) -> None:
         """Compare a fact, as it is by now, with those around it; joins the transaction it is called in."""
-        found = self._store.find(Query(scope=scope, kinds=("fact",), ids=(id_,), limit=1))
-        company = self.company(found[0]) if found and isinstance(found[0], Fact) else None
+        found = find_facts(self._store, scope, ids=(id_,), limit=1)
+        company = self.company(found[0]) if found else None
         if company is not None:
             likely = chance(dot(FACTS, FACT_SIGNS, company.signs))
             self._store.put(_changed(company, likely))
@@ -129,39 +127,27 @@ def freed(store: Store, scope: Scope, changed: Sequence[Fact]) -> list[Fact]:
     gone = {fact.id: fact for fact in changed if fact.status == "retracted"}
     if not gone:
         return []
-    facts = Query(scope=wide(scope), kinds=("fact",), limit=_MOST_WAITING)
-    found = store.find(replace(facts, fact_status=("unsure",), newest_first=True))
+    found = find_facts(store, wide(scope), fact_status=("unsure",), limit=_MOST_WAITING)
     if ids := tuple({fact.supersedes for fact in gone.values() if fact.supersedes} - here):
-        found += store.find(replace(facts, ids=ids, fact_status=("superseded",)))
+        found += find_facts(store, wide(scope), ids=ids, fact_status=("superseded",), limit=_MOST_WAITING)
     return [
         replace(fact, status="active", superseded_by=None, valid_to=None)
         for fact in found
-        if isinstance(fact, Fact) and fact.superseded_by in gone and fact.id not in here
+        if fact.superseded_by in gone and fact.id not in here
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """A fact, the one that may have taken its place, and how likely that is."""
-
-    fact: Fact
-    by: Fact
-    chance: float
 
 
 def _changed(company: Company, likely: NDArray[np.float64]) -> list[Fact]:
     """Return what becomes of the facts: only pairs with the one that is new are looked at."""
     first = company.first
     facts = {first.id: first, **{other.id: other for other in company.others}}
-    pairs = [
-        _Taken(other, first, one) if start_of(other) < start_of(first) else _Taken(first, other, one)
-        for other, one in zip(company.others, likely.tolist(), strict=True)
-    ]
-    for pair in sorted(pairs, key=lambda pair: -pair.chance):
-        fact, by = facts[pair.fact.id], facts[pair.by.id]
-        if pair.chance < _limit(fact) or fact.status == "superseded" or fact.pinned:
+    pairs = sorted(zip(likely.tolist(), company.others, strict=True), key=lambda pair: -pair[0])
+    for chance_of_it, other in pairs:
+        fact, by = (facts[one.id] for one in sorted((first, other), key=start_of))
+        least = max(MAYBE, _MAYBE_NAMED) if names_point(fact.predicate) else MAYBE
+        if chance_of_it < least or fact.status == "superseded" or fact.pinned:
             continue
-        if pair.chance >= SURE and _may_end(by, fact):
+        if chance_of_it >= SURE and _may_end(by, fact):
             facts[fact.id] = replace(fact, status="superseded", superseded_by=by.id, valid_to=start_of(by))
             if by.supersedes is None:
                 facts[by.id] = replace(by, supersedes=fact.id)
@@ -169,10 +155,6 @@ def _changed(company: Company, likely: NDArray[np.float64]) -> list[Fact]:
             facts[fact.id] = replace(fact, status="unsure", superseded_by=by.id)
     before: Sequence[Fact] = (first, *company.others)
     return [facts[fact.id] for fact in before if facts[fact.id] != fact]
-
-
-def _limit(fact: Fact) -> float:
-    return max(MAYBE, _MAYBE_NAMED) if names_point(fact.predicate) else MAYBE
 
 
 def _may_end(by: Fact, fact: Fact) -> bool:

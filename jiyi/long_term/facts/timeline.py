@@ -1,8 +1,8 @@
 """One slot through time: what held when, which fact took the place of which.
 
 Facts that hold until further notice stand in a row by the time they hold from; each is
-superseded by the next, and ends where that begins. What holds for a while only stands beside
-the row: it takes nobody's place and covers the row while it lasts, unless something was said
+superseded by the next, and ends where that begins. What holds for a while only is no part of
+the row: it supersedes nothing and covers the row while it lasts, unless something was said
 later. Facts that were taken back are in neither. Every step keeps the row in order, so that
 the order in which statements arrive does not matter.
 """
@@ -123,11 +123,15 @@ def relinked(
         before = row[place - 1].id if place else None
         if not place and stays(fact.supersedes):
             before = fact.supersedes
-        if place + 1 < len(row):
-            after = row[place + 1]
-            if stays(fact.superseded_by) and fact.valid_to and fact.valid_to < start_of(after):
-                linked[fact.id] = replace(fact, supersedes=before)
-                continue
+        after = row[place + 1] if place + 1 < len(row) else None
+        ended = after is None or (fact.valid_to is not None and fact.valid_to < start_of(after))
+        if ended and stays(fact.superseded_by):
+            linked[fact.id] = replace(fact, supersedes=before)
+        elif after is None:
+            linked[fact.id] = replace(
+                fact, supersedes=before, superseded_by=None, valid_to=None, status="active"
+            )
+        else:
             linked[fact.id] = replace(
                 fact,
                 supersedes=before,
@@ -135,16 +139,10 @@ def relinked(
                 valid_to=start_of(after),
                 status="superseded" if start_of(after) <= at else "active",
             )
-        elif stays(fact.superseded_by):
-            linked[fact.id] = replace(fact, supersedes=before)
-        else:
-            linked[fact.id] = replace(
-                fact, supersedes=before, superseded_by=None, valid_to=None, status="active"
-            )
-    return [linked.get(fact.id) or _beside(fact, at) for fact in slot]
+    return [linked.get(fact.id) or _outside_row(fact, at) for fact in slot]
 
 
-def _beside(fact: Fact, at: datetime) -> Fact:
+def _outside_row(fact: Fact, at: datetime) -> Fact:
     if fact.status == "retracted":
         return replace(fact, superseded_by=None) if fact.superseded_by else fact
     over = fact.valid_to is not None and fact.valid_to <= at

@@ -1,4 +1,4 @@
-"""Which known fact a statement means that does not say it in full."""
+"""Which known facts a statement means that does not say it in full, and which ones it ends."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,29 +7,19 @@ from datetime import timedelta
 from functools import cache
 
 from jiyi.extraction import Statement, is_bare, kind_of_value, meaning_of
-from jiyi.long_term.facts.slots import Names, Slot, slot_of, tokens_of, value_key
+from jiyi.long_term.facts.slots import Names, Slot, rule_point_of, slot_of, tokens_of, value_key, word_lists
 from jiyi.long_term.facts.timeline import is_temporary, start_of
 from jiyi.records import Fact, names_point
 from jiyi.text import analyse
 from jiyi.text.keys import predicate_key
 
-__all__ = ["ended_by", "meant_by", "reverted_to", "slot_meant"]
+__all__ = ["ended_by", "meant_by", "reverted_to", "rules_ended_by", "slot_meant"]
 
 _RECENT = timedelta(days=1)  # "forget that" means what was said just now
 _ENOUGH = 2.0  # points from which a retraction means a fact
 _UNIT = re.compile(r"[a-z%\u4e00-\u9fff]+")
 _OLDEST = re.compile(r"最早|最初|当初|原来|original|first", re.I)
-_PASSING = (
-    "forget scratch strike drop delete remove wipe erase ignore cancel please told that this it what about"
-    " more any hold said never mind 当我没说 别记了 别记 删掉 删除 作废 撤回 取消 算了 那条 这条 之前 昨天"
-    " 今天 事 别 记 请 把 掉 没 说 不 要 了 吧 发生 计划"
-)
-
 _PARTED = re.compile(r"\b(?:broke up|split up|divorced)\b|分手|离婚")
-_PARTNERS = (
-    "wife husband partner fiance fiancee girlfriend boyfriend"
-    " 老婆 妻子 老公 丈夫 男朋友 女朋友 男友 女友 对象"
-)
 
 
 def slot_meant(statement: Statement, facts: Sequence[Fact], names: Names) -> Statement | None:
@@ -114,22 +104,58 @@ def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[
     return [
         fact
         for fact in facts
-        if fact.status in ("active", "unsure")
-        and fact.speaker == statement.speaker
-        and start_of(fact) < statement.said_at
+        if _may_end(statement, fact)
         and names.key(fact.subject) == key
         and names_point(fact.predicate)
         and (_stands_in(fact.object, said) or (parted and predicate_key(fact.predicate) in _partners()))
     ]
 
 
+def rules_ended_by(statement: Statement, facts: Iterable[Fact]) -> list[Fact]:
+    """Return the rules of the same speaker that hold no more by a new one, or by one that only takes back.
+
+    "Don't answer in German any more" ends that German is answered in, "you can answer in English
+    again" what another language was asked for, "emojis are fine again" that they were forbidden. A rule
+    ends what it is the contrary of. Rules about anything else than what is named stay.
+    """
+    return [
+        fact
+        for fact in facts
+        if fact.category == "rule" and _may_end(statement, fact) and _contradicts(statement, fact)
+    ]
+
+
+def _may_end(statement: Statement, fact: Fact) -> bool:
+    """Return whether a fact holds so far and the same speaker said it before."""
+    return (
+        fact.status in ("active", "unsure")
+        and fact.speaker == statement.speaker
+        and start_of(fact) < statement.said_at
+    )
+
+
+def _contradicts(statement: Statement, fact: Fact) -> bool:
+    """Return whether an instruction is the contrary of a known one, or takes it back."""
+    new, old = meaning_of(statement.quote), meaning_of(fact.object)
+    point = rule_point_of(fact)
+    if point and statement.object and point in new.points and not new.denies:
+        return False  # of one point the newer one takes the place of the older anyway
+    if point and new.points:
+        takes_back = new.releases if not statement.object else new.denies
+        return point in new.points and (new.points[point] == old.points.get(point)) == takes_back
+    if point:
+        return False
+    same = any(old.points.get(name) == value for name, value in new.points.items())
+    if not statement.object:
+        fits = bool(new.terms) and new.terms <= old.terms
+        return old.denies != new.releases and (fits or (same and old.denies))
+    if new.points and not new.denies:
+        return old.denies and same
+    return old.denies != new.denies and bool(new.terms) and new.terms == old.terms
+
+
 def _stands_in(value: str, said: str) -> bool:
     return re.search(rf"(?<![a-z0-9]){re.escape(value.casefold())}(?![a-z0-9])", said) is not None
-
-
-@cache
-def _partners() -> frozenset[str]:
-    return frozenset(map(predicate_key, _PARTNERS.split()))
 
 
 def _only_one(statement: Statement, active: Sequence[Fact], names: Names) -> list[Fact]:
@@ -143,9 +169,9 @@ def _only_one(statement: Statement, active: Sequence[Fact], names: Names) -> lis
 def _named(statement: Statement) -> set[str]:
     """Return the terms of what a retraction names."""
     text = statement.quote
-    for phrase in _PASSING.split():
+    for phrase in word_lists()["passing"]:
         text = text.replace(phrase, " ") if len(phrase) > 1 and not phrase.isascii() else text
-    return set(analyse(text)) - _passing()
+    return set(analyse(text)) - _terms_of("passing")
 
 
 def _own_terms(fact: Fact, names: Names) -> set[str]:
@@ -159,11 +185,11 @@ def _score(statement: Statement, fact: Fact, names: Names) -> float:
     point = (
         (set(analyse(fact.predicate)) | set(analyse(fact.object)) | set(analyse(fact.text)))
         - own
-        - _passing()
+        - _terms_of("passing")
     )
     if fact.category == "rule":  # its language, say, may be named in another one
         words = words | meaning_of(statement.quote).names
-        point = point | meaning_of(fact.object).names | _rule_words()
+        point = point | meaning_of(fact.object).names | _terms_of("instructions")
     hits = len(words & point)
     if not hits:
         return 0.0
@@ -204,11 +230,11 @@ def _in_slot(statement: Statement, fact: Fact) -> Statement:
 
 
 @cache
-def _passing() -> frozenset[str]:
-    """Return the terms of words that say how something is taken back, not what."""
-    return frozenset(analyse(_PASSING))
+def _partners() -> frozenset[str]:
+    return frozenset(map(predicate_key, word_lists()["partners"]))
 
 
 @cache
-def _rule_words() -> frozenset[str]:
-    return frozenset(analyse("rule rules instruction instructions 规则"))
+def _terms_of(words: str) -> frozenset[str]:
+    """Return the search terms of a list in slots.toml."""
+    return frozenset(analyse(" ".join(word_lists()[words])))

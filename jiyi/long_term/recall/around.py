@@ -11,7 +11,7 @@ Column = NDArray[np.float32]
 """One number for each row of the candidates."""
 
 _BEST = 5  # rows of a session that stand for it
-_LENT = ((0.7, 0.4), (0.5, 0.3))  # share of a word lent from 1 and 2 rows before, and from behind
+_LENT = ((0.7, 0.4), (0.5, 0.3))  # share of a word lent from 1 and 2 rows before, and from after
 _ENOUGH = 0.7  # of a word's BM25 part: its third occurrence is no more worth lending
 
 

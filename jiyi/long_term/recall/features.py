@@ -6,7 +6,6 @@ memory does not have (sessions, several speakers, dates) is 0 in all rows and de
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,50 +19,29 @@ from jiyi.long_term.recall.around import (
     turn_taking,
 )
 from jiyi.long_term.recall.question import Question, named_speakers
+from jiyi.long_term.recall.times import DAY
 from jiyi.storage import ROLES, Candidates
 from jiyi.text import Trait, analyse
 
 __all__ = ["NAMES", "Evidence", "Feature", "Features", "evidence_of", "measure", "standardised"]
 
-Feature = Literal[
-    "words",
-    "window",
-    "cover",
-    "first_by_words",
-    "meaning",
-    "apart",
-    "first_by_meaning",
-    "before",
-    "after",
-    "before_last",
-    "session",
-    "like_the_best",
-    "like_its_peers",
-    "speaker",
-    "you_said",
-    "i_did",
-    "length",
-    "small_talk",
-    "asks",
-    "tells_number",
-    "tells_time",
-    "entities",
-    "in_time",
-    "later",
-    "recent",
-    "said_again",
-]
-"""Names of the features; what each means stands beside its weight in `jiyi.long_term.recall.weights`."""
+Feature = str
+"""The name of a feature; docs/long_term.md tells what each means."""
 
-NAMES: tuple[Feature, ...] = get_args(Feature)
+NAMES: tuple[Feature, ...] = (
+    *("words", "window", "cover", "first_by_words", "meaning", "apart", "first_by_meaning"),
+    *("before", "after", "before_last", "session", "like_the_best", "like_its_peers"),
+    *("speaker", "you_said", "i_did", "length", "small_talk", "asks", "tells_number", "tells_time"),
+    *("entities", "in_time", "later", "recent", "said_again"),
+)
 """The features in the order of the columns."""
 
+_LIKE: tuple[Feature, ...] = ("apart", "like_the_best", "like_its_peers")
 _BEST = 5  # rows that stand for the answer
 _PEERS = 64  # best rows among which a row looks for its like
 _NEAREST = 6  # of them that count
 _LONG = 10  # terms; of a longer question any single word says less
 _ENOUGH = 60  # terms; a longer message says no more for being longer
-_DAY = 86_400 * 1_000_000  # microseconds
 _APART = 1e-3  # length of a vector from the middle of all below which it points nowhere: it is rounding
 
 
@@ -78,7 +56,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Features:
-    """The features of one question's candidates, and what the ranking's confidence needs beside."""
+    """The features of one question's candidates, and what judges them after the ranking."""
 
     matrix: NDArray[np.float32]  # (n, `NAMES`)
     cover: Column  # share of the idf of the question's words that a row has, 0..1
@@ -110,8 +88,8 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
     meaning = standardised(evidence.similarity) if evidence else nothing
     best = wordy + meaning
     top = np.argsort(-best, kind="stable")[:_PEERS]
-    space = _Space.of(evidence, len(table))
-    like = _likeness(best, top, space) if evidence else dict.fromkeys(_LIKE, nothing)
+    vectors, nearness, distance = _centred(evidence, len(table))
+    like = _likeness(best, top, vectors, nearness) if evidence else dict.fromkeys(_LIKE, nothing)
     before = shifted(meaning, table.previous)
     columns: dict[Feature, Column] = {
         "words": wordy,
@@ -119,16 +97,14 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
         "cover": cover / max(float(cover.max()), 1e-9),
         "first_by_words": _early(text, text > 0) * min(1.0, _LONG / max(len(terms), 1)),
         "meaning": meaning,
-        "apart": like["apart"],
         "first_by_meaning": _early(meaning, np.full(len(table), evidence is not None)),
         "before": dialogue * before,
         "after": dialogue * shifted(meaning, table.following),
         "before_last": dialogue * shifted(before, table.previous),
         "session": (dialogue > 0) * standardised(session_prior(best, table)),
-        "like_the_best": like["the_best"],
-        "like_its_peers": like["its_peers"],
         "entities": _entities(question, terms, has, idf),
         "said_again": _said_again(table, has * idf, top),
+        **like,
         **_who(question, table, named),
         **_what(question, table, dialogue),
         **_time(question, table),
@@ -138,9 +114,9 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
         matrix=matrix,
         cover=cover,
         similarity=evidence.similarity if evidence else nothing,
-        vectors=space.vectors,
-        nearness=space.nearness,
-        distance=space.distance,
+        vectors=vectors,
+        nearness=nearness,
+        distance=distance,
         turns=share_of_turns(table),
         named=len(named) == 1,
         question=question,
@@ -199,53 +175,41 @@ def _own_words(table: Candidates, named: list[int]) -> tuple[NDArray[np.float32]
     return table.words[:, keep], tuple(table.terms[place] for place in keep), table.idf[keep]
 
 
-_LIKE = ("apart", "the_best", "its_peers")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Space:
-    """Vectors seen from the middle of all candidates.
+def _centred(evidence: Evidence | None, size: int) -> tuple[NDArray[np.float32], Column, float]:
+    """Return the vectors seen from their middle, their nearness to the question, and how far out that is.
 
     Embedders put all texts of one memory into a narrow cone; what is left without its
     middle tells them apart (Mu & Viswanath 2018, "All-but-the-Top").
     """
-
-    vectors: NDArray[np.float32]  # (n, dims), length 1; zeros where there is none
-    nearness: Column  # to the question
-    distance: float  # of the question from the middle
-
-    @classmethod
-    def of(cls, evidence: Evidence | None, size: int) -> "_Space":
-        if evidence is None:
-            return cls(
-                vectors=np.zeros((size, 1), np.float32), nearness=np.zeros(size, np.float32), distance=0.0
-            )
-        there = np.einsum("ij,ij->i", evidence.vectors, evidence.vectors) > 0
-        middle = evidence.vectors.sum(0) / max(int(there.sum()), 1)
-        centred = evidence.vectors - middle
-        lengths = np.sqrt(np.einsum("ij,ij->i", centred, centred))
-        centred *= (there / np.maximum(lengths, _APART))[:, None].astype(np.float32)
-        question = evidence.question - middle
-        distance = float(np.linalg.norm(question))
-        return cls(vectors=centred, nearness=centred @ question / max(distance, 1e-9), distance=distance)
+    if evidence is None:
+        return np.zeros((size, 1), np.float32), np.zeros(size, np.float32), 0.0
+    there = np.einsum("ij,ij->i", evidence.vectors, evidence.vectors) > 0
+    middle = evidence.vectors.sum(0) / max(int(there.sum()), 1)
+    vectors = evidence.vectors - middle
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    vectors *= (there / np.maximum(lengths, _APART))[:, None].astype(np.float32)
+    question = evidence.question - middle
+    distance = float(np.linalg.norm(question))
+    return vectors, vectors @ question / max(distance, 1e-9), distance
 
 
-def _likeness(best: Column, top: NDArray[np.intp], space: _Space) -> dict[str, Column]:
+def _likeness(
+    best: Column, top: NDArray[np.intp], vectors: NDArray[np.float32], nearness: Column
+) -> dict[Feature, Column]:
     """Compare rows with the question and with the best rows.
 
     That a row is like the best ones speaks for it: Rocchio's feedback (in Salton, "The SMART
     Retrieval System", 1971).
     """
-    centred = space.vectors
-    like = np.maximum(centred @ centred[top].T, 0)
+    like = np.maximum(vectors @ vectors[top].T, 0)
     like[top, np.arange(len(top))] = 0
     if len(top) > _NEAREST:
         least = np.partition(like, -_NEAREST, axis=1)[:, -_NEAREST, None]
         like = np.where(like >= least, like, 0)
     return {
-        "apart": standardised(space.nearness),
-        "the_best": centred @ centred[top[:_BEST]].mean(0),
-        "its_peers": standardised(like @ best[top] / (like.sum(1) + 0.5)),
+        "apart": standardised(nearness),
+        "like_the_best": vectors @ vectors[top[:_BEST]].mean(0),
+        "like_its_peers": standardised(like @ best[top] / (like.sum(1) + 0.5)),
     }
 
 
@@ -302,11 +266,11 @@ def _what(question: Question, table: Candidates, dialogue: Column) -> dict[Featu
 def _time(question: Question, table: Candidates) -> dict[Feature, Column]:
     inside = np.zeros(len(table), np.bool_)
     for start, end in question.ranges:
-        inside |= (table.created_at >= start) & (table.created_at < end + _DAY)  # often told a day later
+        inside |= (table.created_at >= start) & (table.created_at < end + DAY)  # often told a day later
     age = np.empty(len(table), np.float32)
     age[np.argsort(table.created_at, kind="stable")] = np.arange(len(table), dtype=np.float32)
     return {
         "in_time": inside.astype(np.float32),
-        "later": (table.created_at > question.asked_at + _DAY).astype(np.float32),
+        "later": (table.created_at > question.asked_at + DAY).astype(np.float32),
         "recent": age / np.float32(len(table)),
     }

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall.features import Features
-from jiyi.long_term.recall.pairs import Statements, replaced, stacked
+from jiyi.long_term.recall.pairs import SPEAKERS, Statements, replaced, stacked
 from jiyi.long_term.recall.ranking import Ranked
 from jiyi.long_term.recall.signs import KINDS, SINGLE, Signs, asked_for, signs_of
-from jiyi.long_term.recall.validity import validity
+from jiyi.long_term.recall.times import DAY, validity
 from jiyi.long_term.recall.weights import ORDER, PAIR, SUCCESSION, Weights, chance, dot
 from jiyi.storage import ROLES, Candidates
 from jiyi.text import Trait
@@ -51,13 +51,12 @@ LIFTED = 0.22
 """Probability from which on the later message comes above the earlier one: a wrong order costs little."""
 
 _Floats = NDArray[np.float64]
-_DAY = 86_400 * 1_000_000  # microseconds
 _FAR_APART = 4.0  # deviations by which an answer stands apart from the rest of a large memory
 _REORDERED = 10  # of the best messages
 _FORCE = ("greeting", "mostly_asks", "reports", "supposes")  # traits of what tells nothing
 _OUTSIDE = -9.0  # logit of what the pairs say nothing of
 _UNLIKELY = -3.0  # logit; what is less likely is as unlikely
-_ROLES = ("user", "assistant", "tool")
+_SPEAKER_OF = np.array([SPEAKERS.index(role) if role in SPEAKERS else 0 for role in ROLES], np.int64)
 _TEMPORARY = SINGLE.index("temporary")
 _FORCES = [SINGLE.index(name) for name in _FORCE]
 
@@ -132,37 +131,26 @@ def judge(
     known = table.traits[rows].tolist()
     signs = [signs_of(text, own) for text, own in zip(texts.values(), known, strict=True)]
     scores = ranked.scores[rows].astype(np.float64)
-    if features.question.time is None:
-        return _untimed(rows, signs, scores)
-    group = statements(table, features, rows, signs)
-    found = succession_signs(features, group, rows, scores, replaced(group, pair))
-    chances = chance(dot(succession, SUCCESSION_SIGNS, found))
-    likely = np.where(_compared(features, group, texts.values()), chances, 0.0)
-    successor = likely.argmax(axis=1) if len(rows) else np.zeros(0, np.intp)
+    likely = np.zeros((len(rows), len(rows)))
+    made = np.zeros((len(rows), len(ORDER_SIGNS)))
+    made[:, 0] = last = scores
+    if features.question.time is not None:
+        group = statements(table, features, rows, signs)
+        found = succession_signs(features, group, rows, scores, replaced(group, pair))
+        chances = chance(dot(succession, SUCCESSION_SIGNS, found))
+        likely = np.where(_compared(features, group, texts.values()), chances, 0.0)
+        made = order_signs(features, group, scores, texts=list(texts.values()))
+        last = dealt(scores, in_order(features, group, dot(order, ORDER_SIGNS, made), likely))
     outdated = likely.max(axis=1, initial=0.0)
-    made = order_signs(features, group, scores, texts=list(texts.values()))
+    successor = likely.argmax(axis=1) if len(rows) else np.zeros(0, np.intp)
     return Judged(
         rows=rows,
         signs=signs,
         outdated=outdated,
         successor=np.where(outdated > 0, successor, -1),
         order=made,
-        timed=True,
-        scores=dealt(scores, in_order(features, group, dot(order, ORDER_SIGNS, made), likely)),
-    )
-
-
-def _untimed(rows: NDArray[np.intp], signs: Sequence[Signs], scores: _Floats) -> Judged:
-    made = np.zeros((len(rows), len(ORDER_SIGNS)))
-    made[:, 0] = scores
-    return Judged(
-        rows=rows,
-        signs=signs,
-        outdated=np.zeros(len(rows)),
-        successor=np.full(len(rows), -1),
-        order=made,
-        timed=False,
-        scores=scores,
+        timed=features.question.time is not None,
+        scores=last,
     )
 
 
@@ -203,9 +191,6 @@ def statements(
     place = {row: number for number, row in enumerate(rows.tolist())}
     spoke = table.roles[before] == ROLES.index("assistant")
     asked = (table.traits[before] & Trait.ASKS_LAST.value) != 0
-    roles = [
-        _ROLES.index(name) if (name := ROLES[role]) in _ROLES else 0 for role in table.roles[rows].tolist()
-    ]
     return Statements(
         signs=signs,
         vectors=features.vectors[rows].astype(np.float64),
@@ -216,7 +201,7 @@ def statements(
         at=table.created_at[rows],
         session=table.session[rows].astype(np.int64),
         speaker=table.speaker[rows].astype(np.int64),
-        role=np.array(roles, np.int64),
+        role=_SPEAKER_OF[table.roles[rows]],
         among=int(features.vectors.any(axis=1).sum()),
     )
 
@@ -227,7 +212,7 @@ def succession_signs(
     """Return (n, n, `SUCCESSION_SIGNS`): how well two statements fit the question, and what they say."""
     count = len(rows)
     logits = np.where(np.isinf(pair), _OUTSIDE, pair)
-    behind = scores - scores.max(initial=-np.inf)
+    lag = scores - scores.max(initial=-np.inf)
     apart, cover = features.column("apart")[rows].astype(np.float64), features.cover[rows].astype(np.float64)
     place = np.arange(count) / JUDGED
     near = features.nearness[rows].astype(np.float64)
@@ -237,7 +222,7 @@ def succession_signs(
     fits = _fits(features, group.signs)
     columns = [
         *(logits, np.maximum(logits, _UNLIKELY)),
-        *(behind[:, None], behind, behind - behind[:, None]),
+        *(lag[:, None], lag, lag - lag[:, None]),
         *(apart[:, None], apart, apart - apart[:, None]),
         *(cover[:, None], cover, np.minimum(cover[:, None], cover)),
         *(place[:, None], place),
@@ -266,7 +251,7 @@ def order_signs(features: Features, group: Statements, scores: _Floats, *, texts
     kind = time.kind if time else ""
     timed = [_fits(features, group.signs), *_for_a_while(features, group, texts)]
     single = np.reshape([one.single for one in group.signs], (len(group), len(SINGLE)))
-    force = [*single[:, _FORCES].T, group.role == _ROLES.index("assistant")]
+    force = [*single[:, _FORCES].T, group.role == SPEAKERS.index("assistant")]
     columns = [scores, *(column * (kind == name) for name in ("now", "then") for column in timed)]
     return np.stack([*columns, *(column * (kind == "now") for column in force)], axis=1)
 
@@ -287,7 +272,7 @@ def _compared(features: Features, group: Statements, texts: Iterable[str]) -> ND
 def _latest(features: Features) -> int:
     """Return until when something was said in time for a question: a day after what it asks about."""
     time = features.question.time
-    return (time.moment if time and time.kind == "then" else features.question.asked_at) + _DAY
+    return (time.moment if time and time.kind == "then" else features.question.asked_at) + DAY
 
 
 def _fits(features: Features, signs: Sequence[Signs]) -> _Floats:
@@ -307,5 +292,5 @@ def _for_a_while(features: Features, group: Statements, texts: Sequence[str]) ->
     for place, one in enumerate(group.signs):
         if one.single[_TEMPORARY]:
             start, end = validity(texts[place], int(group.at[place]))
-            (holds if start <= moment <= end + _DAY else held)[place] = 1
+            (holds if start <= moment <= end + DAY else held)[place] = 1
     return holds, held

@@ -13,15 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall.signs import KINDS, SINGLE, Signs
+from jiyi.long_term.recall.times import DAY
 from jiyi.long_term.recall.weights import PAIR, Weights, dot, row_of
 
-__all__ = ["PAIR_SIGNS", "Statements", "pair_signs", "replaced", "stacked"]
+__all__ = ["PAIR_SIGNS", "SPEAKERS", "Statements", "pair_signs", "replaced", "stacked"]
 
 _Floats = NDArray[np.float64]
 _Column = NDArray[np.float64] | NDArray[np.bool_]  # of pairs, of the earlier ones or of the later ones
-_DAY = 86_400 * 1_000_000  # microseconds
 _SWAPPED = 6.0  # of rarity; more is no more
-_SPEAKERS = ("user", "assistant", "tool")
+SPEAKERS = ("user", "assistant", "tool")
+"""The roles of those who state something."""
+
 _BOTH = (
     *("cosine", "nearest earlier", "nearest later", "words of the earlier", "words of the later"),
     *("words of both", "words, absolute", "the turn before the later", "both turns before"),
@@ -31,7 +33,7 @@ _BOTH = (
 )
 _KINDS = tuple(f"both: {kind}" for kind in KINDS)
 _EARLIER, _LATER = (
-    tuple(f"{which}: {name}" for name in (*SINGLE, *_SPEAKERS)) for which in ("earlier", "later")
+    tuple(f"{which}: {name}" for name in (*SINGLE, *SPEAKERS)) for which in ("earlier", "later")
 )
 PAIR_SIGNS = (*_BOTH, *_KINDS, *_EARLIER, *_LATER)
 """The names of the signs of an ordered pair: an earlier statement and a later one."""
@@ -86,10 +88,10 @@ def pair_signs(group: Statements) -> _Floats:
 
 
 def _signs(group: Statements) -> tuple[_Floats, _Floats, _Floats]:
-    """Return (n, n, `_BOTH`) of pairs, (n, `KINDS`), and (n, `SINGLE` and `_SPEAKERS`) of single ones."""
+    """Return (n, n, `_BOTH`) of pairs, (n, `KINDS`), and (n, `SINGLE` and `SPEAKERS`) of single ones."""
     kinds = np.reshape([one.kinds for one in group.signs], (len(group), len(KINDS)))
     single = np.reshape([one.single for one in group.signs], (len(group), len(SINGLE)))
-    roles = group.role[:, None] == np.arange(len(_SPEAKERS))
+    roles = group.role[:, None] == np.arange(len(SPEAKERS))
     both = [*_likeness(group), *_values(group, kinds), *_setting(group), *_frames(group)]
     return stacked(both, len(group)), kinds, np.concatenate([single, roles], axis=1)
 
@@ -151,7 +153,7 @@ def _setting(group: Statements) -> list[_Column]:
 
     return [
         alike(group.session),
-        np.log1p(np.maximum(group.at[None, :] - group.at[:, None], 0) / _DAY),
+        np.log1p(np.maximum(group.at[None, :] - group.at[:, None], 0) / DAY),
         alike(group.speaker),
         group.reply_to[None, :] == np.arange(len(group))[:, None],
         group.after_assistant,

@@ -1,4 +1,4 @@
-"""Passages: a hit with what was said just before and behind it."""
+"""Passages: a hit with what was said just before and after it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,20 +23,20 @@ def with_surroundings(store: Store, scope: Scope, hits: Sequence[Hit], steps: in
     is a hit itself is nobody's neighbour. Neighbours lie within ``scope``.
     """
     shown = {hit.id for hit in hits if isinstance(hit.record, Message)}
-    said = _read(store, scope, [stretch for hit in hits if (stretch := _stretch(hit, steps))])
+    stretches = [_stretch(hit, steps) for hit in hits]
+    said = _read(store, scope, [stretch for stretch in stretches if stretch])
     found = []
-    for hit in hits:
-        stretch = _stretch(hit, steps)
+    for hit, stretch in zip(hits, stretches, strict=True):
         if stretch is None:
             found.append(hit)
             continue
         session, first, last = stretch
         there = said.get(session, {})
         places = range(first, last + 1) if last - first < len(there) else sorted(there)
-        beside = [there[place] for place in places if first <= place <= last and place in there]
-        beside = [message for message in beside if message.id not in shown]
-        shown.update(message.id for message in beside)
-        found.append(replace(hit, around=tuple(beside)))
+        around = [there[place] for place in places if first <= place <= last and place in there]
+        around = [message for message in around if message.id not in shown]
+        shown.update(message.id for message in around)
+        found.append(replace(hit, around=tuple(around)))
     return found
 
 
@@ -45,8 +45,7 @@ def _stretch(hit: Hit, steps: int) -> _Stretch | None:
     message = hit.record
     if not isinstance(message, Message) or message.scope is None or message.seq is None:
         return None
-    session = cast("str", message.scope.session_id)
-    return session, message.seq - steps, message.seq + steps
+    return cast("str", message.scope.session_id), message.seq - steps, message.seq + steps
 
 
 def _read(store: Store, scope: Scope, stretches: Sequence[_Stretch]) -> dict[str, dict[int, Message]]:

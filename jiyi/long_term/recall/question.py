@@ -7,38 +7,13 @@ from datetime import UTC, datetime, tzinfo
 from functools import cache, lru_cache
 
 from jiyi.clock import to_micros
-from jiyi.long_term.recall.timeliness import AskedTime, asked_time
+from jiyi.long_term.recall.times import AskedTime, asked_time, cues
 from jiyi.text import analyse, find_dates, query_terms
 from jiyi.text.stopwords import stopwords
 
 __all__ = ["Question", "is_role", "named_speakers", "read_question", "without_names"]
 
 _NO_SPACES = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # kana, Han, Hangul: words stand side by side
-_WHEN = re.compile(
-    r"\bwhen\b|\b(?:what|which) (?:date|day|month|year|time)\b"
-    r"|\bhow long\b|\bhow many (?:days|weeks|months|years)\b"
-    r"|什么时候|何时|什么时间|哪[一]?[天年月日周]|[几多少]号|几月|多久|多长时间|[几多少]天",
-    re.IGNORECASE,
-)
-_HOW_MANY = re.compile(
-    r"\bhow (?:many|much|often|old|far|tall|big)\b|多少|几(?![乎率何])|多[大高远长重]", re.IGNORECASE
-)
-_OWN = re.compile(r"\b(?:I|my|me|mine|myself|we|our|(?-i:us))\b|我|咱|俺", re.IGNORECASE)
-_SAYING = (
-    r"(?:recommend|suggest|advi[sc]|t[eo]ld|tell|sa(?:y|id)|mention|shar|g[ai]ve|provid|explain|list"
-    r"|describ|teach|taught|propos|introduc)"
-)
-_SAYING_ZH = r"(?:推荐|建议|告诉|说|分享|提到|介绍|讲|教)"
-_YOU_SAID = re.compile(
-    rf"(?<!can )(?<!could )(?<!will )(?<!would )\byou\b (?:\w+ ){{0,2}}{_SAYING}"  # not what is asked for now
-    r"|\byour (?:\w+ )?(?:recommendation|suggestion|advice|answer|reply|explanation|list)"
-    r"|\b(?:recommended|suggested|given|told|mentioned|provided|advised) by you\b"
-    rf"|[你您](?![能会可帮])[^，。？！,.?!我]{{0,6}}(?:{_SAYING_ZH}|给|回答|列)|[你您]的(?:建议|推荐|回答)",
-    re.IGNORECASE,
-)
-_I_SAID = re.compile(
-    rf"\bI\b (?:\w+ ){{0,2}}{_SAYING}|我[^，。？！,.?!你您]{{0,6}}{_SAYING_ZH}", re.IGNORECASE
-)
 _LETTER = rf"[^\W{_NO_SPACES}]"
 _NAME = rf"(?:[A-Z](?:{_LETTER}|[&.'’\-])*|{_LETTER}*\d(?:{_LETTER}|[.\-:])*)"
 _ENTITY = re.compile(
@@ -50,22 +25,10 @@ _CJK = re.compile(rf"[{_NO_SPACES}]")
 _ANY_LETTER = re.compile(r"[^\W_]")
 _SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
 _SHORT = 3  # letters of a short form of a name, at least
-_ROLES = frozenset(
-    [
-        "user",
-        "assistant",
-        "system",
-        "tool",
-        "ai",
-        "bot",
-        "human",
-        "developer",
-        "用户",
-        "助手",
-        "系统",
-        "机器人",
-    ]
-)
+_ROLES = {
+    *("user", "assistant", "system", "tool", "ai", "bot", "human", "developer"),
+    *("用户", "助手", "系统", "机器人"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +50,7 @@ class Question:
 
 def read_question(text: str, asked_at: datetime, zone: tzinfo = UTC) -> Question:
     """Take a question apart; Chinese and English, any text is fine."""
+    signs = cues("question")
     ranges = tuple((to_micros(span.start), to_micros(span.end)) for span in find_dates(text, asked_at, zone))
     return Question(
         text=text,
@@ -94,12 +58,8 @@ def read_question(text: str, asked_at: datetime, zone: tzinfo = UTC) -> Question
         entities=frozenset(_entities(text)),
         ranges=ranges,
         asked_at=to_micros(asked_at),
-        when=bool(_WHEN.search(text)),
-        how_many=bool(_HOW_MANY.search(text)),
-        own=bool(_OWN.search(text)),
-        you_said=bool(_YOU_SAID.search(text)),
-        i_said=bool(_I_SAID.search(text)),
         time=asked_time(text, ranges, to_micros(asked_at)),
+        **{name: bool(sign.search(text)) for name, sign in signs.items()},
     )
 
 

@@ -1,4 +1,4 @@
-"""Ranking: features and weights become one order. Pure functions."""
+"""Ranking: features and weights become one order; repeats go last. Pure functions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from jiyi.long_term.recall.around import Column
 from jiyi.long_term.recall.features import NAMES, Feature, Features
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS, Weights, row_of
+from jiyi.records import Message, Searchable
 from jiyi.storage import Candidates
 
-__all__ = ["Ranked", "rank"]
+__all__ = ["Ranked", "rank", "repeats_last"]
 
 _ROUND = 4  # decimals of a share: enough to explain, short enough to read
 
@@ -54,3 +55,21 @@ def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> R
     rows = np.flatnonzero(table.eligible)
     order = np.lexsort((-table.created_at[rows], -scores[rows]))
     return Ranked(rows=rows[order], scores=scores, shares=shares)
+
+
+def repeats_last(records: Sequence[Searchable]) -> list[int]:
+    """Return the places of records in a new order: word-for-word repeats after all others.
+
+    Only a text that is the same but for case and white space is a repeat, said by the same
+    one: what merely resembles another may hold the answer that the other lacks, so nothing
+    else is moved and nothing is dropped. Otherwise the order stays.
+    """
+    seen: set[tuple[str, str | None]] = set()
+    first: list[int] = []
+    again: list[int] = []
+    for place, record in enumerate(records):
+        who = (record.name or record.role) if isinstance(record, Message) else None
+        key = " ".join(record.search_text.casefold().split()), who
+        (again if key in seen else first).append(place)
+        seen.add(key)
+    return first + again

@@ -14,32 +14,19 @@ from jiyi.clock import Clock, utc_now
 from jiyi.embeddings import Embedder
 from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
 from jiyi.long_term.recall.accesses import Accesses
-from jiyi.long_term.recall.diversity import repeats_last
 from jiyi.long_term.recall.features import Evidence, Features, evidence_of, measure
 from jiyi.long_term.recall.in_force import MAYBE, SURE, Judged, judge, judged_rows
 from jiyi.long_term.recall.nothing import nothing_relevant
 from jiyi.long_term.recall.passages import with_surroundings
 from jiyi.long_term.recall.question import named_speakers, read_question, without_names
-from jiyi.long_term.recall.ranking import Ranked, rank
+from jiyi.long_term.recall.ranking import Ranked, rank, repeats_last
 from jiyi.long_term.recall.weights import PRIORS
 from jiyi.one_thread import one_blas_thread
-from jiyi.records import (
-    SEARCHABLE,
-    Fact,
-    Hit,
-    Hits,
-    Kind,
-    Knowledge,
-    Query,
-    Scope,
-    Searchable,
-)
+from jiyi.records import SEARCHABLE, Fact, Hit, Hits, Kind, Knowledge, Query, Scope, Searchable
 from jiyi.rerank import Reranker, rerank
 from jiyi.storage import Candidates, Key, Store, VectorIndex, kind_of
 
 __all__ = ["Recall", "Second"]
-
-_Found = Searchable
 
 _CANDIDATES = 3  # times the limit, of each kind, from each index and for the reranker
 _FEWEST = 200  # candidates of each kind from each index: neighbours and sessions need company
@@ -69,7 +56,7 @@ class Recall:
 
     Args:
         store: rows and words.
-        vectors: the vector index beside it.
+        vectors: the vector index of the same records.
         embedder: makes the question's vector.
         second: a reranker to look at the best candidates, and its time limit.
         accesses: counts which records were returned; closed with this.
@@ -103,7 +90,7 @@ class Recall:
 
         Args:
             query: what is asked; ``limit`` says how many.
-            around: how many messages before and behind a message come with it as
+            around: how many messages before and after a message come with it as
                 ``Hit.around``; what another hit shows already is not shown twice.
 
         Raises:
@@ -192,9 +179,11 @@ class Recall:
             self._vectors.claim(self._embedder.name)  # another process may have re-embedded the data
             near = self._vectors.nearest(wide, vector)
             table = self._store.match(wide, [(match.kind, match.id) for match in near])
-            evidence = self._evidence(wide.scope, table, vector)
+            parts = self._vectors.read(Scope(user_id=user), table.keys)
         self._remember(user, table)
-        return table, evidence
+        if not len(parts.rows):
+            return table, None
+        return table, evidence_of(parts.rows, parts.vectors, len(table), vector)
 
     def _remember(self, user: str, table: Candidates) -> tuple[str, ...]:
         with self._lock:
@@ -203,10 +192,6 @@ class Recall:
             if len(self._speakers) > _USERS:
                 self._speakers.popitem(last=False)
         return table.speakers
-
-    def _evidence(self, scope: Scope, table: Candidates, question: NDArray[np.float32]) -> Evidence | None:
-        parts = self._vectors.read(Scope(user_id=scope.user_id), table.keys)
-        return evidence_of(parts.rows, parts.vectors, len(table), question) if len(parts.rows) else None
 
     def _hits(
         self,
@@ -218,7 +203,7 @@ class Recall:
         *,
         most: int,
     ) -> tuple[list[Hit], list[str], float]:
-        """Fetch the first candidates of each kind, judge them, and return the best in their last order."""
+        """Fetch the first candidates of each kind, judge them, and return the best, notes, and the doubt."""
         more = _CANDIDATES - 1 if self._second else 1  # priors and repeats may change places
         fetched = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
         best = judged_rows(table, ranked)
@@ -236,8 +221,8 @@ class Recall:
         nothing = nothing_relevant(table, features, ranked, judged)
         return list(_as_hits(chosen, table, ranked, judged)), notes, nothing
 
-    def _records(self, scope: Scope, keys: Sequence[Key]) -> dict[Key, _Found]:
-        records: dict[Key, _Found] = {}
+    def _records(self, scope: Scope, keys: Sequence[Key]) -> dict[Key, Searchable]:
+        records: dict[Key, Searchable] = {}
         for start in range(0, len(keys), _FETCHED):
             piece = keys[start : start + _FETCHED]
             kinds = tuple(dict.fromkeys(kind for kind, _ in piece))
@@ -245,7 +230,7 @@ class Recall:
             user = Scope(user_id=scope.user_id)
             # Records of different kinds may have one id.
             query = Query(scope=user, kinds=kinds, ids=ids, limit=len(kinds) * len(ids))
-            found = cast("list[_Found]", self._store.find(query))
+            found = cast("list[Searchable]", self._store.find(query))
             records |= {(kind_of(record), record.id): record for record in found}
         return records
 
@@ -260,7 +245,7 @@ def _first(ranked: Ranked, table: Candidates, most: Mapping[Kind, int]) -> Itera
             yield row
 
 
-def _prior(record: _Found) -> dict[str, float]:
+def _prior(record: Searchable) -> dict[str, float]:
     """Return what a record is worth whatever is asked: kept by hand, rated as important, certain."""
     prior = {"pinned": PRIORS["pinned"] * record.pinned}
     if isinstance(record, Knowledge | Fact):
@@ -275,12 +260,12 @@ class _Weighed(NamedTuple):
 
     score: float
     row: int
-    record: _Found
-    why: dict[str, float]  # what moved it beside its features
+    record: Searchable
+    why: dict[str, float]  # what moved it, apart from its features
 
 
 def _weighed(
-    rows: Iterable[int], records: Mapping[Key, _Found], table: Candidates, ranked: Ranked, judged: Judged
+    rows: Iterable[int], records: Mapping[Key, Searchable], table: Candidates, ranked: Ranked, judged: Judged
 ) -> list[_Weighed]:
     """Return candidates with what their records and the judgement add to their scores, best first."""
     lifts, found = judged.lifts, []
@@ -309,7 +294,7 @@ def _as_hits(chosen: Sequence[_Weighed], table: Candidates, ranked: Ranked, judg
         )
 
 
-def _successor(record: _Found, table: Candidates, row: int | None) -> str | None:
+def _successor(record: Searchable, table: Candidates, row: int | None) -> str | None:
     """Return the id of what took a record's place: known of a fact, judged of a message."""
     if isinstance(record, Fact):
         return record.superseded_by if record.status == "superseded" else None

@@ -1,16 +1,15 @@
 """What a single statement shows at first sight: its traits, its values by kind, its words. Pure, cached."""
 
 import re
-import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.extraction.values import values
+from jiyi.extraction.values import table, values
+from jiyi.long_term.recall.times import cues
 from jiyi.text import Trait, analyse, language, traits
 
 __all__ = ["KINDS", "SINGLE", "Signs", "asked_for", "signs_of"]
@@ -51,16 +50,16 @@ def signs_of(text: str, known: int | None = None) -> Signs:
     ``known`` are its traits, as far as they are known.
     """
     sample = text[:_SAMPLE]
-    cues, terms = _cues(), tuple(dict.fromkeys(analyse(sample)))
+    patterns, terms = _cues(), tuple(dict.fromkeys(analyse(sample)))
     found = list(values(sample))
     taken = {place for value in found for place in range(*value.span())}
-    names = [name for name in cues["names"].finditer(sample) if name.start() not in taken]
+    names = [name for name in patterns["names"].finditer(sample) if name.start() not in taken]
     there = {value.lastgroup for value in found} | ({"name"} if names else set())
     kinds = np.array([float(kind in there) for kind in KINDS])
     own = traits(sample).value if known is None else known
     single = [
         *(float(own & bit != 0) for bit in _TRAITS.values()),
-        *(float(cues[name].search(sample) is not None) for name in _CUES),
+        *(float(patterns[name].search(sample) is not None) for name in _CUES),
         min(len(text), _LONG) / _LONG,
         float(len(terms) <= _SHORT),
         float(kinds.any()),
@@ -80,18 +79,12 @@ def asked_for(question: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 @cache
-def _table() -> dict[str, Any]:
-    return tomllib.loads(files(__package__).joinpath("cues.toml").read_text("utf-8"))
-
-
-@cache
-def _cues() -> dict[str, re.Pattern[str]]:
-    patterns = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _table()["said"].items()}
-    return patterns | {"names": re.compile(_table()["names"]["pattern"])}
+def _cues() -> Mapping[str, re.Pattern[str]]:
+    return {**cues("said"), "names": cues("names")["pattern"]}
 
 
 @cache
 def _asked() -> tuple[tuple[re.Pattern[str], ...], NDArray[np.float64]]:
-    rows = _table()["asked"]
+    rows = table("cues", "jiyi.long_term.recall")["asked"]
     kinds = np.array([[float(kind in row["kinds"]) for kind in KINDS] for row in rows])
-    return tuple(re.compile(row["pattern"], re.IGNORECASE) for row in rows), kinds
+    return tuple(re.compile(row["pattern"]) for row in rows), kinds

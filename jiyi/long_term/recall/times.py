@@ -1,42 +1,78 @@
-"""How long a statement "for a while" holds: its calendar words, read forward from when it was said."""
+"""Times in questions and statements: which time a question asks about, how long a statement holds."""
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Literal
 
 from jiyi.clock import to_micros, utc_from_micros
+from jiyi.extraction.clauses import is_chinese
+from jiyi.extraction.values import patterns
 
-__all__ = ["validity"]
+__all__ = ["DAY", "AskedTime", "asked_time", "cues", "validity"]
 
+DAY = 86_400 * 1_000_000
+"""Microseconds of a day."""
+
+_LONG = 200  # characters; a longer text tells something rather than asks one thing
 _FORTNIGHT = timedelta(days=14)  # taken for granted where a text names no end
-_DAY = timedelta(days=1)
 _LATELY = 60  # days: an earlier date is one of next year
-
 _MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_MONTH = (
-    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
-    "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
-)
-_DATES = re.compile(
-    rf"(?P<m1>\d{{1,2}}) ?月 ?(?P<d1>\d{{1,2}})"
-    rf"|\b(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<m2>{_MONTH})\b"
-    rf"|\b(?P<m3>{_MONTH}) (?P<d3>\d{{1,2}})\b|\b(?P<d4>\d{{1,2}})(?:st|nd|rd|th)\b"
-    r"|(?P<d5>\d{1,2}) ?[号日]"
-    r"|(?P<next>下)?个?(?:周|星期|礼拜)(?P<w1>[一二三四五六日天])"
-    r"|\b(?P<w2>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs|ur)?day\b(?! (?:the )?\d)",
-    re.IGNORECASE,
-)
-_SPANS = re.compile(
-    r"(?P<week>(?:这周|本周|这星期|这个?礼拜)(?![一二三四五六日天])|这个?周末|\bthis week(?:end)?\b)"
-    r"|(?P<today>今天|今晚|\btoday\b|\btonight\b)"
-    r"|(?P<tomorrow>明天|\btomorrow\b)|(?P<month>这个月|本月|\bthis month\b)"
-    r"|(?P<n>[一两二三四几2-9]|\b(?:a|one|two|three|four|next)) ?个?"
-    r"(?P<unit>天|周|星期|礼拜|月|days?|weeks?|months?)",
-    re.IGNORECASE,
-)
-_YEAR = re.compile(r"\b20\d\d\b")
 _COUNTS = {"一": 1, "a": 1, "one": 1, "next": 1, "两": 2, "二": 2, "two": 2, "三": 3, "three": 3, "几": 4}
 _COUNTS |= {"四": 4, "four": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedTime:
+    """The time at which what is asked for shall hold."""
+
+    kind: Literal["now", "then"]  # now, which may be a day to come, or a time gone by
+    moment: int  # in microseconds since 1970; of a day, a month: its end
+
+
+def cues(section: str) -> Mapping[str, re.Pattern[str]]:
+    """Return the patterns of a section of cues.toml."""
+    return patterns("cues", section, "jiyi.long_term.recall")
+
+
+def asked_time(text: str, ranges: Sequence[tuple[int, int]], asked_at: int) -> AskedTime | None:
+    """Return what time a question asks about; None where it asks of history, or is no question.
+
+    Args:
+        text: the question.
+        ranges: times it names, begin and end in microseconds since 1970.
+        asked_at: when it is asked, as well.
+    """
+    signs = cues("asked_time")
+    if len(text) > _LONG or not signs["asks"].search(text.strip()) or signs["history"].search(text):
+        return None
+    of_language = cues("asked_time.zh" if is_chinese(text) else "asked_time.en")
+    if ranges:
+        start, end = ranges[0]
+        if signs["to_come"].search(text) and end <= asked_at:
+            start, end = start + 365 * DAY, end + 365 * DAY
+        if start > asked_at:
+            return AskedTime(kind="now", moment=end)
+        if end <= asked_at and _names_the_past(text):
+            return AskedTime(kind="then", moment=end)
+    if of_language["past"].search(text) and not of_language["now"].search(text):
+        return None
+    return AskedTime(kind="now", moment=asked_at)
+
+
+def _names_the_past(text: str) -> bool:
+    """Return whether a time that a question names and that is over is what it asks about.
+
+    In Chinese a weekday alone is the one of every week: 周三夜里谁值班. In English it takes a verb of the
+    past: in "Where do the Tuesday Larks meet?" the day is a name.
+    """
+    if is_chinese(text):
+        signs = cues("asked_time.zh")
+        return not signs["no_date"].search(text) or signs["date"].search(text) is not None
+    signs = cues("asked_time.en")
+    return signs["then"].search(text) is not None and not signs["now"].search(text)
 
 
 def validity(text: str, said_at: int, zone: tzinfo = UTC) -> tuple[int, int]:
@@ -46,16 +82,17 @@ def validity(text: str, said_at: int, zone: tzinfo = UTC) -> tuple[int, int]:
     the last date that is named; from when it was said where only one is; a fortnight where none is.
     """
     today = utc_from_micros(said_at).astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    days = [day for match in _DATES.finditer(text) if (day := _date(match, today)) is not None]
-    for match in _SPANS.finditer(text):
+    signs = cues("validity")
+    days = [day for match in signs["dates"].finditer(text) if (day := _date(match, today)) is not None]
+    for match in signs["spans"].finditer(text):
         day = _end_of(match, today, counted=not days)
         days += [day] if day else []
-    if not days and (year := _YEAR.search(text)):
+    if not days and (year := signs["year"].search(text)):
         days = [today.replace(year=int(year[0]), month=12, day=31)]
     if not days:
         return to_micros(today), to_micros(today + _FORTNIGHT)
     start = min(days) if len(days) > 1 else today
-    return to_micros(min(start, max(days))), to_micros(max(days) + _DAY)
+    return to_micros(min(start, max(days))), to_micros(max(days) + timedelta(days=1))
 
 
 def _date(match: re.Match[str], today: datetime) -> datetime | None:
@@ -89,9 +126,9 @@ def _end_of(match: re.Match[str], today: datetime, counted: bool) -> datetime | 
     if part["today"]:
         return today
     if part["tomorrow"]:
-        return today + _DAY
+        return today + timedelta(days=1)
     if part["month"]:
-        return _first_of_next_month(today) - _DAY
+        return _first_of_next_month(today) - timedelta(days=1)
     if not counted:
         return None
     unit = part["unit"].lower()
