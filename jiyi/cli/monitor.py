@@ -12,7 +12,7 @@ from jiyi.cli.options import AGENT_DB, Db, Json, User, opened
 from jiyi.cli.terminal import print_json, safe, say, short, stdout
 from jiyi.manager import MemoryManager
 from jiyi.monitor import Step, find_drift
-from jiyi.monitor.series import Ring
+from jiyi.monitor.figures import Ring
 from jiyi.records import Task
 
 __all__ = ["monitor"]
