@@ -9,12 +9,13 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.text import Text
 
 from jiyi.agent import Agent, Run
-from jiyi.cli.options import AGENT_DB, Db, User, fail, opened, stderr, stdout, told_briefly
-from jiyi.cli.views import doubt, hits_view, safe, short, window_view
+from jiyi.cli.options import AGENT_DB, Db, User, brief_errors, opened
+from jiyi.cli.search import hits_view
+from jiyi.cli.terminal import fail, safe, short, stderr, stdout, warn
+from jiyi.cli.windows import doubt, shares, window_view
 from jiyi.clock import utc_now
 from jiyi.errors import JiyiError
 from jiyi.llm import OpenAILLM
@@ -94,7 +95,7 @@ def chat(
 def budget_bar(report: Report, width: int) -> Text:
     """Return how full a window is, by section, as one coloured line of at most `width` cells."""
     most = report.budget.max_input_tokens
-    parts = [(name, tokens) for name, tokens in _shares(report) if tokens]
+    parts = [(name, tokens) for name, tokens in shares(report) if tokens]
     cells = max(min(_BAR, width // 4), 1)
     bar, done = Text(), 0
     for name, tokens in parts:
@@ -163,7 +164,7 @@ class _Talk:
             except JiyiError as error:
                 self._end_line()
                 self.failed = self.failed or not self._typed
-                stderr.print(f"[bold red]error:[/] {escape(safe(str(error)))}", soft_wrap=True)
+                warn("error:", str(error), style="bold red")
             except KeyboardInterrupt:  # where no answer was under way
                 self._end_line()
                 self._note("stopped")
@@ -198,7 +199,7 @@ class _Talk:
             self._note("stopped; what was said is kept, /resume goes on")
         elif run.stopped != "done":
             self.failed = self.failed or not self._typed
-            stderr.print(f"[bold red]{run.stopped}:[/] {escape(safe(run.reason))}", soft_wrap=True)
+            warn(f"{run.stopped}:", run.reason, style="bold red")
         for note in run.notes:
             self._note(note)
         if run.window is not None:
@@ -233,13 +234,13 @@ class _Talk:
         if stdout.is_terminal:
             stdout.print(budget_bar(report, stdout.width))
         else:
-            some = ", ".join(f"{name} {tokens:,}" for name, tokens in _shares(report) if tokens)
+            some = ", ".join(f"{name} {tokens:,}" for name, tokens in shares(report) if tokens)
             most = report.budget.max_input_tokens
             more = "" if report.nothing_relevant is None else f"; {doubt(report.nothing_relevant)}"
             stderr.print(f"{report.tokens:,} of {most:,} tokens: {some}{more}", soft_wrap=True)
 
     def _note(self, words: str) -> None:
-        self._beside.print(f"[yellow]note:[/] {escape(safe(words))}", soft_wrap=True)
+        warn("note:", words, console=self._beside)
 
     def _command(self, words: str) -> None:
         name, _, rest = words.partition(" ")
@@ -263,8 +264,7 @@ class _Talk:
         if not rest:
             self._note("say what to look for: /recall WORDS")
             return
-        hits = self._memory.search(rest)
-        stdout.print(hits_view(hits, self._memory.zone) if hits else "nothing found")
+        stdout.print(hits_view(self._memory.search(rest), self._memory.zone))
 
     def _remember(self, rest: str) -> None:
         if not rest:
@@ -294,12 +294,11 @@ class _Talk:
 @contextmanager
 def _model(model: str | None, base_url: str | None) -> Iterator[tuple[OpenAILLM, Settings]]:
     """Give the model that is set, and close it; without one the command ends before a file is made."""
-    with told_briefly():
+    with brief_errors():
         settings = load_settings(llm_model=model, llm_base_url=base_url)
         llm = llm_for(settings)
     if llm is None:
         fail(_NO_MODEL)
-        raise AssertionError("fail() ends the command")
     try:
         yield llm, settings
     finally:
@@ -309,7 +308,7 @@ def _model(model: str | None, base_url: str | None) -> Iterator[tuple[OpenAILLM,
 def _budget(given: int | None, settings: Settings) -> Budget | None:
     if given is None:
         return None
-    with told_briefly():
+    with brief_errors():
         return Budget(max_input_tokens=given, max_output_tokens=settings.limits[1])
 
 
@@ -320,8 +319,3 @@ def _in_chinese(settings: Settings) -> bool:
 
 def _new_name() -> str:
     return f"chat-{utc_now():%Y%m%d-%H%M%S}"
-
-
-def _shares(report: Report) -> list[tuple[str, int]]:
-    """Return the tokens of each section in its order, and of what holds them together."""
-    return [*report.sections.items(), ("framing", report.framing)]

@@ -3,16 +3,17 @@
 import json
 import os
 import signal
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
-from jiyi.cli.options import AGENT_DB, Db, Json, fail, print_json, progress_bar, stderr, stdout, told_briefly
+from jiyi.cli.options import AGENT_DB, Db, Json, brief_errors
+from jiyi.cli.terminal import Bars, fail, print_json, say, stderr
 from jiyi.errors import SettingsError
 from jiyi.settings import Settings, load_settings
 from jiyi.storage.backend import migrate as migrate_place
@@ -34,7 +35,7 @@ def migrate(
     as_json: Json = False,
 ) -> None:
     """Make the tables, or bring them to the newest schema; a memory that is opened does the same."""
-    with told_briefly():
+    with brief_errors():
         settings = load_settings()
         if db.path is not None and (distribute or vector_index):
             raise SettingsError(f"{db} is a file; --distribute and --vector-index are for PostgreSQL")
@@ -47,35 +48,24 @@ def migrate(
         print_json({"db": str(db), "dry_run": dry_run, "steps": done})
         return
     for step in done:
-        stdout.print(f"{'would be done' if dry_run else 'done'}: {escape(step)}", soft_wrap=True)
+        say(f"{'would be done' if dry_run else 'done'}: {step}")
     if not done:
-        stdout.print(f"{escape(str(db))} is up to date", soft_wrap=True)
+        say(f"{db} is up to date")
 
 
 def _distribute(db: Place, settings: Settings) -> list[str]:
     postgres_adapter()
     distributing = import_module("jiyi.storage.postgres.distribute")
-    database = open_database(db, settings)
-    try:
+    with closing(open_database(db, settings)) as database:
         return list(distributing.distribute(database))
-    finally:
-        database.close()
 
 
 def _index(db: Place, settings: Settings, *, quiet: bool) -> list[str]:
     postgres = postgres_adapter()
-    database = open_database(db, settings)
-    try:
-        with progress_bar(quiet=quiet) as bar:
-            row = bar.add_task("vector index", total=None)
-            made: str = postgres.PostgresVectors(database).make_ann_index(partial(_shown, bar, row))
-    finally:
-        database.close()
-    return [made]
-
-
-def _shown(bar: Any, row: Any, done: int, total: int) -> None:
-    bar.update(row, completed=done, total=total)
+    with closing(open_database(db, settings)) as database, Bars(quiet=quiet) as bars:
+        show = partial(bars.show, "vector index")
+        show(0)
+        return [postgres.PostgresVectors(database).make_ann_index(show)]
 
 
 def serve_db(
@@ -94,7 +84,7 @@ def serve_db(
     as_json: Json = False,
 ) -> None:
     """Run a PostgreSQL server with pgvector for this machine, until Ctrl-C; needs the extra "server"."""
-    with told_briefly():
+    with brief_errors():
         from jiyi.storage.postgres.installation import installed_programs
 
         installed_programs()
@@ -138,7 +128,5 @@ def _tell(server: Any, *, as_json: bool) -> None:
         told = {"url": server.url, "superuser_url": server.superuser_url, "pid": server.pid}
         typer.echo(json.dumps(told | {"data": os.fspath(server.folder)}))
         return
-    stderr.print(
-        f"PostgreSQL runs, its data are in {escape(str(server.folder))}. Ctrl-C stops it.", soft_wrap=True
-    )
+    stderr.print(Text(f"PostgreSQL runs, its data are in {server.folder}. Ctrl-C stops it."), soft_wrap=True)
     typer.echo(f"export JIYI_DATABASE_URL={server.url}")

@@ -4,26 +4,30 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
-from rich.markup import escape
+import typer
 from rich.rule import Rule
+from rich.text import Text
 
-from jiyi.cli.lists import episodes_list, facts_list
-from jiyi.cli.options import print_json, progress_bar, stdout, told_briefly
-from jiyi.cli.views import budget_bar, hits_view, window_view
+from jiyi.cli.options import Json, brief_errors
+from jiyi.cli.records import episode_view, fact_view
+from jiyi.cli.search import hits_view
+from jiyi.cli.terminal import Bars, fail, print_json, say, stdout
+from jiyi.cli.windows import budget_bar, window_view
 from jiyi.databases import users_of
 from jiyi.errors import StorageError
 from jiyi.manager import MemoryManager
 from jiyi.records import FactStatus
+from jiyi.storage.place import locate
 from jiyi.wiring import open_memory
 
-__all__ = ["run_demo"]
+__all__ = ["demo"]
 
 _USER = "team-ops"
 _TURNS = 6
@@ -41,79 +45,69 @@ class _Event:
     data: dict[str, Any]
 
 
-def run_demo(db: Path, *, budget: int, full: bool, as_json: bool) -> None:
-    """Replay the example into ``db``, which is overwritten, and print what it knows for three questions.
-
-    ``full``: the windows whole.
-    """
-    examples = _examples()
-    with told_briefly():
-        if db.exists() and not set(users_of(db)) <= {_USER}:  # somebody's memory must not be lost to a demo
-            raise StorageError(
-                f"{db} is not of an earlier demo and stays as it is; name another file with --db"
-            )
-    for file in (db, *(db.with_name(db.name + end) for end in ("-wal", "-shm"))):
-        file.unlink(missing_ok=True)
-    started = time.perf_counter()
-    with told_briefly(), _open(db) as memory:
-        events = list(_events(examples))
-        _replay(memory, events, quiet=as_json)
-        questions = json.loads((examples / "ops-questions.json").read_text("utf-8"))
-        answers = _ask(memory, questions, budget, events[-1].at, full=full, quiet=as_json)
-        if not as_json:
-            _print_learned(memory, questions)
-        counts = dict(memory.stats())
-    seconds = time.perf_counter() - started
+def demo(
+    db: Annotated[
+        str, typer.Option("--db", metavar="FILE", help="Where to keep it; overwritten.")
+    ] = "demo.db",
+    budget: Annotated[int, typer.Option(help="Tokens of each window.")] = 3500,
+    full: Annotated[bool, typer.Option("--full", help="Print the windows whole.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Replay three weeks of an ops agent and show what three questions get."""
+    with brief_errors():
+        file = _cleared(db)
+        examples, started = _examples(), time.perf_counter()
+        with open_memory(file, user_id=_USER, background=False, timezone=_ZONE, max_turns=_TURNS) as memory:
+            events = _events(examples)
+            _replay(memory, events, quiet=as_json)
+            questions = json.loads((examples / "ops-questions.json").read_text("utf-8"))
+            answers = _ask(memory, questions, budget, events[-1].at, full=full, quiet=as_json)
+            if not as_json:
+                _print_learned(memory, questions)
+            counts = dict(memory.stats())
+    seconds = round(time.perf_counter() - started, 1)
     if as_json:
-        print_json(
-            {
-                "db": str(db),
-                "user": _USER,
-                "seconds": round(seconds, 1),
-                "stats": counts,
-                "questions": answers,
-            }
-        )
+        told = {"db": str(file), "user": _USER, "seconds": seconds, "stats": counts, "questions": answers}
+        print_json(told)
         return
     stdout.print(Rule())
-    stdout.print(f"{seconds:.0f} s. The memory is in {escape(str(db))}; ask it yourself:\n")
+    stdout.print(Text(f"{seconds:.0f} s. The memory is in {file}; ask it yourself:\n"))
     jiyi = "jiyi" if shutil.which("jiyi") else sys.argv[0]  # the environment need not be active
-    for line in (
-        f"export JIYI_TIMEZONE={_ZONE}",
-        f'{jiyi} search "502" --around 1 --why --db {db}',
-        f'{jiyi} context 2026-03-22-weekly-wrap "pay-gw 现在用哪个端口？" --budget 2000 --db {db}',
-        f"{jiyi} show --db {db}",
-    ):
-        stdout.print(f"  {line}", markup=False, soft_wrap=True)
+    say(f"  export JIYI_TIMEZONE={_ZONE}")
+    say(f'  {jiyi} search "502" --around 1 --why --db {file}')
+    say(f'  {jiyi} context 2026-03-22-weekly-wrap "pay-gw 现在用哪个端口？" --budget 2000 --db {file}')
+    say(f"  {jiyi} show --db {file}")
 
 
-def _open(db: Path) -> MemoryManager:
-    return open_memory(
-        db,
-        user_id=_USER,
-        background=False,
-        timezone=_ZONE,
-        max_turns=_TURNS,
-    )
+def _cleared(db: str) -> Path:
+    """Return the file of the demo, which an earlier demo may have left but nobody else."""
+    place = locate(db)
+    if place.path is None:
+        fail(f"the demo overwrites what it is given and so takes a file only, not {place}")
+    file = place.path
+    if file.exists() and not set(users_of(file)) <= {_USER}:
+        raise StorageError(
+            f"{file} is not of an earlier demo and stays as it is; name another file with --db"
+        )
+    for old in (file, *(file.with_name(file.name + end) for end in ("-wal", "-shm"))):
+        old.unlink(missing_ok=True)
+    return file
 
 
 def _replay(memory: MemoryManager, events: list[_Event], *, quiet: bool) -> None:
     """Save everything in the order it happened."""
     tasks: dict[str, str] = {}
-    with progress_bar(quiet=quiet) as bar:
-        row = bar.add_task("saving messages and tasks", total=len(events))
-        for event in events:
+    with Bars(quiet=quiet) as bars:
+        for done, event in enumerate(events, 1):
             if event.verb == "message":
-                memory.save_message(event.data["session_id"], _without_session(event.data))
+                message = dict(event.data)
+                memory.save_message(message.pop("session_id"), message)
             else:
                 _work(memory, event, tasks)
-            bar.advance(row)
-        row = bar.add_task("embedding, bundled model", total=memory.stats()["vectors_pending"])
-        memory.flush(lambda done: bar.update(row, completed=done))
-
-
-def _without_session(message: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in message.items() if name != "session_id"}
+            bars.show("saving messages and tasks", done, len(events))
+        embedding = partial(bars.show, "embedding, bundled model", total=memory.stats()["vectors_pending"])
+        embedding(0)
+        memory.flush(embedding)
 
 
 def _work(memory: MemoryManager, event: _Event, tasks: dict[str, str]) -> None:
@@ -164,7 +158,7 @@ def _ask(
         answers.append({**question, **figures, "report": window.report.to_dict()})
         if quiet:
             continue
-        stdout.print(Rule(f"[bold]{escape(question['question'])}"))
+        stdout.print(Rule(Text(question["question"], "bold")))
         if full:
             stdout.print(window_view(window, memory.zone))
         else:
@@ -173,7 +167,7 @@ def _ask(
             stdout.print(f"\n[bold]The window[/], built in {took:.0f} ms\n")
             stdout.print(budget_bar(window.report))
         there = f"yes, place {place} of what is recalled" if place else "yes" if found else "no"
-        stdout.print(f"\nAnswer in window: {there}. {escape(question['answer'])}\n")
+        stdout.print(Text(f"\nAnswer in window: {there}. {question['answer']}\n"))
     return answers
 
 
@@ -185,14 +179,14 @@ def _print_learned(memory: MemoryManager, questions: list[dict[str, Any]]) -> No
         after = facts.get(before.superseded_by or "")
         if after and not evidence.isdisjoint(after.sources):
             stdout.print(Rule("[bold]One fact that changed"))
-            stdout.print(facts_list([before, after], memory.zone))
+            stdout.print(fact_view(before, memory.zone), fact_view(after, memory.zone), sep="\n")
             break
-    if episodes := memory.episodes(limit=1):
+    for episode in memory.episodes(limit=1):
         stdout.print(Rule("[bold]One lesson learned"))
-        stdout.print(episodes_list(episodes, memory.zone))
+        stdout.print(episode_view(episode, memory.zone))
 
 
-def _events(examples: Path) -> Iterator[_Event]:
+def _events(examples: Path) -> list[_Event]:
     events = []
     for line in (examples / "ops.jsonl").read_text("utf-8").splitlines():
         message = json.loads(line)
@@ -203,7 +197,7 @@ def _events(examples: Path) -> Iterator[_Event]:
             ended = datetime.fromisoformat(step["completed_at"])
             events.append(_Event(ended, 2, "step", {**step, "task": task["id"]}))
         events.append(_Event(datetime.fromisoformat(task["completed_at"]), 3, "end", task))
-    return iter(sorted(events, key=lambda event: (event.at, event.order)))
+    return sorted(events, key=lambda event: (event.at, event.order))
 
 
 def _examples() -> Path:

@@ -8,10 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from jiyi.cli.options import db_option, print_json, stderr, stdout
+from jiyi.cli.options import AGENT_DB, Db, Json, db_option
+from jiyi.cli.terminal import print_json, safe, say, stderr, stdout
 from jiyi.databases import check_database, reading_of
 from jiyi.embeddings import E5Embedder
 from jiyi.errors import JiyiError
@@ -22,10 +25,10 @@ from jiyi.storage.backend import about_server, apart, drift, has_tables, repair
 from jiyi.storage.place import Place
 from jiyi.wiring import embedder_for
 
-__all__ = ["run_doctor"]
+__all__ = ["doctor"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Finding:
     """One thing that was looked at."""
 
@@ -35,24 +38,30 @@ class _Finding:
     fix: str = ""  # what to do where it is not ok
 
 
-def run_doctor(db: Place, *, mend: bool, as_json: bool) -> None:
-    """Check and print; exit code 1 when something needs fixing."""
+def doctor(
+    db: Db = AGENT_DB,
+    mend: Annotated[
+        bool, typer.Option("--repair", help="Also mend what can be mended: vectors that lie elsewhere.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check model, database and terminal, and say what to fix."""
     findings = list(_findings(db, mend=mend))
+    sound = all(finding.ok for finding in findings)
     if as_json:
-        print_json({"ok": all(f.ok for f in findings), "checks": [asdict(f) for f in findings]})
+        print_json({"ok": sound, "checks": [asdict(finding) for finding in findings]})
     else:
         for finding in findings:
-            mark = "[green]ok  [/]" if finding.ok else "[bold red]fix [/]"
-            stdout.print(f"{mark} {finding.name}: ", end="", soft_wrap=True)
-            stdout.print(finding.detail, markup=False, soft_wrap=True)
+            mark = ("ok  ", "green") if finding.ok else ("fix ", "bold red")
+            stdout.print(Text.assemble(mark, f" {finding.name}: {safe(finding.detail)}"), soft_wrap=True)
             if not finding.ok:
-                stdout.print(f"     {finding.fix}", markup=False, soft_wrap=True)
-    if not all(f.ok for f in findings):
+                say(f"     {finding.fix}")
+    if not sound:
         raise typer.Exit(1)
 
 
 def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
-    yield _Finding(name="python", ok=True, detail=f"{platform.python_version()} on {platform.platform()}")
+    yield _Finding("python", True, f"{platform.python_version()} on {platform.platform()}")
     settings = _tried("settings", lambda: f"model {load_settings().model}", "mend the variable or jiyi.toml")
     yield settings
     if not settings.ok:  # all that follows needs them
@@ -70,19 +79,15 @@ def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
     yield from _reading(db)
     yield _terminal()
     extra = find_spec("openai") is not None
-    yield _Finding(
-        name="endpoints",
-        ok=True,
-        detail="installed" if extra else 'not installed: pip install "jiyi[openai]"',
-    )
+    yield _Finding("endpoints", True, "installed" if extra else 'not installed: pip install "jiyi[openai]"')
     if folders := load_settings().skills:
         registry = SkillRegistry(*folders)
         faults = [f"{one.folder}: {one.reason}" for one in registry.problems]
         yield _Finding(
-            name="skills",
-            ok=not faults,
-            detail="; ".join([f"{len(registry)} skills", *faults]),
-            fix="mend the SKILL.md named here, see docs/skills.md",
+            "skills",
+            not faults,
+            "; ".join([f"{len(registry)} skills", *faults]),
+            "mend the SKILL.md named here, see docs/skills.md",
         )
 
 
@@ -95,10 +100,10 @@ def _file(db: Place) -> Iterator[_Finding]:
         return
     folder = db.path.resolve().parent
     yield _Finding(
-        name="database",
-        ok=os.access(folder, os.W_OK),
-        detail=f"{db} does not exist yet",
-        fix=f"make {folder} writable, or name another file with --db",
+        "database",
+        os.access(folder, os.W_OK),
+        f"{db} does not exist yet",
+        f"make {folder} writable, or name another file with --db",
     )
 
 
@@ -107,34 +112,33 @@ def _server(db: Place) -> Iterator[_Finding]:
         server = about_server(db)
     except JiyiError as error:
         fix = "start the server, mend the URL, or install what is missing; see docs/postgres.md"
-        yield _Finding(name="server", ok=False, detail=str(error), fix=fix)
+        yield _Finding("server", False, str(error), fix)
         return
-    used = f"{server.connections} of {server.most_connections} connections in use"
     pool = load_settings().pool_max
+    used = f"{server.connections} of {server.most_connections} connections in use"
     yield _Finding(
-        name="server",
-        ok=server.connections + pool <= server.most_connections,
-        detail=f"PostgreSQL {server.server}, {used}, a memory takes up to {pool}",
-        fix="set pool_max lower, max_connections of the server higher, or put pgbouncer between",
+        "server",
+        server.connections + pool <= server.most_connections,
+        f"PostgreSQL {server.server}, {used}, a memory takes up to {pool}",
+        "set pool_max lower, max_connections of the server higher, or put pgbouncer between",
     )
     yield _Finding(
-        name="pgvector",
-        ok=server.vector is not None,
-        detail=server.vector or "not in this database",
-        fix="as a superuser of the server: CREATE EXTENSION vector; see docs/postgres.md",
+        "pgvector",
+        server.vector is not None,
+        server.vector or "not in this database",
+        "as a superuser of the server: CREATE EXTENSION vector; see docs/postgres.md",
     )
-    wall = "holds for" if server.walled else "does not hold for"
     yield _Finding(
-        name="wall",
-        ok=server.walled,
-        detail=f"row level security {wall} the role {server.role}",
-        fix="connect as a role without SUPERUSER and BYPASSRLS; see docs/postgres.md",
+        "wall",
+        server.walled,
+        f"row level security {'holds' if server.walled else 'does not hold'} for the role {server.role}",
+        "connect as a role without SUPERUSER and BYPASSRLS; see docs/postgres.md",
     )
     if has_tables(db):
         yield _tried("database", lambda: check_database(db), "restore a backup; see docs/postgres.md")
     else:
         detail, fix = f"{db} has no memory yet", f"make its tables: jiyi migrate {db_option(db)}"
-        yield _Finding(name="database", ok=True, detail=f"{detail}; {fix}")
+        yield _Finding("database", True, f"{detail}; {fix}")
 
 
 def _index(db: Place) -> Iterator[_Finding]:
@@ -146,10 +150,10 @@ def _index(db: Place) -> Iterator[_Finding]:
             return
         found = drift(db, settings)
     except JiyiError as error:
-        yield _Finding(name="vectors", ok=False, detail=str(error), fix=fix)
+        yield _Finding("vectors", False, str(error), fix)
         return
     if found is not None:
-        yield _Finding(name="vectors", ok=found.sound, detail=str(found), fix=fix)
+        yield _Finding("vectors", found.sound, str(found), fix)
 
 
 def _apart(db: Place) -> Iterator[_Finding]:
@@ -163,7 +167,7 @@ def _apart(db: Place) -> Iterator[_Finding]:
         names = {why: f"HTTP {why}" for why in found} | {NO_STATUS: "an error of the embedder"}
         reasons = ", ".join(f"{count:,} refused with {names[why]}" for why, count in sorted(found.items()))
         detail = f"records found by their words only: {reasons}"
-        yield _Finding(name="refused", ok=False, detail=detail, fix=fix)
+        yield _Finding("refused", False, detail, fix)
 
 
 def _reading(db: Place) -> Iterator[_Finding]:
@@ -175,7 +179,7 @@ def _reading(db: Place) -> Iterator[_Finding]:
             return
         state = reading_of(db)
     except JiyiError as error:
-        yield _Finding(name="reader", ok=False, detail=str(error), fix=fix)
+        yield _Finding("reader", False, str(error), fix)
         return
     calls = f"{state.calls:,} of {settings.reader_calls_per_hour:,} calls this hour"
     tokens = f"{state.tokens:,} of {settings.reader_tokens_per_day:,} tokens today"
@@ -183,7 +187,7 @@ def _reading(db: Place) -> Iterator[_Finding]:
     row = f"{state.failures} failures in a row: " if state.failures else ""
     failed = f"; {row}{state.error}" if state.error else ""
     detail = f"{state.waiting:,} messages to read, {calls}, {tokens}, {left_out}{failed}"
-    yield _Finding(name="reader", ok=not state.error, detail=detail, fix=fix)
+    yield _Finding("reader", not state.error, detail, fix)
 
 
 def _repaired(db: Place) -> str:
@@ -206,11 +210,11 @@ def _terminal() -> _Finding:
     encoding = (sys.stdout.encoding or locale.getpreferredencoding()).lower()
     size = f"{stderr.width} columns, {encoding}"
     fix = "set PYTHONUTF8=1 or a UTF-8 locale such as LANG=C.UTF-8"
-    return _Finding(name="terminal", ok=encoding.replace("-", "") == "utf8", detail=size, fix=fix)
+    return _Finding("terminal", encoding.replace("-", "") == "utf8", size, fix)
 
 
 def _tried(name: str, check: Callable[[], str], fix: str) -> _Finding:
     try:
-        return _Finding(name=name, ok=True, detail=check())
+        return _Finding(name, True, check())
     except JiyiError as error:
-        return _Finding(name=name, ok=False, detail=str(error), fix=fix)
+        return _Finding(name, False, str(error), fix)

@@ -1,28 +1,26 @@
 """`jiyi evaluate`: is the memory any good? Figures for files of questions with known evidence."""
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.cells import cell_len
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from jiyi import wiring
-from jiyi.cli.options import progress_bar, stderr, stdout, told_briefly
-from jiyi.embeddings import Embedder
+from jiyi.cli.options import brief_errors
+from jiyi.cli.terminal import Bars, counted, note, short, stdout
 from jiyi.errors import InputError
 from jiyi.evaluate import (
     BASELINES,
     METRICS,
     Dataset,
     Evaluation,
-    Opener,
     Run,
     differences,
     evaluate,
@@ -36,10 +34,10 @@ from jiyi.settings import load_settings
 
 __all__ = ["evaluate_files"]
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NONE = "-"
 _GAP = 2  # spaces between columns
 _CATEGORY = 26  # characters of a category at most
+_LINE = 1_000  # characters of a name or a note at most
 
 _HEADINGS = {  # of the metrics, by name
     "recall@5": "recall\n@5",
@@ -53,6 +51,16 @@ _HEADINGS = {  # of the metrics, by name
     "abstention_auroc": "abstain\nAUROC",
     "current_ok": "current\nok",
     "as_of_ok": "as of\nok",
+}
+
+_LATENCIES = {  # heading and field of each latency
+    "search\np50 ms": "search_p50",
+    "search\np95 ms": "search_p95",
+    "embed\np50 ms": "embed_p50",
+    "both\np50 ms": "with_embedding_p50",
+    "both\np95 ms": "with_embedding_p95",
+    "window\np50 ms": "context_p50",
+    "window\np95 ms": "context_p95",
 }
 
 
@@ -96,7 +104,7 @@ def evaluate_files(
     ] = None,
 ) -> None:
     """Ask fresh memories questions with known evidence, and measure what they find."""
-    with told_briefly():
+    with brief_errors():
         budgets, baselines = budget or [], check_baselines(baseline or [])
         for size in budgets:
             Budget(max_input_tokens=size)
@@ -109,44 +117,27 @@ def evaluate_files(
         embedder = wiring.embedder_for(load_settings())
         runs: list[Run] = []
         for dataset in datasets:
-            found = _evaluate(
-                dataset,
-                places=places,
-                embedder=embedder,
-                budgets=budgets,
-                baselines=baselines,
-                vectors=vectors,
-            )
+            with Bars() as bars:
+                show = partial(_show, bars, short(dataset.file, _LINE))
+                show("messages", 0)
+                show("questions", 0)
+                found = evaluate(
+                    dataset,
+                    open=places,
+                    embedder=embedder,
+                    budgets=budgets,
+                    baselines=baselines,
+                    vectors=vectors,
+                    progress=show,
+                )
             runs += found.runs
             _print(dataset, found, by_category=by is not None)
             if out is not None:  # after each file: what is done is not lost when the next one fails
                 _write(out, Evaluation(runs=tuple(runs)))
 
 
-def _evaluate(
-    dataset: Dataset,
-    *,
-    places: Mapping[str, Opener],
-    embedder: Embedder,
-    budgets: Sequence[int],
-    baselines: Sequence[str],
-    vectors: Path | None,
-) -> Evaluation:
-    """Evaluate a file behind a progress bar."""
-    with progress_bar() as bar:
-        rows = {
-            what: bar.add_task(f"{escape(_plain(dataset.file))}: {what}", total=None)
-            for what in ("messages", "questions")
-        }
-        return evaluate(
-            dataset,
-            open=places,
-            embedder=embedder,
-            budgets=budgets,
-            baselines=baselines,
-            vectors=vectors,
-            progress=lambda what, done, total: bar.update(rows[what], completed=done, total=total),
-        )
+def _show(bars: Bars, file: str, what: str, done: int, total: int | None = None) -> None:
+    bars.show(f"{file}: {what}", done, total)
 
 
 def _check_writable(out: Path, files: Sequence[Path]) -> None:
@@ -181,25 +172,26 @@ def _print(dataset: Dataset, evaluation: Evaluation, *, by_category: bool) -> No
     runs = evaluation.runs
     answerable = sum(question.answerable for question in dataset.questions)
     abstain = sum(question.abstain for question in dataset.questions)
-    counts = {
-        "conversation": len(dataset.conversations),
-        "message": dataset.messages,
-        "question": len(dataset.questions),
-    }
-    stdout.print(Text.assemble("\n", (_plain(dataset.file), "bold"), f"  {_plain(dataset.language)}"))
-    held = ", ".join(f"{count:,} {noun}{'s' * (count != 1)}" for noun, count in counts.items())
+    counts = (
+        counted(len(dataset.conversations), "conversation"),
+        counted(dataset.messages, "message"),
+        counted(len(dataset.questions), "question"),
+    )
+    file, language = short(dataset.file, _LINE), short(dataset.language, _LINE)
+    stdout.print(Text.assemble("\n", (file, "bold"), f"  {language}"))
+    held = ", ".join(counts)
     stdout.print(f"{held}: {answerable:,} with evidence, {abstain:,} to abstain on", style="dim")
     backends = [run.backend for run in runs if run.backend]
-    stdout.print(f"{', '.join(backends)} · {_plain(runs[0].embedder or '')}", style="dim", markup=False)
+    stdout.print(Text(f"{', '.join(backends)} · {short(runs[0].embedder or '', _LINE)}", "dim"))
     names = [_Column("system\n", [_name(run, backends) for run in runs])]
     for some in (_quality(runs), _windows_and_costs(runs)):
         _tables(names, [column for column in some if column.applies])
     for run in runs[1 : len(backends)]:
-        stdout.print(f"\n{_difference(runs[0], run)}", markup=False)
+        stdout.print(Text(f"\n{_difference(runs[0], run)}"))
     if by_category:
         _tables(*_categories(runs))
-    for note in dict.fromkeys(f"{run.system}: {note}" for run in runs for note in run.notes):
-        stderr.print(f"[yellow]note:[/] {escape(_plain(note))}", soft_wrap=True)
+    for words in dict.fromkeys(f"{run.system}: {words}" for run in runs for words in run.notes):
+        note(short(words, _LINE))
 
 
 def _name(run: Run, backends: Sequence[str]) -> str:
@@ -226,14 +218,8 @@ def _windows_and_costs(runs: Sequence[Run]) -> Iterator[_Column]:
     for size in runs[0].evidence_in_context:
         cells = [_share(run.evidence_in_context[size]) for run in runs]
         yield _Column(f"in window\n@{size}", cells)
-    latencies = [run.latency for run in runs]
-    yield _Column("search\np50 ms", [_ms(one.search_p50) for one in latencies])
-    yield _Column("search\np95 ms", [_ms(one.search_p95) for one in latencies])
-    yield _Column("embed\np50 ms", [_ms(one.embed_p50) for one in latencies])
-    yield _Column("both\np50 ms", [_ms(one.with_embedding_p50) for one in latencies])
-    yield _Column("both\np95 ms", [_ms(one.with_embedding_p95) for one in latencies])
-    yield _Column("window\np50 ms", [_ms(one.context_p50) for one in latencies])
-    yield _Column("window\np95 ms", [_ms(one.context_p95) for one in latencies])
+    for heading, name in _LATENCIES.items():
+        yield _Column(heading, [_ms(getattr(run.latency, name)) for run in runs])
     yield _Column("text\ns", [f"{run.ingest.seconds_text:.2f}" for run in runs])
     yield _Column("vectors\ns", [_seconds(run) for run in runs])
 
@@ -244,7 +230,7 @@ def _categories(runs: Sequence[Run]) -> tuple[list[_Column], list[_Column]]:
     backends = [run.backend for run in runs if run.backend]
     scores = [run.by_category[name] for name, run in rows]
     head = [
-        _Column("category\n", [_short(name) for name, _ in rows]),
+        _Column("category\n", [short(name, _CATEGORY) for name, _ in rows]),
         _Column("asked\n", [f"{one.questions:,}" for one in scores]),
         _Column("system\n", [_name(run, backends) for _, run in rows]),
     ]
@@ -291,13 +277,3 @@ def _share(value: float | None) -> str:
 
 def _ms(value: float | None) -> str:
     return _NONE if value is None else f"{value:.1f}" if value < 100 else f"{value:.0f}"
-
-
-def _short(text: str) -> str:
-    words = _plain(text)
-    return words if len(words) <= _CATEGORY else words[: _CATEGORY - 1] + "…"
-
-
-def _plain(text: str) -> str:
-    """Make control characters visible: what a file says must not steer the terminal."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,37 +1,39 @@
-"""`jiyi forget`, `restore`, `pin`, `maintain` and `export`: the life of what is remembered."""
+"""`jiyi forget`, `restore`, `pin` and `maintain`: the life of what is remembered."""
 
+import shlex
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.progress import Progress, TaskID
+from rich.console import Group
+from rich.text import Text
 
 from jiyi.cli.options import (
     AGENT_DB,
     Db,
     Json,
+    Since,
+    Until,
     User,
-    fail,
+    brief_errors,
+    db_option,
     opened,
     parse_moment,
-    print_json,
-    progress_bar,
     require_database,
-    stderr,
-    stdout,
-    told_briefly,
 )
-from jiyi.cli.receipts import forgotten_text, maintained_text, plan_view, restored_view
-from jiyi.cli.views import safe
+from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, print_json, safe, say, short, stdout
 from jiyi.databases import users_of
-from jiyi.long_term import Maintained
+from jiyi.long_term import ForgetReceipt, Maintained, RestoreReceipt
+from jiyi.long_term.forgetting.receipt import Forgotten
 from jiyi.manager import MemoryManager
+from jiyi.storage.place import Place
 
-__all__ = ["export", "forget", "maintain", "pin", "restore"]
+__all__ = ["forget", "maintain", "pin", "restore"]
+
+_SHOWN = 20  # records named of each sort
+_WORDS = 80  # characters of one of them
 
 
 def forget(
@@ -47,8 +49,8 @@ def forget(
         typer.Option(help="Only message, episode, knowledge, fact or task; repeatable."),
     ] = None,
     everything: Annotated[bool, typer.Option("--everything", help="All of the user.")] = False,
-    since: Annotated[str | None, typer.Option(help="Only from this ISO 8601 date on.")] = None,
-    until: Annotated[str | None, typer.Option(help="Only before this ISO 8601 date.")] = None,
+    since: Since = None,
+    until: Until = None,
     limit: Annotated[int, typer.Option(help="How many records words may be in; more is refused.")] = 1_000,
     purge: Annotated[
         bool, typer.Option("--purge", help="Overwrite it on disk: it cannot be brought back.")
@@ -77,7 +79,7 @@ def forget(
         if dry_run or not yes:
             receipt = memory.forget(query, dry_run=True, **what)
             if not as_json:
-                stdout.print(plan_view(receipt))
+                stdout.print(_plan_view(receipt))
             if not dry_run and (receipt.total or purge):
                 _ask(purge)
         if not dry_run:
@@ -85,7 +87,19 @@ def forget(
     if as_json:
         print_json(asdict(receipt))
     elif not dry_run:
-        stdout.print(forgotten_text(receipt, db, user), soft_wrap=True, markup=False)
+        say(_forgotten_text(receipt, db, user))
+
+
+def _ask(purge: bool) -> None:
+    """Go on only if the user says so; no answer is none."""
+    question = "Overwrite this for good?" if purge else "Forget this?"
+    typer.echo(f"{question} [y/N]: ", nl=False, err=True)
+    said = sys.stdin.readline()
+    if not said:
+        typer.echo(err=True)
+        fail("nothing was forgotten; say --yes to forget without being asked")
+    if said.strip().lower() not in ("y", "yes"):
+        fail("nothing was forgotten")
 
 
 def restore(
@@ -105,7 +119,7 @@ def restore(
     if as_json:
         print_json(asdict(receipt))
     else:
-        stdout.print(restored_view(receipt))
+        stdout.print(_restored_view(receipt))
 
 
 def pin(
@@ -121,7 +135,7 @@ def pin(
     if as_json:
         print_json({"pinned": 0 if off else count, "unpinned": count if off else 0})
     else:
-        stdout.print(f"{count} record{'s' * (count != 1)} {'un' * off}pinned")
+        say(f"{counted(count, 'record')} {'un' * off}pinned")
 
 
 def maintain(
@@ -147,10 +161,9 @@ def maintain(
 
     Settings say by which rules; an option holds for this run.
     """
-    with told_briefly():
+    with brief_errors():
         require_database(db)
         names = [user] if user else users_of(db)
-    done: dict[str, Maintained] = {}
     options: dict[str, Any] = {
         "forget_threshold": threshold,
         "forget_min_age_days": min_age_days,
@@ -159,17 +172,21 @@ def maintain(
         "forget_grace_days": grace_days,
         "consolidation_min_episodes": min_episodes,
     }
-    with progress_bar(quiet=as_json) as bar:
-        users = bar.add_task("users", total=len(names)) if len(names) > 1 else None
-        for name in names:
-            parts = _Parts(bar, name, stay=len(names) == 1)
+    done: dict[str, Maintained] = {}
+    several = len(names) > 1
+    with Bars(quiet=as_json) as bars:
+        if several:
+            bars.show("users", 0, len(names))
+        for number, name in enumerate(names, 1):
             with opened(db, name, **options) as memory:
-                done[name] = _maintain(memory, parts, dry_run=dry_run)
+                done[name] = _maintain(memory, bars, name, dry_run=dry_run)
                 read, state = done[name].reading, memory.reading()
             if read and read.notes and state and state.failures:  # it is not waited for once for each user
                 options["reader"] = "off"
-            if users is not None:
-                bar.advance(users)
+            if several:  # there may be more users than lines
+                bars.clear(keep="users")
+                bars.show("users", number)
+        bars.end()
     if as_json:
         print_json({name: asdict(one) for name, one in done.items()})
     else:
@@ -184,85 +201,97 @@ def _weight(given: str) -> tuple[str, float]:
         raise typer.BadParameter(f"--weight {given!r} is not like age=0.2") from None
 
 
-def _tell_maintained(done: dict[str, Maintained]) -> None:
-    for name, one in done.items():
-        stdout.print(maintained_text(name, one), soft_wrap=True)
-        told = [part.notes for part in (one.reading, one.consolidation) if part is not None]
-        for note in (note for notes in told for note in notes):
-            stderr.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
-    if not done:
-        stdout.print("nobody has a memory there")
+def _maintain(memory: MemoryManager, bars: Bars, user: str, *, dry_run: bool) -> Maintained:
+    """Maintain the memory of a user, with a bar for each part of it."""
 
+    def show(part: str, done: int, total: int | None) -> None:
+        bars.show(f"{user}: {part}", done, total)
 
-def export(
-    file: Annotated[Path, typer.Argument(help="The file to write.")],
-    db: Db = AGENT_DB,
-    user: User = None,
-    form: Annotated[
-        str, typer.Option("--format", help="jsonl, which `jiyi import` reads back, or markdown, to read.")
-    ] = "jsonl",
-    as_json: Json = False,
-) -> None:
-    """Write everything of a user into a file."""
-    if form not in ("jsonl", "markdown"):
-        fail(f"--format {form!r} is neither jsonl nor markdown")
-    chosen: Literal["jsonl", "markdown"] = "markdown" if form == "markdown" else "jsonl"
-    with opened(db, user) as memory, progress_bar(quiet=as_json) as bar:
-        row = bar.add_task("records", total=None)
-        receipt = memory.export(file, format=chosen, progress=partial(_completed, bar, row))
-        bar.update(row, completed=receipt.total, total=receipt.total)
-    if as_json:
-        print_json({"path": str(receipt.path), "counts": dict(receipt.counts), "bytes": receipt.bytes})
-    else:
-        stdout.print(f"{receipt.total:,} records, {receipt.bytes:,} bytes in {receipt.path}", soft_wrap=True)
-
-
-def _ask(purge: bool) -> None:
-    """Go on only if the user says so; no answer is none."""
-    question = "Overwrite this for good?" if purge else "Forget this?"
-    typer.echo(f"{question} [y/N]: ", nl=False, err=True)
-    said = sys.stdin.readline()
-    if not said:
-        typer.echo(err=True)
-        fail("nothing was forgotten; say --yes to forget without being asked")
-    if said.strip().lower() not in ("y", "yes"):
-        fail("nothing was forgotten")
-
-
-def _maintain(memory: MemoryManager, parts: "_Parts", *, dry_run: bool) -> Maintained:
-    done = memory.maintain(dry_run=dry_run, progress=parts)
+    done = memory.maintain(dry_run=dry_run, progress=show)
     pending = 0 if dry_run else memory.stats()["vectors_pending"]
     if pending:
-        memory.flush(lambda count: parts("vectors", count, max(count, pending)))
-    parts.end()
+        memory.flush(lambda count: show("vectors", count, max(count, pending)))
     return done
 
 
-class _Parts:
-    """Shows how far each part of the maintenance of a user is.
-
-    Of several users each makes room for the next: there may be more of them than lines.
-    """
-
-    def __init__(self, bar: Progress, user: str, *, stay: bool) -> None:
-        self._bar = bar
-        self._user = escape(safe(user))
-        self._stay = stay
-        self._rows: dict[str, TaskID] = {}
-
-    def __call__(self, part: str, done: int, total: int | None) -> None:
-        if part not in self._rows:
-            self._rows[part] = self._bar.add_task(f"{self._user}: {part}", total=total)
-        self._bar.update(self._rows[part], completed=done, total=total)
-
-    def end(self) -> None:
-        """Fill the bars whose end was not known, or take them away."""
-        for row in self._rows.values():
-            if self._stay:
-                self._bar.update(row, total=self._bar.tasks[self._bar.task_ids.index(row)].completed)
-            else:
-                self._bar.remove_task(row)
+def _tell_maintained(done: dict[str, Maintained]) -> None:
+    for name, one in done.items():
+        lines = list(_maintained(one)) or [Text("  nothing to do", "dim")]
+        stdout.print(Text("\n").join([Text.assemble((safe(name), "bold"), ":"), *lines]), soft_wrap=True)
+        for part in (one.reading, one.consolidation):
+            for words in part.notes if part else ():
+                note(words)
+    if not done:
+        say("nobody has a memory there")
 
 
-def _completed(bar: Progress, row: TaskID, count: int) -> None:
-    bar.update(row, completed=count)
+def _maintained(one: Maintained) -> Iterator[Text]:
+    """Yield a line for each thing that maintenance did for a user, or would do."""
+    gate, made, read = one.gate, one.consolidation, one.reading
+    did = " would be" if gate.dry_run else ""
+    if read and (read.stretches or read.waiting):
+        stretches = counted(read.stretches, "stretch")
+        yield Text(
+            f"  {stretches} of talk read, {read.new:,} new facts, {read.waiting:,} messages still to read"
+        )
+    if one.expired:
+        yield Text(f"  {counted(one.expired, 'fact')} came to an end")
+    if made and made.episodes:
+        grown = f"{len(made.created):,} new and {len(made.updated):,} grown knowledge"
+        yield Text(f"  {counted(made.episodes, 'episode')} went into {grown}")
+    if gate.recomputed:
+        yield Text(f"  {counted(gate.recomputed, 'episode')}{did} rated anew")
+    if gate.total:
+        yield Text(f"  {counted(gate.total, 'record')}{did} put into the trash")
+    for kind, reasons in gate.discarded.items():
+        for reason, count in reasons.items():
+            yield Text(f"    {counted(count, kind)}: {reason}")
+    for item in gate.items[:_SHOWN] if gate.dry_run else ():
+        worth = "" if item.importance is None else f" {item.importance:.2f}"
+        yield Text(f"    {item.kind}{worth}: {short(item.text, _WORDS)}  {safe(item.id)}", "dim")
+    if gate.dry_run and len(gate.items) > _SHOWN:
+        yield Text(f"    … {len(gate.items) - _SHOWN:,} more (use --json)", "dim")
+    if gate.erased:
+        yield Text(f"  {counted(gate.erased, 'record')}{did} dropped from the trash for good")
+
+
+def _plan_view(receipt: ForgetReceipt) -> Group:
+    """Return what would be forgotten, each with why and its id, and what would change by it."""
+    parts = [Text(f"{counted_kinds(receipt.counts)} would be forgotten")]
+    parts += _rows(receipt.items, "taken", receipt.total)
+    if receipt.changed:
+        parts.append(Text(f"{counted_kinds(receipt.changed)} would be changed"))
+        parts += _rows(receipt.items, "changed", sum(receipt.changed.values()))
+    return Group(*parts)
+
+
+def _forgotten_text(receipt: ForgetReceipt, db: Place, user: str | None) -> str:
+    """Return what was forgotten, and the command that brings it back."""
+    lines = [f"forgotten: {counted_kinds(receipt.counts)}"]
+    if receipt.changed:
+        lines.append(f"changed, because others went: {counted_kinds(receipt.changed)}")
+    if receipt.erased:
+        lines.append(f"overwritten on disk: {counted(receipt.erased, 'record')}")
+    elif receipt.total:
+        where = db_option(db) + (f" --user {shlex.quote(user)}" if user else "")
+        lines.append(f"bring it back with: jiyi restore --at {receipt.at.isoformat()} {where}")
+    return "\n".join(lines)
+
+
+def _restored_view(receipt: RestoreReceipt) -> Group:
+    """Return what is there again, and what stayed in the trash and why."""
+    parts = [Text(f"{counted_kinds(receipt.counts)} brought back")]
+    parts += _rows(receipt.items, "restored", receipt.total)
+    if receipt.left:
+        parts.append(Text(f"{counted_kinds(receipt.left)} left in the trash", "yellow"))
+        parts += _rows(receipt.items, "left", sum(receipt.left.values()))
+    return Group(*parts)
+
+
+def _rows(items: Sequence[Forgotten], action: str, total: int) -> Iterator[Text]:
+    """Yield a line for each record that met with this action, cut to a number of records."""
+    for item in [item for item in items if item.action == action][:_SHOWN]:
+        facts, words = f"{item.kind} · {safe(item.why)}: ", short(item.text, _WORDS)
+        yield Text.assemble("  ", (facts, "dim"), words, (f"  {safe(item.id)}", "dim"))
+    if total > _SHOWN:
+        yield Text(f"  … {total - _SHOWN:,} more (use --json)", "dim")

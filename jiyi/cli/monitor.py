@@ -1,16 +1,18 @@
 """`jiyi monitor`: what a database tells of replies, summaries and runs."""
 
+from collections.abc import Iterator
 from math import ceil
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
-from jiyi.cli.options import AGENT_DB, Db, Json, User, opened, print_json, stdout
-from jiyi.cli.views import short
+from jiyi import records
+from jiyi.cli.options import AGENT_DB, Db, Json, User, opened
+from jiyi.cli.terminal import print_json, safe, say, short, stdout
 from jiyi.manager import MemoryManager
 from jiyi.monitor import Step, find_drift
-from jiyi.monitor.series import Ring
+from jiyi.monitor.figures import Ring
 from jiyi.records import Task
 
 __all__ = ["monitor"]
@@ -34,32 +36,28 @@ def monitor(
     with opened(db, user) as memory:
         replies = _replies(memory, sessions)
         tasks = memory.tasks(sessions)
-        steps = [step for task in tasks for step in task.steps if step.status in ("completed", "failed")]
+        steps = [step for task in tasks for step in _ended(task)]
         found = {
             **replies,
             "summaries": memory.stats()["summary"],
             "steps": len(steps),
             "failed_steps": sum(step.status == "failed" for step in steps),
-            "drifting": [told for task in tasks if (told := _astray(task))],
+            "drifting": [run for task in tasks for run in _astray(task)],
         }
     if as_json:
         print_json(found)
         return
     tokens = found["output_tokens"]
-    stdout.print(
-        f"{found['sessions']} sessions, {found['replies']:,} replies, {found['summaries']} summaries"
-    )
+    say(f"{found['sessions']} sessions, {found['replies']:,} replies, {found['summaries']} summaries")
     if found["replies"]:
-        stdout.print(
+        say(
             f"reply tokens: p50 {tokens['p50']:,}, p95 {tokens['p95']:,}, largest {tokens['largest']:,}; "
-            f"keep {found['output_reserve']:,} free for one",
-            soft_wrap=True,
+            f"keep {found['output_reserve']:,} free for one"
         )
-    stdout.print(f"{found['steps']:,} steps of tasks, {found['failed_steps']} failed")
+    say(f"{found['steps']:,} steps of tasks, {found['failed_steps']} failed")
     for run in found["drifting"]:
-        stdout.print(
-            f"[yellow]astray[/] {escape(run['task'])} {escape(run['request'])}: {escape(run['why'])}"
-        )
+        words = safe(f" {run['task']} {run['request']}: {run['why']}")
+        stdout.print(Text.assemble(("astray", "yellow"), words))
     stdout.print(f"[dim]{_ELSEWHERE}[/]")
 
 
@@ -83,14 +81,19 @@ def _replies(memory: MemoryManager, most: int) -> dict[str, Any]:
     }
 
 
-def _astray(task: Task) -> dict[str, str]:
-    """Return a task in work whose steps leave its request, and why; {} for any other."""
-    done = [step for step in task.steps if step.status in ("completed", "failed")]
+def _astray(task: Task) -> Iterator[dict[str, str]]:
+    """Yield a task in work whose steps leave its request, and why; nothing for any other."""
+    done = _ended(task)
     if task.status != "in_progress" or not done:
-        return {}
-    words = (f"{step.tool_name or ''} {step.description}".strip() for step in done)
-    steps = [Step(text=text, ok=step.status == "completed") for text, step in zip(words, done, strict=True)]
+        return
+    steps = [
+        Step(text=f"{step.tool_name or ''} {step.description}".strip(), ok=step.status == "completed")
+        for step in done
+    ]
     drift = find_drift(task.request, steps)
-    return (
-        {"task": task.id, "request": short(task.request, _WORDS), "why": drift.why} if drift.drifting else {}
-    )
+    if drift.drifting:
+        yield {"task": task.id, "request": short(task.request, _WORDS), "why": drift.why}
+
+
+def _ended(task: Task) -> list[records.Step]:
+    return [step for step in task.steps if step.status in ("completed", "failed")]

@@ -1,8 +1,6 @@
-"""What the commands share: options, opening a memory, and errors told briefly."""
+"""What the commands share: options, opening a memory, and errors as one line."""
 
-import json
 import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -10,19 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.text import Text
 
+from jiyi.cli.terminal import fail, note
 from jiyi.databases import is_there, users_of
 from jiyi.errors import JiyiError, NotFound, ScopeMissing, SettingsError, StorageError
 from jiyi.manager import MemoryManager
@@ -34,38 +21,39 @@ __all__ = [
     "AGENT_DB",
     "Db",
     "Json",
+    "Since",
+    "Until",
     "User",
+    "brief_errors",
     "db_option",
-    "fail",
     "note_pending",
     "opened",
     "parse_moment",
-    "print_json",
-    "progress_bar",
+    "parse_place",
     "require_database",
-    "stderr",
-    "stdout",
-    "told_briefly",
 ]
-
-stdout = Console(highlight=False, soft_wrap=False)
-stderr = Console(stderr=True, highlight=False)
 
 AGENT_DB = Place(path=Path("agent.db"))
 """The default of `Db`; it gives way to the setting ``database_url``."""
 
 
+def parse_place(given: str) -> Place:
+    """Read where a database is; a bad one is a usage error."""
+    try:
+        return locate(given)
+    except SettingsError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def _place_named(given: str | Place) -> Place:
     """Return where ``--db`` points; without it, where the setting ``database_url`` does."""
+    if not isinstance(given, Place):
+        return parse_place(given)
     try:
-        if not isinstance(given, Place):
-            return locate(given)
         url = load_settings().database_url
         return given if url is None else locate(url.get_secret_value())
-    except SettingsError as error:
-        if isinstance(given, Place):  # bad settings are told by what needs them
-            return given
-        raise typer.BadParameter(str(error)) from None
+    except SettingsError:  # the command that needs the settings says what is wrong with them
+        return given
 
 
 Db = Annotated[
@@ -82,6 +70,8 @@ Db = Annotated[
 ]
 User = Annotated[str | None, typer.Option("--user", help="Whose memory; the only user's by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on standard output.")]
+Since = Annotated[str | None, typer.Option(help="Only from this ISO 8601 date on.")]
+Until = Annotated[str | None, typer.Option(help="Only before this ISO 8601 date.")]
 
 
 @contextmanager
@@ -91,7 +81,7 @@ def opened(db: Place, user: str | None, *, create: bool = False, **settings: Any
     The user is the one named, else the settings' one, else the only one there.
     Nothing runs in the background: a command embeds when it says so, or not at all.
     """
-    with told_briefly():
+    with brief_errors():
         if not create:
             require_database(db)
         there = users_of(db) if is_there(db) else []
@@ -102,6 +92,11 @@ def opened(db: Place, user: str | None, *, create: bool = False, **settings: Any
             raise NotFound(f"{db} holds nothing of user {who!r}{_named(there)}")
         with open_memory(db, user_id=who, background=False, **settings) as memory:
             yield memory
+
+
+def _named(users: list[str]) -> str:
+    some = ", ".join(users[:10]) + (" …" if len(users) > 10 else "")
+    return f"; there are: {some}" if users else ""
 
 
 def require_database(db: Place) -> None:
@@ -119,25 +114,12 @@ def db_option(db: Place) -> str:
 
 
 @contextmanager
-def told_briefly() -> Iterator[None]:
+def brief_errors() -> Iterator[None]:
     """Turn a `JiyiError` into one line on standard error and exit code 1."""
     try:
         yield
     except JiyiError as error:
         fail(str(error))
-
-
-def fail(message: str) -> None:
-    """Print an error and end the command with exit code 1."""
-    stderr.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
-    raise typer.Exit(1)
-
-
-def print_json(value: Any) -> None:
-    """Print a value as JSON, readable and without colours; what the terminal cannot show is escaped."""
-    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    text = json.dumps(value, ensure_ascii=not unicode, indent=2, default=_plain)
-    typer.echo(text.encode("utf-8", "backslashreplace").decode())
 
 
 def parse_moment(text: str | None, name: str) -> datetime | None:
@@ -153,42 +135,8 @@ def parse_moment(text: str | None, name: str) -> datetime | None:
 
 def note_pending(memory: MemoryManager) -> None:
     """Say on standard error that search is not yet whole."""
-    pending = memory.stats()["vectors_pending"]
-    if pending:
-        stderr.print(
-            f"[yellow]note:[/] {pending} records are found by their words only, their vectors are pending; "
-            "finish them with: jiyi reembed",
-            soft_wrap=True,
+    if pending := memory.stats()["vectors_pending"]:
+        note(
+            f"{pending} records are found by their words only, their vectors are pending; "
+            "finish them with: jiyi reembed"
         )
-
-
-class _Rate(ProgressColumn):
-    """How much is done in a second, of the last half minute."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if not speed else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s")
-
-
-def progress_bar(*, quiet: bool = False) -> Progress:
-    """Return a progress bar on standard error; ``quiet`` shows none."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeElapsedColumn(),
-        console=stderr,
-        disable=quiet,
-    )
-
-
-def _named(users: list[str]) -> str:
-    some = ", ".join(users[:10]) + (" …" if len(users) > 10 else "")
-    return f"; there are: {some}" if users else ""
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} is not JSON")

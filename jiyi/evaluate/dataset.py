@@ -1,12 +1,12 @@
 """The neutral evaluation file: conversations, and questions with the ids of what answers them."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 from jiyi.clock import aware
 from jiyi.errors import ImportFailed, InputError
@@ -27,8 +27,6 @@ _STEP = timedelta(seconds=30)  # between messages that name no date
 _FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")
 _NO_CATEGORY = "other"
 _SHOWN = 80  # characters of a value in an error
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,59 +178,47 @@ def _date(message: Message) -> datetime:
 
 
 def _conversation(data: Any, where: str) -> Conversation:
-    entry = _object(data, where)
-    name = _id(entry, "conversation_id", where)
-    where = f"{where} ({_shown(name)})"
-    sessions = tuple(
-        _session(one, f"{where} sessions[{i}]") for i, one in enumerate(_list(entry, "sessions", where))
-    )
+    entry, name, where = _named(data, "conversation_id", where)
+    sessions = tuple(_session(*one) for one in _each(entry, "sessions", where))
     _check_ids([session.id for session in sessions], "session_id", where)
     ids = [message.id for session in sessions for message in session.messages]
     if not ids:
         raise ImportFailed(f"{where} has no messages; there is nothing to ask about, leave it out")
     _check_ids(ids, "message id", where)
     known = set(ids)
-    questions = tuple(
-        _question(one, f"{where} questions[{i}]", known)
-        for i, one in enumerate(_list(entry, "questions", where))
-    )
+    questions = tuple(_question(*one, known) for one in _each(entry, "questions", where))
     _check_ids([question.id for question in questions], "question id", where)
     return Conversation(id=name, sessions=sessions, questions=questions)
 
 
 def _session(data: Any, where: str) -> SessionLog:
-    entry = _object(data, where)
-    name = _id(entry, "session_id", where)
-    where = f"{where} ({_shown(name)})"
+    entry, name, where = _named(data, "session_id", where)
     started = _moment(entry, "started_at", where) if entry.get("started_at") is not None else None
-    messages = tuple(
-        _message(one, f"{where} messages[{i}]", started, i)
-        for i, one in enumerate(_list(entry, "messages", where))
-    )
-    return SessionLog(id=name, messages=messages)
+    messages = _each(entry, "messages", where)
+    return SessionLog(id=name, messages=tuple(_message(*one, started, i) for i, one in enumerate(messages)))
 
 
 def _message(data: Any, where: str, started: datetime | None, place: int) -> Message:
-    entry = _object(data, where)
-    name = _id(entry, "id", where)
-    where = f"{where} ({_shown(name)})"
-    if entry.get("created_at") is not None:
-        said = _moment(entry, "created_at", where)
-    elif started is not None:
-        said = _tried(lambda: started + place * _STEP, where)
-    else:
-        raise ImportFailed(f"{where} has no created_at and its session no started_at; add one of them")
+    entry, name, where = _named(data, "id", where)
     body = {field: entry[field] for field in _FIELDS if entry.get(field) is not None}
-    if "content" not in body and "tool_calls" not in body:
-        raise ImportFailed(f"{where} has no content; add the words, or leave the message out")
-    return _tried(lambda: Message.from_openai(body, id=name, created_at=said), where)
+    try:
+        if entry.get("created_at") is not None:
+            said = _moment(entry, "created_at", where)
+        elif started is not None:
+            said = started + place * _STEP
+        else:
+            raise ImportFailed(f"{where} has no created_at and its session no started_at; add one of them")
+        if "content" not in body and "tool_calls" not in body:
+            raise ImportFailed(f"{where} has no content; add the words, or leave the message out")
+        return Message.from_openai(body, id=name, created_at=said)
+    except (InputError, OverflowError) as error:
+        raise ImportFailed(f"{where}: {error}") from error
 
 
 def _question(data: Any, where: str, known: set[str]) -> Question:
-    entry = _object(data, where)
-    name = _id(entry, "id", where)
-    where = f"{where} ({_shown(name)})"
-    if not _text(entry, "question", where).strip():
+    entry, name, where = _named(data, "id", where)
+    text = _text(entry, "question", where)
+    if not text.strip():
         raise ImportFailed(f"{where} has no question; say what is asked")
     mode = entry.get("evidence_mode") or "all"
     if mode not in ("any", "all"):
@@ -243,7 +229,7 @@ def _question(data: Any, where: str, known: set[str]) -> Question:
     kind = _text(entry, "kind", where, optional=True)
     return Question(
         id=name,
-        text=_text(entry, "question", where),
+        text=text,
         asked_at=_moment(entry, "asked_at", where),
         answer=_text(entry, "answer", where, optional=True),
         evidence=_known_ids(entry, "evidence", where, known),
@@ -278,10 +264,19 @@ def _check_ids(ids: Sequence[str], field: str, where: str) -> None:
         seen.add(id_)
 
 
-def _object(data: Any, where: str) -> Mapping[str, Any]:
+def _named(data: Any, field: str, where: str) -> tuple[Mapping[str, Any], str, str]:
+    """Return an object, its id from ``field``, and where it is, now by that id."""
     if not isinstance(data, Mapping):
         raise ImportFailed(f"{where} is {_kind(data)}, not an object; see docs/evaluate.md for the format")
-    return data
+    name = data.get(field)
+    if not isinstance(name, str) or not name.strip():
+        raise ImportFailed(f"{where} needs {field}, text that no other has, not {_absent_or(name)}")
+    return data, name, f"{where} ({_shown(name)})"
+
+
+def _each(entry: Mapping[str, Any], field: str, where: str) -> list[tuple[Any, str]]:
+    """Return what a list holds, each with where it is."""
+    return [(one, f"{where} {field}[{i}]") for i, one in enumerate(_list(entry, field, where))]
 
 
 def _list(entry: Mapping[str, Any], field: str, where: str) -> list[Any]:
@@ -289,13 +284,6 @@ def _list(entry: Mapping[str, Any], field: str, where: str) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise ImportFailed(f"{where} needs a list {field}, not {_absent_or(value)}")
     return list(value)
-
-
-def _id(entry: Mapping[str, Any], field: str, where: str) -> str:
-    value = entry.get(field)
-    if not isinstance(value, str) or not value.strip():
-        raise ImportFailed(f"{where} needs {field}, text that no other has, not {_absent_or(value)}")
-    return value
 
 
 def _text(entry: Mapping[str, Any], field: str, where: str, *, optional: bool = False) -> str:
@@ -319,13 +307,6 @@ def _moment(entry: Mapping[str, Any], field: str, where: str) -> datetime:
         raise ImportFailed(
             f"{where} needs {field} as an ISO 8601 date such as 2026-03-02T09:00:00, not {_absent_or(value)}"
         ) from None
-
-
-def _tried(make: Callable[[], _T], where: str) -> _T:
-    try:
-        return make()
-    except (InputError, OverflowError) as error:
-        raise ImportFailed(f"{where}: {error}") from error
 
 
 def _absent_or(value: object) -> str:

@@ -9,6 +9,8 @@ __all__ = ["VERSION", "Evaluation", "Ingest", "Latency", "Run", "Scores", "diffe
 VERSION = 1
 """The version of the JSON."""
 
+_LATENCIES = ("search_p50", "search_p95", "embed_p50", "context_p50", "context_p95")  # in the JSON
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
@@ -59,7 +61,8 @@ class Run:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run as plain JSON values; its keys are the same for every run."""
-        latency = self.latency
+        latency = {name: getattr(self.latency, name) for name in _LATENCIES}
+        seconds = {name: getattr(self.ingest, name) for name in ("seconds_text", "seconds_vectors")}
         return {
             "file": self.file,
             "language": self.language,
@@ -70,24 +73,8 @@ class Run:
             "metrics": _rounded(self.scores.metrics),
             "evidence_in_context": _rounded({str(n): v for n, v in self.evidence_in_context.items()}),
             "by_category": {name: _rounded(scores.metrics) for name, scores in self.by_category.items()},
-            "latency_ms": _rounded(
-                {
-                    "search_p50": latency.search_p50,
-                    "search_p95": latency.search_p95,
-                    "embed_p50": latency.embed_p50,
-                    "context_p50": latency.context_p50,
-                    "context_p95": latency.context_p95,
-                }
-            ),
-            "ingest": {
-                "messages": self.ingest.messages,
-                **_rounded(
-                    {
-                        "seconds_text": self.ingest.seconds_text,
-                        "seconds_vectors": self.ingest.seconds_vectors,
-                    }
-                ),
-            },
+            "latency_ms": _rounded(latency),
+            "ingest": {"messages": self.ingest.messages, **_rounded(seconds)},
         }
 
 

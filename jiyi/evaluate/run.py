@@ -141,16 +141,11 @@ class _Tally:
     too_large: dict[int, int] = field(default_factory=dict)  # questions larger than the budget, by budget
     notes: dict[str, None] = field(default_factory=dict)
 
-    def as_run(
-        self,
-        dataset: Dataset,
-        which: _Which,
-        budgets: Sequence[int],
-        *,
-        embedder: str,
-    ) -> Run:
+    def as_run(self, dataset: Dataset, which: _Which, budgets: Sequence[int], *, embedder: str) -> Run:
         """Return the sum of it."""
         made_here = self.made_here and not self.from_disk
+        shares = {size: self.in_context.get(size) for size in budgets}
+        held = {size: fmean(found) if found else None for size, found in shares.items()}
         too_large = [
             f"{budget} tokens are too few for {count} of the questions alone: no window was made for "
             "them, and their evidence counts as not shown"
@@ -164,7 +159,7 @@ class _Tally:
             embedder=embedder if which.system in _BY_VECTORS else None,
             scores=_scores(self.outcomes),
             by_category=_by_category(self.outcomes),
-            evidence_in_context={n: _mean(self.in_context.get(n, ())) for n in budgets},
+            evidence_in_context=held,
             latency=Latency(
                 search_p50=percentile(self.search, 50),
                 search_p95=percentile(self.search, 95),
@@ -328,7 +323,3 @@ def _by_category(outcomes: Sequence[Outcome]) -> dict[str, Scores]:
     for outcome in outcomes:
         groups.setdefault(outcome.question.category, []).append(outcome)
     return {name: _scores(groups[name]) for name in sorted(groups)}
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return fmean(values) if values else None

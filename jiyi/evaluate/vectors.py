@@ -3,8 +3,9 @@
 import hashlib
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -40,20 +41,10 @@ class Reading:
     from_disk: int = 0  # vectors that an earlier run had made
 
     def __sub__(self, earlier: "Reading") -> "Reading":
-        return Reading(
-            seconds=self.seconds - earlier.seconds,
-            query_seconds=self.query_seconds - earlier.query_seconds,
-            unknown=self.unknown - earlier.unknown,
-            from_disk=self.from_disk - earlier.from_disk,
-        )
+        return Reading(**{name: value - getattr(earlier, name) for name, value in asdict(self).items()})
 
     def __add__(self, more: "Reading") -> "Reading":
-        return Reading(
-            seconds=self.seconds + more.seconds,
-            query_seconds=self.query_seconds + more.query_seconds,
-            unknown=self.unknown + more.unknown,
-            from_disk=self.from_disk + more.from_disk,
-        )
+        return Reading(**{name: value + getattr(more, name) for name, value in asdict(self).items()})
 
 
 class MeasuredEmbedder:
@@ -139,40 +130,32 @@ class VectorFolder:
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._lock = Lock()
-        try:
+        with self._errors():
             self._path.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(self._path / _FILE, check_same_thread=False)
-        except (OSError, sqlite3.Error, ValueError) as error:
-            raise self._failed(error) from error
-        try:
-            # What is lost in a crash is embedded again: no need to wait for the disk.
-            self._connection.execute("PRAGMA synchronous = OFF")
-            self._connection.execute(_TABLE)
-        except sqlite3.Error as error:
-            self._connection.close()
-            raise self._failed(error) from error
+            try:
+                # What is lost in a crash is embedded again: no need to wait for the disk.
+                self._connection.execute("PRAGMA synchronous = OFF")
+                self._connection.execute(_TABLE)
+            except sqlite3.Error:
+                self._connection.close()
+                raise
 
     def get(self, embedder: str, kind: TextKind, keys: Iterable[bytes], dims: int) -> dict[bytes, _Row]:
         """Return the vectors of ``dims`` numbers that are there, by key."""
         found = {}
-        try:
-            with self._lock:
-                for key in keys:
-                    row = self._connection.execute(_SELECT, (embedder, kind, key)).fetchone()
-                    if row and len(row[0]) == 4 * dims:
-                        found[key] = np.frombuffer(row[0], "<f4").astype(np.float32)
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+        with self._errors(), self._lock:
+            for key in keys:
+                row = self._connection.execute(_SELECT, (embedder, kind, key)).fetchone()
+                if row and len(row[0]) == 4 * dims:
+                    found[key] = np.frombuffer(row[0], "<f4").astype(np.float32)
         return found
 
     def put(self, embedder: str, kind: TextKind, vectors: Mapping[bytes, _Row]) -> None:
         """Keep vectors by key."""
         rows = [(embedder, kind, key, row.astype("<f4").tobytes()) for key, row in vectors.items()]
-        try:
-            with self._lock, self._connection:
-                self._connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", rows)
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+        with self._errors(), self._lock, self._connection:
+            self._connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", rows)
 
     def close(self) -> None:
         """Release the file."""
@@ -186,12 +169,16 @@ class VectorFolder:
     ) -> None:
         self.close()
 
-    def _failed(self, error: Exception) -> StorageError:
-        reason = getattr(error, "strerror", None) or error
-        return StorageError(
-            f"the vectors in {self._path} cannot be used ({reason}); delete {self._path / _FILE} "
-            "or name another folder"
-        )
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise StorageError(
+                f"the vectors in {self._path} cannot be used ({reason}); delete {self._path / _FILE} "
+                "or name another folder"
+            ) from error
 
 
 def _key(text: str) -> bytes:

@@ -2,9 +2,8 @@
 
 from jiyi.monitor.drift import Drift, Step, find_drift
 from jiyi.monitor.export import otel_metrics, prometheus_text
-from jiyi.monitor.gauges import Alert, Gauges, Limits, Spread, Thresholds
-from jiyi.monitor.hits import Hit, Hits, Judge, find_hits
-from jiyi.monitor.judge import LLMHits
+from jiyi.monitor.figures import Alert, Gauges, Limits, Spread, Thresholds
+from jiyi.monitor.hits import Hit, Hits, Judge, LLMHits, find_hits
 from jiyi.monitor.monitor import ContextMonitor
 from jiyi.monitor.usage import Usage
 

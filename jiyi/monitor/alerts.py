@@ -1,14 +1,32 @@
 """From figures to alerts: what is wrong, and what to do about it."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from math import ceil
+from typing import Any
 
 from jiyi.monitor.drift import Drift
-from jiyi.monitor.gauges import Alert, Gauges, Level, Limits, Thresholds
+from jiyi.monitor.figures import Alert, Gauges, Level, Thresholds
 from jiyi.monitor.sessions import SessionKey
 
 __all__ = ["find_alerts"]
+
+_TEXTS = {  # by field of `Thresholds`
+    "context_share": "half of the windows take {value:.0%} of their budget or more, and the rest is left "
+    "out: look at report.left_out, raise max_input_tokens, or summarise the history earlier",
+    "summaries": "{summaries} summaries for {windows} windows: each costs time and detail; give history a "
+    "larger share, or let the summary start later",
+    "milliseconds": "one window in 20 takes {value:.0f} ms to build or longer: look at the reranker, a "
+    "remote embedder and the size of the database first",
+    "output_share": "one reply in 20 takes {value:.0%} or more of the tokens kept free for it, and may be "
+    "cut off: set max_output_tokens to {enough} or more",
+    "hit_rate": "only {value:.0%} of the replies used what was recalled: give the retrieved sections a "
+    "smaller share, add a reranker, or look at what the searches bring",
+    "failures": "{run} repeats what fails ({why}): stop it, or show the model the error and ask for "
+    "another way",
+    "drift": "{run} moves away from its request ({why}): put the request before the model again, or start "
+    "anew with a handover",
+}
+_LOW = ("hit_rate",)  # figures that are worse the lower they are
 
 
 def find_alerts(
@@ -24,88 +42,46 @@ def find_alerts(
     """
     found = [alert for one in gauges for alert in _of_figures(one, thresholds)]
     for (user, session), (kind, drift) in runs.items():
-        some = _of_run(session, kind, drift, thresholds)
-        found += [replace(alert, user_id=user) for alert in some]
+        whose = {"task_type": kind, "session_id": session, "user_id": user}
+        found += _of_run(drift, thresholds, whose)
     return tuple(sorted(found, key=lambda alert: alert.level != "critical"))
 
 
 def _of_figures(gauges: Gauges, limits: Thresholds) -> Iterator[Alert]:
-    if gauges.windows >= limits.fewest:
-        yield from _of_windows(gauges, limits)
-    if gauges.milliseconds.count >= limits.fewest:
-        value = gauges.milliseconds.p95
-        text = (
-            f"one window in 20 takes {value:.0f} ms to build or longer: look at the reranker, a remote "
-            "embedder and the size of the database first"
-        )
-        yield from _past("milliseconds", value, limits.milliseconds, text, kind=gauges.task_type)
-    if gauges.output_share.count >= limits.fewest:
-        value = gauges.output_share.p95
-        enough = max(gauges.output_reserve, ceil(gauges.output_tokens.p95))
-        text = (
-            f"one reply in 20 takes {value:.0%} or more of the tokens kept free for it, and may be cut "
-            f"off: set max_output_tokens to {enough} or more"
-        )
-        yield from _past("output_share", value, limits.output_share, text, kind=gauges.task_type)
-    if gauges.hit_rate is not None and gauges.judged >= limits.fewest:
-        text = (
-            f"only {gauges.hit_rate:.0%} of the replies used what was recalled: give the retrieved sections "
-            "a smaller share, add a reranker, or look at what the searches bring"
-        )
-        yield from _past("hit_rate", gauges.hit_rate, limits.hit_rate, text, kind=gauges.task_type, low=True)
-
-
-def _of_windows(gauges: Gauges, limits: Thresholds) -> Iterator[Alert]:
-    value = gauges.share.p50
-    text = (
-        f"half of the windows take {value:.0%} of their budget or more, and the rest is left out: look at "
-        "report.left_out, raise max_input_tokens, or summarise the history earlier"
+    figures = (  # each with how many values it rests on
+        ("context_share", gauges.share.p50, gauges.windows),
+        ("summaries", gauges.summary_rate, gauges.windows),
+        ("milliseconds", gauges.milliseconds.p95, gauges.milliseconds.count),
+        ("output_share", gauges.output_share.p95, gauges.output_share.count),
+        ("hit_rate", gauges.hit_rate or 0.0, gauges.judged),
     )
-    yield from _past("context_share", value, limits.context_share, text, kind=gauges.task_type)
-    text = (
-        f"{gauges.summaries} summaries for {gauges.windows} windows: each costs time and detail; give "
-        "history a larger share, or let the summary start later"
-    )
-    yield from _past("summaries", gauges.summary_rate, limits.summaries, text, kind=gauges.task_type)
+    words = {
+        "summaries": gauges.summaries,
+        "windows": gauges.windows,
+        "enough": max(gauges.output_reserve, ceil(gauges.output_tokens.p95)),
+    }
+    for name, value, count in figures:
+        if count >= limits.fewest:
+            yield from _past(name, value, limits, words, {"task_type": gauges.task_type or ""})
 
 
-def _of_run(session: str, kind: str, drift: Drift, limits: Thresholds) -> Iterator[Alert]:
-    name = f"the run {session!r}" if session else "the run"
+def _of_run(drift: Drift, limits: Thresholds, whose: Mapping[str, str]) -> Iterator[Alert]:
+    session = whose["session_id"]
+    words = {"run": f"the run {session!r}" if session else "the run", "why": drift.why}
     if drift.failures >= limits.failures.warning:
-        text = (
-            f"{name} repeats what fails ({drift.why}): stop it, or show the model the error and ask for "
-            "another way"
-        )
-        yield from _past("failures", drift.failures, limits.failures, text, kind=kind, session=session)
+        yield from _past("failures", drift.failures, limits, words, whose)
     elif drift.drifting:
-        text = (
-            f"{name} moves away from its request ({drift.why}): put the request before the model again, "
-            "or start anew with a handover"
-        )
-        yield from _past("drift", drift.score, limits.drift, text, kind=kind, session=session)
+        yield from _past("drift", drift.score, limits, words, whose)
 
 
 def _past(
-    name: str,
-    value: float,
-    limits: Limits,
-    text: str,
-    *,
-    kind: str | None,
-    session: str = "",
-    low: bool = False,
+    name: str, value: float, limits: Thresholds, words: Mapping[str, Any], whose: Mapping[str, str]
 ) -> Iterator[Alert]:
-    """Yield the alert where the value is at a limit or past it; with ``low`` that is below."""
-    steps: tuple[tuple[Level, float], ...] = (("critical", limits.critical), ("warning", limits.warning))
-    for level, limit in steps:
-        if value <= limit if low else value >= limit:
-            yield Alert(
-                name=name,
-                level=level,
-                value=value,
-                threshold=limit,
-                text=text,
-                task_type=kind or "",
-                session_id=session,
-            )
+    """Yield the alert where the value is at a limit or past it, the critical limit before the other."""
+    limit = getattr(limits, name)
+    steps: tuple[tuple[Level, float], ...] = (("critical", limit.critical), ("warning", limit.warning))
+    for level, threshold in steps:
+        if value <= threshold if name in _LOW else value >= threshold:
+            text = _TEXTS[name].format(value=value, **words)
+            yield Alert(name=name, level=level, value=value, threshold=threshold, text=text, **whose)
             return

@@ -1,11 +1,14 @@
 """The figures for other systems: Prometheus text and OpenTelemetry metrics."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from jiyi.errors import MissingExtra
 from jiyi.long_term import ReadingState
-from jiyi.monitor.gauges import Gauges, Spread
+from jiyi.monitor.figures import Gauges
 from jiyi.monitor.monitor import ContextMonitor, Figure
 
 if TYPE_CHECKING:
@@ -17,100 +20,16 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The Content-Type under which `prometheus_text` is to be served."""
 
 _Labels = Mapping[str, str]
-_Read = Callable[[Gauges], Iterable[tuple[_Labels, float]]]
-_BUCKETS = {
-    "tokens": (250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000),
-    "seconds": (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
-}
-
-
-def _one(value: float | None) -> list[tuple[_Labels, float]]:
-    return [] if value is None else [({}, value)]
-
-
-def _split(label: str, values: Mapping[Any, float]) -> list[tuple[_Labels, float]]:
-    return [({label: str(name)}, value) for name, value in values.items()]
-
-
-_SUMMARIES: tuple[tuple[str, Callable[[Gauges], Spread], float, str], ...] = (
-    ("context_tokens", lambda g: g.tokens, 1.0, "Tokens of a window, messages and tools."),
-    ("context_budget_ratio", lambda g: g.share, 1.0, "Tokens of a window as a part of its input budget."),
-    ("context_build_seconds", lambda g: g.milliseconds, 1e-3, "Time to build a window."),
-    ("output_tokens", lambda g: g.output_tokens, 1.0, "Tokens of a reply."),
-    ("prompt_tokens", lambda g: g.prompt_tokens, 1.0, "Tokens of a prompt, as the endpoint counted."),
+_Metric = Mapping[str, Any]  # see metrics.toml
+_TOKEN_BUCKETS = (250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000)
+_SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_HISTOGRAMS: tuple[tuple[Figure, str, str, str, Sequence[float]], ...] = (
+    ("context_tokens", "jiyi.context.tokens", "{token}", "Tokens of a window.", _TOKEN_BUCKETS),
+    ("output_tokens", "jiyi.output.tokens", "{token}", "Tokens of a reply.", _TOKEN_BUCKETS),
+    ("prompt_tokens", "jiyi.prompt.tokens", "{token}", "Tokens of a prompt.", _TOKEN_BUCKETS),
+    ("build_milliseconds", "jiyi.context.build.duration", "s", "Time to build a window.", _SECOND_BUCKETS),
 )
-"""Name, figure, factor to the unit in the name, help."""
-
-_COUNTERS: tuple[tuple[str, str, str, _Read], ...] = (
-    (
-        "context_section_tokens",
-        "{token}",
-        "Tokens in windows by section.",
-        lambda g: _split("section", g.sections),
-    ),
-    (
-        "context_saved_tokens",
-        "{token}",
-        "Tokens kept out of windows, by what kept them out.",
-        lambda g: _split("by", g.saved),
-    ),
-    (
-        "cached_tokens",
-        "{token}",
-        "Tokens of prompts that the endpoint read from its cache.",
-        lambda g: _one(g.cached_tokens),
-    ),
-    ("summaries", "{summary}", "Summaries triggered.", lambda g: _one(g.summaries)),
-    (
-        "retrieved_blocks",
-        "{block}",
-        "Recalled blocks shown in windows whose reply was looked at.",
-        lambda g: _split("used", {"false": g.blocks_shown - g.blocks_used, "true": g.blocks_used}),
-    ),
-    (
-        "replies_unjudged",
-        "{reply}",
-        "Replies that were not compared with their window.",
-        lambda g: _one(g.unjudged),
-    ),
-    (
-        "run_steps",
-        "{step}",
-        "Steps of runs.",
-        lambda g: _split("ok", {"false": g.failed_steps, "true": g.steps - g.failed_steps}),
-    ),
-)
-"""Name, unit, help, how to read it; all only grow."""
-
-_GAUGES: tuple[tuple[str, str, str, _Read], ...] = (
-    (
-        "retrieval_hit_ratio",
-        "1",
-        "Replies that used recalled text, of those that were shown some.",
-        lambda g: _one(g.hit_rate),
-    ),
-    (
-        "retrieval_block_hit_ratio",
-        "1",
-        "Recalled blocks that replies used, of those shown.",
-        lambda g: _one(g.block_rate),
-    ),
-    (
-        "output_reserve_tokens",
-        "{token}",
-        "Tokens to keep free for a reply: 1.5 times the mean.",
-        lambda g: _one(g.output_reserve if g.replies else None),
-    ),
-    (
-        "run_drift_ratio",
-        "1",
-        "Mean distance of active runs from their request, 0 to 1.",
-        lambda g: _one(g.drift),
-    ),
-    ("runs_drifting", "{run}", "Active runs that drift.", lambda g: _one(g.drifting)),
-)
-"""Name, unit, help, how to read it."""
-
+"""Figure, name, unit, help, buckets."""
 
 _READING: tuple[tuple[str, str, str, Callable[[ReadingState], int]], ...] = (
     ("unread_messages", "gauge", "Messages the background reader has yet to read.", lambda r: r.waiting),
@@ -143,14 +62,12 @@ def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None
     """
     figures = monitor.by_task_type()
     lines: list[str] = []
-    for name, spread, factor, text in _SUMMARIES:
-        samples = [line for one in figures for line in _summary(f"jiyi_{name}", one, spread(one), factor)]
-        lines += _metric(f"jiyi_{name}", "summary", text, samples)
-    for kind, suffix, metrics in (("counter", "_total", _COUNTERS), ("gauge", "", _GAUGES)):
-        for name, _, text, read in metrics:
-            named = f"jiyi_{name}{suffix}"
-            samples = [_sample(named, one, labels, value) for one in figures for labels, value in read(one)]
-            lines += _metric(named, kind, text, samples)
+    for name, metric in _metrics().items():
+        kind = metric["kind"]
+        named = f"jiyi_{name}_total" if kind == "counter" else f"jiyi_{name}"
+        read = _summary if kind == "summary" else _samples
+        samples = [line for one in figures for line in read(named, metric, one)]
+        lines += _metric(named, kind, metric["help"], samples)
     if reading is not None:
         for name, kind, text, figure in _READING:
             lines += _metric(f"jiyi_{name}", kind, text, [f"jiyi_{name} {figure(reading)}"])
@@ -176,42 +93,49 @@ def otel_metrics(monitor: ContextMonitor, meter: "Meter") -> None:
             'OpenTelemetry metrics need an optional package: pip install "jiyi[otel]"'
         ) from error
 
-    def observing(read: _Read) -> Callable[["CallbackOptions"], Iterator["Observation"]]:
+    def observing(metric: _Metric) -> Callable[["CallbackOptions"], Iterator["Observation"]]:
         def observe(_: "CallbackOptions") -> Iterator["Observation"]:
             for one in monitor.by_task_type():
-                for labels, value in read(one):
+                for labels, value in _values(metric, one):
                     yield Observation(value, {"task_type": one.task_type or "", **labels})
 
         return observe
 
-    for name, unit, text, read in _COUNTERS:
-        meter.create_observable_counter(_dotted(name), [observing(read)], unit, text)
-    for name, unit, text, read in _GAUGES:
-        meter.create_observable_gauge(_dotted(name), [observing(read)], unit, text)
+    for name, metric in _metrics().items():
+        if metric["kind"] != "summary":
+            create = getattr(meter, f"create_observable_{metric['kind']}")
+            create(_dotted(name), [observing(metric)], metric["unit"], metric["help"])
     monitor.listen(_histograms(meter))
 
 
 def _histograms(meter: "Meter") -> Callable[[Figure, float, str], None]:
-    def histogram(name: str, unit: str, text: str, buckets: str) -> Any:
-        return meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=_BUCKETS[buckets])
-
-    context = histogram("jiyi.context.tokens", "{token}", "Tokens of a window.", "tokens")
-    output = histogram("jiyi.output.tokens", "{token}", "Tokens of a reply.", "tokens")
-    prompt = histogram("jiyi.prompt.tokens", "{token}", "Tokens of a prompt.", "tokens")
-    duration = histogram("jiyi.context.build.duration", "s", "Time to build a window.", "seconds")
+    histograms = {
+        figure: meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=buckets)
+        for figure, name, unit, text, buckets in _HISTOGRAMS
+    }
 
     def listener(figure: Figure, value: float, task_type: str) -> None:
-        labels = {"task_type": task_type}
-        if figure == "context_tokens":
-            context.record(value, labels)
-        elif figure == "output_tokens":
-            output.record(value, labels)
-        elif figure == "prompt_tokens":
-            prompt.record(value, labels)
-        else:
-            duration.record(value / 1000, labels)
+        told = value / 1000 if figure == "build_milliseconds" else value
+        histograms[figure].record(told, {"task_type": task_type})
 
     return listener
+
+
+@cache
+def _metrics() -> dict[str, _Metric]:
+    return tomllib.loads((files("jiyi.monitor") / "metrics.toml").read_text("utf-8"))
+
+
+def _values(metric: _Metric, gauges: Gauges) -> list[tuple[_Labels, float]]:
+    """Return a counter or gauge with the labels that split it; nothing where it is not known."""
+    value, label = getattr(gauges, metric["figure"]), metric.get("by", "")
+    if value is None or ("known_by" in metric and not getattr(gauges, metric["known_by"])):
+        return []
+    if "part" in metric:
+        part = getattr(gauges, metric["part"])
+        other = {"true": "false", "false": "true"}[metric["part_is"]]
+        value = dict(sorted({metric["part_is"]: part, other: value - part}.items()))
+    return [({label: str(name)}, one) for name, one in value.items()] if label else [({}, value)]
 
 
 def _dotted(name: str) -> str:
@@ -223,12 +147,18 @@ def _metric(name: str, kind: str, text: str, samples: list[str]) -> list[str]:
     return [f"# HELP {name} {text}", f"# TYPE {name} {kind}", *samples] if samples else []
 
 
-def _summary(name: str, gauges: Gauges, spread: Spread, factor: float) -> Iterator[str]:
+def _summary(name: str, metric: _Metric, gauges: Gauges) -> Iterator[str]:
+    spread, factor = getattr(gauges, metric["figure"]), metric.get("factor", 1.0)
     if spread.count:
         for quantile, value in (("0.5", spread.p50), ("0.95", spread.p95)):
             yield _sample(name, gauges, {"quantile": quantile}, value * factor)
     yield _sample(f"{name}_sum", gauges, {}, spread.total * factor)
     yield _sample(f"{name}_count", gauges, {}, spread.count)
+
+
+def _samples(name: str, metric: _Metric, gauges: Gauges) -> Iterator[str]:
+    for labels, value in _values(metric, gauges):
+        yield _sample(name, gauges, labels, value)
 
 
 def _sample(name: str, gauges: Gauges, labels: _Labels, value: float) -> str:

@@ -8,7 +8,7 @@ a reply takes one thing from it and leaves the rest.
 
 What this cannot see: a reply in another language than the block (numbers, names and
 identifiers still meet), one that only says yes or no, and a date that stands above the
-text and not in it. `jiyi.monitor.judge.LLMHits` can.
+text and not in it. `LLMHits` can.
 """
 
 import re
@@ -17,10 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log
 
+from jiyi.errors import LLMError
+from jiyi.llm import LLM, ask_json
+from jiyi.prompts import load_prompt, quote
 from jiyi.records import Block, Section
-from jiyi.text import analyse, query_terms
+from jiyi.text import analyse, language, query_terms
 
-__all__ = ["MOST_WEIGHT", "RETRIEVED", "USED", "Hit", "Hits", "Judge", "find_hits"]
+__all__ = ["MOST_WEIGHT", "RETRIEVED", "USED", "Hit", "Hits", "Judge", "LLMHits", "find_hits"]
 
 RETRIEVED: tuple[Section, ...] = ("knowledge", "episodes", "recalled")
 """The sections whose blocks were searched for; others are not asked whether they hit."""
@@ -35,6 +38,9 @@ _NUMBER = 3.0
 _NAME = 2.0
 _MOST_CHARS = 4_000  # of a block and of a question that are looked at
 _MOST_REPLY = 20_000  # characters of a reply
+_ASKED_CHARS = 1_000  # of a passage and of the question that a model is shown
+_ASKED_REPLY = 6_000  # characters of the reply that it is shown
+_BATCH = 20  # passages in one prompt
 _DIGIT = re.compile(r"\d")
 _BEFORE = r"\u4e00-\u9fff，。：；、（“《"
 _NAMES = re.compile(
@@ -107,3 +113,58 @@ def _telling(text: str, asked: set[str]) -> dict[str, float]:
         for term in query_terms(text)
         if term not in asked
     }
+
+
+class LLMHits:
+    """A `Judge` that asks a language model; it sees what is said in other words or languages.
+
+    - Question, passages and reply are quoted as data.
+    - One call of the model for every 20 passages.
+    - Where the model cannot be asked or gives no usable answer, words are compared as in
+      `find_hits`, and `Hits.notes` says why.
+
+    Args:
+        llm: the model.
+    """
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+
+    def __call__(self, question: str, blocks: Sequence[Block], reply: str) -> Hits:
+        """Return which of the retrieved blocks the reply used; the share of a block is 0 or 1."""
+        shown = [block for block in blocks if block.section in RETRIEVED]
+        if not shown or not reply.strip():
+            return find_hits(question, shown, reply)
+        try:
+            said = [
+                verdict
+                for start in range(0, len(shown), _BATCH)
+                for verdict in self._ask(question, shown[start : start + _BATCH], reply)
+            ]
+        except LLMError as error:
+            found = find_hits(question, shown, reply)
+            return Hits(blocks=found.blocks, notes=(f"told by words, the model failed: {error}",))
+        hits = (
+            Hit(section=block.section, source_id=block.source_id, share=float(used), used=used)
+            for block, used in zip(shown, said, strict=True)
+        )
+        return Hits(blocks=tuple(hits), method="llm")
+
+    def _ask(self, question: str, blocks: Sequence[Block], reply: str) -> list[bool]:
+        tongue = language(question or reply)
+        numbers = [str(number) for number in range(1, len(blocks) + 1)]
+        passages = (f"[{n}]\n{quote(b.text[:_ASKED_CHARS])}" for n, b in zip(numbers, blocks, strict=True))
+        prompt = load_prompt("judge_hits", tongue).substitute(
+            question=quote(question[:_ASKED_CHARS]),
+            reply=quote(reply[:_ASKED_REPLY]),
+            passages="\n\n".join(passages),
+            count=len(blocks),
+        )
+        schema = {
+            "type": "object",
+            "properties": {number: {"type": "boolean"} for number in numbers},
+            "required": numbers,
+            "additionalProperties": False,
+        }
+        answer = ask_json(self._llm, [{"role": "user", "content": prompt}], schema, language=tongue)
+        return [answer[number] for number in numbers]

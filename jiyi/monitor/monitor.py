@@ -12,9 +12,8 @@ from jiyi.embeddings import Embedder
 from jiyi.errors import InputError, SettingsError
 from jiyi.monitor.alerts import find_alerts
 from jiyi.monitor.drift import Drift, Step, find_drift
-from jiyi.monitor.gauges import Alert, Gauges, Thresholds
+from jiyi.monitor.figures import Alert, Gauges, Series, Thresholds
 from jiyi.monitor.hits import Judge, find_hits
-from jiyi.monitor.series import Series
 from jiyi.monitor.sessions import Session, SessionKey, Sessions, last_run, question_of
 from jiyi.monitor.usage import Usage
 from jiyi.records import Block, Window

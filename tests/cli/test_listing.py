@@ -110,7 +110,7 @@ def test_every_width_without_control_characters_or_markup(run, busy, monkeypatch
         assert "\x1b" not in text
         assert max(cell_len(line) for line in text.splitlines()) <= columns
     if columns == 140:
-        assert "�[31mred [bold]alert[/bold]" in run("facts", "--db", busy).stdout
+        assert r"\x1b[31mred [bold]alert[/bold]" in run("facts", "--db", busy).stdout
 
 
 @pytest.mark.parametrize("command", LISTS)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import jiyi
 from jiyi.errors import InputError, SettingsError
 from jiyi.monitor import ContextMonitor
+from jiyi.monitor.figures import Ring
 from jiyi.monitor.hits import Hit, Hits
 from jiyi.monitor.monitor import OTHER
-from jiyi.monitor.series import Ring
 from jiyi.records import SECTIONS, Window
 from jiyi.testing import ManualClock
 

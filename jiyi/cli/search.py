@@ -1,0 +1,183 @@
+"""`jiyi search` and `jiyi context`: what a memory finds, and the window a model would see."""
+
+from collections.abc import Iterator
+from datetime import tzinfo
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from jiyi.cli.options import (
+    AGENT_DB,
+    Db,
+    Json,
+    Since,
+    Until,
+    User,
+    db_option,
+    note_pending,
+    opened,
+    parse_moment,
+)
+from jiyi.cli.terminal import fail, note, print_json, safe, short, stdout, when
+from jiyi.cli.windows import ROLE_STYLES, doubt, speaker, window_view
+from jiyi.records import SEARCHABLE, Hit, Hits, Kind, Message
+
+__all__ = ["context", "hits_view", "search"]
+
+_WORDS = 200  # characters of a hit
+_STRONGEST = 5  # features named of a hit
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="Words or a question, Chinese or English.")],
+    db: Db = AGENT_DB,
+    user: User = None,
+    limit: Annotated[int, typer.Option(help="How many hits at most.")] = 10,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="message, episode, knowledge or fact; repeatable.")
+    ] = None,
+    session: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
+    role: Annotated[str | None, typer.Option(help="Only messages of this role.")] = None,
+    since: Since = None,
+    until: Until = None,
+    asked_at: Annotated[
+        str | None, typer.Option(help='When it is asked: what "yesterday" in it means; now by default.')
+    ] = None,
+    around: Annotated[int, typer.Option(help="Messages shown before and behind each message found.")] = 0,
+    why: Annotated[bool, typer.Option("--why", help="Also show what speaks for each hit.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Search messages, episodes, knowledge and facts, best first."""
+    filters = {"role": role, "since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
+    kinds: tuple[Kind, ...] = tuple(kind) if kind else SEARCHABLE  # type: ignore[arg-type]
+    with opened(db, user) as memory:
+        hits = memory.search(
+            query,
+            limit=limit,
+            kinds=kinds,
+            session_id=session,
+            filters=filters,
+            asked_at=parse_moment(asked_at, "asked-at"),
+            around=around,
+        )
+        note_pending(memory)
+    if as_json:
+        print_json(_hits_json(query, hits))
+        return
+    for words in hits.notes:
+        note(words)
+    stdout.print(hits_view(hits, memory.zone, why=why))
+
+
+def context(
+    session: Annotated[str, typer.Argument(help="The conversation.")],
+    query: Annotated[
+        str | None, typer.Argument(help="The question; the newest user message by default.")
+    ] = None,
+    db: Db = AGENT_DB,
+    user: User = None,
+    budget: Annotated[int | None, typer.Option(help="Input tokens of the window.")] = None,
+    lines: Annotated[int, typer.Option(help="Lines shown of each message.")] = 40,
+    as_json: Json = False,
+) -> None:
+    """Show what the model would see now, with the budget report."""
+    with opened(db, user) as memory:
+        if query is None and not memory.session_messages(session, limit=1):
+            fail(f"no session {session!r}; list them with: jiyi show {db_option(db)}")
+        window = memory.build_context(session, query, budget)
+        note_pending(memory)
+    if as_json:
+        print_json({"messages": window.messages, "report": window.report.to_dict()})
+    else:
+        stdout.print(window_view(window, memory.zone, lines=lines))
+
+
+def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:
+    """Return hits, best first, and below them how likely it is that none of them answers.
+
+    Each has a line of facts and its words, between what was said around it where that was
+    asked for; ``why`` names its strongest features.
+    """
+    if not hits:
+        return "nothing found"
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right")
+    table.add_column()
+    for hit in hits:
+        table.add_row(f"{hit.score:.2f}", Group(_facts(hit, zone), *_passage(hit)))
+        if why:
+            table.add_row("", Text(_strongest(hit), "dim"))
+    if hits.nothing_relevant is None:
+        return table
+    return Group(table, Text(f"\n{doubt(hits.nothing_relevant)}", "dim"))
+
+
+def _facts(hit: Hit, zone: tzinfo) -> Text:
+    """Return the line above a hit: who or what, when and where, and what may be wrong with it."""
+    message = hit.record if isinstance(hit.record, Message) else None
+    facts = Text(speaker(message) if message else hit.kind)
+    facts.stylize(ROLE_STYLES[message.role] if message else "blue")
+    scope = hit.record.scope
+    for place in (when(hit.created_at, zone, "%Z"), scope.session_id if scope else None):
+        if place:
+            facts.append(f" · {safe(place)}", "dim")
+    if hit.outdated_by:
+        facts.append(f" · outdated by {safe(hit.outdated_by)}", "yellow")
+    elif hit.maybe_outdated_by:
+        facts.append(f" · may have changed with {safe(hit.maybe_outdated_by)}", "yellow")
+    if hit.secrets:
+        facts.append(f" · holds a {' and a '.join(hit.secrets)}", "red")
+    return facts
+
+
+def _passage(hit: Hit) -> Iterator[RenderableType]:
+    """Yield a hit's words; what was said before and after it is indented."""
+    place = hit.record.seq or 0 if isinstance(hit.record, Message) else 0
+    before = [m for m in hit.around if (m.seq or 0) < place]
+    yield from map(_turn, before)
+    yield Text.assemble(short(hit.text, _WORDS), (f"  {safe(hit.id)}", "dim"))
+    yield from map(_turn, hit.around[len(before) :])
+
+
+def _turn(message: Message) -> RenderableType:
+    words = f"{speaker(message)}: {short(message.search_text, _WORDS)}"
+    return Padding(Text(words, "dim"), (0, 0, 0, 2))
+
+
+def _strongest(hit: Hit) -> str:
+    """Return what moved a hit's score most, for and against it."""
+    some = sorted(hit.why.items(), key=lambda item: -abs(item[1]))[:_STRONGEST]
+    return "why: " + " · ".join(f"{name} {share:+.2f}" for name, share in some)
+
+
+def _hits_json(query: str, hits: Hits) -> dict[str, Any]:
+    return {
+        "query": query,
+        "hits": [_hit_json(hit) for hit in hits],
+        "nothing_relevant": None if hits.nothing_relevant is None else round(hits.nothing_relevant, 4),
+        "notes": hits.notes,
+    }
+
+
+def _hit_json(hit: Hit) -> dict[str, Any]:
+    scope = hit.record.scope
+    return {
+        "kind": hit.kind,
+        "id": hit.id,
+        "session_id": scope.session_id if scope else None,
+        "created_at": hit.created_at,
+        "score": round(hit.score, 4),
+        "why": {name: round(share, 4) for name, share in hit.why.items()},
+        "outdated_by": hit.outdated_by,
+        "maybe_outdated_by": hit.maybe_outdated_by,
+        "secrets": hit.secrets,
+        "text": hit.text,
+        "around": [
+            {"id": m.id, "created_at": m.created_at, "role": m.role, "name": m.name, "text": m.search_text}
+            for m in hit.around
+        ],
+    }

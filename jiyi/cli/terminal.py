@@ -1,0 +1,174 @@
+"""What the commands print with: consoles, notes, errors, JSON and progress, all safe to show.
+
+Names and words in a memory come from anyone. Control characters and bidirectional overrides in them
+could steer the terminal or reorder what it shows; here they become visible escapes such as ``\\x1b``.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import datetime, tzinfo
+from typing import Any, NoReturn, get_args
+
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.segment import Segment
+from rich.text import Text
+
+from jiyi.records import Kind
+
+__all__ = [
+    "Bars",
+    "counted",
+    "counted_kinds",
+    "fail",
+    "note",
+    "print_json",
+    "safe",
+    "say",
+    "short",
+    "stderr",
+    "stdout",
+    "warn",
+    "when",
+]
+
+# C0 without tab and line feed, DEL, C1, bidirectional marks, line separators, lone surrogates.
+_UNSAFE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+_KINDS = get_args(Kind)
+_PLURALS = {"knowledge": "knowledge", "stretch": "stretches"}
+
+
+def safe(text: str) -> str:
+    """Return a text with the characters that could steer a terminal as visible escapes."""
+    return _UNSAFE.sub(_escape, text) if _UNSAFE.search(text) else text
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+class _SafeConsole(Console):
+    """Escapes whatever is printed. Words that a layout measures are made `safe` before."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control or not _UNSAFE.search(segment.text):
+                yield segment
+            else:
+                yield Segment(safe(segment.text), segment.style)
+
+
+stdout: Console = _SafeConsole(highlight=False, soft_wrap=False)
+stderr: Console = _SafeConsole(stderr=True, highlight=False)
+
+
+def say(words: str) -> None:
+    """Print words on standard output as they are: without markup, and without line breaks of their own."""
+    stdout.print(Text(safe(words)), soft_wrap=True)
+
+
+def warn(label: str, words: str, *, style: str = "yellow", console: Console = stderr) -> None:
+    """Print a coloured label and words behind it on one line, by default on standard error."""
+    console.print(Text.assemble((label, style), " ", safe(words)), soft_wrap=True)
+
+
+def note(words: str) -> None:
+    """Print a note on standard error."""
+    warn("note:", words)
+
+
+def fail(message: str) -> NoReturn:
+    """Print an error and end the command with exit code 1."""
+    warn("error:", message, style="bold red")
+    raise typer.Exit(1)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, readable and without colours; what the terminal cannot show is escaped."""
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    text = json.dumps(value, ensure_ascii=not unicode, indent=2, default=_plain)
+    typer.echo(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def short(text: str, length: int) -> str:
+    """Return a text on one line, cut to a length, safe to print."""
+    flat = " ".join(safe(text[: 4 * length]).split())
+    return flat if len(flat) <= length else flat[: length - 1] + "…"
+
+
+def when(moment: datetime | None, zone: tzinfo, more: str = "") -> str:
+    """Return a moment as a date and a time of day in a zone, "" for none."""
+    return moment.astimezone(zone).strftime(f"%Y-%m-%d %H:%M {more}").rstrip() if moment else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as "1 fact" or "2,000 messages"."""
+    return f"{number:,} {noun if number == 1 else _PLURALS.get(noun, noun + 's')}"
+
+
+def counted_kinds(counts: Mapping[Any, int]) -> str:
+    """Return counts by kind of record in words, "nothing" where there are none."""
+    ordered = sorted(counts.items(), key=lambda item: _KINDS.index(item[0]))
+    return ", ".join(counted(count, kind) for kind, count in ordered if count) or "nothing"
+
+
+class _Rate(ProgressColumn):
+    """How much is done in a second, of the last half minute."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if not speed else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s")
+
+
+class Bars(Progress):
+    """Progress bars on standard error, one for each kind of work; ``quiet`` shows none."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        super().__init__(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeElapsedColumn(),
+            console=stderr,
+            disable=quiet,
+        )
+        self._rows: dict[str, TaskID] = {}
+
+    def show(self, what: str, done: int, total: int | None = None) -> None:
+        """Show how much of a kind of work is done; its first call adds the bar."""
+        if what not in self._rows:
+            self._rows[what] = self.add_task(safe(what), total=total)
+        self.update(self._rows[what], completed=done, total=total)
+
+    def end(self) -> None:
+        """Fill the bars whose total was not known."""
+        for row in self.tasks:
+            self.update(row.id, total=row.completed)
+
+    def clear(self, keep: str = "") -> None:
+        """Take the bars away, but the one to keep."""
+        for what in [what for what in self._rows if what != keep]:
+            self.remove_task(self._rows.pop(what))

@@ -1,0 +1,197 @@
+"""`jiyi import`, `export`, `copy` and `reembed`: into a memory, out of it, and to another database."""
+
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+import typer
+
+from jiyi.cli.options import (
+    AGENT_DB,
+    Db,
+    Json,
+    User,
+    brief_errors,
+    db_option,
+    opened,
+    parse_place,
+    require_database,
+)
+from jiyi.cli.terminal import Bars, counted_kinds, fail, note, print_json, say, warn
+from jiyi.errors import ImportFailed
+from jiyi.manager import MemoryManager
+from jiyi.records import Kind
+from jiyi.settings import load_settings
+from jiyi.storage import ImportReceipt, Rejected
+from jiyi.storage.backend import open_backend
+from jiyi.storage.copy import CopyReceipt, copy_memory
+from jiyi.storage.place import Place
+from jiyi.wiring import open_memory
+
+__all__ = ["copy", "export", "import_", "reembed"]
+
+
+def import_(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="What `jiyi export` wrote, JSONL or JSON of OpenAI messages, or the neutral format.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    db: Db = AGENT_DB,
+    user: User = None,
+    session: Annotated[str | None, typer.Option(help="The session of messages that name none.")] = None,
+    vectors: Annotated[
+        bool,
+        typer.Option(
+            help="Also make the vectors now; else jiyi reembed does, or a program that opens the memory."
+        ),
+    ] = True,
+    as_json: Json = False,
+) -> None:
+    """Import conversations or an export; bad lines are reported, the rest goes in, nothing goes in twice."""
+    with opened(db, user, create=True) as memory, Bars(quiet=as_json) as bars:
+        receipts = [_import_one(memory, file, session, bars) for file in files]
+        pending = memory.stats()["vectors_pending"]
+        if vectors and pending:
+            memory.flush(partial(bars.show, "vectors", total=pending))
+    added, known = sum(r.added for r in receipts), sum(r.known for r in receipts)
+    rejected = [asdict(bad) for receipt in receipts for bad in receipt.rejected]
+    if as_json:
+        print_json({"added": added, "known": known, "rejected": rejected})
+    else:
+        for bad in rejected:
+            warn("rejected", f"{bad['where']}: {bad['reason']}")
+        counts = sum((Counter(r.counts) for r in receipts), Counter[Kind]())
+        what = counted_kinds(counts) if set(counts) - {"message"} else f"{added} messages"
+        say(f"{what} added, {known} were there already, {len(rejected)} rejected")
+    if any(r.rejected and not r.added + r.known for r in receipts):
+        raise typer.Exit(1)
+
+
+def _import_one(memory: MemoryManager, file: Path, session: str | None, bars: Bars) -> ImportReceipt:
+    """Import a file; one that cannot be imported at all does not keep the others out."""
+    show = partial(bars.show, f"{file.name}: records")
+    show(0)
+    try:
+        return memory.import_(file, session_id=session, progress=show)
+    except ImportFailed as error:
+        return ImportReceipt(added=0, known=0, rejected=(Rejected(where=file.name, reason=str(error)),))
+    finally:
+        bars.end()
+
+
+def export(
+    file: Annotated[Path, typer.Argument(help="The file to write.")],
+    db: Db = AGENT_DB,
+    user: User = None,
+    form: Annotated[
+        str, typer.Option("--format", help="jsonl, which `jiyi import` reads back, or markdown, to read.")
+    ] = "jsonl",
+    as_json: Json = False,
+) -> None:
+    """Write everything of a user into a file."""
+    if form not in ("jsonl", "markdown"):
+        fail(f"--format {form!r} is neither jsonl nor markdown")
+    chosen = cast("Literal['jsonl', 'markdown']", form)
+    with opened(db, user) as memory, Bars(quiet=as_json) as bars:
+        show = partial(bars.show, "records")
+        show(0)
+        receipt = memory.export(file, format=chosen, progress=show)
+        show(receipt.total, receipt.total)
+    if as_json:
+        print_json({"path": str(receipt.path), "counts": dict(receipt.counts), "bytes": receipt.bytes})
+    else:
+        say(f"{receipt.total:,} records, {receipt.bytes:,} bytes in {receipt.path}")
+
+
+def copy(
+    source: Annotated[
+        Place,
+        typer.Argument(metavar="FROM", parser=parse_place, help="A file, or postgresql://…; it stays."),
+    ],
+    target: Annotated[
+        Place,
+        typer.Argument(metavar="TO", parser=parse_place, help="Another one; what is missing is made."),
+    ],
+    user: Annotated[
+        list[str] | None, typer.Option("--user", help="Only this user's memory; repeatable.")
+    ] = None,
+    without_trash: Annotated[bool, typer.Option("--without-trash", help="Leave the trash behind.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Copy whole memories to another database, with vectors and trash, and verify the copy.
+
+    Run it again after a break, or when the source changed meanwhile. Exit code 1 where something
+    was left out or differs.
+    """
+    with brief_errors():
+        require_database(source)
+        if _resolved(source) == _resolved(target):
+            fail(f"{source} is both FROM and TO; name two databases")
+        settings = load_settings()
+        with ExitStack() as stack:
+            here = open_backend(source, settings)
+            stack.callback(here.store.close)
+            there = open_backend(target, settings)
+            stack.callback(there.store.close)
+            bars = stack.enter_context(Bars(quiet=as_json))
+            receipt = copy_memory(here, there, users=user, trash=not without_trash, progress=bars.show)
+    if as_json:
+        checked = {part: {"count": seen.count, "digest": seen.hex} for part, seen in receipt.checked.items()}
+        print_json(asdict(receipt) | {"checked": checked})
+    else:
+        _tell_copied(receipt, target)
+    if receipt.conflicting or receipt.changed:
+        raise typer.Exit(1)
+
+
+def _resolved(place: Place) -> object:
+    return place.url if place.path is None else place.path.expanduser().resolve()
+
+
+def _tell_copied(receipt: CopyReceipt, target: Place) -> None:
+    kinds = {part: count for part, count in receipt.added.items() if part != "trash" and count}
+    words, trash = counted_kinds(kinds) if kinds else "0 records", receipt.added.get("trash", 0)
+    added = f"{words} and {trash:,} in the trash" if trash else words
+    say(f"{added} copied, {receipt.known:,} were there already, {receipt.vectors:,} got vectors")
+    for part, seen in receipt.checked.items():
+        if seen.count:
+            say(f"{seen.count:>10,}  {part:<10} {seen.hex}")
+    for conflict in receipt.conflicts:
+        warn("left out", f"{conflict.part} {conflict.id} of {conflict.user_id}: {conflict.why}")
+    if receipt.conflicting > len(receipt.conflicts):
+        warn("left out", f"{receipt.conflicting - len(receipt.conflicts):,} more")
+    if receipt.embedder is None and any(receipt.added.values()):
+        note(
+            "no vectors were taken over, the embedders differ or there is none; "
+            f"make what is missing: jiyi reembed {db_option(target)}"
+        )
+    if receipt.extra:
+        note(f"{receipt.extra:,} more records of them are only in {target}")
+    for user in receipt.changed:
+        warn("changed", f"the memory of {user} meanwhile; run the command again")
+
+
+def reembed(db: Db = AGENT_DB, as_json: Json = False) -> None:
+    """Finish pending vectors, of all users; if there are none, make every vector anew.
+
+    With another embedder in the settings all are made anew, too. The memory is searched by the old
+    vectors until the new ones are whole. Run it again after a break.
+    """
+    with brief_errors():
+        require_database(db)
+        with open_memory(db, background=False, check_embedder=False) as memory, Bars(quiet=as_json) as bars:
+            show = partial(bars.show, "vectors")
+            show(0)
+            done = memory.reembed(show)
+            show(done, done)
+    if as_json:
+        print_json({"embedded": done})
+    else:
+        say(f"{done} records embedded")
