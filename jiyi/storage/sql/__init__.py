@@ -1,4 +1,4 @@
-"""Named SQL: statements and numbered migrations, one folder for each dialect."""
+"""Named SQL: statements, shared and of each dialect, and numbered migrations in a folder for each."""
 
 import re
 from collections.abc import Mapping
@@ -10,16 +10,36 @@ __all__ = ["load_migrations", "load_queries"]
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _NUMBERED = re.compile(r"^(\d{4})_\w+\.sql$")
+_SPELLED = re.compile(r"@(\w+)(?:\((:\w+)\))?")
+_SPELLINGS = {
+    "sqlite": {
+        "user": "user_id",
+        "among": "IN (SELECT value FROM json_each({}))",
+        "least": "min",
+        "greatest": "max",
+    },
+    "postgres": {"user": "tenant_id", "among": "= ANY({})", "least": "least", "greatest": "greatest"},
+}
+"""What the shared statements write as ``@word``, by dialect."""
 
 
 @cache
 def load_queries(dialect: str) -> Mapping[str, str]:
-    """Return the statements of ``<dialect>/queries.sql`` by name."""
-    text = (files(__package__) / dialect / "queries.sql").read_text(encoding="utf-8")
+    """Return the statements of a dialect by name: those of ``queries.sql`` and ``<dialect>/queries.sql``."""
+    folder, words = files(__package__), _SPELLINGS[dialect]
+    shared = _statements((folder / "queries.sql").read_text(encoding="utf-8"))
+    spelled = {
+        name: _SPELLED.sub(lambda found: words[found[1]].format(found[2]), text)
+        for name, text in shared.items()
+    }
+    own = _statements((folder / dialect / "queries.sql").read_text(encoding="utf-8"))
+    return MappingProxyType(spelled | own)
+
+
+def _statements(text: str) -> dict[str, str]:
     parts = _NAME.split(text)[1:]
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    # What follows the last semicolon is a headline of the statements behind it.
-    return MappingProxyType({name: body[: body.rindex(";")] for name, body in pairs})
+    # What follows the last semicolon is a headline of the statements after it.
+    return {name: body[: body.rindex(";")] for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
 @cache

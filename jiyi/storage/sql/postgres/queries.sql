@@ -1,6 +1,6 @@
--- Statements by name; the names, parameters and columns are those of ../sqlite/queries.sql. Every statement
--- names the tenant on every table, or says in its first line why it looks at all of them. {where} is
--- replaced by conditions that begin with the tenant.
+-- Statements that PostgreSQL needs in words of its own; names, parameters and columns are those of
+-- ../sqlite/queries.sql. Every statement names the tenant on every table, or says in its first line why it
+-- looks at all of them. {where} is replaced by conditions that begin with the tenant.
 
 -- Users
 
@@ -10,75 +10,8 @@ SELECT 0, generation FROM owners WHERE tenant_id = :user_id;
 -- name: lock_owner
 SELECT next_doc FROM owners WHERE tenant_id = :user_id FOR UPDATE;
 
--- name: add_owner
-INSERT INTO owners (tenant_id) VALUES (:user_id) ON CONFLICT (tenant_id) DO NOTHING;
-
 -- name: set_next_doc
 UPDATE owners SET next_doc = :next_doc WHERE tenant_id = :user_id;
-
--- name: bump_generation
-UPDATE owners SET generation = generation + 1 WHERE tenant_id = :user_id;
-
--- name: bump_pin_changes
-UPDATE owners SET pin_changes = pin_changes + 1 WHERE tenant_id = :user_id;
-
--- name: count_changes
-SELECT generation + pin_changes FROM owners WHERE tenant_id = :user_id;
-
--- name: users
--- every tenant: lists them
-SELECT tenant_id FROM owners ORDER BY tenant_id;
-
--- name: users_after
--- every tenant: walks through them
-SELECT tenant_id FROM owners WHERE tenant_id > :after ORDER BY tenant_id LIMIT :limit;
-
--- Sessions
-
--- name: go_on_session
-UPDATE sessions SET
-  started_at = least(started_at, :first_at), last_active_at = greatest(last_active_at, :last_at),
-  next_seq = next_seq + :count, messages = messages + :count
-WHERE tenant_id = :user_id AND session_id = :session_id
-RETURNING next_seq - :count;
-
--- name: seq_behind_summaries
-SELECT coalesce(max(upto_seq) + 1, 0) FROM summaries WHERE tenant_id = :user_id AND session_id = :session_id;
-
--- name: begin_session
-INSERT INTO sessions (tenant_id, session_id, started_at, last_active_at, next_seq, messages)
-VALUES (:user_id, :session_id, :first_at, :last_at, :next_seq, :count);
-
--- name: next_place
-SELECT next_seq FROM sessions WHERE tenant_id = :user_id AND session_id = :session_id;
-
--- name: return_to_session
-UPDATE sessions SET
-  started_at = least(started_at, :first_at), last_active_at = greatest(last_active_at, :last_at),
-  next_seq = greatest(next_seq, :next_seq), messages = messages + :count
-WHERE tenant_id = :user_id AND session_id = :session_id;
-
--- name: taken_places
-SELECT seq FROM documents
-WHERE tenant_id = :user_id AND kind = 'message' AND session_id = :session_id AND seq = ANY(:places);
-
--- name: session_extent
-SELECT count(*), coalesce(min(created_at), 0), coalesce(max(created_at), 0) FROM documents
-WHERE tenant_id = :user_id AND kind = 'message' AND session_id = :session_id;
-
--- name: set_session
-UPDATE sessions SET messages = :messages, started_at = :started_at, last_active_at = :last_active_at
-WHERE tenant_id = :user_id AND session_id = :session_id;
-
--- name: drop_session
-DELETE FROM sessions WHERE tenant_id = :user_id AND session_id = :session_id;
-
--- name: find_session
-SELECT tenant_id AS user_id, session_id, started_at, last_active_at, messages, next_seq FROM sessions AS s
-WHERE {where} ORDER BY last_active_at {order}, session_id {order} LIMIT :limit;
-
--- name: count_session
-SELECT count(*) FROM sessions AS s WHERE {where};
 
 -- Messages, episodes, knowledge, facts
 
@@ -188,12 +121,6 @@ SELECT d.doc, d.tenant_id AS user_id, d.agent_id, d.session_id, d.id, d.created_
 FROM documents AS d JOIN facts AS f ON f.tenant_id = :user_id AND f.doc = d.doc
 WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 
--- name: document_ids
-SELECT d.doc FROM documents AS d WHERE {where};
-
--- name: docs_of
-SELECT id, doc FROM documents WHERE tenant_id = :user_id AND kind = :kind AND id = ANY(:ids);
-
 -- name: count_documents
 SELECT d.kind, count(*), count(p.doc)
 FROM documents AS d LEFT JOIN pending AS p ON p.tenant_id = :user_id AND p.doc = d.doc
@@ -213,9 +140,6 @@ FROM documents WHERE tenant_id = :user_id AND doc > :after ORDER BY doc LIMIT :l
 
 -- name: delete_document
 DELETE FROM documents WHERE tenant_id = :user_id AND kind = :kind AND id = :id;
-
--- name: delete_documents
-DELETE FROM documents WHERE tenant_id = :user_id AND kind = :kind AND id = ANY(:ids);
 
 -- name: amend_pin
 UPDATE documents SET pinned = (:pinned)::int::boolean WHERE tenant_id = :user_id AND doc = :doc;
@@ -237,54 +161,15 @@ UPDATE facts SET confidence = coalesce(:confidence, confidence) WHERE tenant_id 
 
 -- Tasks and steps
 
--- name: put_task
-INSERT INTO tasks (tenant_id, id, agent_id, session_id, status, started_at, updated_at, completed_at, body)
-VALUES (:user_id, :id, :agent_id, :session_id, :status, :started_at, :updated_at, :completed_at, :body)
-ON CONFLICT (tenant_id, id) DO UPDATE SET
-  agent_id = excluded.agent_id, session_id = excluded.session_id, started_at = excluded.started_at,
-  status = excluded.status, updated_at = excluded.updated_at,
-  completed_at = excluded.completed_at, body = excluded.body;
-
--- name: has_task
-SELECT 1 FROM tasks WHERE tenant_id = :user_id AND id = :task_id;
-
--- name: next_step
-SELECT coalesce(max(seq) + 1, 0) FROM steps WHERE tenant_id = :user_id AND task_id = :task_id;
-
--- name: put_step
-INSERT INTO steps (tenant_id, task_id, seq, id, status, body)
-VALUES (:user_id, :task_id, :seq, :id, :status, :body)
-ON CONFLICT (tenant_id, id) DO UPDATE SET status = excluded.status, body = excluded.body
-WHERE steps.task_id = excluded.task_id
-RETURNING seq;
-
--- name: find_task
-SELECT tenant_id AS user_id, agent_id, session_id, id, status, started_at, updated_at, completed_at, body
-FROM tasks AS t WHERE {where} ORDER BY started_at {order}, id {order} LIMIT :limit;
-
 -- name: find_step
 SELECT s.tenant_id AS user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.body
 FROM steps AS s JOIN tasks AS t ON s.tenant_id = :user_id AND t.id = s.task_id
 WHERE {where} ORDER BY s.task_id, s.seq {order} LIMIT :limit;
 
--- name: count_task
-SELECT count(*) FROM tasks AS t WHERE {where};
-
 -- name: count_step
 SELECT count(*) FROM steps AS s JOIN tasks AS t ON s.tenant_id = :user_id AND t.id = s.task_id WHERE {where};
 
--- name: delete_task
-DELETE FROM tasks WHERE tenant_id = :user_id AND id = :id;
-
--- name: delete_tasks
-DELETE FROM tasks WHERE tenant_id = :user_id AND id = ANY(:ids);
-
 -- Summaries
-
--- name: get_summary_head
-SELECT id, version, upto_seq FROM summaries
-WHERE tenant_id = :user_id AND session_id = :session_id AND agent_id = coalesce(:agent_id, '')
-ORDER BY version DESC LIMIT 1;
 
 -- name: add_summary
 INSERT INTO summaries (tenant_id, entry, session_id, agent_id, version, id, upto_seq, created_at, body)
@@ -295,21 +180,6 @@ RETURNING entry;
 
 -- name: add_covered
 INSERT INTO covered (tenant_id, message, entry) VALUES (:user_id, :message, :entry) ON CONFLICT DO NOTHING;
-
--- name: go_on_behind_summary
-UPDATE sessions SET next_seq = greatest(next_seq, :upto_seq + 1)
-WHERE tenant_id = :user_id AND session_id = :session_id;
-
--- name: find_summary
-SELECT s.entry, s.tenant_id AS user_id, nullif(s.agent_id, '') AS agent_id, s.session_id, s.id, s.version,
-       s.upto_seq, s.created_at, s.body
-FROM summaries AS s WHERE {where} ORDER BY {by} {order} LIMIT :limit;
-
--- name: count_summary
-SELECT count(*) FROM summaries AS s WHERE {where};
-
--- name: delete_summary
-DELETE FROM summaries WHERE tenant_id = :user_id AND id = :id;
 
 -- name: drop_summaries_without
 -- Those of a session, of all and of the message's agent, that speak of its place but never took it in.
@@ -331,17 +201,6 @@ ON CONFLICT (tenant_id, kind, id) DO UPDATE SET
   doc = excluded.doc, agent_id = excluded.agent_id, session_id = excluded.session_id,
   discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body;
 
--- name: find_trash
-SELECT t.kind, t.discarded_at, t.reason, t.body FROM trash AS t
-WHERE {where} ORDER BY t.discarded_at DESC, t.kind, t.id LIMIT :limit;
-
--- name: walk_trash
-SELECT t.entry, t.kind, t.discarded_at, t.reason, t.body FROM trash AS t
-WHERE {where} AND t.entry > :after ORDER BY t.entry LIMIT :limit;
-
--- name: take_trash
-DELETE FROM trash WHERE tenant_id = :user_id AND kind = :kind AND id = ANY(:ids) RETURNING id, body, doc;
-
 -- name: erase_trash
 DELETE FROM trash WHERE tenant_id = :user_id AND entry IN (
   SELECT t.entry FROM trash AS t WHERE {where} LIMIT :limit
@@ -355,26 +214,9 @@ ORDER BY tenant_id LIMIT :limit;
 
 -- What is known of vectors
 
--- name: get_meta
--- every tenant: a table of the whole database
-SELECT value FROM meta WHERE name = :name;
-
--- name: all_meta
--- every tenant: a table of the whole database
-SELECT name, value FROM meta;
-
 -- name: lock_meta
 -- every tenant: a table of the whole database
 SELECT value FROM meta WHERE name = 'application' FOR UPDATE;
-
--- name: set_meta
--- every tenant: a table of the whole database
-INSERT INTO meta (name, value) VALUES (:name, :value)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value;
-
--- name: drop_meta
--- every tenant: a table of the whole database
-DELETE FROM meta WHERE name = :name;
 
 -- name: first_pending
 -- every tenant: whose records wait is not known before
@@ -652,44 +494,11 @@ END $$;
 -- every tenant: removes what chroma_prepare made
 DROP FUNCTION IF EXISTS chroma_gone() CASCADE;
 
--- name: any_vectors
--- every tenant: looks at the whole database
-SELECT 1 FROM vectors LIMIT 1;
-
--- name: chroma_begin
-INSERT INTO chroma_items (tenant_id, token, doc, space, parts, state, lease_until)
-VALUES (:user_id, :token, :doc, :space, :parts, 'adding', :until);
-
--- name: chroma_hold
-UPDATE chroma_items SET state = 'held' WHERE tenant_id = :user_id AND token = :token AND state = 'adding'
-RETURNING token;
-
 -- name: chroma_mark
 INSERT INTO vectors (tenant_id, doc, space, part, kind, vector)
 SELECT d.tenant_id, d.doc, :space, 0, d.kind, '[0]'::halfvec FROM documents AS d
 WHERE d.tenant_id = :user_id AND d.doc = :doc
 ON CONFLICT (tenant_id, doc, space, part) DO NOTHING;
-
--- name: chroma_let_go
-UPDATE chroma_items SET state = 'going' WHERE tenant_id = :user_id AND token = ANY(:tokens);
-
--- name: chroma_to_go
--- every tenant: looks for work that anybody left
-SELECT tenant_id, space, token, parts FROM chroma_items WHERE state = 'going'
-UNION ALL
-SELECT tenant_id, space, token, parts FROM chroma_items WHERE state = 'adding' AND lease_until <= :now
-LIMIT :limit;
-
--- name: chroma_expire
-UPDATE chroma_items SET state = 'going'
-WHERE tenant_id = :user_id AND token = ANY(:tokens) AND state = 'adding' AND lease_until <= :now;
-
--- name: chroma_going
-SELECT token, space, parts FROM chroma_items
-WHERE tenant_id = :user_id AND token = ANY(:tokens) AND state = 'going';
-
--- name: chroma_gone
-DELETE FROM chroma_items WHERE tenant_id = :user_id AND token = ANY(:tokens) AND state = 'going';
 
 -- name: chroma_allowed
 SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
@@ -718,9 +527,6 @@ SELECT DISTINCT v.doc FROM vectors AS v WHERE v.tenant_id = :user_id AND v.space
   WHERE i.tenant_id = :user_id AND i.doc = v.doc AND i.space = v.space AND i.state = 'held'
 );
 
--- name: chroma_known
-SELECT token FROM chroma_items WHERE tenant_id = :user_id AND token = ANY(:tokens);
-
 -- name: chroma_without_mark
 -- What is held of records that have no vectors by the rows.
 UPDATE chroma_items SET state = 'going' WHERE tenant_id = :user_id AND state = 'held' AND NOT EXISTS (
@@ -744,9 +550,6 @@ DELETE FROM vectors WHERE tenant_id = :user_id AND space = :space AND doc IN (
 )
 RETURNING doc;
 
--- name: chroma_forget_space
-DELETE FROM chroma_items WHERE tenant_id = :user_id AND space = :space;
-
 -- name: chroma_of
 SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
 JOIN chroma_items AS i
@@ -757,14 +560,6 @@ WHERE d.tenant_id = :user_id AND d.kind = :kind AND d.id = ANY(:ids);
 SELECT d.doc, d.kind FROM documents AS d WHERE d.tenant_id = :user_id AND d.doc = ANY(:docs) AND NOT EXISTS (
   SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
 );
-
--- name: chroma_known_to_any
--- every tenant: looks for vectors of no record
-SELECT token FROM chroma_items WHERE token = ANY(:tokens);
-
--- name: chroma_in_use
--- every tenant: a set is everybody's
-SELECT 1 FROM chroma_items WHERE space = :space AND state != 'going' AND NOT token = ANY(:tokens) LIMIT 1;
 
 -- Readings by a language model
 
@@ -781,12 +576,6 @@ INSERT INTO readings AS r (tenant_id, session_id, next_seq, holder, wait_until, 
 VALUES (:user_id, :session_id, 0, :holder, :until, 0)
 ON CONFLICT (tenant_id, session_id) DO UPDATE SET holder = excluded.holder, wait_until = excluded.wait_until
 RETURNING next_seq, failures;
-
--- name: end_reading
-UPDATE readings
-SET next_seq = greatest(next_seq, :next_seq), holder = '', wait_until = :until, failures = :failures
-WHERE tenant_id = :user_id AND session_id = :session_id AND holder = :holder
-RETURNING next_seq;
 
 -- name: count_unread
 -- every tenant: where no user is named

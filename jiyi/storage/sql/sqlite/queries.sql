@@ -1,71 +1,10 @@
--- Statements by name. {where} is replaced by conditions on documents AS d that always
--- begin with the user.
-
--- name: get_meta
-SELECT value FROM meta WHERE name = :name;
-
--- name: set_meta
-INSERT INTO meta (name, value) VALUES (:name, :value)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value;
-
--- name: all_meta
-SELECT name, value FROM meta;
-
--- name: drop_meta
-DELETE FROM meta WHERE name = :name;
-
--- name: add_owner
-INSERT INTO owners (user_id) VALUES (:user_id) ON CONFLICT (user_id) DO NOTHING;
+-- Statements that SQLite needs in words of its own. {where} is replaced by conditions that begin with the user.
 
 -- name: get_owner
 SELECT owner, generation FROM owners WHERE user_id = :user_id;
 
--- name: users
-SELECT user_id FROM owners ORDER BY user_id;
-
--- name: users_after
-SELECT user_id FROM owners WHERE user_id > :after ORDER BY user_id LIMIT :limit;
-
--- name: bump_generation
-UPDATE owners SET generation = generation + 1 WHERE user_id = :user_id;
-
--- name: bump_pin_changes
-UPDATE owners SET pin_changes = pin_changes + 1 WHERE user_id = :user_id;
-
--- name: count_changes
-SELECT generation + pin_changes FROM owners WHERE user_id = :user_id;
-
 -- name: bump_every_generation
 UPDATE owners SET generation = generation + 1;
-
--- name: go_on_session
-UPDATE sessions SET
-  started_at = min(started_at, :first_at), last_active_at = max(last_active_at, :last_at),
-  next_seq = next_seq + :count, messages = messages + :count
-WHERE user_id = :user_id AND session_id = :session_id
-RETURNING next_seq - :count;
-
--- name: seq_behind_summaries
-SELECT coalesce(max(upto_seq) + 1, 0) FROM summaries WHERE user_id = :user_id AND session_id = :session_id;
-
--- name: begin_session
-INSERT INTO sessions (user_id, session_id, started_at, last_active_at, next_seq, messages)
-VALUES (:user_id, :session_id, :first_at, :last_at, :next_seq, :count);
-
--- name: session_extent
-SELECT count(*), coalesce(min(created_at), 0), coalesce(max(created_at), 0) FROM documents
-WHERE kind = 'message' AND user_id = :user_id AND session_id = :session_id;
-
--- name: set_session
-UPDATE sessions SET messages = :messages, started_at = :started_at, last_active_at = :last_active_at
-WHERE user_id = :user_id AND session_id = :session_id;
-
--- name: drop_session
-DELETE FROM sessions WHERE user_id = :user_id AND session_id = :session_id;
-
--- name: find_session
-SELECT user_id, session_id, started_at, last_active_at, messages, next_seq FROM sessions AS s
-WHERE {where} ORDER BY last_active_at {order}, session_id {order} LIMIT :limit;
 
 -- name: newest_number
 SELECT seq FROM sqlite_sequence WHERE name = 'documents';
@@ -130,29 +69,6 @@ INSERT INTO sources (owner, source, doc)
 VALUES ((SELECT owner FROM owners WHERE user_id = :user_id), :source, :doc)
 ON CONFLICT DO NOTHING;
 
--- name: put_task
-INSERT INTO tasks (user_id, id, agent_id, session_id, status, started_at, updated_at, completed_at, body)
-VALUES (:user_id, :id, :agent_id, :session_id, :status, :started_at, :updated_at, :completed_at, :body)
-ON CONFLICT (user_id, id) DO UPDATE SET
-  agent_id = excluded.agent_id, session_id = excluded.session_id, started_at = excluded.started_at,
-  status = excluded.status, updated_at = excluded.updated_at,
-  completed_at = excluded.completed_at, body = excluded.body;
-
--- name: next_step
-SELECT coalesce(max(seq) + 1, 0) FROM steps WHERE user_id = :user_id AND task_id = :task_id;
-
--- name: put_step
-INSERT INTO steps (user_id, task_id, seq, id, status, body)
-VALUES (:user_id, :task_id, :seq, :id, :status, :body)
-ON CONFLICT (user_id, id) DO UPDATE SET status = excluded.status, body = excluded.body
-WHERE task_id = excluded.task_id
-RETURNING seq;
-
--- name: get_summary_head
-SELECT id, version, upto_seq FROM summaries
-WHERE user_id = :user_id AND session_id = :session_id AND agent_id = coalesce(:agent_id, '')
-ORDER BY version DESC LIMIT 1;
-
 -- name: add_summary
 INSERT INTO summaries (user_id, session_id, agent_id, version, id, upto_seq, created_at, body)
 VALUES (:user_id, :session_id, coalesce(:agent_id, ''), :version, :id, :upto_seq, :created_at, :body)
@@ -162,10 +78,6 @@ RETURNING entry;
 INSERT INTO covered (owner, message, entry)
 VALUES ((SELECT owner FROM owners WHERE user_id = :user_id), :message, :entry)
 ON CONFLICT DO NOTHING;
-
--- name: go_on_behind_summary
-UPDATE sessions SET next_seq = max(next_seq, :upto_seq + 1)
-WHERE user_id = :user_id AND session_id = :session_id;
 
 -- name: drop_summaries_without
 -- Those of a session, of all and of the message's agent, that speak of its place but never took it in.
@@ -202,25 +114,10 @@ SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
 FROM documents AS d JOIN facts AS f USING (doc)
 WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 
--- name: find_task
-SELECT user_id, agent_id, session_id, id, status, started_at, updated_at, completed_at, body
-FROM tasks AS t WHERE {where} ORDER BY started_at {order}, id {order} LIMIT :limit;
-
 -- name: find_step
 SELECT s.user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.body
 FROM steps AS s JOIN tasks AS t ON t.user_id = s.user_id AND t.id = s.task_id
 WHERE {where} ORDER BY s.task_id, s.seq {order} LIMIT :limit;
-
--- name: find_summary
-SELECT s.entry, s.user_id, nullif(s.agent_id, '') AS agent_id, s.session_id, s.id, s.version, s.upto_seq,
-       s.created_at, s.body
-FROM summaries AS s WHERE {where} ORDER BY {by} {order} LIMIT :limit;
-
--- name: document_ids
-SELECT doc FROM documents AS d WHERE {where};
-
--- name: has_task
-SELECT 1 FROM tasks WHERE user_id = :user_id AND id = :task_id;
 
 -- name: count_step
 SELECT count(*) FROM steps AS s JOIN tasks AS t ON t.user_id = s.user_id AND t.id = s.task_id WHERE {where};
@@ -228,30 +125,8 @@ SELECT count(*) FROM steps AS s JOIN tasks AS t ON t.user_id = s.user_id AND t.i
 -- name: delete_document
 DELETE FROM documents WHERE user_id = :user_id AND kind = :kind AND id = :id RETURNING doc;
 
--- name: delete_task
-DELETE FROM tasks WHERE user_id = :user_id AND id = :id;
-
--- name: delete_summary
-DELETE FROM summaries WHERE user_id = :user_id AND id = :id;
-
--- name: delete_documents
-DELETE FROM documents
-WHERE user_id = :user_id AND kind = :kind AND id IN (SELECT value FROM json_each(:ids));
-
--- name: delete_tasks
-DELETE FROM tasks WHERE user_id = :user_id AND id IN (SELECT value FROM json_each(:ids));
-
 -- name: count_documents
 SELECT d.kind, count(*), count(*) FILTER (WHERE d.vector_state = 'pending') FROM documents AS d WHERE {where} GROUP BY d.kind;
-
--- name: count_task
-SELECT count(*) FROM tasks AS t WHERE {where};
-
--- name: count_session
-SELECT count(*) FROM sessions AS s WHERE {where};
-
--- name: count_summary
-SELECT count(*) FROM summaries AS s WHERE {where};
 
 -- name: first_pending
 -- A lease that ends much later than one taken now was taken by a clock far ahead: it holds nothing.
@@ -361,10 +236,6 @@ WHERE t.owner = (SELECT o.owner FROM owners AS o WHERE o.user_id = :user_id)
 SELECT e.target_key, count(*) FROM documents AS d JOIN episodes AS e USING (doc)
 WHERE {where} GROUP BY e.target_key HAVING count(*) >= :at_least ORDER BY e.target_key;
 
--- name: docs_of
-SELECT id, doc FROM documents
-WHERE user_id = :user_id AND kind = :kind AND id IN (SELECT value FROM json_each(:ids));
-
 -- name: amend_pin
 UPDATE documents SET pinned = :pinned WHERE doc = :doc;
 
@@ -390,37 +261,11 @@ ON CONFLICT (user_id, kind, id) DO UPDATE SET
   doc = excluded.doc, agent_id = excluded.agent_id, session_id = excluded.session_id,
   discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body;
 
--- name: find_trash
-SELECT kind, discarded_at, reason, body FROM trash AS t
-WHERE {where} ORDER BY discarded_at DESC, kind, id LIMIT :limit;
-
--- name: walk_trash
-SELECT t.entry, kind, discarded_at, reason, body FROM trash AS t
-WHERE {where} AND t.entry > :after ORDER BY t.entry LIMIT :limit;
-
--- name: take_trash
-DELETE FROM trash
-WHERE user_id = :user_id AND kind = :kind AND id IN (SELECT value FROM json_each(:ids))
-RETURNING id, body, doc;
-
 -- name: users_with_trash
 SELECT DISTINCT +user_id FROM trash WHERE discarded_at < :before LIMIT :limit;
 
 -- name: erase_trash
 DELETE FROM trash WHERE entry IN (SELECT t.entry FROM trash AS t WHERE {where} LIMIT :limit) RETURNING 1;
-
--- name: next_place
-SELECT next_seq FROM sessions WHERE user_id = :user_id AND session_id = :session_id;
-
--- name: return_to_session
-UPDATE sessions SET
-  started_at = min(started_at, :first_at), last_active_at = max(last_active_at, :last_at),
-  next_seq = max(next_seq, :next_seq), messages = messages + :count
-WHERE user_id = :user_id AND session_id = :session_id;
-
--- name: taken_places
-SELECT seq FROM documents
-WHERE user_id = :user_id AND kind = 'message' AND session_id = :session_id AND seq IN (SELECT value FROM json_each(:places));
 
 -- name: fill_owner_of_episodes
 UPDATE episodes SET owner = (
@@ -480,43 +325,9 @@ END;
 -- name: chroma_leave
 DROP TRIGGER IF EXISTS chroma_gone;
 
--- name: any_vectors
-SELECT 1 FROM vectors LIMIT 1;
-
--- name: chroma_begin
-INSERT INTO chroma_items (user_id, token, doc, space, parts, state, lease_until)
-VALUES (:user_id, :token, :doc, :space, :parts, 'adding', :until);
-
--- name: chroma_hold
-UPDATE chroma_items SET state = 'held' WHERE user_id = :user_id AND token = :token AND state = 'adding'
-RETURNING token;
-
 -- name: chroma_mark
 INSERT INTO vectors (doc, owner, space, vector)
 VALUES (:doc, (SELECT owner FROM owners WHERE user_id = :user_id), :space, x'');
-
--- name: chroma_let_go
-UPDATE chroma_items SET state = 'going'
-WHERE user_id = :user_id AND token IN (SELECT value FROM json_each(:tokens));
-
--- name: chroma_to_go
-SELECT user_id, space, token, parts FROM chroma_items WHERE state = 'going'
-UNION ALL
-SELECT user_id, space, token, parts FROM chroma_items WHERE state = 'adding' AND lease_until <= :now
-LIMIT :limit;
-
--- name: chroma_expire
-UPDATE chroma_items SET state = 'going'
-WHERE user_id = :user_id AND token IN (SELECT value FROM json_each(:tokens))
-  AND state = 'adding' AND lease_until <= :now;
-
--- name: chroma_going
-SELECT token, space, parts FROM chroma_items
-WHERE user_id = :user_id AND token IN (SELECT value FROM json_each(:tokens)) AND state = 'going';
-
--- name: chroma_gone
-DELETE FROM chroma_items
-WHERE user_id = :user_id AND token IN (SELECT value FROM json_each(:tokens)) AND state = 'going';
 
 -- name: chroma_allowed
 SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
@@ -543,9 +354,6 @@ WHERE v.owner = (SELECT owner FROM owners WHERE user_id = :user_id) AND v.space 
   SELECT 1 FROM chroma_items AS i WHERE i.doc = v.doc AND i.space = v.space AND i.state = 'held'
 );
 
--- name: chroma_known
-SELECT token FROM chroma_items WHERE user_id = :user_id AND token IN (SELECT value FROM json_each(:tokens));
-
 -- name: chroma_without_mark
 -- What is held of records that have no vectors by the rows.
 UPDATE chroma_items SET state = 'going' WHERE user_id = :user_id AND state = 'held' AND NOT EXISTS (
@@ -568,9 +376,6 @@ DELETE FROM vectors WHERE space = :space AND doc IN (
 )
 RETURNING doc;
 
--- name: chroma_forget_space
-DELETE FROM chroma_items WHERE user_id = :user_id AND space = :space;
-
 -- name: chroma_of
 SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
 CROSS JOIN chroma_items AS i ON i.user_id = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
@@ -580,12 +385,6 @@ WHERE d.user_id = :user_id AND d.kind = :kind AND d.id IN (SELECT value FROM jso
 SELECT d.doc, d.kind FROM documents AS d
 WHERE d.user_id = :user_id AND d.doc IN (SELECT value FROM json_each(:docs))
   AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = d.doc AND v.space = :space);
-
--- name: chroma_known_to_any
-SELECT token FROM chroma_items WHERE token IN (SELECT value FROM json_each(:tokens));
-
--- name: chroma_in_use
-SELECT 1 FROM chroma_items WHERE space = :space AND state != 'going' AND token NOT IN (SELECT value FROM json_each(:tokens)) LIMIT 1;
 
 -- name: due_readings
 -- Sessions with so many unread messages or at rest: those that failed last, those last spoken in first.
@@ -599,11 +398,6 @@ INSERT INTO readings (user_id, session_id, next_seq, holder, wait_until, failure
 VALUES (:user_id, :session_id, 0, :holder, :until, 0)
 ON CONFLICT (user_id, session_id) DO UPDATE SET holder = excluded.holder, wait_until = excluded.wait_until
 RETURNING next_seq, failures;
-
--- name: end_reading
-UPDATE readings SET next_seq = max(next_seq, :next_seq), holder = '', wait_until = :until, failures = :failures
-WHERE user_id = :user_id AND session_id = :session_id AND holder = :holder
-RETURNING next_seq;
 
 -- name: count_unread
 SELECT coalesce(sum(s.next_seq - coalesce(r.next_seq, 0)), 0)
