@@ -188,11 +188,12 @@ class Recall:
         if vector is None:
             return self._store.match(wide), None
         user = wide.scope.user_id
-        with self._store.snapshot(user):
-            self._vectors.claim(self._embedder.name)  # another process may have re-embedded the data
-            near = self._vectors.nearest(wide, vector)
-            table = self._store.match(wide, [(match.kind, match.id) for match in near])
-            evidence = self._evidence(wide.scope, table, vector)
+        seen = self._store.snapshot(user)
+        self._vectors.claim(self._embedder.name, seen=seen)  # another process may have re-embedded the data
+        near = self._vectors.nearest(wide, vector, seen=seen)
+        table = self._store.match(wide, [(match.kind, match.id) for match in near], seen=seen)
+        parts = self._vectors.read(Scope(user_id=user), table.keys, seen=seen)
+        evidence = evidence_of(parts.rows, parts.vectors, len(table), vector) if len(parts.rows) else None
         self._remember(user, table)
         return table, evidence
 
@@ -203,10 +204,6 @@ class Recall:
             if len(self._speakers) > _USERS:
                 self._speakers.popitem(last=False)
         return table.speakers
-
-    def _evidence(self, scope: Scope, table: Candidates, question: NDArray[np.float32]) -> Evidence | None:
-        parts = self._vectors.read(Scope(user_id=scope.user_id), table.keys)
-        return evidence_of(parts.rows, parts.vectors, len(table), question) if len(parts.rows) else None
 
     def _hits(
         self,
