@@ -49,9 +49,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from jiyi.records import Message, Query, Scope
-from jiyi.storage import SqliteDatabase, SqliteVectors, SqlStore, Store, VectorIndex
+from jiyi.storage import SqliteDatabase, SqliteVectors, Store, VectorIndex
 from jiyi.storage.faiss import FaissVectors, UserCodes
-from jiyi.storage.postgres import PostgresDatabase, PostgresStore, PostgresVectors, ann
+from jiyi.storage.postgres import PostgresDatabase, PostgresVectors, ann
 from jiyi.storage.postgres.ann import AnnIndex
 from jiyi.storage.postgres.migrate import tables
 from jiyi.storage.vectors import VectorRow
@@ -195,7 +195,7 @@ def _measure(
     database = PostgresDatabase(url)
     try:
         vectors = PostgresVectors(database)
-        _fill(PostgresStore(database), vectors, owners, rows, progress)
+        _fill(Store(database), vectors, owners, rows, progress)
         database.scrub()  # as autovacuum would in time: statistics, and pages that are all visible
         mine = np.flatnonzero(owners == 0)
         wanted = [{str(mine[int(id_)]) for id_ in ids} for ids in _nearest(rows[mine], questions)]
@@ -231,7 +231,7 @@ def _measure_file(
         database = SqliteDatabase(Path(folder) / "bench.db", cache_bytes=4 << 30)
         try:
             own, helped = SqliteVectors(database), FaissVectors(database)
-            _fill(SqlStore(database), own, owners, rows, progress)
+            _fill(Store(database), own, owners, rows, progress)
             mine = np.flatnonzero(owners == 0)
             wanted = [{str(mine[int(id_)]) for id_ in ids} for ids in _nearest(rows[mine], questions)]
             exact = _ask(own, questions, wanted)

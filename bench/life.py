@@ -44,7 +44,7 @@ from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.rules import ForgetRule
 from jiyi.records import Episode, Scope, Step, Task
-from jiyi.storage import SqliteDatabase, SqlStore, SqlTrash, SqlUpkeep
+from jiyi.storage import SqliteDatabase, Store, Trash, Upkeep
 
 ANA = Scope(user_id="ana")
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
@@ -111,7 +111,7 @@ def episodes(count: int, targets: int) -> Iterator[tuple[Task, Episode]]:
 def load(path: Path, count: int, targets: int) -> None:
     """Write the memory that is measured."""
     database = SqliteDatabase(path)
-    store = SqlStore(database)
+    store = Store(database)
     chunk: list[Any] = []
     for number, (task, episode) in enumerate(episodes(count, targets), 1):
         chunk += [task, *task.steps, episode]
@@ -133,7 +133,7 @@ def measured(work: Callable[[], Dict]) -> Dict:
 def learn_or_forget(path: Path, part: str) -> Dict:
     """Do one part on a file with jiyi."""
     database = SqliteDatabase(path)
-    store, upkeep, trash = SqlStore(database), SqlUpkeep(database), SqlTrash(database)
+    store, upkeep, trash = Store(database), Upkeep(database), Trash(database)
 
     def clock() -> datetime:
         return NOW

@@ -7,7 +7,6 @@ from jiyi.storage.export_markdown import export_markdown
 from jiyi.storage.importer import ImportReceipt, import_file, import_messages
 from jiyi.storage.interchange import Found, Rejected, read_conversations
 from jiyi.storage.readings import Claim, Due, Readings
-from jiyi.storage.relational import SqlStore, SqlTrash, SqlUpkeep
 from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.store import Store
@@ -35,9 +34,6 @@ __all__ = [
     "PendingText",
     "Readings",
     "Rejected",
-    "SqlStore",
-    "SqlTrash",
-    "SqlUpkeep",
     "SqliteDatabase",
     "SqliteVectors",
     "Store",

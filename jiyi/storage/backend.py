@@ -1,8 +1,9 @@
-"""The database behind a place: the one function that picks it, and all protocols on it."""
+"""The database behind a place: the one function that picks it, and everything on it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
@@ -12,10 +13,9 @@ from jiyi.storage.database import Database
 from jiyi.storage.elsewhere import leave, refuse_bound, take_over
 from jiyi.storage.place import Place
 from jiyi.storage.readings import Readings
-from jiyi.storage.relational import SqlStore, SqlTrash, SqlUpkeep
 from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
-from jiyi.storage.sqlite.pending import pending_steps
+from jiyi.storage.sqlite.migrate import pending_steps
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Trash
 from jiyi.storage.upkeep import Upkeep
@@ -24,8 +24,7 @@ from jiyi.storage.vectors import VectorIndex
 if TYPE_CHECKING:
     from jiyi.storage.chroma.drift import Drift
     from jiyi.storage.chroma.vectors import ChromaVectors
-    from jiyi.storage.postgres.about import About
-    from jiyi.storage.postgres.database import PostgresDatabase
+    from jiyi.storage.postgres.migrate import About
 
 __all__ = [
     "Backend",
@@ -45,7 +44,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """All protocols on one database."""
+    """Everything on one database."""
 
     database: Database  # to be closed in the end
     store: Store
@@ -73,7 +72,7 @@ def open_backend(place: Place, settings: Settings) -> Backend:
             refuse_bound(database)
             return own if faiss is None else replace(own, vectors=faiss.FaissVectors(database))
         vectors = chroma.open_vectors(place, database, settings)
-        store, trash = chroma.ChromaStore(own.store, vectors), chroma.ChromaTrash(own.trash, vectors)
+        store, trash = chroma.ChromaStore(database, vectors), chroma.ChromaTrash(database, vectors)
         return replace(own, store=store, trash=trash, vectors=vectors)
     except BaseException:
         database.close()
@@ -81,24 +80,19 @@ def open_backend(place: Place, settings: Settings) -> Backend:
 
 
 def _on(database: Database) -> Backend:
-    """Return all protocols on a database that holds its vectors itself."""
+    """Return everything on a database that holds its vectors itself."""
+    vectors: VectorIndex
     if isinstance(database, SqliteDatabase):
-        return Backend(
-            database=database,
-            store=SqlStore(database),
-            upkeep=SqlUpkeep(database),
-            trash=SqlTrash(database),
-            vectors=SqliteVectors(database),
-            readings=Readings(database),
-        )
-    postgres = postgres_adapter()  # whose verbs are tried again when the connection is lost
+        vectors = SqliteVectors(database)
+    else:
+        vectors = postgres_adapter().PostgresVectors(database)
     return Backend(
         database=database,
-        store=postgres.PostgresStore(database),
-        upkeep=postgres.PostgresUpkeep(database),
-        trash=postgres.PostgresTrash(database),
-        vectors=postgres.PostgresVectors(database),
-        readings=Readings(database, attempt=cast("PostgresDatabase", database).attempt),
+        store=Store(database),
+        upkeep=Upkeep(database),
+        trash=Trash(database),
+        vectors=vectors,
+        readings=Readings(database, attempt=database.attempt),
     )
 
 
@@ -127,10 +121,7 @@ def has_tables(place: Place) -> bool:
     """
     if place.path is not None:
         return place.path.exists()
-    postgres_adapter()
-    from jiyi.storage.postgres import about
-
-    return about.has_tables(str(place.url))
+    return bool(postgres_adapter().migrate.has_tables(str(place.url)))
 
 
 def about_server(place: Place) -> "About":
@@ -139,10 +130,7 @@ def about_server(place: Place) -> "About":
     Raises:
         StorageError: it cannot be reached, or refuses.
     """
-    postgres_adapter()
-    from jiyi.storage.postgres import about
-
-    return about.about(str(place.url))
+    return cast("About", postgres_adapter().migrate.about(str(place.url)))
 
 
 def apart(place: Place, settings: Settings) -> Mapping[int, int]:
@@ -214,13 +202,7 @@ def chroma_adapter() -> ModuleType:
     Raises:
         MissingExtra: chromadb is not installed.
     """
-    try:
-        import chromadb  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra('vectors in Chroma need a package: pip install "jiyi[chroma]"') from error
-    from jiyi.storage import chroma
-
-    return chroma
+    return _adapter("chroma", needs=("chromadb",), missing="vectors in Chroma need")
 
 
 def faiss_adapter(place: Place) -> ModuleType:
@@ -235,13 +217,7 @@ def faiss_adapter(place: Place) -> ModuleType:
             f"vector_index=faiss is for files; {place} has pgvector's index: leave vector_index as it is, "
             f"and run: jiyi migrate --vector-index --db {place}"
         )
-    try:
-        import faiss  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra('search by FAISS needs a package: pip install "jiyi[faiss]"') from error
-    from jiyi.storage import faiss as adapter
-
-    return adapter
+    return _adapter("faiss", needs=("faiss",), missing="search by FAISS needs")
 
 
 def postgres_adapter() -> ModuleType:
@@ -250,11 +226,13 @@ def postgres_adapter() -> ModuleType:
     Raises:
         MissingExtra: psycopg is not installed.
     """
-    try:
-        import psycopg  # noqa: F401
-        import psycopg_pool  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra('a memory on PostgreSQL needs a package: pip install "jiyi[postgres]"') from error
-    from jiyi.storage import postgres
+    return _adapter("postgres", needs=("psycopg", "psycopg_pool"), missing="a memory on PostgreSQL needs")
 
-    return postgres
+
+def _adapter(name: str, *, needs: Sequence[str], missing: str) -> ModuleType:
+    try:
+        for package in needs:
+            import_module(package)
+    except ImportError as error:
+        raise MissingExtra(f'{missing} a package: pip install "jiyi[{name}]"') from error
+    return import_module(f"jiyi.storage.{name}")

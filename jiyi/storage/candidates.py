@@ -1,19 +1,33 @@
 """What text search hands to a ranking: rows as columns, with what was said around them."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.records import Kind, Role
+from jiyi.records import SEARCHABLE, Kind, Query, Role
 
-__all__ = ["ROLES", "Candidates", "Key"]
+__all__ = ["KINDS_BY_LABEL", "LABELS", "ROLES", "Candidates", "Key", "label_each", "labels_of"]
 
 Key = tuple[Kind, str]
 """Kind and id of a record."""
 
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 """The order that the numbers in `Candidates.roles` stand for."""
+
+LABELS: tuple[tuple[Kind, Role | None], ...] = (
+    *(("message", role) for role in ROLES),
+    ("episode", None),
+    ("knowledge", None),
+    ("fact", None),
+)
+"""Kind and role of a record by a small number, for arrays; those of messages are the places in `ROLES`."""
+
+KINDS_BY_LABEL: tuple[Kind, ...] = tuple(kind for kind, _ in LABELS)
+"""The kind of each number."""
+
+_NUMBERS: Mapping[tuple[Kind, Role | None], int] = {pair: number for number, pair in enumerate(LABELS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,3 +58,16 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+
+def label_each(pairs: Iterable[tuple[Kind, Role | None]]) -> list[int]:
+    """Return the numbers of kinds with roles."""
+    return list(map(_NUMBERS.__getitem__, pairs))
+
+
+def labels_of(query: Query) -> list[int] | None:
+    """Return the numbers a query asks for, None where it asks for all."""
+    if query.roles is None and set(query.kinds) >= set(SEARCHABLE):
+        return None
+    wanted = ((query.roles is None or role in query.roles) and kind in query.kinds for kind, role in LABELS)
+    return [label for label, asked in enumerate(wanted) if asked]

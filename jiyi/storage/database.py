@@ -3,13 +3,17 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from jiyi.records import Kind
 from jiyi.storage.rows import Row
 from jiyi.storage.user_cache import UserCache
 
-__all__ = ["Answer", "Call", "Connection", "Database", "Dialect", "Values"]
+__all__ = ["Answer", "Call", "Connection", "Database", "Dialect", "Values", "retried"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 Values = Mapping[str, Any]
 """Values of a statement's named parameters; those it does not name are left alone."""
@@ -109,6 +113,7 @@ class Database(Protocol):
 
     cache: UserCache  # what was read of users for searching
     place: str  # names it in messages
+    retries: bool  # whether `attempt` does anything again
 
     def read(self, user_id: str | None = None) -> AbstractContextManager[Connection]:
         """Give a connection for looking at a user's rows; None is for what concerns all users.
@@ -123,6 +128,18 @@ class Database(Protocol):
         Blocks of one thread nest: an exception caught outside an inner one undoes that one
         only, the outermost commits. None, for a block around others, leaves the user to the
         blocks inside.
+        """
+        ...
+
+    def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:
+        """Do something again while the connection to a server breaks or other writers come between.
+
+        Inside this thread's `write` block it is done once: who began the block decides.
+
+        Args:
+            verb: what to do; it opens blocks of its own.
+            repeatable: doing it twice is the same as doing it once. Else it is not done again
+                where its COMMIT may have arrived.
         """
         ...
 
@@ -149,3 +166,28 @@ class Database(Protocol):
     def close(self) -> None:
         """Release it. Closing twice is fine; using it afterwards raises `Closed`."""
         ...
+
+
+class _OnDatabase(Protocol):
+    @property
+    def _db(self) -> Database: ...
+
+
+_S = TypeVar("_S", bound=_OnDatabase)
+
+
+def retried(
+    *, repeatable: bool = True
+) -> Callable[[Callable[Concatenate[_S, _P], _T]], Callable[Concatenate[_S, _P], _T]]:
+    """Make a verb of a class with a database one that `Database.attempt` does."""
+
+    def decorate(verb: Callable[Concatenate[_S, _P], _T]) -> Callable[Concatenate[_S, _P], _T]:
+        @wraps(verb)
+        def attempted(self: _S, /, *args: _P.args, **options: _P.kwargs) -> _T:
+            if not self._db.retries:
+                return verb(self, *args, **options)
+            return self._db.attempt(partial(verb, self, *args, **options), repeatable=repeatable)
+
+        return attempted
+
+    return decorate

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from jiyi.clock import to_micros
 from jiyi.records import SEARCHABLE, Query
-from jiyi.storage.candidates import ROLES, Candidates, Key
-from jiyi.storage.labels import KINDS_BY_LABEL, labels_of
+from jiyi.storage.candidates import KINDS_BY_LABEL, ROLES, Candidates, Key, labels_of
 from jiyi.storage.user_terms import UserTerms
 from jiyi.text import query_terms
 

@@ -9,7 +9,7 @@ come back as the one character they make.
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -38,6 +38,7 @@ from jiyi.text.traits import traits
 
 __all__ = [
     "Row",
+    "Words",
     "decode",
     "decode_whole",
     "encode",
@@ -51,12 +52,10 @@ _SAID = {"role", "content", "name"}  # the keys of a message that is only said
 
 Row = dict[str, Any]
 
-_EPISODE_BODY = ("trigger_type", "trigger_summary", "outcome_summary", "target", "tags")
-_KNOWLEDGE_BODY = ("topic", "content", "key_points", "source_episodes")
-_FACT_BODY = ("category", "subject", "predicate", "object", "text", "speaker", "sources", "method")
-_TASK_BODY = ("request", "outcome", "summary", "target", "trigger_type", "tags", "context")
+Words = tuple[int, int, bytes]
+"""What the analysis of a text gave: number of terms, traits, and the terms as `postings.pack` writes them."""
+
 _STEP_BODY = ("description", "tool_name", "args", "result")
-_SUMMARY_BODY = ("text", "method", "language", "tokens", "previous", "covers")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # in a column of text
 _TUPLES = {"tags", "key_points", "source_episodes", "sources", "covers"}
 
@@ -87,7 +86,7 @@ def encode(record: Record) -> Row:
     return row
 
 
-def encode_terms(record: Searchable, known: tuple[int, int, bytes] | None = None) -> Row:
+def encode_terms(record: Searchable, known: Words | None = None) -> Row:
     """Return the columns of the text index for a record; ``known`` are length, traits and entry of it."""
     speaker = _UNSTORABLE.sub("\ufffd", record.speaker) if isinstance(record, Message) else None
     if known is None:
@@ -160,133 +159,60 @@ def _message(row: Mapping[str, Any], scope: Scope) -> Message:
     return Message.from_openai(body, **fields)
 
 
-def _episode_row(e: Episode) -> Row:
-    return {
-        "id": e.id,
-        "role": None,
-        "created_at": to_micros(e.created_at),
-        "pinned": int(e.pinned),
-        "task_id": e.task_id,
-        "outcome": e.outcome,
-        "importance": e.importance,
-        "access_count": e.access_count,
-        "last_accessed_at": _micros(e.last_accessed_at),
-        "consolidated": int(e.consolidated),
-        "target_key": entity_key(e.target or ""),
-        "body": _body(e, _EPISODE_BODY, steps=[_step_dict(s) for s in e.steps]),
+def _columns(record: Record) -> Row:
+    """Return the columns of a record whose kind is one of `_FORMATS`, but for those derived from it."""
+    form = _FORMATS[type(record)]
+    row: Row = {}
+    for name, codec in form.columns.items():
+        value = getattr(record, name)
+        row[name] = value if codec is None or value is None else codec[0](value)
+    steps = {"steps": [_step_dict(step) for step in record.steps]} if isinstance(record, Episode) else {}
+    return row | {"body": _body(record, form.body, **steps)}
+
+
+def _fields(made: type, row: Mapping[str, Any]) -> Row:
+    """Return what `_columns` stored, as the record's fields."""
+    stored = {
+        name: row[name] if codec is None or row[name] is None else codec[1](row[name])
+        for name, codec in _FORMATS[made].columns.items()
     }
+    return stored | _load(row["body"])
+
+
+def _episode_row(e: Episode) -> Row:
+    return _columns(e) | {"role": None, "target_key": entity_key(e.target or "")}
 
 
 def _episode(row: Mapping[str, Any], scope: Scope) -> Episode:
-    body = _load(row["body"])
-    task_id = row["task_id"] or ""
-    steps = tuple(_step_of(step, scope, task_id) for step in body.pop("steps"))
-    return Episode(
-        id=row["id"],
-        scope=scope,
-        created_at=utc_from_micros(row["created_at"]),
-        pinned=bool(row["pinned"]),
-        task_id=row["task_id"],
-        outcome=row["outcome"],
-        importance=row["importance"],
-        access_count=row["access_count"],
-        last_accessed_at=_moment(row["last_accessed_at"]),
-        consolidated=bool(row["consolidated"]),
-        steps=steps,
-        **body,
-    )
+    values = _fields(Episode, row)
+    values["steps"] = tuple(_step_of(step, scope, row["task_id"] or "") for step in values["steps"])
+    return Episode(scope=scope, **values)
 
 
 def _knowledge_row(k: Knowledge) -> Row:
-    return {
-        "id": k.id,
-        "role": None,
-        "created_at": to_micros(k.created_at),
-        "updated_at": to_micros(k.updated_at),
-        "pinned": int(k.pinned),
-        "confidence": k.confidence,
-        "access_count": k.access_count,
-        "last_accessed_at": _micros(k.last_accessed_at),
-        "body": _body(k, _KNOWLEDGE_BODY),
-        "sources": [id_ for id_ in k.source_episodes if is_storable(id_)],
-    }
+    return _columns(k) | {"role": None, "sources": [id_ for id_ in k.source_episodes if is_storable(id_)]}
 
 
 def _knowledge(row: Mapping[str, Any], scope: Scope) -> Knowledge:
-    return Knowledge(
-        id=row["id"],
-        scope=scope,
-        created_at=utc_from_micros(row["created_at"]),
-        updated_at=utc_from_micros(row["updated_at"]),
-        pinned=bool(row["pinned"]),
-        confidence=row["confidence"],
-        access_count=row["access_count"],
-        last_accessed_at=_moment(row["last_accessed_at"]),
-        **_load(row["body"]),
-    )
+    return Knowledge(scope=scope, **_fields(Knowledge, row))
 
 
 def _fact_row(f: Fact) -> Row:
-    return {
-        "id": f.id,
+    return _columns(f) | {
         "role": None,
-        "created_at": to_micros(f.created_at),
-        "pinned": int(f.pinned),
         "subject_key": entity_key(f.subject),
         "predicate_key": predicate_key(f.predicate),
         "object_key": entity_key(f.object),
-        "status": f.status,
-        "valid_from": _micros(f.valid_from),
-        "valid_to": _micros(f.valid_to),
-        "confidence": f.confidence,
-        "supersedes": f.supersedes,
-        "superseded_by": f.superseded_by,
-        "access_count": f.access_count,
-        "last_accessed_at": _micros(f.last_accessed_at),
-        "body": _body(f, _FACT_BODY),
         "sources": [id_ for id_ in f.sources if is_storable(id_)],
     }
 
 
 def _fact(row: Mapping[str, Any], scope: Scope) -> Fact:
-    return Fact(
-        id=row["id"],
-        scope=scope,
-        created_at=utc_from_micros(row["created_at"]),
-        pinned=bool(row["pinned"]),
-        status=row["status"],
-        valid_from=_moment(row["valid_from"]),
-        valid_to=_moment(row["valid_to"]),
-        confidence=row["confidence"],
-        supersedes=row["supersedes"],
-        superseded_by=row["superseded_by"],
-        access_count=row["access_count"],
-        last_accessed_at=_moment(row["last_accessed_at"]),
-        **_load(row["body"]),
-    )
-
-
-def _task_row(t: Task) -> Row:
-    return {
-        "id": t.id,
-        "status": t.status,
-        "started_at": to_micros(t.started_at),
-        "updated_at": to_micros(t.updated_at),
-        "completed_at": _micros(t.completed_at),
-        "body": _body(t, _TASK_BODY),
-    }
+    return Fact(scope=scope, **_fields(Fact, row))
 
 
 def _task(row: Mapping[str, Any], scope: Scope) -> Task:
-    return Task(
-        id=row["id"],
-        scope=scope,
-        status=row["status"],
-        started_at=utc_from_micros(row["started_at"]),
-        updated_at=utc_from_micros(row["updated_at"]),
-        completed_at=_moment(row["completed_at"]),
-        **_load(row["body"]),
-    )
+    return Task(scope=scope, **_fields(Task, row))
 
 
 def _step_row(s: Step) -> Row:
@@ -318,21 +244,74 @@ def _session(row: Mapping[str, Any], scope: Scope) -> Session:
 def _summary_row(s: Summary) -> Row:
     if s.created_at is None:
         raise InputError("a summary needs created_at to be stored; say when it was written")
-    row = {"id": s.id, "version": s.version, "upto_seq": s.upto_seq, "covers": _dump(s.covers)}
-    return row | {"created_at": to_micros(s.created_at), "body": _body(s, _SUMMARY_BODY)}
+    return _columns(s) | {"covers": _dump(s.covers)}
 
 
 def _summary(row: Mapping[str, Any], scope: Scope) -> Summary:
-    return Summary(
-        id=row["id"],
-        scope=scope,
-        version=row["version"],
-        upto_seq=row["upto_seq"],
-        created_at=utc_from_micros(row["created_at"]),
-        **_load(row["body"]),
-    )
+    return Summary(scope=scope, **_fields(Summary, row))
 
 
+_Codec = tuple[Callable[[Any], Any], Callable[[Any], Any]] | None
+"""How the value of a field becomes that of its column, and back; None: it stays as it is. So does None."""
+
+_FLAG: _Codec = (int, bool)
+_MOMENT: _Codec = (to_micros, utc_from_micros)
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """Where the fields of a record are stored."""
+
+    columns: Mapping[str, _Codec]  # those with a column of their own
+    body: tuple[str, ...]  # those in the JSON body
+
+
+_DOCUMENT: Mapping[str, _Codec] = {"id": None, "created_at": _MOMENT, "pinned": _FLAG}
+_ACCESS: Mapping[str, _Codec] = {"access_count": None, "last_accessed_at": _MOMENT}
+_FORMATS: Mapping[type, _Format] = {
+    Episode: _Format(
+        {
+            **_DOCUMENT,
+            **_ACCESS,
+            "task_id": None,
+            "outcome": None,
+            "importance": None,
+            "consolidated": _FLAG,
+        },
+        body=("trigger_type", "trigger_summary", "outcome_summary", "target", "tags"),
+    ),
+    Knowledge: _Format(
+        {**_DOCUMENT, **_ACCESS, "updated_at": _MOMENT, "confidence": None},
+        body=("topic", "content", "key_points", "source_episodes"),
+    ),
+    Fact: _Format(
+        {
+            **_DOCUMENT,
+            **_ACCESS,
+            "status": None,
+            "valid_from": _MOMENT,
+            "valid_to": _MOMENT,
+            "confidence": None,
+            "supersedes": None,
+            "superseded_by": None,
+        },
+        body=("category", "subject", "predicate", "object", "text", "speaker", "sources", "method"),
+    ),
+    Task: _Format(
+        {
+            "id": None,
+            "status": None,
+            "started_at": _MOMENT,
+            "updated_at": _MOMENT,
+            "completed_at": _MOMENT,
+        },
+        body=("request", "outcome", "summary", "target", "trigger_type", "tags", "context"),
+    ),
+    Summary: _Format(
+        {"id": None, "version": None, "upto_seq": None, "created_at": _MOMENT},
+        body=("text", "method", "language", "tokens", "previous", "covers"),
+    ),
+}
 _KINDS: Mapping[type, Kind] = {
     Message: "message",
     Episode: "episode",
@@ -348,7 +327,7 @@ _ENCODERS: Mapping[Kind, Callable[[Any], Row]] = {
     "episode": _episode_row,
     "knowledge": _knowledge_row,
     "fact": _fact_row,
-    "task": _task_row,
+    "task": _columns,
     "step": _step_row,
     "summary": _summary_row,
 }

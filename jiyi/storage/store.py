@@ -1,26 +1,79 @@
-"""The store: rows and words. The protocol every backend follows."""
+"""The store: records as rows of a database, searched by their words from memory."""
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar, cast
 
-from jiyi.records import Kind, Query, Record
-from jiyi.storage.blocks import Blocks
+from jiyi.errors import BadQuery
+from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope
 from jiyi.storage.candidates import Candidates, Key
+from jiyi.storage.database import Database, retried
+from jiyi.storage.matching import candidates
+from jiyi.storage.relational.conditions import on_documents, on_kind
+from jiyi.storage.relational.find import find_records
+from jiyi.storage.relational.users import Snapshot, look, read_allowed, seen_or_look
+from jiyi.storage.relational.write import age_of, delete_record, mend_session, prepare, put_all
+from jiyi.storage.rows import kind_of
 
 __all__ = ["Store"]
 
+_T = TypeVar("_T")
 
-class Store(Blocks, Protocol):
+
+class Store:
     """Keeps records and finds them by their fields and by their words.
 
     Guarantees: what `put` returned for is on disk and searchable by text; a row and its
     text index commit together; every verb sees only rows of its query's scope; safe to
-    call from several threads, and several processes may hold the same database.
+    call from several threads, and several processes may hold the same database. Where the
+    connection to a server breaks, a verb is done again as far as that is safe.
 
     All verbs raise `StorageError` where the database cannot do what is asked; nothing
     half-written remains then.
     """
 
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make what this thread reads and writes inside the block one atomic change.
+
+        Readers inside see the newest state and no other writer comes between. An
+        exception undoes all of it. Blocks may be nested; the outermost commits.
+        """
+        with self._db.write():
+            yield
+
+    def together(self, verb: Callable[[], _T], *, repeatable: bool = False) -> _T:
+        """Do several things in a `transaction` and return what the last gave.
+
+        Where the connection to a server broke, or writers met, all of it is done again in a new
+        one; inside another `transaction` it is done once.
+
+        Args:
+            verb: what to do; it changes nothing but the store.
+            repeatable: doing it twice is the same as doing it once. Else it is not done again
+                where it is not known whether it was.
+        """
+
+        def once() -> _T:
+            with self._db.write():
+                return verb()
+
+        return self._db.attempt(once, repeatable=repeatable)
+
+    @retried()
+    def snapshot(self, user_id: str) -> Snapshot | None:
+        """Return a user's memory as it is now, for the steps of one search; None inside a `transaction`.
+
+        Given to `match` and to the verbs of a vector index on the same database, it spares them
+        asking again who the user is and what is new, which costs round trips to a server.
+        """
+        with self._db.read(user_id) as db:
+            return None if db.in_transaction else look(self._db, db, user_id)
+
+    @retried()
     def put(self, records: Sequence[Record]) -> list[Record]:
         """Write records, all or none, and return them as stored (``seq`` filled in).
 
@@ -31,15 +84,16 @@ class Store(Blocks, Protocol):
 
         A summary goes in on top of the newest version there is of its session and agent only,
         the one its ``previous`` names, and covers no less. What is said later in the session
-        comes behind its ``upto_seq``, also where all its messages are gone.
+        comes after its ``upto_seq``, also where all its messages are gone.
 
         Raises:
             DuplicateId: a message's or summary's id is taken by a different one, or a summary
                 does not go on from the newest version.
             BadScope: a record lacks the scope it needs (messages need a session).
         """
-        ...
+        return put_all(self._db, [prepare(record) for record in records])
 
+    @retried()
     def find(self, query: Query) -> list[Record]:
         """Return records by their fields, oldest first unless ``newest_first``, at most ``limit``.
 
@@ -47,10 +101,15 @@ class Store(Blocks, Protocol):
         Summaries of a session come by version, those of the whole session before those of its
         agents. ``query.sources`` finds those that cover any of these messages.
         """
-        ...
+        with self._db.read(query.scope.user_id) as db:
+            found = find_records(db, query)
+        if len(query.kinds) > 1:
+            found.sort(key=age_of, reverse=query.newest_first)
+        return found[: query.limit]
 
-    def match(self, query: Query, near: Sequence[Key] = ()) -> Candidates:
-        """Return what the words of ``query.text`` find, and what stands beside it.
+    @retried()
+    def match(self, query: Query, near: Sequence[Key] = (), *, seen: Snapshot | None = None) -> Candidates:
+        """Return what the words of ``query.text`` find, and its neighbours in conversation.
 
         The answer holds
 
@@ -59,25 +118,57 @@ class Store(Blocks, Protocol):
         * the records of ``near``, which another index found, as far as the conditions allow
           them; unknown ones are left out,
         * of the best 100 by words and the first 100 of ``near``, the messages of the same
-          session that were said up to two places before and behind. They lie in the query's
+          session that were said up to two places before and after. They lie in the query's
           scope; where another of its conditions does not allow them, they are not eligible.
 
         A text without a searchable word finds nothing by words. The statistics of BM25 are
-        those of all the user's records at this moment.
+        those of all the user's records at this moment, or at that of ``seen``, a `snapshot`.
         """
-        ...
+        with self._db.read(query.scope.user_id) as db:
+            seen = seen_or_look(self._db, db, query.scope.user_id, seen)
+            allowed = read_allowed(db, query)
+        return candidates(seen.terms, query, near, allowed)
 
+    @retried(repeatable=False)
     def delete(self, query: Query) -> Mapping[Kind, int]:
         """Remove what `find` would return, with its text index and vectors; return counts by kind.
 
         A summary does not go with its messages: it may be all that is meant to stay of them.
         """
-        ...
+        if not set(query.kinds) <= {*SEARCHABLE, "task", "summary"}:
+            raise BadQuery(
+                "delete messages, episodes, knowledge, facts, tasks or summaries; "
+                "sessions go with their last message"
+            )
+        counts: dict[Kind, int] = dict.fromkeys(query.kinds, 0)
+        user_id = query.scope.user_id
+        with self._db.write(user_id) as db:
+            found = self.find(query)
+            for record in found:
+                kind = kind_of(record)
+                delete_record(db, kind, {"user_id": user_id, "kind": kind, "id": record.id})
+                counts[kind] += 1
+            if any(counts[kind] for kind in counts if kind in SEARCHABLE):
+                db.run("bump_generation", {"user_id": user_id})
+            for scope in {m.scope for m in found if isinstance(m, Message)}:
+                mend_session(db, cast("Scope", scope))
+        return counts
 
+    @retried()
     def count(self, query: Query) -> Mapping[str, int]:
         """Return how many records of each kind lie in the scope, and ``vectors_pending``."""
-        ...
+        counts: dict[str, int] = dict.fromkeys((*query.kinds, "vectors_pending"), 0)
+        with self._db.read(query.scope.user_id) as db:
+            if set(query.kinds) & set(SEARCHABLE):
+                where, values = on_documents(query, db.dialect)
+                for kind, rows, pending in db.rows("count_documents", values, where=where):
+                    counts[kind] = rows
+                    counts["vectors_pending"] += pending
+            for kind in set(query.kinds) - set(SEARCHABLE):
+                where, values = on_kind(kind, query, db.dialect)
+                counts[kind] = db.rows(f"count_{kind}", values, where=where)[0][0]
+        return counts
 
     def close(self) -> None:
         """Release the database. Closing twice is fine; using it afterwards raises `Closed`."""
-        ...
+        self._db.close()

@@ -1,14 +1,27 @@
-"""What was taken out and can still be brought back: the protocol every backend follows."""
+"""What was taken out and can still be brought back."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any
 
-from jiyi.records import Kind, Query, Record, Scope
+from jiyi.clock import to_micros, utc_from_micros
+from jiyi.errors import BadQuery
+from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope
 from jiyi.storage.candidates import Key
+from jiyi.storage.database import Connection, Database, Dialect, retried
+from jiyi.storage.relational.conditions import on_kind
+from jiyi.storage.relational.write import delete_records, mend_session, put_back
+from jiyi.storage.rows import Row, decode_whole, is_storable
 
 __all__ = ["Discarded", "Trash", "TrashPage"]
+
+_KINDS: tuple[Kind, ...] = (*SEARCHABLE, "task")
+_PIECE = 1_000  # records read at once
+_EVERY_STEP = 2**31 - 1  # more than there are
+_EVER = 2**62  # microseconds: later than all
+_STEP = ("task_id", "seq", "id", "status", "body")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +42,7 @@ class TrashPage:
     next: int | None  # where the next piece begins; None behind the last
 
 
-class Trash(Protocol):
+class Trash:
     """Takes records out of a memory, keeps them apart, brings them back or drops them for good.
 
     What lies in the trash is found by no search and no listing. Its verbs take part in the
@@ -37,30 +50,71 @@ class Trash(Protocol):
     database cannot do what is asked.
     """
 
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    @retried(repeatable=False)
     def discard(self, scope: Scope, keys: Sequence[Key], *, reason: str, at: datetime) -> Mapping[Kind, int]:
         """Take records of a user out, all or none, with their text index and vectors; return counts by kind.
 
         Kinds are messages, episodes, knowledge, facts and tasks (with their steps). Keys that
         are not there are passed over.
         """
-        ...
+        odd = {kind for kind, _ in keys} - set(_KINDS)
+        if odd:
+            raise BadQuery(f"{', '.join(sorted(odd))} cannot be taken out; there are {', '.join(_KINDS)}")
+        counts: dict[Kind, int] = {}
+        user_id = scope.user_id
+        # Neither half a surrogate pair nor a zero byte can be stored everywhere.
+        storable = reason.encode(errors="replace").decode().replace("\0", "\ufffd")
+        taken = {"discarded_at": to_micros(at), "reason": storable}
+        with self._db.write(user_id) as db:
+            for kind, rows in _find(db, scope, keys):
+                first = db.take_numbers(user_id, len(rows))
+                out = [
+                    _bare(row)
+                    | taken
+                    | {"entry": first + place, "kind": kind, "body": json.dumps(row, ensure_ascii=False)}
+                    for place, row in enumerate(rows)
+                ]
+                db.many("put_trash", out)
+                delete_records(db, kind, user_id, [row["id"] for row in rows])
+                counts[kind] = counts.get(kind, 0) + len(rows)
+                if kind == "message":
+                    for session_id in {row["session_id"] for row in rows}:
+                        mend_session(db, Scope(user_id=user_id, session_id=session_id))
+            if any(kind in SEARCHABLE for kind in counts):
+                db.run("bump_generation", {"user_id": user_id})
+        return counts
 
+    @retried()
     def discarded(self, query: Query) -> list[Discarded]:
         """Return what lies in the trash, newest first.
 
         Of the query count scope, kinds, ids, limit, and ``since`` and ``until`` as bounds of
         the moment it was taken out.
         """
-        ...
+        with self._db.read(query.scope.user_id) as db:
+            where, values = _on_query(query, db.dialect)
+            rows = db.rows("find_trash", values | {"limit": query.limit}, where=where)
+        return [_discarded(*row) for row in rows]
 
+    @retried()
     def walk(self, query: Query, after: int = 0) -> TrashPage:
         """Return the next ``query.limit`` records in the trash, for going through all of them.
 
         The query counts as for `discarded`. What is put in or taken out between two pieces
         moves no other record out of sight.
         """
-        ...
+        with self._db.read(query.scope.user_id) as db:
+            where, values = _on_query(query, db.dialect)
+            found = db.rows("walk_trash", values | {"limit": query.limit, "after": after}, where=where)
+        return TrashPage(
+            entries=tuple(_discarded(*row[1:]) for row in found),
+            next=found[-1][0] if len(found) == query.limit else None,
+        )
 
+    @retried(repeatable=False)
     def restore(self, scope: Scope, keys: Sequence[Key]) -> list[Record]:
         """Bring records back as they were, all or none; vectors follow as pending.
 
@@ -75,8 +129,13 @@ class Trash(Protocol):
         Raises:
             DuplicateId: another record has the id by now.
         """
-        ...
+        with self._db.write(scope.user_id) as db:
+            restored = put_back(db, sorted(_take(db, scope, keys), key=_place))
+            if restored:
+                db.run("bump_generation", {"user_id": scope.user_id})
+        return restored
 
+    @retried(repeatable=False)
     def erase(
         self,
         scope: Scope | None,
@@ -90,7 +149,26 @@ class Trash(Protocol):
         ``keys`` and ``before`` (taken out before) narrow; a scope of None means every user,
         for whoever looks after the database.
         """
-        ...
+        if scope is not None:
+            return self._erase_of(scope, keys, before, limit)
+        moment = _EVER if before is None else to_micros(before)
+        with self._db.read() as db:
+            users = [row[0] for row in db.rows("users_with_trash", {"before": moment, "limit": limit})]
+        erased = 0
+        for user_id in users:  # each in a transaction of its own: nothing here joins two users
+            if erased < limit:
+                erased += self._erase_of(Scope(user_id=user_id), keys, before, limit - erased)
+        return erased
+
+    def _erase_of(self, scope: Scope, keys: Sequence[Key] | None, before: datetime | None, limit: int) -> int:
+        with self._db.write(scope.user_id) as db:
+            where, values = _conditions(scope, _KINDS, None, db.dialect)
+            if before is not None:
+                where += " AND t.discarded_at < :before"
+                values["before"] = to_micros(before)
+            if keys is not None:
+                where += f" AND ({_among_keys(keys, db.dialect, values)})"
+            return len(db.rows("erase_trash", values | {"limit": limit}, where=where))
 
     def check_alone(self) -> None:
         """Make sure that `scrub` could do its work now; call it before what `scrub` is to complete.
@@ -98,7 +176,7 @@ class Trash(Protocol):
         Nothing changes; what is written until then leaves nothing in temporary files. Raises
         as `scrub` does.
         """
-        ...
+        self._db.check_alone()
 
     def scrub(self) -> None:
         """Overwrite whatever dropped records left behind on disk, as far as the database can.
@@ -110,4 +188,104 @@ class Trash(Protocol):
             DatabaseLocked: another process is reading; call again when it is done.
             WrongState: called inside a transaction.
         """
-        ...
+        self._db.scrub()
+
+
+def _take(db: Connection, scope: Scope, keys: Sequence[Key]) -> list[tuple[Record, int | None]]:
+    """Take records out of the trash, in the order of the keys, each with the number it had."""
+    taken: dict[Key, tuple[Record, int | None]] = {}
+    for kind in _KINDS:
+        ids = [id_ for other, id_ in dict.fromkeys(keys) if other == kind and is_storable(id_)]
+        for start in range(0, len(ids), _PIECE):
+            piece = db.dialect.listed(ids[start : start + _PIECE])
+            rows = db.rows("take_trash", {"user_id": scope.user_id, "kind": kind, "ids": piece})
+            taken |= {(kind, id_): (decode_whole(kind, body), doc) for id_, body, doc in rows}
+    return [taken[key] for key in dict.fromkeys(keys) if key in taken]
+
+
+def _find(db: Connection, scope: Scope, keys: Sequence[Key]) -> Iterable[tuple[Kind, list[Row]]]:
+    """Give the rows of keys in pieces, each with what `decode_whole` needs; tasks with their steps."""
+    user = Scope(user_id=scope.user_id)
+    for kind in _KINDS:
+        ids = tuple(dict.fromkeys(id_ for other, id_ in keys if other == kind))
+        for start in range(0, len(ids), _PIECE):
+            piece = ids[start : start + _PIECE]
+            rows = _read(db, kind, Query(scope=user, kinds=(kind,), ids=piece, limit=_PIECE))
+            if kind == "task":
+                _add_steps(db, scope, rows)
+            if rows:
+                yield kind, rows
+
+
+def _read(db: Connection, kind: Kind, query: Query) -> list[Row]:
+    where, values = on_kind(kind, query, db.dialect)
+    by = f"{db.dialect.aside}d.doc"
+    return db.records(f"find_{kind}", values | {"limit": query.limit}, where=where, order="ASC", by=by)
+
+
+def _add_steps(db: Connection, scope: Scope, tasks: Sequence[Row]) -> None:
+    """Put under ``steps`` of each task the rows of its steps."""
+    dialect = db.dialect
+    where = " AND ".join([f"t.{dialect.user} = :user_id", dialect.among.format(column="t.id", name="ids")])
+    ids = dialect.listed([task["id"] for task in tasks])
+    values = {"user_id": scope.user_id, "ids": ids, "limit": _EVERY_STEP}
+    steps: dict[str, list[Row]] = {task["id"]: [] for task in tasks}
+    for row in db.records("find_step", values, where=where, order="ASC"):
+        steps[row["task_id"]].append({name: row[name] for name in _STEP})
+    for task in tasks:
+        task["steps"] = steps[task["id"]]
+
+
+def _bare(row: Row) -> Row:
+    """Return what the trash keeps beside the body; a task has no number."""
+    return {name: row.get(name) for name in ("user_id", "id", "doc", "agent_id", "session_id")}
+
+
+def _place(taken: tuple[Record, int | None]) -> int:
+    """Return what restored messages are sorted by: those that go to the end keep their order."""
+    record = taken[0]
+    return (record.seq or 0) if isinstance(record, Message) else 0
+
+
+def _discarded(kind: Kind, moment: int, reason: str, body: str) -> Discarded:
+    return Discarded(
+        record=decode_whole(kind, body), kind=kind, reason=reason, discarded_at=utc_from_micros(moment)
+    )
+
+
+def _on_query(query: Query, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+    where, values = _conditions(query.scope, query.kinds, query.ids, dialect)
+    for name, sign in (("since", ">="), ("until", "<")):
+        moment = getattr(query, name)
+        if moment is not None:
+            where += f" AND t.discarded_at {sign} :{name}"
+            values[name] = to_micros(moment)
+    return where, values
+
+
+def _conditions(
+    scope: Scope, kinds: Sequence[Kind], ids: Sequence[str] | None, dialect: Dialect
+) -> tuple[str, dict[str, Any]]:
+    parts = [f"t.{dialect.user} = :user_id", dialect.among.format(column="t.kind", name="kinds")]
+    values: dict[str, Any] = {"user_id": scope.user_id, "kinds": dialect.listed(kinds)}
+    for name in ("agent_id", "session_id"):
+        value = getattr(scope, name)
+        if value is not None:
+            parts.append(f"t.{name} = :{name}")
+            values[name] = value
+    if ids is not None:
+        parts.append(dialect.among.format(column="t.id", name="ids"))
+        values["ids"] = dialect.listed(ids)
+    return " AND ".join(parts), values
+
+
+def _among_keys(keys: Sequence[Key], dialect: Dialect, values: dict[str, Any]) -> str:
+    """Return the condition for records of these kinds and ids; add its values."""
+    parts = [dialect.no]
+    for kind in _KINDS:
+        ids = [id_ for other, id_ in keys if other == kind and is_storable(id_)]
+        if ids:
+            name = f"ids_{kind}"
+            parts.append(f"t.kind = '{kind}' AND {dialect.among.format(column='t.id', name=name)}")
+            values[name] = dialect.listed(ids)
+    return " OR ".join(parts)

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.records import Kind, Role
-from jiyi.storage.candidates import Key
-from jiyi.storage.labels import KINDS_BY_LABEL, label_each
+from jiyi.storage.candidates import KINDS_BY_LABEL, Key, label_each
 from jiyi.storage.postings import term_hash
 from jiyi.storage.segment import MOST_ROWS, Segment, id_keys, merged
 
@@ -32,7 +31,7 @@ _NAME_BYTES = 200  # a name with its number, about
 
 _COLUMNS: dict[str, Any] = {
     "doc": np.int64,
-    "label": np.uint8,  # kind and role, see `jiyi.storage.labels`
+    "label": np.uint8,  # kind and role, see `jiyi.storage.candidates.LABELS`
     "session": np.int32,  # number in `sessions`, -1 for none
     "agent": np.int32,  # number in `agents`, -1 for none
     "speaker": np.int32,  # number in `speakers`, -1 for none

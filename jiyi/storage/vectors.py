@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.records import Match, Query, Scope
 from jiyi.storage.candidates import Key
+
+if TYPE_CHECKING:
+    from jiyi.storage.relational.users import Snapshot
 
 __all__ = ["Binding", "Parts", "PendingText", "VectorIndex", "VectorRow"]
 
@@ -57,11 +60,13 @@ class VectorIndex(Protocol):
     that is searched: `renew`, `pending` and `add` with its name, `switch`.
     """
 
-    def claim(self, name: str | None = None, dims: int | None = None) -> Binding:
+    def claim(
+        self, name: str | None = None, dims: int | None = None, *, seen: "Snapshot | None" = None
+    ) -> Binding:
         """Bind the data to an embedder, or check that it is bound to this one; return whose it is.
 
         Without ``dims`` only the name is checked and nothing is bound; without ``name`` nothing
-        is checked.
+        is checked. With ``seen``, a `Store.snapshot`, it is checked against that.
 
         Raises:
             EmbedderMismatch: the data belongs to another embedder; says how to re-embed.
@@ -105,18 +110,22 @@ class VectorIndex(Protocol):
         """Let what was set apart be pending again, of all users; return how many records."""
         ...
 
-    def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
+    def nearest(
+        self, query: Query, vector: NDArray[np.float32], *, seen: "Snapshot | None" = None
+    ) -> list[Match]:
         """Return the records nearest to ``vector`` by cosine, best first, at most ``limit`` of each kind.
 
-        A record with several parts counts with its best one.
+        A record with several parts counts with its best one. ``seen`` is a `Store.snapshot`.
         """
         ...
 
-    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False) -> Parts:
+    def read(
+        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: "Snapshot | None" = None
+    ) -> Parts:
         """Return the vectors of these records of a user; an unknown or pending one has none.
 
         Of very many they may be a little rounded, good for comparing: ``exact`` gives them as
-        they are stored, those of a record in their order.
+        they are stored, those of a record in their order. ``seen`` is a `Store.snapshot`.
         """
         ...
 

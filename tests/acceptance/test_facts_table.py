@@ -9,7 +9,7 @@ import pytest
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.merge import Learned
 from jiyi.records import Fact, Message, Scope
-from jiyi.storage import SqliteDatabase, SqlStore
+from jiyi.storage import SqliteDatabase, Store
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
@@ -38,7 +38,7 @@ def rows_of(page: str) -> list[tuple[str, str]]:
 @pytest.fixture
 def say(path: Path) -> Iterator[object]:
     database = SqliteDatabase(path)
-    store = SqlStore(database)
+    store = Store(database)
     now = [datetime(2026, 6, 1, 9, tzinfo=UTC)]
     memory = FactMemory(store, clock=lambda: now[0])
 

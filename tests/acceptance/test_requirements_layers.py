@@ -15,7 +15,7 @@ from jiyi import Episode, Task
 from jiyi.errors import WrongState
 from jiyi.records import Scope, StepStatus, TaskStatus
 from jiyi.short_term import ShortTermMemory
-from jiyi.storage import SqliteDatabase, SqlStore
+from jiyi.storage import SqliteDatabase, Store
 from jiyi.testing import ManualClock
 
 Open = Callable[..., jiyi.MemoryManager]
@@ -106,7 +106,7 @@ def test_a_background_sweep_removes_inactive_sessions(path: Any, clock: ManualCl
             swept.append(super().sweep())
             return swept[-1]
 
-    store = SqlStore(SqliteDatabase(path))
+    store = Store(SqliteDatabase(path))
     memory = Watched(store, ttl=timedelta(minutes=30), clock=clock, sweep_every=timedelta(milliseconds=20))
     session = ANA.in_session("s")
     store.put([jiyi.Message(role="user", content="kept", scope=session, created_at=START)])
@@ -128,7 +128,7 @@ def test_the_sweep_comes_every_minute_by_default() -> None:
 
 def test_a_sweep_between_reading_and_saving_loses_no_message(path: Any, clock: ManualClock) -> None:
     """What is saved while sessions are swept is there for the next reader."""
-    store = SqlStore(SqliteDatabase(path))
+    store = Store(SqliteDatabase(path))
     memory = ShortTermMemory(store, ttl=timedelta(minutes=1), clock=clock, max_turns=200)
     session, stop = ANA.in_session("s"), threading.Event()
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from samples import ANA, START, full, message, summary
 
 from jiyi.records import Fact, Message, Query
-from jiyi.storage import SqliteDatabase, SqlStore, SqlUpkeep
+from jiyi.storage import SqliteDatabase, Store, Upkeep
 from jiyi.storage.export import export_lines
 from jiyi.storage.importer import import_file
 from jiyi.text import counter_for
@@ -19,7 +19,7 @@ class File:
 
     def __init__(self, path):
         self.database = SqliteDatabase(path)
-        self.store, self.upkeep = SqlStore(self.database), SqlUpkeep(self.database)
+        self.store, self.upkeep = Store(self.database), Upkeep(self.database)
 
     def export(self, path, scope=ANA, **options):
         return export_lines(self.store, self.upkeep, scope, path, **options)

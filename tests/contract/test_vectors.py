@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
@@ -265,30 +264,30 @@ def test_a_snapshot_is_of_one_moment(store, vectors):
     store.put([message("early", id="a")])
     fill(vectors, {"early": one(0)})
 
-    def seen():
-        near = [match.id for match in nearest(vectors, one(0)[0])]
-        found = store.match(Query(scope=ANA, text="early later"), [("message", id_) for id_ in near])
-        return near, sorted(id_ for _, id_ in found.keys)
+    def found(seen):
+        near = vectors.nearest(Query(scope=ANA, limit=10), one(0)[0], seen=seen)
+        keys = [("message", match.id) for match in near]
+        table = store.match(Query(scope=ANA, text="early later"), keys, seen=seen)
+        return [match.id for match in near], sorted(id_ for _, id_ in table.keys)
 
-    with store.snapshot("ana"):
-        assert seen()[1] == ["a"]
-        with ThreadPoolExecutor(1) as other:
-            other.submit(store.put, [message("later", id="b")]).result()
-            other.submit(fill, vectors, {"later": one(0)}).result()
-            assert other.submit(seen).result() == (["b", "a"], ["a", "b"]), "a thread has its own"
-        with store.snapshot("ana"):
-            assert seen()[1] == ["a"]
-        assert store.match(Query(scope=BEN, text="early")).keys == (), "others' are not in it"
-        assert [record.id for record in store.find(Query(scope=ANA, kinds=("message",)))] == ["a", "b"]
-    assert seen() == (["b", "a"], ["a", "b"])
+    seen = store.snapshot("ana")
+    assert found(seen)[1] == ["a"]
+    store.put([message("later", id="b")])
+    fill(vectors, {"later": one(0)})
+    assert found(seen)[1] == ["a"]
+    assert found(None) == found(store.snapshot("ana")) == (["b", "a"], ["a", "b"])
+    assert store.match(Query(scope=BEN, text="early"), seen=seen).keys == (), "others' are not in it"
+    assert vectors.nearest(Query(scope=BEN), one(0)[0], seen=seen) == []
+    assert len(vectors.read(BEN, [("message", "a")], seen=seen).rows) == 0
+    assert [record.id for record in store.find(Query(scope=ANA, kinds=("message",)))] == ["a", "b"]
 
 
 def test_a_snapshot_inside_a_transaction_keeps_nothing(store):
     def undone():
         with store.transaction():
             store.put([message("undone", id="a")])
-            with store.snapshot("ana"):
-                assert store.match(Query(scope=ANA, text="undone")).keys == (("message", "a"),)
+            seen = store.snapshot("ana")
+            assert store.match(Query(scope=ANA, text="undone"), seen=seen).keys == (("message", "a"),)
             raise KeyError
 
     with pytest.raises(KeyError):

@@ -10,7 +10,7 @@ import pytest
 from jiyi.extraction import Statement, extract
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.records import Message, Role, Scope
-from jiyi.storage import SqliteDatabase, SqlStore
+from jiyi.storage import SqliteDatabase, Store
 
 LABELLED = Path(__file__).parents[2] / "bench" / "data" / "rules.txt"
 ANA = Scope(user_id="ana", session_id="s")
@@ -105,7 +105,7 @@ def test_only_users_give_rules(role: Role) -> None:
 @pytest.fixture
 def say(path: Path) -> Iterator[Say]:
     database = SqliteDatabase(path)
-    store = SqlStore(database)
+    store = Store(database)
     now = [datetime(2026, 6, 1, 9, tzinfo=UTC)]
     memory = FactMemory(store, clock=lambda: now[0])
 

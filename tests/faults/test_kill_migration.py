@@ -13,7 +13,7 @@ from samples import by_words, fact
 from second_schema import make_second_schema
 
 from jiyi.records import Query, Scope
-from jiyi.storage import SqliteDatabase, SqlStore
+from jiyi.storage import SqliteDatabase, Store
 
 MORE = 1_500
 NEWEST = 7
@@ -72,7 +72,7 @@ def test_nothing_is_lost_and_the_next_open_finishes(tmp_path, original, share):
         if share < 0.5:
             assert version(path) == schema, "all of it is one transaction"
     database = SqliteDatabase(path)
-    store = SqlStore(database)
+    store = Store(database)
     assert version(path) == NEWEST
     assert f"{len(ids)} records" in database.check()
     assert store.match(Query(scope=ANA, text="填充")).total == len(ids)

@@ -11,7 +11,7 @@ from samples import ANA, START, by_words, message
 
 from jiyi.errors import DatabaseLocked, DiskFull, WrongState
 from jiyi.records import Query
-from jiyi.storage import Amendment, SqliteDatabase, SqlStore, SqlTrash, SqlUpkeep
+from jiyi.storage import Amendment, SqliteDatabase, Store, Trash, Upkeep
 
 COUNT = 300
 KEYS = [("message", f"{i}") for i in range(COUNT)]
@@ -24,7 +24,7 @@ def open_it(path):
     def make(**options):
         database = SqliteDatabase(path, **options)
         databases.append(database)
-        return database, SqlStore(database), SqlTrash(database)
+        return database, Store(database), Trash(database)
 
     yield make
     for database in databases:
@@ -92,7 +92,7 @@ def hold(path):
 
 def test_a_locked_file_is_named_and_everything_is_where_it_was(open_it, hold):
     database, store, trash = open_it(lock_timeout=0.2)
-    upkeep = SqlUpkeep(database)
+    upkeep = Upkeep(database)
     fill(store)
     trash.discard(ANA, KEYS[:5], reason="x", at=START)
     release = hold("BEGIN IMMEDIATE")
@@ -116,9 +116,9 @@ KILLED = """
 import sys
 from datetime import UTC, datetime
 from jiyi.records import Scope
-from jiyi.storage import SqliteDatabase, SqlTrash
+from jiyi.storage import SqliteDatabase, Trash
 database = SqliteDatabase(sys.argv[1], lock_timeout=60)
-trash, scope = SqlTrash(database), Scope(user_id="ana")
+trash, scope = Trash(database), Scope(user_id="ana")
 keys = [("message", f"{i}") for i in range(int(sys.argv[2]))]
 print("ready", flush=True)
 sys.stdin.readline()

@@ -4,7 +4,7 @@ import pytest
 from embedders import Moody
 
 from jiyi.long_term import Indexer, Recall
-from jiyi.storage import SqliteDatabase, SqliteVectors, SqlStore
+from jiyi.storage import SqliteDatabase, SqliteVectors, Store
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def database(path):
 
 @pytest.fixture
 def store(database):
-    return SqlStore(database)
+    return Store(database)
 
 
 @pytest.fixture

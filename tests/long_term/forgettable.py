@@ -8,7 +8,7 @@ from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.records import Knowledge, Message, Query, Scope, ToolCall
 from jiyi.short_term.summaries import Summaries
-from jiyi.storage import SqliteDatabase, SqlStore, SqlTrash, SqlUpkeep
+from jiyi.storage import SqliteDatabase, Store, Trash, Upkeep
 from jiyi.working import WorkingMemory
 
 ANA = Scope(user_id="ana")
@@ -24,9 +24,9 @@ class Memory:
     database: SqliteDatabase
 
     def __post_init__(self):
-        self.store = SqlStore(self.database)
-        self.upkeep = SqlUpkeep(self.database)
-        self.trash = SqlTrash(self.database)
+        self.store = Store(self.database)
+        self.upkeep = Upkeep(self.database)
+        self.trash = Trash(self.database)
         self.facts = FactMemory(self.store, clock=lambda: LATER)
         self.working = WorkingMemory(self.store, clock=lambda: NOON)
         self.summaries = Summaries(self.store, clock=lambda: NOON)

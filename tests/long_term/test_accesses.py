@@ -14,11 +14,11 @@ from samples import ANA, START, episode, knowledge, message
 from jiyi.errors import DatabaseLocked, StorageError
 from jiyi.long_term import Accesses
 from jiyi.records import Hit, Query
-from jiyi.storage import SqliteDatabase, SqlStore
+from jiyi.storage import SqliteDatabase, Store
 from jiyi.testing import ManualClock
 
 
-class Watched(SqlStore):
+class Watched(Store):
     """Counts its transactions, and refuses as many as it is told to."""
 
     def __init__(self, database):
@@ -139,7 +139,7 @@ def test_counts_of_others_are_added_to(path, store, accesses, clock):
     (past,) = store.put([episode(id="e")])
     other_database = SqliteDatabase(path)
     later = datetime.max.replace(tzinfo=UTC)
-    other = Accesses(SqlStore(other_database), clock=lambda: later)
+    other = Accesses(Store(other_database), clock=lambda: later)
     for one in (accesses, other, accesses):
         one.note(ANA, [hit(past, "episode")])
     other.close()

@@ -13,7 +13,7 @@ from jiyi.errors import SettingsError, StorageError
 from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.consolidation.lesson import without_sources
 from jiyi.records import Query, Scope, stable_id
-from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, SqlStore, SqlUpkeep
+from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, Store, Upkeep
 from jiyi.testing import ManualClock
 
 
@@ -24,7 +24,7 @@ def clock():
 
 @pytest.fixture
 def upkeep(database):
-    return SqlUpkeep(database)
+    return Upkeep(database)
 
 
 @pytest.fixture
@@ -251,14 +251,14 @@ def test_only_the_newest_without_a_target_are_compared(store, consolidation, mon
 
 def test_two_runs_at_once_make_one_knowledge_of_each_group(path, clock):
     setup = SqliteDatabase(path)
-    store = SqlStore(setup)
+    store = Store(setup)
     store.put([episode(f"{t}-{n}", f"edge-{t}", n, steps=["restart"]) for t in range(30) for n in range(4)])
     store.put([episode(f"e{n}", None, n, trigger="nginx returned 502") for n in range(4)])
     barrier, receipts = threading.Barrier(2), []
 
     def run():
         database = SqliteDatabase(path)
-        one = Consolidation(SqlStore(database), SqlUpkeep(database), SqliteVectors(database), clock=clock)
+        one = Consolidation(Store(database), Upkeep(database), SqliteVectors(database), clock=clock)
         barrier.wait()
         receipts.append(one.run(ANA))
         database.close()
@@ -279,7 +279,7 @@ def test_two_runs_at_once_make_one_knowledge_of_each_group(path, clock):
     setup.close()
 
 
-class Meddling(SqlStore):
+class Meddling(Store):
     """Lets somebody else act before the first transactions."""
 
     def __init__(self, database, acts):
@@ -363,7 +363,7 @@ def test_a_knowledge_is_written_anew_from_what_is_left(store, consolidation, clo
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["a", "b", ""])), max_size=25))
 def test_any_mix_is_consolidated_once_and_then_stable(tmp_path_factory, mix):
     database = SqliteDatabase(tmp_path_factory.mktemp("mix") / "agent.db")
-    store, upkeep = SqlStore(database), SqlUpkeep(database)
+    store, upkeep = Store(database), Upkeep(database)
     one = Consolidation(store, upkeep, None, clock=ManualClock(START))
     ids = []
     for day, (cut, target) in enumerate(mix):

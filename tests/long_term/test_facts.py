@@ -16,7 +16,7 @@ from jiyi.errors import BadQuery, NaiveDatetime
 from jiyi.llm import OpenAILLM
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.records import Fact, Message, Query, Scope
-from jiyi.storage import SqliteDatabase, SqlStore
+from jiyi.storage import SqliteDatabase, Store
 from jiyi.testing import ManualClock
 
 ANA = Scope(user_id="ana")
@@ -29,12 +29,12 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def memory(store: SqlStore, clock: ManualClock) -> FactMemory:
+def memory(store: Store, clock: ManualClock) -> FactMemory:
     return FactMemory(store, clock=clock)
 
 
 @pytest.fixture
-def say(store: SqlStore, memory: FactMemory, clock: ManualClock) -> Any:
+def say(store: Store, memory: FactMemory, clock: ManualClock) -> Any:
     def say(text: str, day: float, *, name: str = "Ana", scope: Scope = HERE, **fields: Any) -> Any:
         given: dict[str, Any] = {"role": "user"} | fields
         message = Message(content=text, name=name, created_at=at(day), scope=scope, **given)
@@ -81,7 +81,7 @@ def test_a_story_with_corrections_exceptions_and_retractions(memory: FactMemory,
     assert told(memory.facts(ANA, status="retracted")) == [("新家门锁", "密码", "602918", "retracted")]
 
 
-def test_reading_a_message_again_changes_nothing(store: SqlStore, memory: FactMemory, say: Any) -> None:
+def test_reading_a_message_again_changes_nothing(store: Store, memory: FactMemory, say: Any) -> None:
     say("The port of edge-02 is 8443.", 1)
     say("The port of edge-02 is 8444.", 2)
     before = memory.history(ANA, "edge-02")
@@ -215,7 +215,7 @@ def test_facts_can_be_limited_to_the_newest(memory: FactMemory, say: Any) -> Non
     assert [fact.subject for fact in memory.facts(ANA, limit=2)] == ["edge-3", "edge-4"]
 
 
-def test_a_failure_leaves_nothing_half_done(store: SqlStore, memory: FactMemory, say: Any) -> None:
+def test_a_failure_leaves_nothing_half_done(store: Store, memory: FactMemory, say: Any) -> None:
     say("The port of edge-02 is 8443.", 1)
     before = memory.history(ANA, "edge-02")
 
@@ -229,7 +229,7 @@ def test_a_failure_leaves_nothing_half_done(store: SqlStore, memory: FactMemory,
     assert memory.history(ANA, "edge-02") == before
 
 
-def test_learning_with_a_model(store: SqlStore, clock: ManualClock, say: Any, memory: FactMemory) -> None:
+def test_learning_with_a_model(store: Store, clock: ManualClock, say: Any, memory: FactMemory) -> None:
     say("We are all on gate 7 now, tell everybody", 1)
     messages = [one for one in store.find(Query(scope=HERE, kinds=("message",))) if isinstance(one, Message)]
     fact = {"message": 1, "subject": "everybody", "predicate": "gate", "object": "gate 7"}
@@ -251,7 +251,7 @@ def test_learning_with_a_model(store: SqlStore, clock: ManualClock, say: Any, me
 
 def _learn(path: str, number: int) -> None:
     database = SqliteDatabase(Path(path))
-    store = SqlStore(database)
+    store = Store(database)
     memory = FactMemory(store)
     for day in range(number, 40, 2):
         message = Message(
@@ -320,7 +320,7 @@ def test_a_short_answer_takes_its_point_from_the_question(memory: FactMemory, sa
     assert [(fact.subject, fact.object) for fact in memory.facts(ANA)] == [("edge-02", "8443")]
 
 
-def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory: FactMemory, store: SqlStore) -> None:
+def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory: FactMemory, store: Store) -> None:
     for number, (role, text) in enumerate(
         (("user", "The port of edge-02 is 8443."), ("assistant", "The port of edge-02 is 9000."))
     ):

@@ -12,7 +12,7 @@ from jiyi.long_term.forget_gate.receipt import SHOWN
 from jiyi.long_term.forget_gate.rules import ForgetRule, MessageRule
 from jiyi.long_term.forget_gate.run import with_tasks
 from jiyi.records import Query, Scope, Step
-from jiyi.storage import SqlTrash, SqlUpkeep
+from jiyi.storage import Trash, Upkeep
 from jiyi.testing import ManualClock
 
 DAY = timedelta(days=1)
@@ -43,7 +43,7 @@ class Gate:
 
 @pytest.fixture
 def gate(store, database):
-    return Gate(store, SqlUpkeep(database), SqlTrash(database), ManualClock(START))
+    return Gate(store, Upkeep(database), Trash(database), ManualClock(START))
 
 
 def failed(id_, days=0, **fields):

@@ -17,7 +17,7 @@ from samples import ANA, START, episode, task
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.rules import ForgetRule
 from jiyi.records import Query
-from jiyi.storage import SqliteDatabase, SqlStore, SqlTrash, SqlUpkeep
+from jiyi.storage import SqliteDatabase, Store, Trash, Upkeep
 
 COUNT, MOST = 600, 150
 NOW = START + timedelta(days=100)
@@ -29,11 +29,11 @@ from datetime import datetime
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.rules import ForgetRule
 from jiyi.records import Scope
-from jiyi.storage import SqliteDatabase, SqlStore, SqlTrash, SqlUpkeep
+from jiyi.storage import SqliteDatabase, Store, Trash, Upkeep
 
 path, now, most, batch = sys.argv[1:]
 database = SqliteDatabase(path, lock_timeout=60)
-parts = SqlStore(database), SqlUpkeep(database), SqlTrash(database)
+parts = Store(database), Upkeep(database), Trash(database)
 rule = ForgetRule(max_episodes=int(most))
 gate = ForgetGate(*parts, rule=rule, clock=lambda: datetime.fromisoformat(now), batch=int(batch))
 print("ready", flush=True)
@@ -78,13 +78,13 @@ def full(store):
 
 
 def run(database, **options):
-    parts = SqlStore(database), SqlUpkeep(database), SqlTrash(database)
+    parts = Store(database), Upkeep(database), Trash(database)
     return ForgetGate(*parts, rule=RULE, clock=lambda: NOW, **options).run(ANA)
 
 
 def there(database):
     """Where each record is: the ids in the memory, and those in the trash."""
-    store, trash = SqlStore(database), SqlTrash(database)
+    store, trash = Store(database), Trash(database)
     query = Query(scope=ANA, kinds=("episode", "task"), limit=10_000)
     kept = [record.id for record in store.find(query)]
     return kept, [entry.record.id for entry in trash.discarded(query)]
@@ -103,7 +103,7 @@ def check_nothing_is_lost(database):
 def expected(full, tmp_path):
     """What one run alone leaves, tried on a copy."""
     copied = SqliteDatabase(tmp_path / "copy.db")
-    store = SqlStore(copied)
+    store = Store(copied)
     store.put(full.find(Query(scope=ANA, kinds=("task", "episode"), limit=10_000)))
     run(copied)
     kept, _ = there(copied)
@@ -130,7 +130,7 @@ def test_threads_at_once_with_other_clocks_never_leave_too_few(full, path):
     failures = []
 
     def work(number, database):
-        parts = SqlStore(database), SqlUpkeep(database), SqlTrash(database)
+        parts = Store(database), Upkeep(database), Trash(database)
         now = NOW - timedelta(days=80) + number * timedelta(days=9)
         rule = ForgetRule(max_episodes=MOST, threshold=0.0)
         try:
@@ -164,7 +164,7 @@ def test_killed_at_any_moment_nothing_is_lost_and_the_next_run_finishes(full, da
     assert sorted(check_nothing_is_lost(database)) == expected
 
 
-class Meanwhile(SqlUpkeep):
+class Meanwhile(Upkeep):
     """An upkeep behind whose scans something happens, as another process might do it."""
 
     def __init__(self, database, happens):
@@ -186,7 +186,7 @@ def test_what_was_pinned_or_recalled_since_it_was_looked_at_stays(store, databas
             store.put([replace(there["pinned"], pinned=True), replace(there["recalled"], access_count=4)])
             store.delete(Query(scope=ANA, kinds=("episode",), ids=("gone",)))
 
-    trash = SqlTrash(database)
+    trash = Trash(database)
     receipt = ForgetGate(store, Meanwhile(database, happens), trash, clock=lambda: NOW).run(ANA)
     assert receipt.discarded == {"episode": {"importance below 0.25": 1}}
     assert {e.id for e in store.find(Query(scope=ANA, kinds=("episode",)))} == {"pinned", "recalled"}
@@ -197,7 +197,7 @@ def test_writers_beside_it_need_not_wait_long(full, path):
     gates, writers = SqliteDatabase(path, lock_timeout=60), SqliteDatabase(path, lock_timeout=2)
     worker = threading.Thread(target=run, args=(gates,), kwargs={"batch": 25})
     worker.start()
-    store, written = SqlStore(writers), 0
+    store, written = Store(writers), 0
     while worker.is_alive() and written < 500:
         store.put([episode(id=f"new{written}", at=99 * 86_400, pinned=True)])
         written += 1

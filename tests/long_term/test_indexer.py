@@ -12,14 +12,14 @@ from jiyi.embeddings import E5Embedder
 from jiyi.errors import Closed, EmbedderMismatch, EmbeddingError, EndpointUnreachable
 from jiyi.long_term import Indexer
 from jiyi.records import Query
-from jiyi.storage import SqliteDatabase, SqliteVectors, SqlStore
+from jiyi.storage import SqliteDatabase, SqliteVectors, Store
 from jiyi.testing import HashEmbedder
 
 
 class Setup:
     def __init__(self, path, embedder=None):
         self.database = SqliteDatabase(path)
-        self.store = SqlStore(self.database)
+        self.store = Store(self.database)
         self.vectors = SqliteVectors(self.database)
         self.embedder = embedder or Moody()
         self.indexer = Indexer(self.vectors, self.embedder)

@@ -13,7 +13,7 @@ from jiyi.errors import StorageError
 from jiyi.long_term import Indexer, Recall
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import Query
-from jiyi.storage import SqlStore
+from jiyi.storage import Store
 from jiyi.testing import HashEmbedder
 
 MEANING = {"meaning", "apart", "first_by_meaning"}
@@ -46,14 +46,14 @@ def test_data_re_embedded_by_another_process_is_noticed(store, recall, flush, ve
 def test_a_search_that_waits_for_storage_keeps_no_other_from_computing(store, vectors, embedder, flush):
     free = []
 
-    class Waiting(SqlStore):
+    class Waiting(Store):
         """Another thread wants to compute while this one reads."""
 
-        def match(self, query, also=()):
+        def match(self, query, near=(), *, seen=None):
             other = threading.Thread(target=_compute, args=(computed := threading.Event(),), daemon=True)
             other.start()
             free.append(computed.wait(10))
-            return super().match(query, also)
+            return super().match(query, near, seen=seen)
 
     store.put([message("nginx 502")])
     flush()
@@ -73,13 +73,13 @@ def test_a_closed_store_is_not_taken_for_a_failing_embedder(store, recall):
         search(recall, "502")
 
 
-class Forgetful(SqlStore):
+class Forgetful(Store):
     """Another process deletes records just after they were found."""
 
     gone = ()
 
-    def match(self, query, near=()):
-        found = super().match(query, near)
+    def match(self, query, near=(), *, seen=None):
+        found = super().match(query, near, seen=seen)
         if self.gone:
             self.delete(Query(scope=query.scope, ids=self.gone, limit=100))
         return found

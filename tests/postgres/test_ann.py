@@ -10,7 +10,8 @@ from samples import ANA, message
 
 from jiyi.errors import WrongState
 from jiyi.records import Query, Scope
-from jiyi.storage.postgres import PostgresDatabase, PostgresStore, PostgresVectors, ann
+from jiyi.storage import Store
+from jiyi.storage.postgres import PostgresDatabase, PostgresVectors, ann
 from jiyi.storage.postgres.ann import AnnIndex
 from jiyi.storage.vectors import VectorRow
 
@@ -24,7 +25,7 @@ def random_rows(seed: int, count: int) -> np.ndarray:
 
 def fill(database: PostgresDatabase, count: int, user: str = "ana", seed: int = 1) -> np.ndarray:
     """Save messages "0", "1", … of a user with random vectors; return these as they are stored."""
-    store, vectors = PostgresStore(database), PostgresVectors(database)
+    store, vectors = Store(database), PostgresVectors(database)
     vectors.claim("random", DIMS)
     store.put([message(f"text {n}", id=f"{n}", user=user) for n in range(count)])
     rows = random_rows(seed, count)
@@ -80,7 +81,7 @@ def test_the_index_finds_what_comparing_all_finds(database, postgres_url):
         assert [m.score for m in two] == sorted((m.score for m in two), reverse=True)
         assert two[0] == one[0]
     # What is saved from now on is in the index, too.
-    PostgresStore(database).put([message("the new one", id="new")])
+    Store(database).put([message("the new one", id="new")])
     (waiting,) = vectors.pending(10, leased=False)
     vectors.add([VectorRow(key=waiting.key, vectors=questions[:1])])
     assert vectors.nearest(query, questions[0])[0].id == "new"
@@ -161,7 +162,7 @@ def test_after_a_switch_the_new_set_is_searched(indexed, database):
 
 
 def test_it_is_made_outside_transactions_and_of_something(database):
-    vectors, store = PostgresVectors(database), PostgresStore(database)
+    vectors, store = PostgresVectors(database), Store(database)
     with pytest.raises(WrongState, match="no vectors yet"):
         vectors.make_ann_index()
     vectors.claim("huge", 5_000)
@@ -172,7 +173,7 @@ def test_it_is_made_outside_transactions_and_of_something(database):
 
 
 def test_records_with_many_parts_leave_room_for_others(database):
-    store, vectors = PostgresStore(database), PostgresVectors(database)
+    store, vectors = Store(database), PostgresVectors(database)
     store.put([message("long", id="long"), *(message(f"short {n}", id=f"{n}") for n in range(20))])
     one = np.eye(1, DIMS, dtype=np.float32)
     near = one + 0.1 * random_rows(5, 20)

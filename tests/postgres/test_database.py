@@ -12,7 +12,8 @@ from samples import ANA, AWKWARD, episode, message
 import jiyi
 from jiyi.errors import DatabaseDamaged, DuplicateId, EmbedderMismatch, StorageError, WrongState
 from jiyi.records import Query, Scope
-from jiyi.storage.postgres import PostgresDatabase, PostgresStore, PostgresUpkeep, PostgresVectors
+from jiyi.storage import Store, Upkeep
+from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
 from jiyi.storage.postgres.statements import converted, named
 from jiyi.storage.postgres.transaction import Reading, Writing
 from jiyi.storage.vectors import VectorRow
@@ -29,8 +30,8 @@ def database(postgres_url) -> Iterator[PostgresDatabase]:
 
 
 @pytest.fixture
-def store(database) -> PostgresStore:
-    return PostgresStore(database)
+def store(database) -> Store:
+    return Store(database)
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def trips(monkeypatch) -> list[int]:
 
 
 def test_verbs_cost_few_round_trips(database, store, trips):
-    vectors, upkeep = PostgresVectors(database), PostgresUpkeep(database)
+    vectors, upkeep = PostgresVectors(database), Upkeep(database)
     store.put([message("the first")])
     costs = {
         "put": lambda: store.put([message("the word")]),
@@ -156,7 +157,7 @@ def test_a_swallowed_error_does_not_pass_for_a_commit(database, store):
 
 def test_numbers_ascend_in_the_order_of_commits(postgres_url):
     databases = [PostgresDatabase(postgres_url, pool_max=4) for _ in range(2)]
-    stores = [PostgresStore(database) for database in databases]
+    stores = [Store(database) for database in databases]
 
     def say(n: int) -> None:
         stores[n % 2].put([message(f"{n}", id=f"{n}", session=f"{n % 3}")])
@@ -232,8 +233,8 @@ def test_where_the_role_may_make_no_tables_many_go_in_all_the_same(postgres_serv
     with psycopg.connect(postgres_server.url_of(name, superuser=True), autocommit=True) as connection:
         connection.execute(f'REVOKE TEMPORARY ON DATABASE "{name}" FROM public, jiyi')
     database = PostgresDatabase(postgres_url)
-    stored = PostgresStore(database).put([message(f"word {m}") for m in range(300)])
-    assert PostgresStore(database).find(MINE) == stored
+    stored = Store(database).put([message(f"word {m}") for m in range(300)])
+    assert Store(database).find(MINE) == stored
     database.close()
 
 

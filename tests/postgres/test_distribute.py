@@ -10,7 +10,8 @@ from postgres.every_verb import traced, use_every_verb
 from samples import message
 
 from jiyi.errors import StorageError
-from jiyi.storage.postgres import PostgresDatabase, PostgresStore
+from jiyi.storage import Store
+from jiyi.storage.postgres import PostgresDatabase
 from jiyi.storage.postgres import distribute as module
 from jiyi.storage.postgres.cluster import finish
 from jiyi.storage.postgres.distribute import distribute
@@ -34,7 +35,7 @@ def stand_in(postgres_url, monkeypatch):
 @pytest.fixture
 def store(postgres_url):
     database = PostgresDatabase(postgres_url)
-    yield PostgresStore(database)
+    yield Store(database)
     database.close()
 
 

@@ -12,10 +12,10 @@ from samples import message
 from jiyi.errors import DatabaseUnreachable
 from jiyi.long_term import Indexer
 from jiyi.records import Query, Scope
-from jiyi.storage import VectorRow
-from jiyi.storage.postgres import PostgresDatabase, PostgresStore, PostgresVectors
+from jiyi.storage import Store, VectorRow
+from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
 from jiyi.storage.postgres.errors import ConnectionLost, MachineLost, is_lost, translate
-from jiyi.storage.postgres.recent import RecentUsers
+from jiyi.storage.postgres.users import RecentUsers
 from jiyi.testing import HashEmbedder
 
 TOLD = {
@@ -97,7 +97,7 @@ def lose(database):
 
 
 def test_only_its_users_fail(database, lose):
-    store = PostgresStore(database)
+    store = Store(database)
     store.put([message("x", user="dead"), message("x", user="ana")])
     lose()
     for user in ("ana", "ben"):
@@ -116,7 +116,7 @@ def test_only_its_users_fail(database, lose):
 
 
 def test_vectors_are_made_for_the_others(database, lose):
-    store, vectors = PostgresStore(database), PostgresVectors(database)
+    store, vectors = Store(database), PostgresVectors(database)
     vectors.claim(HashEmbedder().name, HashEmbedder().dims)
     for user in ("dead", "ana", "ben"):
         store.put([message("x", user=user, id=user)])
@@ -130,7 +130,7 @@ def test_vectors_are_made_for_the_others(database, lose):
 
 
 def test_vectors_of_others_are_added_before_the_error(database, lose):
-    store, vectors = PostgresStore(database), PostgresVectors(database)
+    store, vectors = Store(database), PostgresVectors(database)
     vectors.claim("test", 4)
     for user in ("dead", "ana"):
         store.put([message("x", user=user)])

@@ -14,8 +14,8 @@ from psycopg.rows import dict_row
 from jiyi.clock import utc_from_micros
 from jiyi.errors import DatabaseReadOnly, ForeignDatabase, NewerDatabase, StorageError
 from jiyi.records import Query, Scope
-from jiyi.storage import Due, Readings
-from jiyi.storage.postgres import PostgresDatabase, PostgresStore
+from jiyi.storage import Due, Readings, Store
+from jiyi.storage.postgres import PostgresDatabase
 from jiyi.storage.postgres import migrate as module
 from jiyi.storage.postgres.migrate import migrate, pending, statements, tables
 from jiyi.storage.sql import load_migrations
@@ -101,7 +101,7 @@ def test_a_database_of_the_first_schema_is_kept_whole_and_read_from_its_beginnin
     )
     assert pending(empty_postgres_url) == ALL_STEPS[1:]
     database = PostgresDatabase(empty_postgres_url)
-    (kept,) = PostgresStore(database).find(Query(scope=Scope(user_id="ana"), kinds=("message",)))
+    (kept,) = Store(database).find(Query(scope=Scope(user_id="ana"), kinds=("message",)))
     assert kept.text == "tea"
     readings = Readings(database)
     assert readings.unread("ana") == 1
@@ -237,13 +237,11 @@ def test_a_role_that_may_only_read_is_told_so(postgres_server, postgres_url):
     )
     from samples import message
 
-    from jiyi.storage.postgres import PostgresStore
-
     host = postgres_url.rpartition("@")[2]
     database = PostgresDatabase(f"postgresql://reader:r@{host}")
     try:
         with pytest.raises(DatabaseReadOnly, match="owns jiyi's tables"):
-            PostgresStore(database).put([message("a")])
+            Store(database).put([message("a")])
     finally:
         database.close()
         order(

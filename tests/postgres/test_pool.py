@@ -11,7 +11,8 @@ from samples import ANA, START, message
 
 from jiyi.errors import Closed, DatabaseBusy, DatabaseLocked, DatabaseUnreachable, StorageError
 from jiyi.records import Query, Scope
-from jiyi.storage.postgres import PostgresDatabase, PostgresStore, PostgresTrash
+from jiyi.storage import Store, Trash
+from jiyi.storage.postgres import PostgresDatabase
 from jiyi.storage.postgres.errors import ConnectionLost
 
 MINE = Query(scope=ANA, kinds=("message",), limit=1_000)
@@ -32,7 +33,7 @@ def open_database(postgres_url: str) -> Iterator[Callable[..., PostgresDatabase]
 
 def test_who_finds_no_free_connection_is_told(open_database):
     database = open_database(pool_max=1, pool_seconds=0.2)
-    store, began = PostgresStore(database), threading.Event()
+    store, began = Store(database), threading.Event()
     go_on = threading.Event()
 
     def hold() -> None:
@@ -55,7 +56,7 @@ def test_who_finds_no_free_connection_is_told(open_database):
 
 def test_fifty_threads_share_three_connections(open_database):
     database = open_database(pool_max=3)
-    store = PostgresStore(database)
+    store = Store(database)
 
     def say(n: int) -> None:
         store.put([message(f"word {n}", user=f"user {n % 5}", session=f"{n}", id=f"{n}")])
@@ -79,7 +80,7 @@ def test_a_slow_statement_is_stopped(open_database):
     assert time.monotonic() - started < 5
     with pytest.raises(DatabaseBusy, match="statement_seconds"), database.write("ana") as db:
         db._channel.ask(_sleeping("ana"))
-    PostgresStore(database).put([message("a")])
+    Store(database).put([message("a")])
 
 
 def _sleeping(user_id: str):
@@ -102,7 +103,7 @@ def test_a_writer_waits_for_another_one_of_its_user_only(open_database):
 
 def test_a_connection_that_was_cut_is_replaced_unseen(open_database, postgres_server, postgres_url):
     database = open_database(pool_min=4)
-    store = PostgresStore(database)
+    store = Store(database)
     store.put([message("before", id="a")])
     for n in range(5):
         _cut(postgres_server, postgres_url)
@@ -122,7 +123,7 @@ def _cut(server, url: str) -> None:
 def test_inside_a_transaction_the_error_goes_up_and_nothing_is_written(
     open_database, postgres_server, postgres_url
 ):
-    store = PostgresStore(open_database())
+    store = Store(open_database())
     store.put([message("before", id="a")])
 
     def broken() -> None:
@@ -157,7 +158,7 @@ class Lossy:
 
 
 def test_what_can_be_repeated_is_done_again_when_its_commit_is_in_doubt(open_database, monkeypatch):
-    store = PostgresStore(open_database())
+    store = Store(open_database())
     Lossy(monkeypatch, times=2)
     stored = store.put([message("once", id="a")])
     assert store.find(MINE) == stored
@@ -166,7 +167,7 @@ def test_what_can_be_repeated_is_done_again_when_its_commit_is_in_doubt(open_dat
 
 def test_what_cannot_be_repeated_says_that_it_may_be_done(open_database, monkeypatch):
     database = open_database()
-    store, trash = PostgresStore(database), PostgresTrash(database)
+    store, trash = Store(database), Trash(database)
     store.put([message("once", id="a"), message("twice", id="b")])
     Lossy(monkeypatch, times=1)
     with pytest.raises(ConnectionLost, match="not known") as caught:
@@ -176,7 +177,7 @@ def test_what_cannot_be_repeated_says_that_it_may_be_done(open_database, monkeyp
 
 
 def test_a_server_that_restarts_is_waited_for(open_database, postgres_server):
-    store = PostgresStore(open_database())
+    store = Store(open_database())
     store.put([message("0", id="0")])
     stop = threading.Event()
     saved: list[str] = []
@@ -204,7 +205,7 @@ def test_a_server_that_restarts_is_waited_for(open_database, postgres_server):
 
 
 def test_a_server_that_stays_away_is_given_up(open_database, postgres_server, postgres_url):
-    store = PostgresStore(open_database(reconnect_seconds=1))
+    store = Store(open_database(reconnect_seconds=1))
     store.put([message("0", id="0")])
     postgres_server.stop()
     started = time.monotonic()
@@ -221,7 +222,7 @@ def test_a_server_that_stays_away_is_given_up(open_database, postgres_server, po
 def test_a_pooler_that_keeps_no_prepared_statements_is_noticed(open_database):
     """Between transactions a pooler may give another connection, on which nothing is prepared."""
     database = open_database(pool_max=1)
-    store = PostgresStore(database)
+    store = Store(database)
     store.put([message("0", id="0")])
     for _ in range(10):
         store.find(MINE)
@@ -254,4 +255,4 @@ def test_a_closed_one_says_so(open_database):
     database.close()
     database.close()
     with pytest.raises(Closed, match=r"jiyi\.open"):
-        PostgresStore(database).find(MINE)
+        Store(database).find(MINE)

@@ -6,9 +6,10 @@ from samples import ANA, message
 
 import jiyi
 from jiyi.records import Query
-from jiyi.storage.postgres import PostgresDatabase, PostgresStore
+from jiyi.storage import Store
+from jiyi.storage.postgres import PostgresDatabase
 from jiyi.storage.postgres.connection import PostgresConnection
-from jiyi.storage.postgres.statistics import Growth
+from jiyi.storage.postgres.users import Growth
 from jiyi.testing import HashEmbedder
 
 
@@ -69,7 +70,7 @@ def test_after_many_came_ids_are_looked_up_by_their_index(postgres_url, asked_fo
 def test_where_they_cannot_be_gathered_saving_goes_on(postgres_url, monkeypatch):
     monkeypatch.setattr("jiyi.storage.postgres.database.tables", lambda: ["documents", "no_such_table"])
     database = PostgresDatabase(postgres_url)
-    store = PostgresStore(database)
+    store = Store(database)
     store.put([message(f"line {n}", id=f"{n}") for n in range(2_500)])
     assert store.count(Query(scope=ANA, kinds=("message",)))["message"] == 2_500
     store.put([message("one more")])

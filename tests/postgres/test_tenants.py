@@ -72,9 +72,9 @@ def test_no_verb_reads_across(misled):
     assert trash.walk(Query(scope=BEN, kinds=EVERY)).entries == ()
     assert vectors.nearest(Query(scope=BEN), np.eye(1, 4, dtype=np.float32)[0]) == []
     assert len(vectors.read(BEN, KEYS).rows) == 0
-    with store.snapshot("ben"):
-        assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")])) == 0
-        assert len(vectors.read(BEN, KEYS).rows) == 0
+    seen = store.snapshot("ben")
+    assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")], seen=seen)) == 0
+    assert len(vectors.read(BEN, KEYS, seen=seen).rows) == 0
     assert vectors.pending(10, leased=False) == []
     assert vectors.apart("ben") == vectors.apart() == {}
     assert database.users() == []

@@ -1,10 +1,10 @@
 import pytest
 
-from jiyi.storage import SqliteDatabase, SqlStore
+from jiyi.storage import SqliteDatabase, Store
 
 
 @pytest.fixture
 def store(tmp_path):
-    store = SqlStore(SqliteDatabase(tmp_path / "sessions.db"))
+    store = Store(SqliteDatabase(tmp_path / "sessions.db"))
     yield store
     store.close()

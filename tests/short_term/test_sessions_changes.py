@@ -11,7 +11,7 @@ from session_tools import NOON, SCOPE, CountingStore, save, talk_of, texts
 
 from jiyi.records import Query, Scope
 from jiyi.short_term import ShortTermMemory
-from jiyi.storage import Amendment, SqliteDatabase, SqlStore, SqlTrash, SqlUpkeep
+from jiyi.storage import Amendment, SqliteDatabase, Store, Trash, Upkeep
 
 
 @pytest.fixture
@@ -23,12 +23,12 @@ def database(tmp_path):
 
 @pytest.fixture
 def store(database):
-    return CountingStore(SqlStore(database))
+    return CountingStore(Store(database))
 
 
 @pytest.fixture
 def memory(store, database):
-    memory = ShortTermMemory(store, changes=SqlUpkeep(database).changes, max_turns=2)
+    memory = ShortTermMemory(store, changes=Upkeep(database).changes, max_turns=2)
     yield memory
     memory.close()
 
@@ -36,7 +36,7 @@ def memory(store, database):
 def test_what_was_removed_leaves_the_window_and_comes_back(store, database, memory):
     said = save(store, user("secret"), assistant("noted"), user("next"))
     assert texts(memory.messages(SCOPE)) == ["secret", "noted", "next"]
-    trash = SqlTrash(database)
+    trash = Trash(database)
     trash.discard(SCOPE, [("message", said[0].id)], reason="asked for", at=NOON)
     assert texts(memory.messages(SCOPE)) == ["noted", "next"]
     trash.restore(SCOPE, [("message", said[0].id)])
@@ -49,7 +49,7 @@ def test_a_pin_brings_an_old_message_in_and_unpinning_lets_it_go(store, database
     said = save(store, *talk_of(50))
     usual = ["问题 48", "answer 48", "问题 49", "answer 49"]
     assert texts(memory.messages(SCOPE)) == usual
-    upkeep = SqlUpkeep(database)
+    upkeep = Upkeep(database)
     upkeep.amend(SCOPE, "message", [Amendment(id=said[0].id, pinned=True)])
     assert texts(memory.messages(SCOPE)) == ["问题 0", *usual]
     upkeep.amend(SCOPE, "message", [Amendment(id=said[0].id, pinned=False)])
@@ -80,21 +80,21 @@ def test_removals_elsewhere_and_other_changes_cost_one_reading_at_most(store, da
     others = save(store, user("x"), scope=ben)
     memory.messages(SCOPE)
     store.delete(Query(scope=ben, kinds=("message",), ids=(others[0].id,)))
-    SqlUpkeep(database).amend(SCOPE, "message", [Amendment(id=others[0].id, importance=1.0)])
+    Upkeep(database).amend(SCOPE, "message", [Amendment(id=others[0].id, importance=1.0)])
     store.reset()
     memory.messages(SCOPE)
     assert (store.finds, store.rows) == (1, 0)
 
 
 def test_the_counter_only_grows_and_other_amendments_leave_it(store, database):
-    upkeep = SqlUpkeep(database)
+    upkeep = Upkeep(database)
     assert upkeep.changes(SCOPE) == 0
     (said,) = save(store, user("x"))
     seen = [upkeep.changes(SCOPE)]
     for change in (
         lambda: upkeep.amend(SCOPE, "message", [Amendment(id=said.id, pinned=True)]),
-        lambda: SqlTrash(database).discard(SCOPE, [("message", said.id)], reason="r", at=NOON),
-        lambda: SqlTrash(database).restore(SCOPE, [("message", said.id)]),
+        lambda: Trash(database).discard(SCOPE, [("message", said.id)], reason="r", at=NOON),
+        lambda: Trash(database).restore(SCOPE, [("message", said.id)]),
         lambda: store.delete(Query(scope=SCOPE, kinds=("message",), ids=(said.id,))),
     ):
         change()
@@ -110,11 +110,11 @@ OTHER = """
 import sys
 from datetime import datetime, UTC
 from jiyi.records import Scope
-from jiyi.storage import Amendment, SqliteDatabase, SqlTrash, SqlUpkeep
+from jiyi.storage import Amendment, SqliteDatabase, Trash, Upkeep
 database = SqliteDatabase(sys.argv[1])
 scope = Scope(user_id="ana")
-SqlTrash(database).discard(scope, [("message", sys.argv[2])], reason="r", at=datetime.now(UTC))
-SqlUpkeep(database).amend(scope, "message", [Amendment(id=sys.argv[3], pinned=True)])
+Trash(database).discard(scope, [("message", sys.argv[2])], reason="r", at=datetime.now(UTC))
+Upkeep(database).amend(scope, "message", [Amendment(id=sys.argv[3], pinned=True)])
 database.close()
 """
 
@@ -128,7 +128,7 @@ def test_another_process_is_noticed(store, database, memory):
 
 
 def test_messages_are_put_back_at_their_places(store, database):
-    upkeep = SqlUpkeep(database)
+    upkeep = Upkeep(database)
     gaps = [replace(user(f"{n}"), scope=SCOPE, created_at=NOON + timedelta(-n), seq=n) for n in (2, 5, 9)]
     assert [m.seq for m in upkeep.put_back(gaps)] == [2, 5, 9]
     (new,) = save(store, user("new"))

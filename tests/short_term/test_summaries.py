@@ -11,7 +11,7 @@ from session_tools import NOON, SCOPE, save
 from jiyi.errors import BadQuery, BadScope, InputError, NotFound
 from jiyi.records import Query, Scope
 from jiyi.short_term.summaries import Summaries
-from jiyi.storage import SqliteDatabase, SqlStore
+from jiyi.storage import SqliteDatabase, Store
 from jiyi.testing import ManualClock
 
 OPS = Scope(user_id="ana", agent_id="ops", session_id="s-1")
@@ -51,7 +51,7 @@ def test_versions_build_on_each_other(store, summaries):
 def test_another_opening_of_the_file_sees_it(store, summaries, tmp_path):
     (said,) = save(store, user("hi"))
     made = fold(summaries, [said])
-    again = SqlStore(SqliteDatabase(tmp_path / "sessions.db"))
+    again = Store(SqliteDatabase(tmp_path / "sessions.db"))
     assert Summaries(again).latest(SCOPE) == made
     again.close()
 
@@ -163,7 +163,7 @@ def test_the_date_is_that_of_the_clock(store):
 
 def _folding(path, name, ready, go):
     """Fold one message after the other, whatever others do meanwhile."""
-    store = SqlStore(SqliteDatabase(path))
+    store = Store(SqliteDatabase(path))
     summaries = Summaries(store)
     ready.put(name)
     go.wait()

@@ -1,7 +1,7 @@
 """What upkeep changes is what search ranks by, at once and without reading the user's rows anew."""
 
 from jiyi.records import Scope
-from jiyi.storage import Amendment, SqliteVectors, SqlTrash, SqlUpkeep
+from jiyi.storage import Amendment, SqliteVectors, Trash, Upkeep
 from jiyi.storage.user_terms import UserTerms
 
 ANA = Scope(user_id="ana")
@@ -11,7 +11,7 @@ def test_importance_that_was_amended_decides_between_equals(memory):
     a, b = (memory.save_message(s, role="user", content="the nginx container broke") for s in "ab")
     memory.flush()
     database = memory._store._db
-    upkeep = SqlUpkeep(database)
+    upkeep = Upkeep(database)
 
     def first(high, low):
         upkeep.amend(
@@ -31,7 +31,7 @@ def test_a_restored_message_is_found_by_its_vector_once_the_indexer_was_there(me
     kept = memory.save_message("s", role="user", content="the nginx container broke")
     memory.save_message("s", role="user", content="something else entirely")
     assert memory.flush() == 2
-    trash = SqlTrash(memory._store._db)
+    trash = Trash(memory._store._db)
     trash.discard(ANA, [("message", kept.id)], reason="x", at=kept.created_at)
     assert kept.id not in [hit.id for hit in memory.search("nginx container")]
     trash.restore(ANA, [("message", kept.id)])

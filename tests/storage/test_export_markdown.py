@@ -8,20 +8,20 @@ import pytest
 from samples import ANA, AWKWARD, START, episode, full, knowledge, message, summary, task
 
 from jiyi.records import Fact, Scope, Step, ToolCall
-from jiyi.storage import SqliteDatabase, SqlStore, SqlUpkeep
+from jiyi.storage import SqliteDatabase, Store, Upkeep
 from jiyi.storage.export_markdown import export_markdown
 
 
 @pytest.fixture
 def store(tmp_path):
-    store = SqlStore(SqliteDatabase(tmp_path / "m.db"))
+    store = Store(SqliteDatabase(tmp_path / "m.db"))
     yield store
     store.close()
 
 
 def written(store, tmp_path, scope=ANA, **options):
     path = tmp_path / "m.md"
-    receipt = export_markdown(store, SqlUpkeep(store._db), scope, path, **options)
+    receipt = export_markdown(store, Upkeep(store._db), scope, path, **options)
     text = path.read_text("utf-8")
     assert receipt.bytes == path.stat().st_size
     return text, receipt

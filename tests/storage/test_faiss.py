@@ -9,7 +9,7 @@ from samples import message
 from jiyi.errors import MissingExtra, SettingsError
 from jiyi.records import Query, Scope
 from jiyi.settings import load_settings
-from jiyi.storage import SqliteDatabase, SqliteVectors, SqlStore, VectorRow
+from jiyi.storage import SqliteDatabase, SqliteVectors, Store, VectorRow
 from jiyi.storage.backend import open_backend
 from jiyi.storage.faiss import FaissVectors, UserCodes, codes
 from jiyi.storage.place import locate
@@ -105,7 +105,7 @@ def test_vectors_that_come_are_added_and_other_sets_begin_anew(matrix, few_are_m
 def test_what_another_connection_saves_and_removes_is_noticed(path, matrix, monkeypatch):
     monkeypatch.setattr(codes, "FAISS_FROM", 20)
     reading, writing = SqliteDatabase(path), SqliteDatabase(path)
-    store, vectors, asked = SqlStore(writing), SqliteVectors(writing), FaissVectors(reading)
+    store, vectors, asked = Store(writing), SqliteVectors(writing), FaissVectors(reading)
 
     def save(first, last):
         store.put([message(f"{n}", id=f"{n}") for n in range(first, last)])

@@ -8,7 +8,7 @@ import pytest
 from samples import ANA, by_words, episode, fact, knowledge, message
 
 from jiyi.records import Query, Scope
-from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, SqlStore, SqlUpkeep, VectorRow
+from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, Store, Upkeep, VectorRow
 from jiyi.storage.sqlite.user_vectors import UserVectors
 from jiyi.storage.user_terms import UserTerms
 
@@ -30,7 +30,7 @@ WORD, NEAR = Query(scope=ANA, text="word"), np.ones(4, np.float32)
 @pytest.fixture
 def opened(path):
     database = SqliteDatabase(path)
-    yield database, SqlStore(database), SqliteVectors(database)
+    yield database, Store(database), SqliteVectors(database)
     database.close()
 
 
@@ -71,7 +71,7 @@ def test_the_same_words_keep_number_terms_vectors_and_what_is_in_memory(opened, 
         again = in_memory(database, store, vectors)
         assert [a is b for a, b in zip(again, held, strict=True)] == [True, True], "nothing is read anew"
         assert [part.size for part in again] == [part.size for part in held]
-    assert SqlUpkeep(database).amend(ANA, kind, [Amendment(id="r", pinned=True, confidence=0.2)]) == 1
+    assert Upkeep(database).amend(ANA, kind, [Amendment(id="r", pinned=True, confidence=0.2)]) == 1
     assert numbers(database) == before
     assert in_memory(database, store, vectors)[0] is held[0]
 

@@ -10,7 +10,7 @@ from third_schema import make_third_schema
 
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import Query, Scope
-from jiyi.storage import SqliteDatabase, SqliteVectors, SqlStore, SqlTrash, SqlUpkeep
+from jiyi.storage import SqliteDatabase, SqliteVectors, Store, Trash, Upkeep
 from jiyi.storage.sql import load_migrations
 from jiyi.storage.sqlite import migrate as sqlite_migrate
 from jiyi.storage.sqlite.connection import SqliteConnection
@@ -35,7 +35,7 @@ def opened(path):
 
     def open_it():
         databases.append(SqliteDatabase(path))
-        return SqlStore(databases[-1])
+        return Store(databases[-1])
 
     yield open_it
     for database in databases:
@@ -63,7 +63,7 @@ def test_a_file_of_the_first_schema_is_found_whole(path, opened):
 def test_a_file_of_the_second_schema_is_found_whole(path, opened):
     ids = make_second_schema(path, ["ana", "ben"])
     store = opened()
-    upkeep, vectors = SqlUpkeep(store._db), SqliteVectors(store._db)
+    upkeep, vectors = Upkeep(store._db), SqliteVectors(store._db)
     for user in ("ana", "ben"):
         scope = Scope(user_id=user)
         assert {r.id for r in store.find(Query(scope=scope, limit=100))} == {*ids[user]}
@@ -95,7 +95,7 @@ def test_a_file_of_the_third_schema_is_found_whole(path, opened):
     before = rows(path, "SELECT * FROM documents"), rows(path, "SELECT * FROM terms ORDER BY doc")
     assert rows(path, "PRAGMA user_version") == [(3,)]
     store = opened()
-    trash = SqlTrash(store._db)
+    trash = Trash(store._db)
     assert (rows(path, "SELECT * FROM documents"), rows(path, "SELECT * FROM terms ORDER BY doc")) == before
     for user in ("ana", "ben"):
         scope = Scope(user_id=user)
@@ -165,7 +165,7 @@ def test_a_migrated_file_is_as_one_made_and_written_today(path, tmp_path, opened
     store = opened()
     records = [r for user in ("ana", "ben") for r in store.find(Query(scope=Scope(user_id=user), limit=100))]
     other = SqliteDatabase(tmp_path / "today.db")
-    SqlStore(other).put(records)
+    Store(other).put(records)
     schema = (
         "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
     )

@@ -7,7 +7,7 @@ import pytest
 from samples import ANA, START, fact, message, summary
 
 from jiyi.records import Query, Scope
-from jiyi.storage import Amendment, SqliteDatabase, SqlStore, SqlTrash, SqlUpkeep
+from jiyi.storage import Amendment, SqliteDatabase, Store, Trash, Upkeep
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ NEVER_WHOLE = re.compile(
 )
 def test_conditions_use_their_index(database, case, scope):
     parts, kind, index = FOUND[case]
-    store, query = SqlStore(database), Query(scope=scope, kinds=(kind,), **parts)
-    for ask in (store.find, store.count, SqlUpkeep(database).scan):
+    store, query = Store(database), Query(scope=scope, kinds=(kind,), **parts)
+    for ask in (store.find, store.count, Upkeep(database).scan):
         for plan in plans(database, lambda ask=ask: ask(query)):
             assert index in plan
             assert not NEVER_WHOLE.search(plan)
@@ -76,7 +76,7 @@ def test_conditions_use_their_index(database, case, scope):
 def test_a_scan_walks_the_index_by_time_and_sorts_nothing(database, kind):
     query = Query(scope=ANA, kinds=(kind,), limit=100)
     for after in (None, (1, 2)):
-        (plan,) = plans(database, lambda after=after: SqlUpkeep(database).scan(query, after))
+        (plan,) = plans(database, lambda after=after: Upkeep(database).scan(query, after))
         assert "documents_by_time (user_id=? AND kind=?" in plan
         assert "TEMP B-TREE" not in plan
         assert ("created_at>?" in plan) == (after is not None), (
@@ -87,13 +87,13 @@ def test_a_scan_walks_the_index_by_time_and_sorts_nothing(database, kind):
 @pytest.mark.parametrize("lead", [{"subject": "edge-02"}, {"entity": "edge-02"}, {"sources": ("m",)}])
 def test_a_point_of_a_subject_reads_that_subject_only(database, lead):
     query = Query(scope=ANA, kinds=("fact",), predicate="port", as_of=START, **lead)
-    (plan,) = plans(database, lambda: SqlStore(database).find(query))
+    (plan,) = plans(database, lambda: Store(database).find(query))
     assert "(owner=?)" not in plan
     assert plan.count("SEARCH f EXISTS USING INTEGER PRIMARY KEY (rowid=?)") == 2, "asked of each found"
 
 
 def test_facts_of_a_moment_read_no_other_users_rows(database):
-    store = SqlStore(database)
+    store = Store(database)
     for parts in ({"as_of": START}, {"fact_status": ("active",)}, {"predicate": "port"}, {}):
         for plan in plans(
             database, lambda parts=parts: store.find(Query(scope=ANA, kinds=("fact",), **parts))
@@ -102,7 +102,7 @@ def test_facts_of_a_moment_read_no_other_users_rows(database):
 
 
 def test_changing_and_taking_out_go_by_keys(database):
-    store, upkeep, trash = SqlStore(database), SqlUpkeep(database), SqlTrash(database)
+    store, upkeep, trash = Store(database), Upkeep(database), Trash(database)
     store.put([fact(id=name, sources=("m",)) for name in "abc"])
 
     def change():
@@ -122,14 +122,14 @@ def test_the_newest_summary_is_the_first_row_of_an_index(database):
     for agent in (None, "a"):
         scope = Scope(user_id="ana", agent_id=agent, session_id="s")
         query = Query(scope=scope, kinds=("summary",), newest_first=True, limit=1)
-        (plan,) = plans(database, lambda query=query: SqlStore(database).find(query))
+        (plan,) = plans(database, lambda query=query: Store(database).find(query))
         assert "summaries_by_session (user_id=? AND session_id=?" in plan
         assert "TEMP B-TREE" not in plan
 
 
 @pytest.mark.parametrize("scope", [ANA, ANA.in_session("s")], ids=["user", "session"])
 def test_summaries_of_messages_and_of_ids_are_looked_up(database, scope):
-    store, upkeep = SqlStore(database), SqlUpkeep(database)
+    store, upkeep = Store(database), Upkeep(database)
     covering = Query(scope=scope, kinds=("summary",), sources=("m1", "m2"))
     named = Query(scope=scope, kinds=("summary",), ids=("x",))
     for ask in (store.find, store.count, upkeep.scan):
@@ -142,7 +142,7 @@ def test_summaries_of_messages_and_of_ids_are_looked_up(database, scope):
 
 
 def test_changing_summaries_goes_by_keys(database):
-    store, upkeep, trash = SqlStore(database), SqlUpkeep(database), SqlTrash(database)
+    store, upkeep, trash = Store(database), Upkeep(database), Trash(database)
 
     def change():
         store.put([message("a", id="a"), message("b", id="b")])

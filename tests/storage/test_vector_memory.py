@@ -7,7 +7,7 @@ import pytest
 from samples import message
 
 from jiyi.records import Query, Scope
-from jiyi.storage import SqliteDatabase, SqliteVectors, SqlStore, VectorRow
+from jiyi.storage import SqliteDatabase, SqliteVectors, Store, VectorRow
 
 DIMS = 32
 
@@ -39,7 +39,7 @@ def fill(store, vectors, user, matrix):
 
 
 def test_a_small_cache_gives_the_same_answers(small):
-    store, vectors = SqlStore(small), SqliteVectors(small)
+    store, vectors = Store(small), SqliteVectors(small)
     matrix = rows(40)
     for user in ("ana", "ben", "cy"):
         fill(store, vectors, user, matrix)
@@ -54,7 +54,7 @@ def test_a_small_cache_gives_the_same_answers(small):
 
 
 def test_searching_while_rows_come_and_go(database):
-    store, vectors = SqlStore(database), SqliteVectors(database)
+    store, vectors = Store(database), SqliteVectors(database)
     matrix = rows(60)
     scope = Scope(user_id="ana")
     fill(store, vectors, "ana", matrix[:1])

@@ -12,7 +12,7 @@ from samples import ANA, AWKWARD, START, fact, full, knowledge
 
 from jiyi.errors import InputError
 from jiyi.records import Episode, Fact, Knowledge, Message, Query, Scope, Step, Task, ToolCall
-from jiyi.storage import SqliteDatabase, SqlStore, SqlTrash
+from jiyi.storage import SqliteDatabase, Store, Trash
 from jiyi.storage.rows import decode, decode_whole, encode, encode_whole, kind_of
 
 # Any text, lone surrogates too; two halves side by side come back as the one character they make.
@@ -145,7 +145,7 @@ def test_any_record_comes_back_from_one_text(record):
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
     database = SqliteDatabase(tmp_path_factory.mktemp("whole") / "agent.db")
-    yield SqlStore(database), SqlTrash(database)
+    yield Store(database), Trash(database)
     database.close()
 
 

@@ -10,7 +10,7 @@ from samples import by_words
 
 from jiyi.errors import InputError, NaiveDatetime, NotFound, WrongState
 from jiyi.records import Episode, Query, Scope
-from jiyi.storage import SqliteDatabase, SqlStore
+from jiyi.storage import SqliteDatabase, Store
 from jiyi.testing import ManualClock
 from jiyi.text import counter_for
 from jiyi.working import WorkingMemory, task_block
@@ -21,7 +21,7 @@ NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001
 
 @pytest.fixture
 def store(path):
-    store = SqlStore(SqliteDatabase(path))
+    store = Store(SqliteDatabase(path))
     yield store
     store.close()
 
@@ -91,7 +91,7 @@ def test_a_task_ends_once(memory, store, end, status, outcome):
 
 def test_two_processes_cannot_both_end_a_task(path, store, memory):
     job = memory.start(ANA, "x")
-    other = SqlStore(SqliteDatabase(path))
+    other = Store(SqliteDatabase(path))
     together, ended = threading.Barrier(2), []
 
     def end(working):
@@ -237,7 +237,7 @@ def test_a_task_changes_while_it_runs_and_what_is_not_given_stays(path, memory, 
     assert (changed.started_at, changed.updated_at, len(changed.steps)) == (began, at, 1)
     memory.update(ANA, job.id, context={"host": None, "cause": {"disk": "full"}})
     memory.update(ANA, job.id, summary="half of it")
-    other = SqlStore(SqliteDatabase(path))
+    other = Store(SqliteDatabase(path))
     stored = WorkingMemory(other).get(ANA, job.id)
     other.close()
     assert stored.context == {"ticket": 502, "cause": {"disk": "full"}}
@@ -267,7 +267,7 @@ def test_a_steps_description_changes_and_the_rest_stays(memory):
 
 def test_two_writers_notes_are_both_kept(path, memory):
     job = memory.start(ANA, "x")
-    other = SqlStore(SqliteDatabase(path))
+    other = Store(SqliteDatabase(path))
     with ThreadPoolExecutor(2) as pool:
         list(
             pool.map(

@@ -175,11 +175,11 @@ class Recall:
         if vector is None:
             return self._store.match(wide), None
         user = wide.scope.user_id
-        with self._store.snapshot(user):
-            self._vectors.claim(self._embedder.name)  # another process may have re-embedded the data
-            near = self._vectors.nearest(wide, vector)
-            table = self._store.match(wide, [(match.kind, match.id) for match in near])
-            parts = self._vectors.read(Scope(user_id=user), table.keys)
+        seen = self._store.snapshot(user)
+        self._vectors.claim(self._embedder.name, seen=seen)  # another process may have re-embedded the data
+        near = self._vectors.nearest(wide, vector, seen=seen)
+        table = self._store.match(wide, [(match.kind, match.id) for match in near], seen=seen)
+        parts = self._vectors.read(Scope(user_id=user), table.keys, seen=seen)
         self._remember(user, table)
         if not len(parts.rows):
             return table, None

@@ -21,6 +21,7 @@ from jiyi.storage.chroma.nearest import Nearest
 from jiyi.storage.chroma.outbox import Outbox
 from jiyi.storage.database import Connection, Database
 from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
+from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.vectors import Binding, Parts, PendingText, VectorRow
 
@@ -56,9 +57,11 @@ class ChromaVectors:
         """Return the same index with another clock, of seconds."""
         return ChromaVectors(self._db, self._collections, now=now)
 
-    def claim(self, name: str | None = None, dims: int | None = None) -> Binding:
+    def claim(
+        self, name: str | None = None, dims: int | None = None, *, seen: Snapshot | None = None
+    ) -> Binding:
         """See `VectorIndex.claim`."""
-        return self._attempt(lambda: self._states.claim(name, dims))
+        return self._attempt(lambda: self._states.claim(name, dims, seen=seen))
 
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
         """See `VectorIndex.pending`."""
@@ -156,8 +159,11 @@ class ChromaVectors:
         """See `VectorIndex.take_up`."""
         return self._attempt(self._states.take_up)
 
-    def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
+    def nearest(
+        self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
+    ) -> list[Match]:
         """See `VectorIndex.nearest`."""
+        del seen
         self._drain()
 
         def nearest() -> list[Match]:
@@ -166,9 +172,11 @@ class ChromaVectors:
 
         return self._attempt(nearest)
 
-    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False) -> Parts:
+    def read(
+        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Snapshot | None = None
+    ) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
-        del exact
+        del exact, seen
         places = {key: place for place, key in enumerate(keys)}
 
         def allowed() -> list[tuple[str, int, Kind, str, int]]:

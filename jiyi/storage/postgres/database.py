@@ -11,15 +11,13 @@ from psycopg import sql
 
 from jiyi.errors import DatabaseDamaged, DatabaseReadOnly, WrongState
 from jiyi.storage.place import masked
-from jiyi.storage.postgres.backoff import repeat
 from jiyi.storage.postgres.connection import PostgresConnection
-from jiyi.storage.postgres.errors import Conflict, translate
+from jiyi.storage.postgres.errors import Conflict, repeat, translate
 from jiyi.storage.postgres.migrate import prepare, tables
 from jiyi.storage.postgres.pool import Pool, Raw, connect
-from jiyi.storage.postgres.recent import RecentUsers
 from jiyi.storage.postgres.statements import Statement, named, set_tenant
-from jiyi.storage.postgres.statistics import Growth, gather
 from jiyi.storage.postgres.transaction import Reading, Writing
+from jiyi.storage.postgres.users import Growth, RecentUsers, gather
 from jiyi.storage.user_cache import UserCache
 
 __all__ = ["PostgresDatabase"]
@@ -46,6 +44,8 @@ class PostgresDatabase:
 
     ``cache`` holds what was read of users for searching, ``recent`` the users last written to.
     """
+
+    retries = True
 
     def __init__(
         self,
@@ -132,15 +132,7 @@ class PostgresDatabase:
             self._local.writing = None
 
     def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:
-        """Do something again while the connection breaks or other writers come between.
-
-        Inside this thread's `write` block it is done once: who began the block decides.
-
-        Args:
-            verb: what to do; it opens blocks of its own.
-            repeatable: doing it twice is the same as doing it once. Else it is not done again
-                where its COMMIT may have arrived.
-        """
+        """See `Database.attempt`."""
         if self._writing is not None:
             return verb()
         return repeat(verb, seconds=self._reconnect_seconds, repeatable=repeatable)

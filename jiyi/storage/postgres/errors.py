@@ -1,4 +1,9 @@
-"""Errors of psycopg and its pool in jiyi's own words, and which of them may pass when tried again."""
+"""Errors of psycopg and its pool in jiyi's own words, and doing again what may succeed then."""
+
+import time
+from collections.abc import Callable
+from random import SystemRandom
+from typing import TypeVar
 
 import psycopg
 import psycopg_pool
@@ -14,7 +19,9 @@ from jiyi.errors import (
     StorageError,
 )
 
-__all__ = ["Conflict", "ConnectionLost", "MachineLost", "is_lost", "translate"]
+__all__ = ["Conflict", "ConnectionLost", "MachineLost", "is_lost", "repeat", "translate"]
+
+_T = TypeVar("_T")
 
 _CUT = (pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow, pg.IdleSessionTimeout)
 _CLASS_OF_CONNECTIONS = "08"  # of SQLSTATE
@@ -22,6 +29,9 @@ _CLASS_OF_CONNECTIONS = "08"  # of SQLSTATE
 _OF_CLUSTER = ("connection marked as essential", "could not commit transaction for shard")
 _FULL = (pg.TooManyConnections, pg.ConfigurationLimitExceeded, pg.OutOfMemory)
 _NOT_KNOWN = "whether the change was written is not known, look before doing it again"
+_CONFLICTS = 10  # how often a transaction that the server undid is begun anew
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between two tries
+_RANDOM = SystemRandom()  # forked processes do not pause alike, a program's own seed stays untouched
 _MISSING = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedFunction, pg.UndefinedObject)
 
 
@@ -143,3 +153,34 @@ def _translate_rest(
 def _words(error: psycopg.Error) -> str:
     """Return what the server said, in one line."""
     return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
+
+
+def repeat(verb: Callable[[], _T], *, seconds: float, repeatable: bool) -> _T:
+    """Do something until it is done, fails for a reason that stays, or the time is over.
+
+    Pauses double from 0.05 to 1 s, each shortened at random so that many clients do not
+    come back at one moment.
+
+    Args:
+        verb: what to do, in transactions of its own.
+        seconds: how long a server that is away is waited for.
+        repeatable: doing it twice is the same as doing it once. Else it is not done again
+            where its COMMIT may have arrived.
+    """
+    until, pause = time.monotonic() + seconds, _FIRST_PAUSE
+    conflicts, maybe_done = 0, False
+    while True:
+        try:
+            return verb()
+        except ConnectionLost as error:
+            maybe_done = maybe_done or error.maybe_done
+            if (maybe_done and not repeatable) or time.monotonic() >= until:
+                if error.maybe_done or not maybe_done:
+                    raise
+                raise error.after_one_that_may_be_done() from error
+        except Conflict:
+            conflicts += 1
+            if conflicts > _CONFLICTS:
+                raise
+        time.sleep(min(_RANDOM.uniform(pause / 2, pause), max(until - time.monotonic(), 0)))
+        pause = min(pause * 2, _LONGEST_PAUSE)

@@ -1,18 +1,27 @@
-"""Vectors of one user that questions had among their candidates, kept in memory. No I/O."""
+"""Vectors of a user's records: from memory where a question met them before, else from the server."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jiyi.storage.candidates import Key
+from jiyi.storage.database import Call
+from jiyi.storage.postgres.connection import PostgresConnection
+from jiyi.storage.postgres.database import PostgresDatabase
+from jiyi.storage.relational.spaces import spaces_of
+from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.vectors import Parts
 
-__all__ = ["Docs", "KnownVectors"]
+__all__ = ["Docs", "KnownVectors", "look_up_parts", "recall_parts"]
 
 Docs = NDArray[np.int64]  # numbers of records; -1 for none
 
 _MOST = 100_000  # vectors: beyond that it begins anew
+_HEAD = 2  # halves before the numbers in a vector's binary form
 _PLACE_BYTES = 200  # a number with its place, about
 
 
@@ -78,3 +87,53 @@ class KnownVectors:
             rows=np.repeat(np.arange(len(docs)), counts),
             vectors=self.rows[np.repeat(starts, counts) + within],
         )
+
+
+def recall_parts(
+    database: PostgresDatabase, db: PostgresConnection, seen: Snapshot, keys: Sequence[Key]
+) -> Parts:
+    """Return vectors of records, and keep those read from the server in the database's cache."""
+    if seen.owner is None:
+        return KnownVectors().parts(np.empty(0, np.int64))
+    mine, user_id, space = seen.terms, seen.user_id, seen.spaces.number
+    places = mine.rows_of(keys)
+    there = places >= 0
+    docs = np.full(len(keys), -1, np.int64)
+    docs[there] = mine.columns["doc"][places[there]]
+
+    def extend(known: KnownVectors) -> None:
+        known.turn_to(space)
+        known.add(_read(db, user_id, space, known.unknown(docs[there])))
+
+    return database.cache.use(user_id, KnownVectors, seen.owner[1], extend).parts(docs)
+
+
+def look_up_parts(db: PostgresConnection, user_id: str, keys: Sequence[Key]) -> Parts:
+    """Return vectors of records as the server has them now; nothing of it is kept."""
+    ids: dict[str, list[str]] = {}
+    for kind, id_ in dict.fromkeys(keys):
+        ids.setdefault(kind, []).append(id_)
+    asked = [
+        Call("docs_of", {"user_id": user_id, "kind": kind, "ids": db.dialect.listed(some)})
+        for kind, some in ids.items()
+    ]
+    meta, *found = db.all_of([Call("all_meta", {}), *asked])
+    numbers = {(kind, row[0]): row[1] for kind, answer in zip(ids, found, strict=True) for row in answer.rows}
+    docs = np.array([numbers.get(key, -1) for key in keys], np.int64)
+    known = KnownVectors()
+    known.add(_read(db, user_id, spaces_of(meta.rows).number, known.unknown(docs[docs >= 0])))
+    return known.parts(docs)
+
+
+def _read(
+    db: PostgresConnection, user_id: str, space: int, docs: Sequence[int]
+) -> dict[int, NDArray[np.float32]]:
+    """Read the vectors of records of a set, those of each in their order."""
+    values = {"user_id": user_id, "space": space, "docs": db.dialect.listed(docs)}
+    rows = db.rows("read_vectors", values) if docs else []
+    if not rows:
+        return {}
+    numbers = np.frombuffer(b"".join(row[1] for row in rows), ">f2")
+    vectors = numbers.reshape(len(rows), -1)[:, _HEAD:].astype(np.float32)
+    counts = Counter(cast("int", row[0]) for row in rows)
+    return dict(zip(counts, np.split(vectors, np.cumsum(list(counts.values()))[:-1]), strict=True))

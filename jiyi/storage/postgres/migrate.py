@@ -1,4 +1,7 @@
-"""Bringing a database on a server to the newest schema, however many processes start at once."""
+"""What a server and a database on it are like, and bringing that to the newest schema.
+
+However many processes start at once, one migrates and the others wait.
+"""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +20,10 @@ __all__ = [
     "LOCK_SECONDS",
     "OLDEST_SERVER",
     "OLDEST_VECTOR",
+    "About",
     "Found",
+    "about",
+    "has_tables",
     "look",
     "migrate",
     "pending",
@@ -43,6 +49,28 @@ SELECT current_setting('server_version_num')::int / 10000, current_setting('serv
        ARRAY(SELECT relname::text FROM pg_class
              WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(%s))
 """
+_ABOUT = """
+SELECT current_setting('server_version'),
+       (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+       (SELECT extversion FROM pg_extension WHERE extname = 'citus'),
+       current_user,
+       (SELECT NOT (rolsuper OR rolbypassrls) FROM pg_roles WHERE rolname = current_user),
+       (SELECT sum(numbackends) FROM pg_stat_database),
+       current_setting('max_connections')::int
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """A server as one role sees it."""
+
+    server: str  # its version, such as "18.6"
+    vector: str | None  # version of the extension pgvector, None where the database lacks it
+    citus: str | None  # version of the extension Citus, None where the database lacks it
+    role: str  # who is connected
+    walled: bool  # row level security holds for this role
+    connections: int  # open ones on the whole server
+    most_connections: int  # that it allows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +151,37 @@ def _schema(raw: Raw, place: str, there: list[str]) -> int:
             f"{place} has schema {schema}, this jiyi knows {newest}; upgrade with: pip install --upgrade jiyi"
         )
     return schema
+
+
+def has_tables(url: str) -> bool:
+    """Say whether jiyi's tables are in a database; nothing changes.
+
+    Raises:
+        StorageError: the server cannot be reached, or the database cannot be used; says why.
+    """
+    with connect(url) as server:
+        return look(server, masked(url)).schema > 0
+
+
+def about(url: str) -> About:
+    """Ask a server what it is.
+
+    Raises:
+        StorageError: the server cannot be reached, or refuses.
+    """
+    with connect(url) as server:
+        row = server.execute(_ABOUT).fetchone()
+    assert row is not None
+    version, vector, citus, role, walled, connections, most = row
+    return About(
+        server=version.split()[0],
+        vector=vector,
+        citus=citus,
+        role=role,
+        walled=walled,
+        connections=int(connections),
+        most_connections=most,
+    )
 
 
 def prepare(raw: Raw, place: str, *, allowed: bool) -> Found:

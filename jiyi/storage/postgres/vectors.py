@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
@@ -14,18 +14,19 @@ from psycopg import errors as pg
 from jiyi.errors import EmbedderMismatch, StorageError
 from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
 from jiyi.storage.candidates import Key
+from jiyi.storage.database import retried
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
 from jiyi.storage.postgres.connection import POSTGRES, PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
-from jiyi.storage.postgres.parts import look_up_parts, recall_parts
+from jiyi.storage.postgres.known_vectors import look_up_parts, recall_parts
 from jiyi.storage.postgres.statements import SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.relational.spaces import Sets
-from jiyi.storage.relational.users import hold_terms
+from jiyi.storage.relational.users import Snapshot, seen_or_look
 from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.user_terms import UserTerms
-from jiyi.storage.vectors import Binding, Parts, PendingText, VectorRow
+from jiyi.storage.vectors import Parts, PendingText, VectorRow
 
 __all__ = ["PostgresVectors"]
 
@@ -41,17 +42,14 @@ _NO_CONDITIONS: dict[str, Any] = {
 _SPARE_PARTS = 8  # asked for beside two for each record
 
 
-class PostgresVectors:
+class PostgresVectors(VectorStates):
     """`jiyi.storage.vectors.VectorIndex` on the same `PostgresDatabase` as the store."""
 
-    def __init__(self, database: PostgresDatabase, *, now: Callable[[], float] = time.time) -> None:
-        self._db = database
-        self._states = VectorStates(database, now=now)
-        self._ann = AnnIndex(database)
+    _db: PostgresDatabase
 
-    def claim(self, name: str | None = None, dims: int | None = None) -> Binding:
-        """See `VectorIndex.claim`."""
-        return self._db.attempt(lambda: self._states.claim(name, dims))
+    def __init__(self, database: PostgresDatabase, *, now: Callable[[], float] = time.time) -> None:
+        super().__init__(database, now=now)
+        self._ann = AnnIndex(database)
 
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
         """See `VectorIndex.pending`.
@@ -61,7 +59,7 @@ class PostgresVectors:
 
         def pending() -> list[PendingText] | None:
             try:
-                return self._states.pending(limit, leased=leased, name=name)
+                return self.pending_once(limit, leased=leased, name=name)
             except MachineLost:
                 if name is not None:  # a second set is complete for everybody or not at all
                     raise
@@ -75,7 +73,7 @@ class PostgresVectors:
         for user_id in self._db.recent.newest_first():
             if len(found) < limit:
                 with suppress(MachineLost):
-                    found += self._states.pending_of(user_id, limit - len(found), leased=leased)
+                    found += self.pending_of(user_id, limit - len(found), leased=leased)
         return found
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
@@ -100,7 +98,7 @@ class PostgresVectors:
 
     def _add(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int:
         with self._db.write(user_id) as db:
-            sets = self._states.sets_for(db, name)
+            sets = self.sets_for(db, name)
             taking, complete = _settle(db, user_id, rows, sets)
             db.add_vectors(
                 [
@@ -112,21 +110,11 @@ class PostgresVectors:
             )
         return complete
 
-    def set_apart(self, key: tuple[str, int], why: int) -> None:
-        """See `VectorIndex.set_apart`."""
-        self._db.attempt(lambda: self._states.set_apart(key, why))
-
-    def apart(self, user_id: str | None = None) -> Mapping[int, int]:
-        """See `VectorIndex.apart`."""
-        return self._db.attempt(lambda: self._states.apart(user_id))
-
-    def take_up(self) -> int:
-        """See `VectorIndex.take_up`."""
-        return self._db.attempt(self._states.take_up)
-
-    def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
+    def nearest(
+        self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
+    ) -> list[Match]:
         """See `VectorIndex.nearest`."""
-        mine = self._db.attempt(lambda: self._rows_of(query.scope.user_id))
+        mine = self._look(query.scope.user_id, seen).terms
         kinds = [kind for kind in mine.kinds() if kind in query.kinds]
         if not kinds:
             return []
@@ -146,19 +134,20 @@ class PostgresVectors:
             ]
             asked = values | {"parts": parts, "nearby": 2 * parts}
             rows = self._nearest(query.scope.user_id, asked, of_kinds, plan)
-            best, seen, short = _best_of_records(rows, limit)
-            if plan and any(seen[kind] < parts for kind in plan.kinds & set(kinds)):
+            best, given, short = _best_of_records(rows, limit)
+            if plan and any(given[kind] < parts for kind in plan.kinds & set(kinds)):
                 self._ann.forget()  # the index is gone, or another set is searched
                 plan = None
-            elif plan or all(seen[kind] < parts for kind in short):
+            elif plan or all(given[kind] < parts for kind in short):
                 found = _matches(mine, best)
                 return [match for match in found if match.id not in query.without]
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8
 
-    def _rows_of(self, user_id: str) -> UserTerms:
+    @retried()
+    def _look(self, user_id: str, seen: Snapshot | None) -> Snapshot:
         with self._db.read(user_id) as db:
-            return hold_terms(self._db, db, user_id)
+            return seen_or_look(self._db, db, user_id, seen)
 
     def _nearest(
         self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None
@@ -173,27 +162,19 @@ class PostgresVectors:
             return self._db.attempt(nearest)
         except StorageError as error:
             if isinstance(error.__cause__, pg.DataException):
-                raise self._mismatch(user_id, len(values["vector"].numbers)) from error
+                raise self._wrong_dims(user_id, len(values["vector"].numbers)) from error
             raise
 
-    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False) -> Parts:
+    @retried()
+    def read(
+        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Snapshot | None = None
+    ) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
-
-        def read() -> Parts:
-            with self._db.read(scope.user_id) as db:
-                if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
-                    return look_up_parts(db, scope.user_id, keys)
-                return recall_parts(self._db, db, scope.user_id, keys)
-
-        return self._db.attempt(read)
-
-    def renew(self, name: str, dims: int) -> int:
-        """See `VectorIndex.renew`."""
-        return self._db.attempt(lambda: self._states.renew(name, dims))
-
-    def switch(self, name: str) -> int:
-        """See `VectorIndex.switch`."""
-        return self._db.attempt(lambda: self._states.switch(name))
+        with self._db.read(scope.user_id) as db:
+            if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
+                return look_up_parts(db, scope.user_id, keys)
+            seen = seen_or_look(self._db, db, scope.user_id, seen)
+            return recall_parts(self._db, db, seen, keys)
 
     def make_ann_index(self, progress: Progress | None = None) -> str:
         """Make an approximate index for users with very many vectors; see `AnnIndex.make`.
@@ -203,7 +184,7 @@ class PostgresVectors:
         """
         return self._ann.make(progress)
 
-    def _mismatch(self, user_id: str, dims: int) -> EmbedderMismatch:
+    def _wrong_dims(self, user_id: str, dims: int) -> EmbedderMismatch:
         with self._db.read(user_id) as db:
             held = db.first("dims_held", {"user_id": user_id})
         return EmbedderMismatch(

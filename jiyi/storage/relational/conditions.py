@@ -1,7 +1,7 @@
 """Queries to SQL conditions: every condition begins with the user."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jiyi.clock import to_micros
@@ -35,8 +35,77 @@ OF_DOCUMENTS = (
 OF_TASKS = ("task_id", "status")
 """And those that only tasks and steps have."""
 
-_Add = Callable[..., None]
-_LEADING = ("sources", "target", "entity", "subject")  # conditions that an index of their own answers
+
+class _Where:
+    """The conditions of a query, as they grow; the first is the user."""
+
+    def __init__(self, query: Query, dialect: Dialect, alias: str, *, aside: str = "") -> None:
+        self.query = query
+        self.dialect = dialect
+        self.parts = [f"{aside}{alias}.{dialect.user} = :user_id"]
+        self.values: dict[str, Any] = {"user_id": query.scope.user_id}
+
+    def add(self, condition: str, **values: object) -> None:
+        """Add a condition and the values of its parameters."""
+        self.parts.append(condition)
+        self.values.update(values)
+
+    def equal(self, prefix: str, **columns: object) -> None:
+        """Ask for the values of columns, as far as they are given."""
+        for name, value in columns.items():
+            if value is not None:
+                self.add(f"{prefix}{name} = :{name}", **{name: value})
+
+    def among(self, column: str, name: str, values: Sequence[Any]) -> str:
+        """Return the condition that a column is one of these values, and keep them."""
+        self.values[name] = self.dialect.listed(values)
+        return self.dialect.among.format(column=column, name=name)
+
+    def exists(self, table: str, alias: str, condition: str, **values: object) -> None:
+        """Ask for a row of another table that belongs to that of documents AS d."""
+        same = self.dialect.same.format(alias=alias)
+        self.add(f"EXISTS (SELECT 1 FROM {table} AS {alias} WHERE {same} AND {condition})", **values)
+
+    def owned(self, alias: str) -> str:
+        """Return the condition that a row of another table belongs to the user."""
+        return self.dialect.owned.format(alias=alias)
+
+    def flag(self, value: bool) -> str:
+        """Return a flag as the dialect writes it."""
+        return self.dialect.yes if value else self.dialect.no
+
+    def ids(self, column: str) -> None:
+        """Ask for the ids of the query and for none of those it does without."""
+        if self.query.ids is not None:
+            self.add(self.among(column, "ids", self.query.ids))
+        if self.query.without:
+            self.add(f"NOT ({self.among(column, 'without', self.query.without)})")
+
+    def times(self, column: str) -> None:
+        """Ask for the times of the query."""
+        if self.query.since is not None:
+            self.add(f"{column} >= :since", since=to_micros(self.query.since))
+        if self.query.until is not None:
+            self.add(f"{column} < :until", until=to_micros(self.query.until))
+
+    def nothing_foreign(self, known: Sequence[str] = ()) -> None:
+        """Find nothing where the query has conditions of other kinds; ``known`` count here too."""
+        foreign = {*OF_DOCUMENTS, *OF_TASKS}.difference(known)
+        if self.query.pinned or any(getattr(self.query, name) is not None for name in foreign):
+            self.add(self.dialect.no)
+
+    def done(self) -> Conditions:
+        """Return what was asked."""
+        return " AND ".join(self.parts), self.values
+
+
+def on_kind(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
+    """Return the conditions for one kind of record, under the alias its statements use."""
+    if kind in SEARCHABLE:
+        return on_documents(query, dialect, (kind,))
+    if kind == "summary":
+        return _on_summary(query, dialect)
+    return _on_session(query, dialect) if kind == "session" else _on_task(kind, query, dialect)
 
 
 def on_documents(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> Conditions:
@@ -44,139 +113,94 @@ def on_documents(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> 
     # All records of a user and a kind must not be walked where few are named.
     aside = dialect.aside if _leads(query) else ""
     aside_user = aside if query.stretches is None else dialect.aside  # each stretch names the user
-    parts = [f"{aside_user}d.{dialect.user} = :user_id"]
-    values: dict[str, Any] = {"user_id": query.scope.user_id}
-
-    def add(condition: str, **value: object) -> None:
-        parts.append(condition)
-        values.update(value)
-
+    where = _Where(query, dialect, "d", aside=aside_user)
     kinds = [kind for kind in kinds or query.kinds if kind in SEARCHABLE]
     if set(kinds) != set(SEARCHABLE):
-        add(_one_of(dialect, f"{aside}d.kind", kinds))
-    if query.scope.agent_id is not None:
-        add("d.agent_id = :agent_id", agent_id=query.scope.agent_id)
-    if query.scope.session_id is not None:
-        add("d.session_id = :session_id", session_id=query.scope.session_id)
-    _on_ids(query, dialect, parts, values, "d.id")
+        where.add(_one_of(dialect, f"{aside}d.kind", kinds))
+    where.equal("d.", agent_id=query.scope.agent_id, session_id=query.scope.session_id)
+    where.ids("d.id")
     if query.roles is not None:
-        add(_one_of(dialect, "d.role", query.roles))
-    if query.since is not None:
-        add("d.created_at >= :since", since=to_micros(query.since))
-    if query.until is not None:
-        add("d.created_at < :until", until=to_micros(query.until))
+        where.add(_one_of(dialect, "d.role", query.roles))
+    where.times("d.created_at")
     if query.pinned is not None:
-        add(f"d.pinned = {_flag(dialect, query.pinned)}")
+        where.add(f"d.pinned = {where.flag(query.pinned)}")
     for number, (key, label) in enumerate(query.metadata or ()):
         names = {"key": f"label_{number}", "value": f"label_value_{number}"}
-        add(
-            dialect.labelled.format(**names),
-            **{names["key"]: key, names["value"]: json.dumps(label)},
-        )
+        labelled = dialect.labelled.format(**names)
+        where.add(labelled, **{names["key"]: key, names["value"]: json.dumps(label)})
     if query.after_seq is not None:
-        add("d.seq > :after_seq", after_seq=query.after_seq)
+        where.add("d.seq > :after_seq", after_seq=query.after_seq)
     if query.before_seq is not None:
-        add("d.seq < :before_seq", before_seq=query.before_seq)
-    _on_stretches(query, dialect, add)
+        where.add("d.seq < :before_seq", before_seq=query.before_seq)
+    _add_stretches(where)
     if query.task_id is not None:
-        add(
-            _exists(dialect, "episodes", "o", "o.task_id = :task_id"),
-            task_id=query.task_id,
-        )
+        where.exists("episodes", "o", "o.task_id = :task_id", task_id=query.task_id)
     if query.status is not None:
-        add(dialect.no)
-    _on_sources(query, dialect, add)
-    _on_episodes(query, dialect, add)
-    _on_facts(query, dialect, add)
-    return " AND ".join(parts), values
-
-
-def _on_ids(query: Query, dialect: Dialect, parts: list[str], values: dict[str, Any], column: str) -> None:
-    if query.ids is not None:
-        parts.append(_among(dialect, column, "ids"))
-        values["ids"] = dialect.listed(query.ids)
-    if query.without:
-        parts.append(f"NOT ({_among(dialect, column, 'without')})")
-        values["without"] = dialect.listed(query.without)
-
-
-def _on_stretches(query: Query, dialect: Dialect, add: _Add) -> None:
-    if query.stretches is None:
-        return
-    values: dict[str, object] = {}
-    parts = [dialect.no]
-    for number, (session, first, last) in enumerate(query.stretches):
-        names = (f"in_{number}", f"from_{number}", f"to_{number}")
-        if is_storable(session):  # else no session can have this id
-            place = "d.session_id = :{} AND d.seq BETWEEN :{} AND :{}".format(*names)
-            parts.append(f"(d.{dialect.user} = :user_id AND {place})")
-            values |= dict(zip(names, (session, first, last), strict=True))
-    add(f"({' OR '.join(parts[1:] or parts)})", **values)  # only messages have a place
+        where.add(dialect.no)
+    if query.sources is not None:
+        among = where.among("s.source", "sources", query.sources)
+        where.add(f"d.doc IN (SELECT s.doc FROM sources AS s WHERE {where.owned('s')} AND {among})")
+    _add_episodes(where)
+    _add_facts(where)
+    return where.done()
 
 
 def _leads(query: Query) -> bool:
-    return any(getattr(query, name) for name in _LEADING)
+    """Say whether the query has a condition that an index of its own answers."""
+    return bool(query.sources or query.target or query.entity or query.subject)
 
 
-def _on_sources(query: Query, dialect: Dialect, add: _Add) -> None:
-    if query.sources is not None:
-        add(
-            f"d.doc IN (SELECT s.doc FROM sources AS s WHERE {dialect.owned.format(alias='s')} "
-            f"AND {_among(dialect, 's.source', 'sources')})",
-            sources=dialect.listed(query.sources),
-        )
+def _add_stretches(where: _Where) -> None:
+    if where.query.stretches is None:
+        return
+    parts = []
+    for number, (session, first, last) in enumerate(where.query.stretches):
+        names = (f"in_{number}", f"from_{number}", f"to_{number}")
+        if is_storable(session):  # else no session can have this id
+            place = "d.session_id = :{} AND d.seq BETWEEN :{} AND :{}".format(*names)
+            parts.append(f"(d.{where.dialect.user} = :user_id AND {place})")
+            where.values |= dict(zip(names, (session, first, last), strict=True))
+    where.add(f"({' OR '.join(parts or [where.dialect.no])})")  # only messages have a place
 
 
-def _on_episodes(query: Query, dialect: Dialect, add: _Add) -> None:
+def _add_episodes(where: _Where) -> None:
+    query = where.query
     if query.target:
-        flags = f"{dialect.no}, {dialect.yes}"
-        add(
-            f"d.doc IN (SELECT e.doc FROM episodes AS e WHERE {dialect.owned.format(alias='e')} "
+        flags = f"{where.dialect.no}, {where.dialect.yes}"
+        where.add(
+            f"d.doc IN (SELECT e.doc FROM episodes AS e WHERE {where.owned('e')} "
             f"AND e.consolidated IN ({flags}) AND e.target_key = :target_key)",
             target_key=entity_key(query.target),
         )
     elif query.target is not None:  # many may be about nothing
-        add(_exists(dialect, "episodes", "e", "e.target_key = ''"))
+        where.exists("episodes", "e", "e.target_key = ''")
     if query.consolidated is not None:
-        flag = _flag(dialect, query.consolidated)
-        add(_exists(dialect, "episodes", "e", f"e.consolidated = {flag}"))
+        where.exists("episodes", "e", f"e.consolidated = {where.flag(query.consolidated)}")
 
 
-def _on_facts(query: Query, dialect: Dialect, add: _Add) -> None:
-    owned = f"SELECT f.doc FROM facts AS f WHERE {dialect.owned.format(alias='f')}"
+def _add_facts(where: _Where) -> None:
+    query = where.query
+    owned = f"SELECT f.doc FROM facts AS f WHERE {where.owned('f')}"
     if query.entity is not None:  # two questions: for an OR SQLite would read all facts of the user
         halves = (f"{owned} AND f.{column} = :entity" for column in ("subject_key", "object_key"))
-        add(f"d.doc IN ({' UNION ALL '.join(halves)})", entity=entity_key(query.entity))
+        where.add(f"d.doc IN ({' UNION ALL '.join(halves)})", entity=entity_key(query.entity))
     if query.subject is not None:
-        add(f"d.doc IN ({owned} AND f.subject_key = :subject)", subject=entity_key(query.subject))
+        where.add(f"d.doc IN ({owned} AND f.subject_key = :subject)", subject=entity_key(query.subject))
     if query.predicate is not None:
         points = (query.predicate,) if isinstance(query.predicate, str) else query.predicate
-        point = _among(dialect, "f.predicate_key", "predicates")
-        add(
-            _exists(dialect, "facts", "f", point) if _leads(query) else f"d.doc IN ({owned} AND {point})",
-            predicates=dialect.listed([predicate_key(one) for one in points]),
-        )
+        point = where.among("f.predicate_key", "predicates", [predicate_key(one) for one in points])
+        if _leads(query):
+            where.exists("facts", "f", point)
+        else:
+            where.add(f"d.doc IN ({owned} AND {point})")
     if query.fact_status is not None:
-        add(_exists(dialect, "facts", "f", _one_of(dialect, "f.status", query.fact_status)))
+        where.exists("facts", "f", _one_of(where.dialect, "f.status", query.fact_status))
     if query.as_of is not None:
         valid = (
             "f.status != 'retracted' AND coalesce(f.valid_from, d.created_at) <= :as_of "
             "AND (f.valid_to IS NULL OR f.valid_to > :as_of)"
         )
-        add(_exists(dialect, "facts", "f", valid), as_of=to_micros(query.as_of))
-
-
-def _exists(dialect: Dialect, table: str, alias: str, condition: str) -> str:
-    same = dialect.same.format(alias=alias)
-    return f"EXISTS (SELECT 1 FROM {table} AS {alias} WHERE {same} AND {condition})"
-
-
-def _among(dialect: Dialect, column: str, name: str) -> str:
-    return dialect.among.format(column=column, name=name)
-
-
-def _flag(dialect: Dialect, value: bool) -> str:
-    return dialect.yes if value else dialect.no
+        where.exists("facts", "f", valid, as_of=to_micros(query.as_of))
 
 
 def _one_of(dialect: Dialect, column: str, names: Sequence[str]) -> str:
@@ -191,89 +215,42 @@ def _one_of(dialect: Dialect, column: str, names: Sequence[str]) -> str:
     return f"{column} IN ({', '.join(repr(name) for name in names)})"
 
 
-def on_kind(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
-    """Return the conditions for one kind of record, under the alias its statements use."""
-    if kind in SEARCHABLE:
-        return on_documents(query, dialect, (kind,))
-    if kind == "summary":
-        return _on_summary(query, dialect)
-    return _on_session(query, dialect) if kind == "session" else _on_task(kind, query, dialect)
-
-
 def _on_summary(query: Query, dialect: Dialect) -> Conditions:
     # All of a session, or of a user, must not be walked where few are named.
-    aside_user = "" if query.sources is None else dialect.aside
     aside = "" if query.sources is None and query.ids is None else dialect.aside
-    parts = [f"{aside_user}s.{dialect.user} = :user_id"]
-    values: dict[str, Any] = {"user_id": query.scope.user_id}
-    for column in ("session_id", "agent_id"):
-        value = getattr(query.scope, column)
-        if value is not None:
-            parts.append(f"{aside}s.{column} = :{column}")
-            values[column] = value
-    _on_ids(query, dialect, parts, values, "s.id")
+    where = _Where(query, dialect, "s", aside="" if query.sources is None else dialect.aside)
+    where.equal(f"{aside}s.", session_id=query.scope.session_id, agent_id=query.scope.agent_id)
+    where.ids("s.id")
     if query.sources is not None:
-        parts.append(
-            f"s.entry IN (SELECT c.entry FROM covered AS c WHERE {dialect.owned.format(alias='c')} "
-            f"AND {_among(dialect, 'c.message', 'sources')})"
-        )
-        values["sources"] = dialect.listed(query.sources)
-    _add_shared(query, dialect, parts, values, "s.created_at", known=("sources",))
-    return " AND ".join(parts), values
+        among = where.among("c.message", "sources", query.sources)
+        where.add(f"s.entry IN (SELECT c.entry FROM covered AS c WHERE {where.owned('c')} AND {among})")
+    where.times("s.created_at")
+    where.nothing_foreign(known=("sources",))
+    return where.done()
 
 
 def _on_session(query: Query, dialect: Dialect) -> Conditions:
-    parts = [f"s.{dialect.user} = :user_id"]
-    values: dict[str, Any] = {"user_id": query.scope.user_id}
-    if query.scope.session_id is not None:
-        parts.append("s.session_id = :session_id")
-        values["session_id"] = query.scope.session_id
+    where = _Where(query, dialect, "s")
+    where.equal("s.", session_id=query.scope.session_id)
     if query.scope.agent_id is not None:
-        parts.append(
+        where.add(
             f"EXISTS (SELECT 1 FROM documents AS d WHERE d.{dialect.user} = :user_id "
-            "AND d.kind = 'message' AND d.session_id = s.session_id AND d.agent_id = :agent_id)"
+            "AND d.kind = 'message' AND d.session_id = s.session_id AND d.agent_id = :agent_id)",
+            agent_id=query.scope.agent_id,
         )
-        values["agent_id"] = query.scope.agent_id
-    _on_ids(query, dialect, parts, values, "s.session_id")
-    _add_shared(query, dialect, parts, values, "s.started_at")
-    return " AND ".join(parts), values
+    where.ids("s.session_id")
+    where.times("s.started_at")
+    where.nothing_foreign()
+    return where.done()
 
 
 def _on_task(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
-    parts = [f"t.{dialect.user} = :user_id"]
-    values: dict[str, Any] = {"user_id": query.scope.user_id}
-    narrow = {"agent_id": query.scope.agent_id, "session_id": query.scope.session_id, "status": query.status}
-    for column, value in narrow.items():
-        if value is not None:
-            parts.append(f"t.{column} = :{column}")
-            values[column] = value
+    where = _Where(query, dialect, "t")
+    scope = query.scope
+    where.equal("t.", agent_id=scope.agent_id, session_id=scope.session_id, status=query.status)
     if query.task_id is not None:
-        parts.append(f"{'s.task_id' if kind == 'step' else 't.id'} = :task_id")
-        values["task_id"] = query.task_id
-    _on_ids(query, dialect, parts, values, "s.id" if kind == "step" else "t.id")
-    _add_shared(query, dialect, parts, values, "t.started_at", known=OF_TASKS)
-    return " AND ".join(parts), values
-
-
-def _add_shared(
-    query: Query,
-    dialect: Dialect,
-    parts: list[str],
-    values: dict[str, Any],
-    column: str,
-    *,
-    known: Sequence[str] = (),
-) -> None:
-    """Add what all but documents share: times, and nothing for conditions of other kinds.
-
-    ``known`` are those of other kinds that count here too.
-    """
-    if query.since is not None:
-        parts.append(f"{column} >= :since")
-        values["since"] = to_micros(query.since)
-    if query.until is not None:
-        parts.append(f"{column} < :until")
-        values["until"] = to_micros(query.until)
-    foreign = {*OF_DOCUMENTS, *OF_TASKS}.difference(known)
-    if query.pinned or any(getattr(query, name) is not None for name in foreign):
-        parts.append(dialect.no)
+        where.add(f"{'s.task_id' if kind == 'step' else 't.id'} = :task_id", task_id=query.task_id)
+    where.ids("s.id" if kind == "step" else "t.id")
+    where.times("t.started_at")
+    where.nothing_foreign(known=OF_TASKS)
+    return where.done()

@@ -7,9 +7,11 @@ from jiyi.records import Kind, Query, Record, Scope, Step
 from jiyi.storage.database import Call, Connection, Dialect
 from jiyi.storage.relational.conditions import on_kind
 from jiyi.storage.rows import Row, decode
-from jiyi.storage.upkeep import Cursor
 
-__all__ = ["find_records", "scan_records"]
+__all__ = ["Cursor", "find_records", "scan_records"]
+
+Cursor = tuple[int, int]
+"""A place in a scan: microseconds since 1970 and the backend's own number of a record."""
 
 _MOST_STEPS = 10_000
 _KEPT = 1_000  # characters of a record's body up to which it is kept

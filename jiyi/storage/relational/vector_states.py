@@ -6,10 +6,10 @@ from typing import cast
 
 from jiyi.errors import EmbedderMismatch, WrongState
 from jiyi.records import Kind, Query, Role, Scope, Searchable
-from jiyi.storage.database import Connection, Database
+from jiyi.storage.database import Connection, Database, retried
 from jiyi.storage.relational.find import find_records
 from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
-from jiyi.storage.relational.users import seen_of
+from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.vectors import Binding, PendingText
 
 __all__ = ["VectorStates"]
@@ -23,16 +23,18 @@ _Waiting = tuple[int, Kind, str, Role | None]  # number, kind, id, role of a mes
 
 
 class VectorStates:
-    """The part of `jiyi.storage.vectors.VectorIndex` that is the same for all backends."""
+    """The verbs of `jiyi.storage.vectors.VectorIndex` that are the same for all backends."""
 
     def __init__(self, database: Database, *, now: Callable[[], float] = time.time) -> None:
         self._db = database
         self._now = now
         self._at = ("", 0)  # user and number behind which the second set is looked through
 
-    def claim(self, name: str | None = None, dims: int | None = None) -> Binding:
+    @retried()
+    def claim(
+        self, name: str | None = None, dims: int | None = None, *, seen: Snapshot | None = None
+    ) -> Binding:
         """See `VectorIndex.claim`."""
-        seen = seen_of(self._db)
         spaces = seen.spaces if seen is not None else self._spaces()
         if spaces.name is None and name is not None and dims is not None:
             with self._db.write() as db:
@@ -44,8 +46,13 @@ class VectorStates:
             raise self._mismatch(spaces, name)
         return Binding(name=spaces.name, dims=spaces.dims, renewing=spaces.next_name or None)
 
+    @retried()
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
         """See `VectorIndex.pending`."""
+        return self.pending_once(limit, leased=leased, name=name)
+
+    def pending_once(self, limit: int, *, leased: bool, name: str | None) -> list[PendingText]:
+        """Do as `pending`, without trying again."""
         spaces = self._spaces()
         if name is not None:
             second = spaces.of(name).second
@@ -66,17 +73,20 @@ class VectorStates:
             docs = [int(row[0]) for row in db.rows("pending_of", values | {"user_id": user_id})]
         return self._lease(user_id, docs, values) if docs else []
 
+    @retried()
     def set_apart(self, key: tuple[str, int], why: int) -> None:
         """See `VectorIndex.set_apart`: a lease below zero ends never, and tells why."""
         with self._db.write(key[0]) as db:
             db.run("set_apart", {"user_id": key[0], "doc": key[1], "lease": -why})
 
+    @retried()
     def apart(self, user_id: str | None = None) -> Mapping[int, int]:
         """See `VectorIndex.apart`."""
         with self._db.read(user_id) as db:
             name, values = ("count_apart", {}) if user_id is None else ("apart_of", {"user_id": user_id})
             return {int(why): int(count) for why, count in db.rows(name, values)}
 
+    @retried()
     def take_up(self) -> int:
         """See `VectorIndex.take_up`."""
         if not self.apart():
@@ -122,6 +132,7 @@ class VectorStates:
             numbers.append(sets.second)
         return tuple(numbers) if settled or numbers else None
 
+    @retried()
     def renew(self, name: str, dims: int) -> int:
         """See `VectorIndex.renew`."""
         spaces = self._spaces()
@@ -146,6 +157,7 @@ class VectorStates:
             lacking += int(row[0]) if row else 0
         return lacking
 
+    @retried()
     def switch(self, name: str) -> int:
         """See `VectorIndex.switch`."""
         with self._db.write() as db:

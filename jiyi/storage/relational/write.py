@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from jiyi.errors import BadQuery, BadScope, DuplicateId, NotFound
 from jiyi.records import (
@@ -23,15 +23,13 @@ from jiyi.records import (
 )
 from jiyi.storage.database import Connection, Database
 from jiyi.storage.relational.find import find_records
-from jiyi.storage.rows import Row, encode, encode_terms, kind_of
-from jiyi.storage.upkeep import Words
+from jiyi.storage.rows import Row, Words, encode, encode_terms, kind_of
 
 __all__ = [
     "Prepared",
     "age_of",
     "delete_record",
     "delete_records",
-    "for_each_user",
     "mend_session",
     "prepare",
     "put_all",
@@ -42,7 +40,6 @@ __all__ = [
 Prepared = tuple[Record, Row]
 """A record and its columns."""
 
-_T = TypeVar("_T")
 _NOT_YET = datetime.max.replace(tzinfo=UTC)  # a step to come is the newest
 _MOST = 10_000  # ids in one question
 
@@ -66,19 +63,18 @@ def _index_row(record: Searchable, words: Words | None = None) -> Row:
 
 def put_all(database: Database, prepared: Sequence[Prepared]) -> list[Record]:
     """Write records with their columns from `prepare`, all or none; see `Store.put`."""
-    return for_each_user(database, prepared, lambda item: item[1]["user_id"], _put_in_order)
+    return _for_each_user(database, prepared, _put_in_order)
 
 
-def for_each_user(
+def _for_each_user(
     database: Database,
-    items: Sequence[_T],
-    user_of: Callable[[_T], str],
-    write: Callable[[Connection, Sequence[_T]], Sequence[Record]],
+    items: Sequence[Prepared],
+    write: Callable[[Connection, Sequence[Prepared]], Sequence[Record]],
 ) -> list[Record]:
     """Write what belongs to each user, all in one transaction; return the results in the items' order."""
     places: dict[str, list[int]] = {}
-    for place, item in enumerate(items):
-        places.setdefault(user_of(item), []).append(place)
+    for place, (_, row) in enumerate(items):
+        places.setdefault(row["user_id"], []).append(place)
     if len(places) == 1:
         with database.write(next(iter(places))) as db:
             return list(write(db, items))
@@ -215,7 +211,7 @@ def put_back(db: Connection, taken: Sequence[tuple[Record, int | None]]) -> list
 def put_all_back(database: Database, messages: Sequence[Message], words: Mapping[str, Words]) -> list[Record]:
     """Write messages that were stored before, all or none; see `Upkeep.put_back`."""
     prepared = [prepare(message, words.get(message.id)) for message in messages]
-    return for_each_user(database, prepared, lambda item: item[1]["user_id"], _put_messages_back)
+    return _for_each_user(database, prepared, _put_messages_back)
 
 
 def _put_messages_back(db: Connection, prepared: Sequence[Prepared]) -> list[Record]:

@@ -4,9 +4,9 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 import apsw
 
@@ -16,19 +16,17 @@ from jiyi.errors import (
     DatabaseLocked,
     DatabaseReadOnly,
     DiskFull,
-    ForeignDatabase,
     StorageError,
     WrongState,
 )
 from jiyi.storage.sqlite.connection import SqliteConnection
-from jiyi.storage.sqlite.migrate import check_version, migrate, pragma
+from jiyi.storage.sqlite.migrate import APPLICATION_ID, check_version, migrate, pragma, refuse_foreign
 from jiyi.storage.user_cache import UserCache
 
-__all__ = ["SqliteDatabase", "refuse_foreign"]
+__all__ = ["SqliteDatabase"]
 
-_APPLICATION_ID = 0x6A697969  # "jiyi" in ASCII
-_MAGIC = b"SQLite format 3\0"
 _READERS = 4
+_T = TypeVar("_T")
 _AGREEMENTS = (
     "rows_without_terms",
     "terms_without_rows",
@@ -48,6 +46,8 @@ class SqliteDatabase:
 
     ``cache`` holds what was read of users for searching.
     """
+
+    retries = False  # nothing that fails here passes by itself
 
     def __init__(
         self, path: str | Path, *, lock_timeout: float = 5.0, cache_bytes: int = 512 * 1024 * 1024
@@ -174,6 +174,10 @@ class SqliteDatabase:
                 raise WrongState("overwriting needs the file alone; call it after the transaction")
             yield connection.raw
 
+    def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:  # noqa: ARG002
+        """See `Database.attempt`: it is done once."""
+        return verb()
+
     def users(self) -> list[str]:
         """Return the names of all users, in alphabetical order."""
         with self.read() as db:
@@ -239,34 +243,6 @@ class SqliteDatabase:
         return connection
 
 
-def refuse_foreign(path: Path) -> None:
-    """Refuse what is there and not jiyi's, reading only its first bytes.
-
-    Raises:
-        ForeignDatabase: another program's file.
-        StorageError: a folder, or what cannot be opened.
-    """
-    try:
-        if path.is_dir():
-            raise StorageError(f"{path} is a folder; name a file in it, such as {path / 'agent.db'}")
-        if not path.parent.exists():
-            raise StorageError(f"the folder {path.parent} does not exist; make it first")
-        with path.open("rb") as file:
-            header = file.read(100)
-    except FileNotFoundError:
-        return
-    except PermissionError as error:
-        raise DatabaseReadOnly(f"{path} may not be read by this user; mend its permissions") from error
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{path} cannot be opened ({error}); name another file") from error
-    if not header:
-        return
-    if not header.startswith(_MAGIC) or len(header) < 100:
-        raise ForeignDatabase(f"{path} is not a database of jiyi (no SQLite header); name another file")
-    if int.from_bytes(header[68:72], "big") != _APPLICATION_ID:
-        raise ForeignDatabase(f"{path} is a SQLite file of another program; name another file")
-
-
 def _prepare(connection: apsw.Connection, path: Path, deadline: float) -> None:
     if connection.readonly("main"):
         raise DatabaseReadOnly(f"{path} cannot be written; mend its permissions or name another file")
@@ -275,7 +251,7 @@ def _prepare(connection: apsw.Connection, path: Path, deadline: float) -> None:
         try:
             connection.execute("PRAGMA page_size=8192")
             # First of all and outside the log: whatever happens, the file says whose it is.
-            connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute("PRAGMA journal_mode=WAL")
         except apsw.BusyError:  # another process makes the same file; SQLite does not wait here
             if time.monotonic() > deadline:

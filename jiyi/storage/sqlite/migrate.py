@@ -1,4 +1,4 @@
-"""Bringing a SQLite file to the newest schema: numbered scripts, then steps that derive data anew."""
+"""Whose a SQLite file is, and bringing it to the newest schema: scripts, then steps that derive data."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import apsw
 
-from jiyi.errors import NewerDatabase
+from jiyi.errors import DatabaseReadOnly, ForeignDatabase, NewerDatabase, StorageError
 from jiyi.records import SEARCHABLE, Episode, Kind, Searchable
 from jiyi.storage.rows import decode, encode_terms
 from jiyi.storage.sql import load_migrations, load_queries
@@ -15,12 +15,65 @@ from jiyi.storage.sqlite.connection import SqliteConnection
 from jiyi.text.keys import entity_key
 from jiyi.text.traits import traits
 
-__all__ = ["check_version", "migrate", "pragma"]
+__all__ = ["APPLICATION_ID", "check_version", "migrate", "pending_steps", "pragma", "refuse_foreign"]
+
+APPLICATION_ID = 0x6A697969  # "jiyi" in ASCII
+_MAGIC = b"SQLite format 3\0"
 
 _BATCH = 100  # records read at once: a memory of any size must not be held whole
 _TOLD = 10_000  # records after which work on a large file is told
 
 _log = logging.getLogger("jiyi")
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse what is there and not jiyi's, reading only its first bytes.
+
+    Raises:
+        ForeignDatabase: another program's file.
+        StorageError: a folder, or what cannot be opened.
+    """
+    try:
+        if path.is_dir():
+            raise StorageError(f"{path} is a folder; name a file in it, such as {path / 'agent.db'}")
+        if not path.parent.exists():
+            raise StorageError(f"the folder {path.parent} does not exist; make it first")
+        with path.open("rb") as file:
+            header = file.read(100)
+    except FileNotFoundError:
+        return
+    except PermissionError as error:
+        raise DatabaseReadOnly(f"{path} may not be read by this user; mend its permissions") from error
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{path} cannot be opened ({error}); name another file") from error
+    if not header:
+        return
+    if not header.startswith(_MAGIC) or len(header) < 100:
+        raise ForeignDatabase(f"{path} is not a database of jiyi (no SQLite header); name another file")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise ForeignDatabase(f"{path} is a SQLite file of another program; name another file")
+
+
+def pending_steps(path: Path) -> list[str]:
+    """Return what opening a file would do to its schema, a line a step; nothing when it is up to date.
+
+    Raises:
+        NewerDatabase: this jiyi does not know its schema.
+        ForeignDatabase: it is not jiyi's.
+    """
+    refuse_foreign(path)
+    newest = len(load_migrations("sqlite"))
+    if not path.exists():
+        return [f"make the file with schema {newest}"]
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            version = check_version(connection, path)
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        raise ForeignDatabase(f"{path} cannot be read as a database: {error}; name another file") from error
+    return [f"schema {number - 1} to {number}" for number in range(version + 1, newest + 1)]
 
 
 def migrate(connection: apsw.Connection, path: Path) -> None:

@@ -1,6 +1,5 @@
 """Vectors as float16 rows beside the store's tables in a SQLite file, searched with numpy."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -13,11 +12,11 @@ from jiyi.records import Match, Query, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection
 from jiyi.storage.matching import allowed_rows, kinds_of
-from jiyi.storage.relational.users import hold, hold_terms, read_allowed
+from jiyi.storage.relational.users import Snapshot, hold, read_allowed, seen_or_look
 from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.sqlite.user_vectors import EXACT_MOST, UserVectors
-from jiyi.storage.vectors import Binding, Parts, PendingText, VectorRow
+from jiyi.storage.vectors import Parts, VectorRow
 
 __all__ = ["Among", "SqliteVectors"]
 
@@ -27,32 +26,22 @@ Among = Callable[[NDArray[np.float32], NDArray[np.int8], int], Mapping[int, NDAr
 _PIECE = 10_000  # rows read at once
 
 
-class SqliteVectors:
+class SqliteVectors(VectorStates):
     """`jiyi.storage.vectors.VectorIndex` on the same `SqliteDatabase` as the store.
 
     One user's vectors are read once, kept in the database's cache (see `UserVectors`) and
     extended as new ones arrive.
     """
 
-    def __init__(self, database: SqliteDatabase, *, now: Callable[[], float] = time.time) -> None:
-        self._db = database
-        self._states = VectorStates(database, now=now)
-
-    def claim(self, name: str | None = None, dims: int | None = None) -> Binding:
-        """See `VectorIndex.claim`."""
-        return self._states.claim(name, dims)
-
-    def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
-        """See `VectorIndex.pending`."""
-        return self._states.pending(limit, leased=leased, name=name)
+    _db: SqliteDatabase
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
         """See `VectorIndex.add`."""
         added = 0
         with self._db.write() as db:
-            sets = self._states.sets_for(db, name)
+            sets = self.sets_for(db, name)
             for row in rows:
-                numbers = self._states.settle(db, row.key, sets, ready=bool(len(row.vectors)))
+                numbers = self.settle(db, row.key, sets, ready=bool(len(row.vectors)))
                 if numbers is None:
                     continue
                 halves = [half.tobytes() for half in row.vectors.astype(np.float16)]
@@ -62,22 +51,13 @@ class SqliteVectors:
                 added += 1
         return added
 
-    def set_apart(self, key: tuple[str, int], why: int) -> None:
-        """See `VectorIndex.set_apart`."""
-        self._states.set_apart(key, why)
-
-    def apart(self, user_id: str | None = None) -> Mapping[int, int]:
-        """See `VectorIndex.apart`."""
-        return self._states.apart(user_id)
-
-    def take_up(self) -> int:
-        """See `VectorIndex.take_up`."""
-        return self._states.take_up()
-
-    def nearest(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
+    def nearest(
+        self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
+    ) -> list[Match]:
         """See `VectorIndex.nearest`."""
         with self._db.read() as db:
-            mine = hold(self._db, db, query.scope.user_id, UserVectors, _read_new)
+            seen = seen_or_look(self._db, db, query.scope.user_id, seen)
+            mine = self._vectors_of(db, seen)
             if not mine.size:
                 return []
             if mine.dims != len(vector):
@@ -85,7 +65,7 @@ class SqliteVectors:
                     f"{self._db.path} holds vectors of {mine.dims} numbers, the question's has "
                     f"{len(vector)}; open it with the embedder that made them"
                 )
-            rows = hold_terms(self._db, db, query.scope.user_id)
+            rows = seen.terms
             allowed = allowed_rows(rows, query, read_allowed(db, query))
             groups = np.where(allowed, kinds_of(rows), np.int8(-1))
             if not np.array_equal(mine.docs, rows.columns["doc"]):  # several parts, or some are pending
@@ -108,13 +88,15 @@ class SqliteVectors:
             for (kind, id_), score in zip(keys, scores[places >= 0].tolist(), strict=True)
         ]
 
-    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False) -> Parts:
+    def read(
+        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Snapshot | None = None
+    ) -> Parts:
         """See `VectorIndex.read`."""
         with self._db.read() as db:
             if exact:
                 return _read_exactly(db, scope, keys)
-            mine = hold(self._db, db, scope.user_id, UserVectors, _read_new)
-            rows = hold_terms(self._db, db, scope.user_id)
+            seen = seen_or_look(self._db, db, scope.user_id, seen)
+            mine, rows = self._vectors_of(db, seen), seen.terms
         places = rows.rows_of(keys)
         docs = np.where(places >= 0, rows.columns["doc"][places], -1) if rows.size else places
         if not mine.size or not len(docs):
@@ -124,17 +106,13 @@ class SqliteVectors:
         owners = order[np.searchsorted(docs, mine.docs[held], sorter=order)]
         return Parts(rows=owners, vectors=mine.vectors(held))
 
+    def _vectors_of(self, db: Connection, seen: Snapshot) -> UserVectors:
+        owner = seen.owner[0] if seen.owner else 0
+        return hold(self._db, db, seen, UserVectors, partial(_read_new, db, owner))
+
     def _among(self, db: Connection, user_id: str, mine: UserVectors) -> Among | None:  # noqa: ARG002
         """Return what says which vectors to compare; None: all of them."""
         return None
-
-    def renew(self, name: str, dims: int) -> int:
-        """See `VectorIndex.renew`."""
-        return self._states.renew(name, dims)
-
-    def switch(self, name: str) -> int:
-        """See `VectorIndex.switch`."""
-        return self._states.switch(name)
 
 
 def _read_new(db: Connection, owner: int, mine: UserVectors) -> None:

@@ -1,4 +1,4 @@
-"""What the server's planner knows of the tables, kept up with users who grow quickly.
+"""What a process remembers of the users it wrote to: who they are, and how quickly they grow.
 
 The server gathers statistics by itself, once a tenth of a table is new, and looks once a minute.
 Until then it takes a user it has not seen for one of a few rows, and may walk through all of them.
@@ -14,11 +14,33 @@ from psycopg import sql
 
 from jiyi.storage.postgres.pool import Raw
 
-__all__ = ["Growth", "gather"]
+__all__ = ["Growth", "RecentUsers", "gather"]
 
 _MANY = 100  # documents of one transaction: who saves fewer grows slowly enough for the server
 _LEAST = 1_000  # documents that may be walked through
 _USERS = 1_000  # users remembered
+
+
+class RecentUsers:
+    """A bounded list of users, safe for many threads."""
+
+    def __init__(self, most: int = _USERS) -> None:
+        self._most = most
+        self._users: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, user_id: str) -> None:
+        """Put a user in front; the one at the end goes where there are too many."""
+        with self._lock:
+            self._users[user_id] = None
+            self._users.move_to_end(user_id)
+            if len(self._users) > self._most:
+                self._users.popitem(last=False)
+
+    def newest_first(self) -> list[str]:
+        """Return the users as they are now."""
+        with self._lock:
+            return list(reversed(self._users))
 
 
 class Growth:
