@@ -2,7 +2,7 @@
 
 from jiyi.long_term.blocks import BlockWriter
 from jiyi.long_term.consolidation.consolidation import Consolidation
-from jiyi.long_term.consolidation.receipt import ConsolidatedGroup, ConsolidationReceipt
+from jiyi.long_term.consolidation.write import ConsolidatedGroup, ConsolidationReceipt
 from jiyi.long_term.facts.graph import Neighbour
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.profile import profile_block, profile_of

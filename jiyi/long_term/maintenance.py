@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jiyi.long_term.consolidation.receipt import ConsolidationReceipt
+from jiyi.long_term.consolidation.write import ConsolidationReceipt
 from jiyi.long_term.forget_gate.receipt import GateReceipt
 from jiyi.long_term.memory import LongTermMemory
 from jiyi.long_term.reading import ReadingReceipt

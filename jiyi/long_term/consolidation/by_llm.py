@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jiyi.llm import LLM, ask_json
-from jiyi.long_term.consolidation.brief import Brief, one_line
-from jiyi.long_term.consolidation.lesson import Lesson
+from jiyi.long_term.consolidation.lesson import Brief, Lesson, one_line
 from jiyi.prompts import Language, load_prompt, quote, wording
 from jiyi.records import Knowledge
 from jiyi.text import counter_for

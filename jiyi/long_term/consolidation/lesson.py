@@ -7,22 +7,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from typing import Literal
 
-from jiyi.long_term.consolidation.brief import Brief, one_line
 from jiyi.prompts import Language, wording
-from jiyi.records import Knowledge
+from jiyi.records import Episode, Knowledge, Outcome, TriggerType
 from jiyi.text import language
+from jiyi.text.cut import clipped
 
 __all__ = [
+    "Brief",
+    "BriefStep",
     "Lesson",
     "confidence_of",
     "count_lesson",
     "language_of_group",
+    "one_line",
     "topic_of",
     "with_earlier",
     "without_sources",
 ]
 
+_STEPS = 20  # of an episode, in its brief
+_WORDS = 160  # characters of a step, a cause, a name
+_STORY = 400  # characters of what set it off and of what came of it
 _HALFWAY = 5  # so many episodes of one outcome are worth half of what certainty can be gained
 _KINDS_OF_OUTCOME = 3
 _MOST_STEPS, _MOST_CAUSES, _MOST_TRIGGERS, _MOST_WORKED = 8, 5, 3, 8
@@ -37,6 +44,64 @@ _CHANGING = re.compile(  # what differs each time the same thing is done: ids, m
 
 _EARLIER = re.compile("^(?:Earlier: |以前：)")
 _COUNTED = re.compile(r" \([^()]*\)$|（[^（）]*）$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BriefStep:
+    """A step of a `Brief`."""
+
+    text: str  # what was done, one line
+    tool: str  # the tool it used, or ""
+    result: str  # how what it gave back begins
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """An episode in at most some thousand characters; what was longer ends in "…"."""
+
+    id: str
+    agent_id: str | None
+    created_at: datetime
+    outcome: Outcome
+    trigger_type: TriggerType
+    trigger: str  # what set it off
+    summary: str  # what was done and what came of it, or why it failed
+    target: str  # what it was about, or ""
+    steps: tuple[BriefStep, ...]  # the first 20
+    more_steps: int  # how many it had beside them
+
+    @classmethod
+    def of(cls, episode: Episode) -> "Brief":
+        """Return the brief of an episode."""
+        steps = episode.steps[:_STEPS]
+        return cls(
+            id=episode.id,
+            agent_id=episode.scope.agent_id,
+            created_at=episode.created_at,
+            outcome=episode.outcome,
+            trigger_type=episode.trigger_type,
+            trigger=one_line(episode.trigger_summary, _STORY),
+            summary=one_line(episode.outcome_summary, _STORY),
+            target=one_line(episode.target or "", _WORDS),
+            steps=tuple(
+                BriefStep(
+                    text=one_line(step.description, _WORDS),
+                    tool=one_line(step.tool_name or "", _WORDS),
+                    result=one_line(step.result or "", _WORDS),
+                    failed=step.status == "failed",
+                )
+                for step in steps
+            ),
+            more_steps=len(episode.steps) - len(steps),
+        )
+
+    @property
+    def cause(self) -> str:
+        """Why it did not succeed, as far as it says: its summary, else what a failed step gave back."""
+        if self.summary:
+            return self.summary
+        return next((step.result for step in reversed(self.steps) if step.failed and step.result), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +137,16 @@ class _Tally:
         found = [key for key, count in self.counts.items() if count >= at_least]
         found.sort(key=lambda key: (self.counts[key], self.shown[key]), reverse=True)
         return [(key, self.shown[key][2], self.counts[key]) for key in found]
+
+
+def one_line(text: str, most: int) -> str:
+    """Return a text on one line of at most ``most`` characters; see `jiyi.text.cut.clipped`."""
+    if len(text) <= most and text.isprintable() and "  " not in text:  # most texts are one already
+        return text.strip()
+    shown = " ".join(text[: 2 * most].split())
+    if len(text) > 2 * most:
+        shown = shown.ljust(most + 1)  # white space may hide that something was cut
+    return clipped(shown, most)
 
 
 def count_lesson(briefs: Sequence[Brief], total: int, words_in: Language, *, about: bool = True) -> Lesson:
@@ -160,8 +235,10 @@ def topic_of(briefs: Sequence[Brief]) -> str:
     return "?"
 
 
-def language_of_group(briefs: Sequence[Brief]) -> Language:
-    """Return the language of most of the newest 50; of as many of both, Chinese."""
+def language_of_group(briefs: Sequence[Brief], wanted: Literal["auto", "zh", "en"] = "auto") -> Language:
+    """Return the language that is wanted; for "auto" that of most of the newest 50, Chinese on a tie."""
+    if wanted != "auto":
+        return wanted
     newest = sorted(briefs, key=lambda brief: (brief.created_at, brief.id))[-_SAMPLE:]
     chinese = sum(language(f"{brief.trigger} {brief.summary}") == "zh" for brief in newest)
     return "zh" if 2 * chinese >= len(newest) else "en"
@@ -179,7 +256,8 @@ def _same(text: str) -> str:
 
 
 def _head(briefs: Sequence[Brief], total: int, topic: str, words: Mapping[str, str]) -> str:
-    days = [f"{moment:%Y-%m-%d}" for moment in (_first(briefs), _last(briefs))]
+    moments = [brief.created_at for brief in briefs]
+    days = [f"{moment:%Y-%m-%d}" for moment in (min(moments), max(moments))]
     outcomes = Counter(brief.outcome for brief in briefs)
     return words["head" if topic else "head_alike"].format(
         count=words["episodes"].format(n=total),
@@ -191,14 +269,6 @@ def _head(briefs: Sequence[Brief], total: int, topic: str, words: Mapping[str, s
             if outcomes[outcome]
         ),
     )
-
-
-def _first(briefs: Sequence[Brief]) -> datetime:
-    return min(brief.created_at for brief in briefs)
-
-
-def _last(briefs: Sequence[Brief]) -> datetime:
-    return max(brief.created_at for brief in briefs)
 
 
 def _worked_last(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]:
