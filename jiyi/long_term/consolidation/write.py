@@ -24,6 +24,7 @@ from jiyi.storage import Amendment, Store, Upkeep
 __all__ = [
     "MOST_READ",
     "ConsolidatedGroup",
+    "ConsolidationMethod",
     "ConsolidationReceipt",
     "Group",
     "GroupWriter",
