@@ -65,7 +65,6 @@ class Alike:
 class _Text:
     """An episode as it is compared."""
 
-    user_id: str
     brief: Brief
     words: str
     language: Language
@@ -75,7 +74,6 @@ class _Text:
     def of(cls, episode: Episode) -> "_Text":
         words = episode.search_text[:_WORDS]
         return cls(
-            user_id=episode.scope.user_id,
             brief=Brief.of(episode),
             words=words,
             language=language_of(words),
@@ -105,7 +103,7 @@ def find_alike(
         if not any(text.is_new for text in part):
             continue
         matrix = _read(vectors, scope, part)
-        found = _group(part, matrix, known, min_episodes)
+        found = _group(scope.user_id, part, matrix, known, min_episodes)
         groups += found
         taken = {id_ for group in found for id_ in group.ids}
         left = [place for place, text in enumerate(part) if text.is_new and text.brief.id not in taken]
@@ -116,7 +114,11 @@ def find_alike(
 
 
 def _group(
-    texts: Sequence[_Text], matrix: NDArray[np.float32] | None, known: Mapping[str, str], min_episodes: int
+    user_id: str,
+    texts: Sequence[_Text],
+    matrix: NDArray[np.float32] | None,
+    known: Mapping[str, str],
+    min_episodes: int,
 ) -> list[Group]:
     leading = [place for place, text in enumerate(texts) if text.brief.id in known]
     rest = [place for place, text in enumerate(texts) if text.is_new and text.brief.id not in known]
@@ -126,8 +128,8 @@ def _group(
     groups = []
     for place, members in found.items():
         lead = texts[place].brief
-        scope = Scope(user_id=texts[place].user_id, agent_id=lead.agent_id)
-        new_id = stable_id("knowledge", scope.user_id, scope.agent_id or "", "alike", lead.id)
+        scope = Scope(user_id=user_id, agent_id=lead.agent_id)
+        new_id = stable_id("knowledge", user_id, lead.agent_id or "", "alike", lead.id)
         group = Group(scope=scope, knowledge_id=known.get(lead.id, new_id), target="")
         for member in sorted(members):
             group.add(texts[member].brief)

@@ -114,31 +114,6 @@ class Lesson:
     confidence: float  # 0.5..1
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Texts that mean the same, counted once an episode, shown as they were said last."""
-
-    counts: dict[str, int]
-    shown: dict[str, tuple[datetime, str, str]]
-
-    @classmethod
-    def of(cls, said: Iterable[tuple[Brief, Iterable[str]]]) -> "_Tally":
-        tally = cls(defaultdict(int), {})
-        for brief, texts in said:
-            for key, text in {_same(text): text for text in texts if text}.items():
-                tally.counts[key] += 1
-                mark = (brief.created_at, brief.id, text)
-                if key not in tally.shown or tally.shown[key] < mark:
-                    tally.shown[key] = mark
-        return tally
-
-    def most_common(self, at_least: int = 1) -> list[tuple[str, str, int]]:
-        """Return key, text and count, the commonest first, of equal ones those said last first."""
-        found = [key for key, count in self.counts.items() if count >= at_least]
-        found.sort(key=lambda key: (self.counts[key], self.shown[key]), reverse=True)
-        return [(key, self.shown[key][2], self.counts[key]) for key in found]
-
-
 def one_line(text: str, most: int) -> str:
     """Return a text on one line of at most ``most`` characters; see `jiyi.text.cut.clipped`."""
     if len(text) <= most and text.isprintable() and "  " not in text:  # most texts are one already
@@ -165,7 +140,7 @@ def count_lesson(briefs: Sequence[Brief], total: int, words_in: Language, *, abo
     words = wording("lesson", words_in)
     topic = topic_of(briefs)
     sentences = [_head(briefs, total, topic if about else "", words)]
-    triggers = _Tally.of((brief, [brief.trigger]) for brief in briefs).most_common()
+    triggers = _common((brief, [brief.trigger]) for brief in briefs)
     shown = [
         words["times"].format(text=one_line(text, _TOPIC), n=n) if n > 1 else one_line(text, _TOPIC)
         for _, text, n in triggers[:_MOST_TRIGGERS]
@@ -229,10 +204,9 @@ def without_sources(knowledge: Knowledge, gone: Iterable[str]) -> Knowledge | No
 
 def topic_of(briefs: Sequence[Brief]) -> str:
     """Return a heading: the commonest spelling of the target, else of what set the episodes off."""
-    for texts in ([(b, [b.target]) for b in briefs], [(b, [b.trigger]) for b in briefs]):
-        if found := _Tally.of(texts).most_common():
-            return one_line(found[0][1], _TOPIC)
-    return "?"
+    found = _common((brief, [brief.target]) for brief in briefs)
+    found = found or _common((brief, [brief.trigger]) for brief in briefs)
+    return one_line(found[0][1], _TOPIC) if found else "?"
 
 
 def language_of_group(briefs: Sequence[Brief], wanted: Literal["auto", "zh", "en"] = "auto") -> Language:
@@ -253,6 +227,20 @@ def _same(text: str) -> str:
     """Return what texts that mean the same have in common."""
     text = text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
     return _CHANGING.sub("#", text).strip(" .。,，;；:：!！?？…`'\"") or text
+
+
+def _common(said: Iterable[tuple[Brief, Iterable[str]]], at_least: int = 1) -> list[tuple[str, str, int]]:
+    """Return key, text and count of what was said ``at_least`` so often, the commonest first.
+
+    Texts that mean the same are counted once an episode and shown as they were said last; of
+    equally common ones those said last come first.
+    """
+    marks: dict[str, list[tuple[datetime, str, str]]] = defaultdict(list)
+    for brief, texts in said:
+        for key, text in {_same(text): text for text in texts if text}.items():
+            marks[key].append((brief.created_at, brief.id, text))
+    ranked = sorted(((len(some), max(some), key) for key, some in marks.items()), reverse=True)
+    return [(key, last[2], count) for count, last, key in ranked if count >= at_least]
 
 
 def _head(briefs: Sequence[Brief], total: int, topic: str, words: Mapping[str, str]) -> str:
@@ -290,11 +278,12 @@ def _worked_last(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]
 
 def _frequent_steps(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]:
     """Give the steps that were taken more than once, the commonest first."""
-    found = _Tally.of((b, [step.text for step in b.steps]) for b in briefs).most_common(at_least=2)
-    failed = _Tally.of((b, [step.text for step in b.steps if step.failed]) for b in briefs).counts
+    found = _common(((b, [step.text for step in b.steps]) for b in briefs), at_least=2)
+    failures = _common((b, [step.text for step in b.steps if step.failed]) for b in briefs)
+    failed = {key: n for key, _, n in failures}
     points = [
-        words["share_failed" if failed[key] else "share"].format(
-            text=text, n=n, of=len(briefs), failed=failed[key]
+        words["share_failed" if key in failed else "share"].format(
+            text=text, n=n, of=len(briefs), failed=failed.get(key)
         )
         for key, text, n in found[:_MOST_STEPS]
     ]
@@ -306,7 +295,7 @@ def _frequent_steps(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[s
 def _causes(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]:
     """Give the reasons of what did not succeed, the commonest first."""
     missed = [brief for brief in briefs if brief.outcome != "success"]
-    found = _Tally.of((brief, [brief.cause]) for brief in missed).most_common()
+    found = _common((brief, [brief.cause]) for brief in missed)
     points = [
         words["cause"].format(text=one_line(text, 2 * _TOPIC), n=n, of=len(missed))
         for _, text, n in found[:_MOST_CAUSES]
