@@ -179,8 +179,8 @@ def _in_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[H
         return list(hits)
     top = max(hit.score for hit in hits)
     weights = {hit.id: math.exp(hit.score - top) for hit in hits}
-    beside = {m.id: Hit(record=m, kind="message", score=0.0) for hit in around for m in hit.around}
-    found = {id_: hit for id_, hit in beside.items() if id_ != without and not _is_prompt(hit.record)}
+    near = {m.id: Hit(record=m, kind="message", score=0.0) for hit in around for m in hit.around}
+    found = {id_: hit for id_, hit in near.items() if id_ != without and not _is_prompt(hit.record)}
     found |= {hit.id: hit for hit in hits}
     said = {_place(hit.record): hit.id for hit in found.values() if _is_talk(hit.record)}
     gained = dict.fromkeys(found, 0.0)

@@ -206,7 +206,7 @@ def group_around(
     """Return the members of each group that has any, by the place of its leader.
 
     Those of ``rest`` that are like a leader join the one they are most like; of the others, in
-    their order, groups of ``at_least`` come to be, led by their first. This is repeated until
+    their order, groups of ``at_least`` are formed, led by their first. This is repeated until
     nothing changes: called again with the new leaders and what is left, it finds nothing.
     """
     groups: dict[int, list[int]] = {leader: [] for leader in leaders}

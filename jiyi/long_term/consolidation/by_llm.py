@@ -78,7 +78,7 @@ def prompt_for(
     """Return the prompt, and how many records it shows: the newest whose texts take ``tokens``.
 
     Nothing is left out unsaid: the prompt says how many records there are and what was counted
-    over them. Of a record the first 300 tokens are shown, with "…" behind
+    over them. Of a record the first 300 tokens are shown, with "…" after
     them where there are more; at least one record always.
     """
     texts: list[str] = []

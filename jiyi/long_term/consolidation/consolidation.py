@@ -12,7 +12,8 @@ from jiyi.long_term.consolidation.alike import WINDOW, find_alike
 from jiyi.long_term.consolidation.lesson import Brief, count_lesson, language_of_group
 from jiyi.long_term.consolidation.write import ConsolidationReceipt, Group, GroupWriter, Progress, briefs_of
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
-from jiyi.storage import Cursor, Store, Upkeep, VectorIndex
+from jiyi.storage import Store, Upkeep, VectorIndex
+from jiyi.storage.pages import all_records
 
 __all__ = ["Consolidation"]
 
@@ -109,7 +110,7 @@ class Consolidation:
         )
 
     def rewritten(self, knowledge: Knowledge) -> Knowledge | None:
-        """Return a knowledge written anew from those of its sources that are still there; None without any.
+        """Return a knowledge rewritten from those of its sources that are still there; None without any.
 
         For when some of its sources were taken out: nothing that only they said is left in it.
         Counted, never by a language model, and without writing anything: it may be called inside
@@ -164,18 +165,13 @@ class Consolidation:
         """Return the new episodes of a target, one group for each agent."""
         groups: dict[str | None, Group] = {}
         query = _episodes(scope, consolidated=False, target=key)
-        after: Cursor | None = None
-        while True:
-            page = self._upkeep.scan(query, after)
-            for episode in cast("tuple[Episode, ...]", page.records):
-                agent = episode.scope.agent_id
-                if agent not in groups:
-                    whose = Scope(user_id=scope.user_id, agent_id=agent)
-                    groups[agent] = Group(scope=whose, knowledge_id=_target_id(whose, key), target=key)
-                groups[agent].add(Brief.of(episode))
-            after = page.next
-            if after is None:
-                return list(groups.values())
+        for episode in cast("Iterator[Episode]", all_records(self._store, self._upkeep, query)):
+            agent = episode.scope.agent_id
+            if agent not in groups:
+                whose = Scope(user_id=scope.user_id, agent_id=agent)
+                groups[agent] = Group(scope=whose, knowledge_id=_target_id(whose, key), target=key)
+            groups[agent].add(Brief.of(episode))
+        return list(groups.values())
 
     # --- by likeness
 

@@ -69,7 +69,7 @@ class Brief:
     summary: str  # what was done and what came of it, or why it failed
     target: str  # what it was about, or ""
     steps: tuple[BriefStep, ...]  # the first 20
-    more_steps: int  # how many it had beside them
+    more_steps: int  # how many more it had
 
     @classmethod
     def of(cls, episode: Episode) -> "Brief":

@@ -37,7 +37,7 @@ class ForgetGate:
       with it, and a message no fact and no summary.
     - Work is done in batches, each a transaction of its own: a memory of any size is never in
       memory at once, a run that is killed leaves a whole state, and the next one finishes.
-    - Several processes may run it at once: what goes is judged anew in the transaction that
+    - Several processes may run it at once: what goes is judged again in the transaction that
       takes it out, and never more goes than one run alone would have taken.
     """
 

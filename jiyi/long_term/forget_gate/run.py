@@ -184,7 +184,7 @@ class GateRun:
                 self._take_out(kind, fresh, judge(fresh), rule)
 
     def _again(self, kind: Kind, suspects: Sequence[Record]) -> list[Any]:
-        """Read records anew, in the same order; those that are gone or became pinned are left out."""
+        """Read records again, in the same order, without those that are gone or became pinned."""
         if not suspects:
             return []
         ids = tuple(record.id for record in suspects)

@@ -38,7 +38,7 @@ class _Request:
     dry_run: bool
 
     def __post_init__(self) -> None:
-        """Refuse ids beside a query, and a list of none."""
+        """Refuse ids together with a query, and an empty list of ids."""
         if self.ids is not None and self.query is not None:
             raise BadQuery("give ids or a query, not both")
         if isinstance(self.ids, str) or (self.ids is not None and not self.ids):
@@ -60,23 +60,23 @@ class Forgetting:
 
     With a message go the facts that rest on it alone, and the call or results it belongs to;
     with an episode its task, with a task its episode; with episodes the knowledge that rests on
-    them alone. Facts and knowledge that rest on others too stay, without any word that only the
-    forgotten ones said: facts as far as the other messages say them, else those are read anew;
-    knowledge is written anew from the other episodes, else it goes and these wait for the next
+    them alone. Facts and knowledge that rest on others too stay, minus wording that appears only in
+    the forgotten records: facts as far as the other messages say them, else those messages are read
+    again; knowledge is rewritten from the other episodes, else it goes and these wait for the next
     consolidation. What a forgotten fact had superseded holds again. Text index and vectors go
     with each record. Pinned records go like others: they were asked for.
 
     With a message go the versions of its session's summaries from the first that covers it on,
-    for good: the version before stands again, and what is brought back is folded anew. Words
+    for good: the version before is the newest again, and what is brought back is summarised again. Words
     are looked for in summaries too.
 
     Each verb is one transaction: all of it happens, or nothing.
 
     Args:
         store, upkeep, trash: of one database.
-        rewrite: writes reduced knowledge anew, such as `Consolidation.rewritten`; without it
+        rewrite: rewrites knowledge from fewer episodes, such as `Consolidation.rewritten`; without it
             such knowledge goes.
-        learn: reads messages anew, such as `FactMemory.learn`; without it facts that cannot
+        learn: reads messages again, such as `FactMemory.learn`; without it facts that cannot
             stay as they are go.
     """
 
@@ -212,7 +212,7 @@ class Forgetting:
         return self._store.together(restore)
 
     def pin(self, scope: Scope, ids: Sequence[str], *, pinned: bool = True) -> int:
-        """Pin messages, episodes, knowledge or facts, or unpin them; return how many records it were.
+        """Pin messages, episodes, knowledge or facts, or unpin them; return the number of records changed.
 
         What is pinned is never forgotten by the gate; a pinned message never leaves its window.
 
@@ -266,7 +266,7 @@ class Forgetting:
         facts = rows.find(Fact, plan.ids("fact"))
         for keys in pieces([*plan.changed, *(key for key in plan.taken if key[0] != "summary")]):
             self._trash.discard(request.user, keys, reason=request.reason, at=request.at)
-        for ids in pieces(plan.ids("summary")):  # for good: what is brought back later is folded anew
+        for ids in pieces(plan.ids("summary")):  # for good: what is brought back later is summarised again
             self._store.delete(Query(scope=request.user, kinds=("summary",), ids=tuple(ids), limit=len(ids)))
         self._store.put(plan.stay)
         if plan.unread:

@@ -22,7 +22,7 @@ from jiyi.storage import Key, kind_of
 __all__ = ["Plan", "Rewrite", "plan_forgetting"]
 
 Rewrite = Callable[[Knowledge], Knowledge | None]
-"""Writes a knowledge anew from its sources that are still there; None where it cannot."""
+"""Rewrites a knowledge from its sources that are still there; None where it cannot."""
 
 _NAMED = 2_000  # records whose first words are kept for the receipt
 # Filters that speak of messages, not of summaries.
@@ -37,7 +37,7 @@ class Plan:
     changed: dict[Key, Forgotten] = field(default_factory=dict)
     stay: list[Fact | Knowledge] = field(default_factory=list)  # what is changed, as it will be
     links: list[Fact] = field(default_factory=list)  # facts that stay, with other links
-    unread: dict[str, Message] = field(default_factory=dict)  # messages to learn from anew
+    unread: dict[str, Message] = field(default_factory=dict)  # messages to learn from again
     loose: list[str] = field(default_factory=list)  # episodes that belong to no knowledge any more
 
     def take(self, record: Forgettable, why: str) -> bool:
@@ -91,7 +91,7 @@ def plan_forgetting(
         rows: of the user.
         asked: the records, as they are found.
         at: now.
-        rewrite: writes reduced knowledge anew.
+        rewrite: rewrites knowledge from fewer episodes.
         query: what was asked, where it was a query.
         gone: records that are out already, but what is derived from them may not be.
     """
@@ -193,7 +193,7 @@ class _Planner:
             self.made.take(fact, why)
 
     def _knowledge(self) -> None:
-        """Take the knowledge that rests on the episodes that go, or write it anew from the others."""
+        """Take the knowledge that rests on the episodes that go, or rewrite it from the others."""
         ids = [*self.made.ids("episode"), *(r.id for r in self.gone if isinstance(r, Episode))]
         gone = set(ids)
         for one in self.rows.resting_on(Knowledge, ids):

@@ -99,15 +99,10 @@ class Restoring:
         if image.sources and not here and not asked:
             self._leave(entry, _NO_SOURCE)
             return
-        alive = tuple(id_ for id_ in image.sources if id_ in here)
-        whole = len(alive) == len(image.sources) or not here
         there = self.rows.find(Fact, (image.id,))
-        if whole:
-            self._drop_twins(image)
-            fact = _as_lived(image, there[0]) if there else image
-            self.rows.trash.erase(self.rows.user, keys=[key_of(entry)])
-        else:  # what only the others said of it must not come back with it
-            lost = [id_ for id_ in image.sources if id_ not in here]
+        lost = [id_ for id_ in image.sources if id_ not in here]
+        fact = image
+        if lost and here:  # what only the lost ones said of it must not come back with it
             lying = self.rows.in_trash_by_ids("message", lost)
             messages = [cast("Message", one.record) for one in lying]
             reduced = without_messages(image, messages, list(here.values()))
@@ -115,9 +110,11 @@ class Restoring:
                 self.learn(list(here.values()))
                 self._leave(entry, _NO_SOURCE)
                 return
-            self._drop_twins(image)
-            fact = _as_lived(reduced, there[0]) if there else reduced
-        self._write(entry, fact)
+            fact = reduced
+        else:
+            self.rows.trash.erase(self.rows.user, keys=[key_of(entry)])
+        self._drop_twins(image)
+        self._write(entry, _as_lived(fact, there[0]) if there else fact)
 
     def _knowledge_back(self, entry: Discarded, image: Knowledge) -> None:
         there = self.rows.find(Knowledge, (image.id,))
@@ -154,7 +151,7 @@ class Restoring:
         )
 
     def _drop_twins(self, image: Fact) -> None:
-        """Remove what was read anew in place of a fact that comes back."""
+        """Remove what was read again in place of a fact that comes back."""
         query = Query(
             scope=wide(image.scope),
             kinds=("fact",),
