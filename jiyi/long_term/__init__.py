@@ -2,21 +2,19 @@
 
 from jiyi.long_term.blocks import BlockWriter
 from jiyi.long_term.consolidation.consolidation import Consolidation
-from jiyi.long_term.consolidation.receipt import ConsolidatedGroup, ConsolidationReceipt
+from jiyi.long_term.consolidation.write import ConsolidatedGroup, ConsolidationReceipt
 from jiyi.long_term.facts.known import Neighbour
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.merge import Learned
 from jiyi.long_term.facts.profile import profile_block, profile_of
 from jiyi.long_term.facts.succession import Succession
-from jiyi.long_term.forget_gate.chosen import gate_of
-from jiyi.long_term.forget_gate.gate import ForgetGate
-from jiyi.long_term.forget_gate.receipt import GateReceipt
+from jiyi.long_term.forget_gate.gate import ForgetGate, gate_of
 from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
+from jiyi.long_term.forget_gate.run import GateReceipt
 from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.long_term.forgetting.receipt import ForgetReceipt, RestoreReceipt
 from jiyi.long_term.indexing import NO_STATUS, Indexer
-from jiyi.long_term.maintenance import Maintained, maintain
-from jiyi.long_term.memory import LongTermMemory
+from jiyi.long_term.memory import LongTermMemory, Maintained, maintain
 from jiyi.long_term.reading import Reader, ReadingReceipt, ReadingState, reading_state
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.recall import Recall, Second

@@ -85,12 +85,12 @@ class Indexer(Worker):
         return sum(self._vectors.apart(user_id).values())
 
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
-        """Bind the data to this embedder and embed everything anew; return how many records.
+        """Bind the data to this embedder and embed everything again; return the number of records embedded.
 
         Where the data is this embedder's and only some vectors are pending, those are all that
-        is made; what was set apart is tried again. Else a second set of vectors is made beside the
-        one that is searched, which stays until the new one is whole; then the new one takes its
-        place. What others save meanwhile is found by the old set at once, and is in the new one when
+        is made; what was set apart is tried again. Otherwise a second set of vectors is made while
+        the old one is still searched; when it is complete, it takes the place of the old one.
+        What others save meanwhile is found by the old set at once, and is in the new one when
         this returns. Called again after a break, it goes on where it stopped.
         """
         name = self._embedder.name

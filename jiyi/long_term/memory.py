@@ -1,16 +1,23 @@
-"""The parts of long-term memory, together."""
+"""The parts of long-term memory, together, and what they need once a day."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from jiyi.long_term.consolidation.consolidation import Consolidation
+from jiyi.long_term.consolidation.write import ConsolidationReceipt
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.forget_gate.gate import ForgetGate
+from jiyi.long_term.forget_gate.run import GateReceipt
 from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.long_term.indexing import Indexer
-from jiyi.long_term.reading import Reader
+from jiyi.long_term.reading import Reader, ReadingReceipt
 from jiyi.long_term.recall.recall import Recall
+from jiyi.records import Scope
 
-__all__ = ["LongTermMemory"]
+__all__ = ["LongTermMemory", "Maintained", "MaintenanceProgress", "maintain"]
+
+MaintenanceProgress = Callable[[str, int, int | None], None]
+"""Is told the part, how far it is, and of how much where that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +31,46 @@ class LongTermMemory:
     consolidation: Consolidation  # turns episodes into knowledge
     gate: ForgetGate  # lets go of what no longer matters
     forgetting: Forgetting  # forgets what is asked for, and brings it back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintained:
+    """What maintenance did; of a dry run, what the gate would have done."""
+
+    reading: ReadingReceipt | None  # None in a dry run, and without a language model that reads
+    expired: int  # facts whose time is over
+    consolidation: ConsolidationReceipt | None  # None in a dry run
+    gate: GateReceipt
+
+
+def maintain(
+    memory: LongTermMemory,
+    scope: Scope,
+    *,
+    dry_run: bool = False,
+    progress: MaintenanceProgress | None = None,
+) -> Maintained:
+    """Read what is due, end facts that are over, consolidate, then run the forget gate.
+
+    In this order nothing goes unlearned.
+
+    Every part may be stopped in the middle and run again, and by several processes at once.
+    A consolidation cannot be tried: a dry run leaves it out.
+    """
+    tell = progress or _tell_nobody
+    reading = consolidation = None
+    expired = 0
+    if not dry_run:
+        memory.recall.settle()
+        if memory.reader is not None:
+            reading = memory.reader.read_due(scope.user_id, lambda done: tell("reading", done, None))
+        expired = memory.facts.expire(scope)
+        consolidation = memory.consolidation.run(
+            scope, progress=lambda done, total: tell("consolidation", done, total)
+        )
+    gate = memory.gate.run(scope, dry_run=dry_run, progress=lambda done: tell("forget gate", done, None))
+    return Maintained(reading=reading, expired=expired, consolidation=consolidation, gate=gate)
+
+
+def _tell_nobody(*_: object) -> None:
+    pass

@@ -23,7 +23,7 @@ from jiyi.storage import Claim, Due, Readings, Store
 __all__ = ["Reader", "ReadingReceipt", "ReadingState", "reading_state"]
 
 _SHORTEST_POLL, _LONGEST_POLL = 0.2, 60.0  # seconds between looks for talk that has come to rest
-_LEASE_SPARE = 60.0  # seconds beside the model's that reading a stretch may take
+_LEASE_SPARE = 60.0  # seconds in addition to the model's that reading a stretch may take
 _PAUSE = 60.0  # seconds after the first failure; each further one doubles them
 _LONGEST_PAUSE = 3_600.0
 _TRIES = 3  # of a stretch for which the model has no usable answer
@@ -78,7 +78,7 @@ class Reader(Worker):
 
     Args:
         store: where messages and facts are.
-        readings: cursors beside it.
+        readings: how far each session is read, in the same database.
         facts: keeps what is read, by the rules for everything that is said.
         llm: the model.
         settings: how much is read at once, when, and at what cost: those named ``reader_``.
@@ -108,7 +108,7 @@ class Reader(Worker):
         self._facts = facts
         self._llm = Allowance(llm, readings, settings, clock)
         self._settings = settings
-        # An answer may be asked for twice; what takes longer is nobody's any more.
+        # An answer may be asked for twice; a claim that takes longer is given up.
         self._lease = timedelta(seconds=2 * settings.llm_seconds + _LEASE_SPARE)
         self._clock = clock
         self._on_new = on_new

@@ -1,4 +1,4 @@
-"""What recall found for a question, with what was said around it, as blocks of context."""
+"""What recall found for a question and may serve it, with what was said around it, as blocks of context."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -7,12 +7,12 @@ from typing import cast
 
 from jiyi.long_term.blocks import BlockWriter
 from jiyi.long_term.recall.recall import Recall
-from jiyi.long_term.relevance import relevant
+from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 from jiyi.records import Block, Fact, Hit, Hits, Kind, Message, Query, Searchable
 from jiyi.storage import Store, kind_of
-from jiyi.text import Secrecy, Trait, traits
+from jiyi.text import Secrecy, Trait, analyse, query_terms, traits
 
-__all__ = ["RECALLED", "Recalled", "recall_blocks"]
+__all__ = ["RECALLED", "Recalled", "recall_blocks", "relevant"]
 
 RECALLED: Mapping[Kind, int] = {"message": 60, "episode": 5, "knowledge": 3, "fact": 5}
 """How many records of each kind a window asks for; the budget decides how many of them it shows."""
@@ -23,6 +23,12 @@ _WITH_TALK = 12  # best hits that bring what was said around them
 _FAR = 10  # messages on either side
 _NEXT, _FURTHER = 0.03, 0.95  # what the message next to a hit has of its weight; each further one, of that
 _TALK = 20  # times the longest block: more than the tokens of a window, beyond which no talk is shown
+
+_WORDS = 0.6  # of a hit that has a word of the question; with all of them 1
+_NEAR = 1.75  # deviations above the mean nearness in meaning from which on meaning alone is enough
+_NEARBY, _MANY = 0.5, 30  # the same of a message, where there are so many hits to compare it with
+_BEHIND = 6.0  # points behind the best hit up to which a message is part of an answer that is there
+_STEEP = 4.0  # of the probability around these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +100,45 @@ def recall_blocks(
     )
 
 
+def relevant(hits: Hits, question: str) -> list[float]:
+    """Return for each hit the probability, 0 to 1, that it serves the question.
+
+    What has a content word of the question may serve it, the more of them the likelier; what
+    has none must be near it in meaning, as compared with the other candidates. Messages are
+    ranked by what was said around them, too: where an answer is likely to be there, those
+    not far behind the best hit may be part of it.
+    """
+    wanted = frozenset(query_terms(question))
+    best = max((hit.score for hit in hits), default=0.0)
+    near = _NEARBY if len(hits) >= _MANY else _NEAR
+    return [
+        max(
+            _by_words(hit, wanted),
+            _above(_nearness(hit) - (near if hit.kind == "message" else _NEAR)),
+            _above(hit.score - best + _BEHIND) if hit.kind == "message" and not hits.doubtful else 0.0,
+        )
+        for hit in hits
+    ]
+
+
+def _nearness(hit: Hit) -> float:
+    """Return how many deviations above the mean a hit is near in meaning; notes have another sign of it."""
+    for name, weights in (("apart", WEIGHTS), ("meaning", PLAIN)):
+        if name in hit.why:
+            return hit.why[name] / weights[name]
+    return 0.0
+
+
+def _by_words(hit: Hit, wanted: frozenset[str]) -> float:
+    said = f"{hit.text} {hit.record.text}" if isinstance(hit.record, Fact) else hit.text
+    found = len(wanted.intersection(analyse(said)))
+    return _WORDS + (1 - _WORDS) * found / len(wanted) if found else 0.0
+
+
+def _above(points: float) -> float:
+    return 1 / (1 + math.exp(-_STEEP * max(-50.0, points)))
+
+
 def _once(hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits without facts that were read from a note which is among them."""
     facts = [hit.record for hit in hits if isinstance(hit.record, Fact)]
@@ -134,8 +179,8 @@ def _in_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[H
         return list(hits)
     top = max(hit.score for hit in hits)
     weights = {hit.id: math.exp(hit.score - top) for hit in hits}
-    beside = {m.id: Hit(record=m, kind="message", score=0.0) for hit in around for m in hit.around}
-    found = {id_: hit for id_, hit in beside.items() if id_ != without and not _is_prompt(hit.record)}
+    near = {m.id: Hit(record=m, kind="message", score=0.0) for hit in around for m in hit.around}
+    found = {id_: hit for id_, hit in near.items() if id_ != without and not _is_prompt(hit.record)}
     found |= {hit.id: hit for hit in hits}
     said = {_place(hit.record): hit.id for hit in found.values() if _is_talk(hit.record)}
     gained = dict.fromkeys(found, 0.0)

@@ -8,8 +8,8 @@ from consolidation_tools import ANA, START, episode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.long_term.consolidation.brief import Brief
 from jiyi.long_term.consolidation.lesson import (
+    Brief,
     confidence_of,
     count_lesson,
     language_of_group,

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jiyi.llm import LLM, ask_json
-from jiyi.long_term.consolidation.brief import Brief, one_line
-from jiyi.long_term.consolidation.lesson import Lesson
+from jiyi.long_term.consolidation.lesson import Brief, Lesson, one_line
 from jiyi.prompts import Language, load_prompt, quote, wording
 from jiyi.records import Knowledge
 from jiyi.text import counter_for
@@ -79,7 +78,7 @@ def prompt_for(
     """Return the prompt, and how many records it shows: the newest whose texts take ``tokens``.
 
     Nothing is left out unsaid: the prompt says how many records there are and what was counted
-    over them. Of a record the first 300 tokens are shown, with "…" behind
+    over them. Of a record the first 300 tokens are shown, with "…" after
     them where there are more; at least one record always.
     """
     texts: list[str] = []

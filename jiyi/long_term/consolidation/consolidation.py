@@ -1,27 +1,24 @@
 """Experience becomes knowledge: episodes about the same thing, and what they teach together."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import SettingsError
 from jiyi.llm import LLM
 from jiyi.long_term.consolidation.alike import WINDOW, find_alike
-from jiyi.long_term.consolidation.brief import Brief
-from jiyi.long_term.consolidation.receipt import ConsolidatedGroup, ConsolidationReceipt
-from jiyi.long_term.consolidation.write import MOST_READ, Group, GroupWriter, briefs_of
+from jiyi.long_term.consolidation.lesson import Brief, count_lesson, language_of_group
+from jiyi.long_term.consolidation.write import ConsolidationReceipt, Group, GroupWriter, Progress, briefs_of
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
-from jiyi.storage import Cursor, Store, Upkeep, VectorIndex
+from jiyi.storage import Store, Upkeep, VectorIndex
+from jiyi.storage.pages import all_records
 
-__all__ = ["Consolidation", "Progress"]
+__all__ = ["Consolidation"]
 
 _PAGE = 500  # records read at once
 _TRIES = 3  # at a group that another process changed
-
-Progress = Callable[[int, int], None]
-"""Is told how many groups are done, and how many there are."""
 
 
 class Consolidation:
@@ -86,16 +83,24 @@ class Consolidation:
         """
         whose = Scope(user_id=scope.user_id, agent_id=scope.agent_id)
         began = time.perf_counter()
-        run = _Run(scope=whose, writer=self._writer(self._llm), progress=progress)
+        run = GroupWriter(
+            self._store,
+            self._upkeep,
+            llm=self._llm,
+            clock=self._clock,
+            min_episodes=self._min_episodes,
+            language=self._language,
+            progress=progress,
+        )
         counts = dict(self._upkeep.targets(_episodes(whose, consolidated=False)))
         without_target = counts.pop("", 0)
         keys = self._worth_reading(whose, counts)
         run.skipped += len(counts) - len(keys)
         run.waiting += sum(counts[key] for key in counts.keys() - keys)
         run.total = len(keys) + bool(without_target)
-        self._write_targets(run, sorted(keys))
+        self._write_targets(run, whose, sorted(keys))
         if without_target:
-            self._write_alike(run, without_target)
+            self._write_alike(run, whose, without_target)
         return ConsolidationReceipt(
             groups=tuple(run.groups),
             waiting=run.waiting,
@@ -105,7 +110,7 @@ class Consolidation:
         )
 
     def rewritten(self, knowledge: Knowledge) -> Knowledge | None:
-        """Return a knowledge written anew from those of its sources that are still there; None without any.
+        """Return a knowledge rewritten from those of its sources that are still there; None without any.
 
         For when some of its sources were taken out: nothing that only they said is left in it.
         Counted, never by a language model, and without writing anything: it may be called inside
@@ -115,7 +120,8 @@ class Consolidation:
         if not briefs:
             return None
         about = all(brief.target for brief in briefs)
-        lesson, _ = self._writer(None).counted(briefs, len(knowledge.source_episodes), about)
+        language = language_of_group(briefs, self._language)
+        lesson = count_lesson(briefs, len(knowledge.source_episodes), language, about=about)
         return replace(
             knowledge,
             topic=lesson.topic,
@@ -123,16 +129,6 @@ class Consolidation:
             key_points=lesson.key_points,
             confidence=lesson.confidence,
             updated_at=self._clock(),
-        )
-
-    def _writer(self, llm: LLM | None) -> GroupWriter:
-        return GroupWriter(
-            self._store,
-            self._upkeep,
-            llm=llm,
-            clock=self._clock,
-            min_episodes=self._min_episodes,
-            language=self._language,
         )
 
     # --- by target
@@ -152,40 +148,35 @@ class Consolidation:
             keys |= {rest[found.id] for found in cast("list[Knowledge]", self._store.find(query))}
         return keys
 
-    def _write_targets(self, run: "_Run", keys: Sequence[str]) -> None:
-        left = run.write(self._read_targets(run, keys))
+    def _write_targets(self, run: GroupWriter, scope: Scope, keys: Sequence[str]) -> None:
+        left = run.write(self._read_targets(run, scope, keys))
         for _ in range(_TRIES):
             again = {group.knowledge_id for group in left}
-            read = (self._read_target(run.scope, key) for key in sorted({group.target for group in left}))
+            read = (self._read_target(scope, key) for key in sorted({group.target for group in left}))
             left = run.write(group for groups in read for group in groups if group.knowledge_id in again)
         run.give_up(left)
 
-    def _read_targets(self, run: "_Run", keys: Sequence[str]) -> Iterator[Group]:
+    def _read_targets(self, run: GroupWriter, scope: Scope, keys: Sequence[str]) -> Iterator[Group]:
         for key in keys:
-            yield from self._read_target(run.scope, key)
+            yield from self._read_target(scope, key)
             run.step()
 
     def _read_target(self, scope: Scope, key: str) -> list[Group]:
         """Return the new episodes of a target, one group for each agent."""
         groups: dict[str | None, Group] = {}
         query = _episodes(scope, consolidated=False, target=key)
-        after: Cursor | None = None
-        while True:
-            page = self._upkeep.scan(query, after)
-            for episode in cast("tuple[Episode, ...]", page.records):
-                agent = episode.scope.agent_id
-                if agent not in groups:
-                    whose = Scope(user_id=scope.user_id, agent_id=agent)
-                    groups[agent] = Group(scope=whose, knowledge_id=_target_id(whose, key), target=key)
-                groups[agent].add(Brief.of(episode))
-            after = page.next
-            if after is None:
-                return list(groups.values())
+        for episode in cast("Iterator[Episode]", all_records(self._store, self._upkeep, query)):
+            agent = episode.scope.agent_id
+            if agent not in groups:
+                whose = Scope(user_id=scope.user_id, agent_id=agent)
+                groups[agent] = Group(scope=whose, knowledge_id=_target_id(whose, key), target=key)
+            groups[agent].add(Brief.of(episode))
+        return list(groups.values())
 
     # --- by likeness
 
-    def _write_alike(self, run: "_Run", waiting: int) -> None:
-        found = find_alike(self._store, self._upkeep, self._vectors, run.scope, self._min_episodes)
+    def _write_alike(self, run: GroupWriter, scope: Scope, waiting: int) -> None:
+        found = find_alike(self._store, self._upkeep, self._vectors, scope, self._min_episodes)
         older = max(0, waiting - found.alone - sum(len(group.ids) for group in found.groups))
         run.waiting += found.alone + older
         run.skipped += bool(found.alone)
@@ -199,57 +190,6 @@ class Consolidation:
             )
         run.give_up(run.write(found.groups))
         run.step()
-
-
-@dataclass(slots=True)
-class _Run:
-    """What one run has done so far."""
-
-    scope: Scope
-    writer: GroupWriter
-    progress: Progress | None
-    groups: list[ConsolidatedGroup] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    waiting: int = 0
-    skipped: int = 0
-    done: int = 0
-    total: int = 0
-
-    def write(self, groups: Iterable[Group]) -> list[Group]:
-        """Write groups; return those that somebody changed since they were read."""
-        left: list[Group] = []
-        batch: list[Group] = []
-        held = 0
-        for group in groups:
-            batch.append(group)
-            held += len(group.briefs)
-            if len(batch) >= self.writer.batch or held >= MOST_READ:
-                left += self._write(batch)
-                batch, held = [], 0
-        return left + self._write(batch)
-
-    def _write(self, batch: Sequence[Group]) -> list[Group]:
-        if not batch:
-            return []
-        written = self.writer.write(batch)
-        self.groups += written.done
-        self.skipped += len(written.small)
-        self.waiting += sum(len(group.ids) for group in written.small)
-        return list(written.left)
-
-    def give_up(self, groups: Sequence[Group]) -> None:
-        """Leave groups to the next run."""
-        self.skipped += len(groups)
-        if groups:
-            self.notes.append(
-                f"{len(groups)} groups were changed by another process meanwhile; the next run takes them up"
-            )
-
-    def step(self) -> None:
-        """Count a group that was looked at."""
-        self.done += 1
-        if self.progress:
-            self.progress(self.done, self.total)
 
 
 def _episodes(scope: Scope, **narrow: Any) -> Query:

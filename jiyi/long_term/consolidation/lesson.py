@@ -7,22 +7,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from typing import Literal
 
-from jiyi.long_term.consolidation.brief import Brief, one_line
 from jiyi.prompts import Language, wording
-from jiyi.records import Knowledge
+from jiyi.records import Episode, Knowledge, Outcome, TriggerType
 from jiyi.text import language
+from jiyi.text.cut import clipped
 
 __all__ = [
+    "Brief",
+    "BriefStep",
     "Lesson",
     "confidence_of",
     "count_lesson",
     "language_of_group",
+    "one_line",
     "topic_of",
     "with_earlier",
     "without_sources",
 ]
 
+_STEPS = 20  # of an episode, in its brief
+_WORDS = 160  # characters of a step, a cause, a name
+_STORY = 400  # characters of what set it off and of what came of it
 _HALFWAY = 5  # so many episodes of one outcome are worth half of what certainty can be gained
 _KINDS_OF_OUTCOME = 3
 _MOST_STEPS, _MOST_CAUSES, _MOST_TRIGGERS, _MOST_WORKED = 8, 5, 3, 8
@@ -40,6 +47,64 @@ _COUNTED = re.compile(r" \([^()]*\)$|（[^（）]*）$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BriefStep:
+    """A step of a `Brief`."""
+
+    text: str  # what was done, one line
+    tool: str  # the tool it used, or ""
+    result: str  # how what it gave back begins
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """An episode in at most some thousand characters; what was longer ends in "…"."""
+
+    id: str
+    agent_id: str | None
+    created_at: datetime
+    outcome: Outcome
+    trigger_type: TriggerType
+    trigger: str  # what set it off
+    summary: str  # what was done and what came of it, or why it failed
+    target: str  # what it was about, or ""
+    steps: tuple[BriefStep, ...]  # the first 20
+    more_steps: int  # how many more it had
+
+    @classmethod
+    def of(cls, episode: Episode) -> "Brief":
+        """Return the brief of an episode."""
+        steps = episode.steps[:_STEPS]
+        return cls(
+            id=episode.id,
+            agent_id=episode.scope.agent_id,
+            created_at=episode.created_at,
+            outcome=episode.outcome,
+            trigger_type=episode.trigger_type,
+            trigger=one_line(episode.trigger_summary, _STORY),
+            summary=one_line(episode.outcome_summary, _STORY),
+            target=one_line(episode.target or "", _WORDS),
+            steps=tuple(
+                BriefStep(
+                    text=one_line(step.description, _WORDS),
+                    tool=one_line(step.tool_name or "", _WORDS),
+                    result=one_line(step.result or "", _WORDS),
+                    failed=step.status == "failed",
+                )
+                for step in steps
+            ),
+            more_steps=len(episode.steps) - len(steps),
+        )
+
+    @property
+    def cause(self) -> str:
+        """Why it did not succeed, as far as it says: its summary, else what a failed step gave back."""
+        if self.summary:
+            return self.summary
+        return next((step.result for step in reversed(self.steps) if step.failed and step.result), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
     """What goes into a `Knowledge`."""
 
@@ -49,29 +114,14 @@ class Lesson:
     confidence: float  # 0.5..1
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Texts that mean the same, counted once an episode, shown as they were said last."""
-
-    counts: dict[str, int]
-    shown: dict[str, tuple[datetime, str, str]]
-
-    @classmethod
-    def of(cls, said: Iterable[tuple[Brief, Iterable[str]]]) -> "_Tally":
-        tally = cls(defaultdict(int), {})
-        for brief, texts in said:
-            for key, text in {_same(text): text for text in texts if text}.items():
-                tally.counts[key] += 1
-                mark = (brief.created_at, brief.id, text)
-                if key not in tally.shown or tally.shown[key] < mark:
-                    tally.shown[key] = mark
-        return tally
-
-    def most_common(self, at_least: int = 1) -> list[tuple[str, str, int]]:
-        """Return key, text and count, the commonest first, of equal ones those said last first."""
-        found = [key for key, count in self.counts.items() if count >= at_least]
-        found.sort(key=lambda key: (self.counts[key], self.shown[key]), reverse=True)
-        return [(key, self.shown[key][2], self.counts[key]) for key in found]
+def one_line(text: str, most: int) -> str:
+    """Return a text on one line of at most ``most`` characters; see `jiyi.text.cut.clipped`."""
+    if len(text) <= most and text.isprintable() and "  " not in text:  # most texts are one already
+        return text.strip()
+    shown = " ".join(text[: 2 * most].split())
+    if len(text) > 2 * most:
+        shown = shown.ljust(most + 1)  # white space may hide that something was cut
+    return clipped(shown, most)
 
 
 def count_lesson(briefs: Sequence[Brief], total: int, words_in: Language, *, about: bool = True) -> Lesson:
@@ -90,7 +140,7 @@ def count_lesson(briefs: Sequence[Brief], total: int, words_in: Language, *, abo
     words = wording("lesson", words_in)
     topic = topic_of(briefs)
     sentences = [_head(briefs, total, topic if about else "", words)]
-    triggers = _Tally.of((brief, [brief.trigger]) for brief in briefs).most_common()
+    triggers = _common((brief, [brief.trigger]) for brief in briefs)
     shown = [
         words["times"].format(text=one_line(text, _TOPIC), n=n) if n > 1 else one_line(text, _TOPIC)
         for _, text, n in triggers[:_MOST_TRIGGERS]
@@ -154,14 +204,15 @@ def without_sources(knowledge: Knowledge, gone: Iterable[str]) -> Knowledge | No
 
 def topic_of(briefs: Sequence[Brief]) -> str:
     """Return a heading: the commonest spelling of the target, else of what set the episodes off."""
-    for texts in ([(b, [b.target]) for b in briefs], [(b, [b.trigger]) for b in briefs]):
-        if found := _Tally.of(texts).most_common():
-            return one_line(found[0][1], _TOPIC)
-    return "?"
+    found = _common((brief, [brief.target]) for brief in briefs)
+    found = found or _common((brief, [brief.trigger]) for brief in briefs)
+    return one_line(found[0][1], _TOPIC) if found else "?"
 
 
-def language_of_group(briefs: Sequence[Brief]) -> Language:
-    """Return the language of most of the newest 50; of as many of both, Chinese."""
+def language_of_group(briefs: Sequence[Brief], wanted: Literal["auto", "zh", "en"] = "auto") -> Language:
+    """Return the language that is wanted; for "auto" that of most of the newest 50, Chinese on a tie."""
+    if wanted != "auto":
+        return wanted
     newest = sorted(briefs, key=lambda brief: (brief.created_at, brief.id))[-_SAMPLE:]
     chinese = sum(language(f"{brief.trigger} {brief.summary}") == "zh" for brief in newest)
     return "zh" if 2 * chinese >= len(newest) else "en"
@@ -178,8 +229,23 @@ def _same(text: str) -> str:
     return _CHANGING.sub("#", text).strip(" .。,，;；:：!！?？…`'\"") or text
 
 
+def _common(said: Iterable[tuple[Brief, Iterable[str]]], at_least: int = 1) -> list[tuple[str, str, int]]:
+    """Return key, text and count of what was said ``at_least`` so often, the commonest first.
+
+    Texts that mean the same are counted once an episode and shown as they were said last; of
+    equally common ones those said last come first.
+    """
+    marks: dict[str, list[tuple[datetime, str, str]]] = defaultdict(list)
+    for brief, texts in said:
+        for key, text in {_same(text): text for text in texts if text}.items():
+            marks[key].append((brief.created_at, brief.id, text))
+    ranked = sorted(((len(some), max(some), key) for key, some in marks.items()), reverse=True)
+    return [(key, last[2], count) for count, last, key in ranked if count >= at_least]
+
+
 def _head(briefs: Sequence[Brief], total: int, topic: str, words: Mapping[str, str]) -> str:
-    days = [f"{moment:%Y-%m-%d}" for moment in (_first(briefs), _last(briefs))]
+    moments = [brief.created_at for brief in briefs]
+    days = [f"{moment:%Y-%m-%d}" for moment in (min(moments), max(moments))]
     outcomes = Counter(brief.outcome for brief in briefs)
     return words["head" if topic else "head_alike"].format(
         count=words["episodes"].format(n=total),
@@ -191,14 +257,6 @@ def _head(briefs: Sequence[Brief], total: int, topic: str, words: Mapping[str, s
             if outcomes[outcome]
         ),
     )
-
-
-def _first(briefs: Sequence[Brief]) -> datetime:
-    return min(brief.created_at for brief in briefs)
-
-
-def _last(briefs: Sequence[Brief]) -> datetime:
-    return max(brief.created_at for brief in briefs)
 
 
 def _worked_last(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]:
@@ -220,11 +278,12 @@ def _worked_last(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]
 
 def _frequent_steps(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]:
     """Give the steps that were taken more than once, the commonest first."""
-    found = _Tally.of((b, [step.text for step in b.steps]) for b in briefs).most_common(at_least=2)
-    failed = _Tally.of((b, [step.text for step in b.steps if step.failed]) for b in briefs).counts
+    found = _common(((b, [step.text for step in b.steps]) for b in briefs), at_least=2)
+    failures = _common((b, [step.text for step in b.steps if step.failed]) for b in briefs)
+    failed = {key: n for key, _, n in failures}
     points = [
-        words["share_failed" if failed[key] else "share"].format(
-            text=text, n=n, of=len(briefs), failed=failed[key]
+        words["share_failed" if key in failed else "share"].format(
+            text=text, n=n, of=len(briefs), failed=failed.get(key)
         )
         for key, text, n in found[:_MOST_STEPS]
     ]
@@ -236,7 +295,7 @@ def _frequent_steps(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[s
 def _causes(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]:
     """Give the reasons of what did not succeed, the commonest first."""
     missed = [brief for brief in briefs if brief.outcome != "success"]
-    found = _Tally.of((brief, [brief.cause]) for brief in missed).most_common()
+    found = _common((brief, [brief.cause]) for brief in missed)
     points = [
         words["cause"].format(text=one_line(text, 2 * _TOPIC), n=n, of=len(missed))
         for _, text, n in found[:_MOST_CAUSES]

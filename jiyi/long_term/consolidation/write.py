@@ -1,22 +1,36 @@
 """One group of episodes to one knowledge: read, written down, and stored in one transaction."""
 
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from jiyi.clock import Clock
 from jiyi.errors import LLMUnreachable
 from jiyi.llm import LLM
-from jiyi.long_term.consolidation.brief import Brief, one_line
 from jiyi.long_term.consolidation.by_llm import ask_lesson
-from jiyi.long_term.consolidation.lesson import Lesson, count_lesson, language_of_group, with_earlier
-from jiyi.long_term.consolidation.receipt import ConsolidatedGroup, ConsolidationMethod
+from jiyi.long_term.consolidation.lesson import (
+    Brief,
+    Lesson,
+    count_lesson,
+    language_of_group,
+    one_line,
+    with_earlier,
+)
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope
 from jiyi.storage import Amendment, Store, Upkeep
 
-__all__ = ["MOST_READ", "Group", "GroupWriter", "Written", "briefs_of"]
+__all__ = [
+    "MOST_READ",
+    "ConsolidatedGroup",
+    "ConsolidationMethod",
+    "ConsolidationReceipt",
+    "Group",
+    "GroupWriter",
+    "Progress",
+    "briefs_of",
+]
 
 MOST_READ = 1_000
 """So many of the newest episodes of a group are read for its lesson; all of them are its sources."""
@@ -25,6 +39,56 @@ _PIECE = 200  # episodes read at once
 _MOST_FAILURES = 3  # in a row, before a model that cannot be reached is left alone for this run
 _BATCH = 50  # groups written in one transaction: a commit waits some milliseconds for the disk
 _NOTE = 300  # characters of an error
+
+ConsolidationMethod = Literal["llm", "extractive"]
+"""Who wrote the lesson: a language model, or counting."""
+
+Progress = Callable[[int, int], None]
+"""Is told how many groups are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidatedGroup:
+    """One group of episodes that became, or went into, a knowledge."""
+
+    knowledge_id: str
+    topic: str
+    created: bool  # a new knowledge; False: one that was there grew
+    episodes: int  # how many went in now
+    sources: int  # how many it rests on altogether
+    method: ConsolidationMethod
+    note: str = ""  # why it was not the language model, or what it was not shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidationReceipt:
+    """What one run did; equal runs on unchanged data have no groups."""
+
+    groups: tuple[ConsolidatedGroup, ...]  # in the order they were written
+    waiting: int  # episodes left for later: their groups are too small
+    skipped: int  # groups that are too small, or that another process changed meanwhile
+    notes: tuple[str, ...]  # what else should be known
+    seconds: float
+
+    @property
+    def created(self) -> tuple[str, ...]:
+        """Ids of the knowledge that is new."""
+        return tuple(group.knowledge_id for group in self.groups if group.created)
+
+    @property
+    def updated(self) -> tuple[str, ...]:
+        """Ids of the knowledge that grew."""
+        return tuple(group.knowledge_id for group in self.groups if not group.created)
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes went into a knowledge."""
+        return sum(group.episodes for group in self.groups)
+
+    @property
+    def methods(self) -> Mapping[ConsolidationMethod, int]:
+        """How many groups were written in which way."""
+        return Counter(group.method for group in self.groups)
 
 
 @dataclass(slots=True)
@@ -50,34 +114,11 @@ class _Prepared:
     group: Group
     knowledge: Knowledge  # as it is to be
     known: Knowledge | None  # as it was when the group was read
-    method: ConsolidationMethod
-    note: str
-
-    @property
-    def done(self) -> ConsolidatedGroup:
-        """What the receipt says of it."""
-        return ConsolidatedGroup(
-            knowledge_id=self.knowledge.id,
-            topic=self.knowledge.topic,
-            created=self.known is None,
-            episodes=len(self.group.ids),
-            sources=len(self.knowledge.source_episodes),
-            method=self.method,
-            note=self.note,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What came of some groups."""
-
-    done: tuple[ConsolidatedGroup, ...]
-    left: tuple[Group, ...]  # another process took, changed or removed some of it since it was read
-    small: tuple[Group, ...]  # too few episodes, and no knowledge they could go into
+    done: ConsolidatedGroup  # what the receipt says of it
 
 
 class GroupWriter:
-    """Writes groups into a store, in one run.
+    """Writes groups of one user into a store, and keeps the account of one run.
 
     Args:
         store: holds the episodes and gets the knowledge.
@@ -86,6 +127,7 @@ class GroupWriter:
         clock: gives the present.
         min_episodes: a group without a knowledge needs so many.
         language: of what is written; "auto": as most of the episodes.
+        progress: is told of each group that was looked at.
     """
 
     def __init__(
@@ -97,6 +139,7 @@ class GroupWriter:
         clock: Clock,
         min_episodes: int,
         language: Literal["auto", "zh", "en"],
+        progress: Progress | None,
     ) -> None:
         self._store = store
         self._upkeep = upkeep
@@ -104,27 +147,59 @@ class GroupWriter:
         self._clock = clock
         self._min_episodes = min_episodes
         self._language = language
+        self._progress = progress
         self._failures = 0
+        self._looked_at = 0
+        self.groups: list[ConsolidatedGroup] = []
+        self.notes: list[str] = []
+        self.waiting = 0
+        self.skipped = 0
+        self.total = 0  # groups to look at
 
-    @property
-    def batch(self) -> int:
-        """How many groups share a transaction: what a model was asked for is stored at once."""
-        return 1 if self._llm else _BATCH
+    def write(self, groups: Iterable[Group]) -> list[Group]:
+        """Write groups; return those that somebody changed since they were read.
 
-    def write(self, groups: Sequence[Group]) -> Written:
-        """Write groups of one user: every knowledge with the marks on its sources, in one transaction."""
+        Groups whose lessons are counted share a transaction; what a model was asked for is
+        stored at once.
+        """
+        most = 1 if self._llm else _BATCH
+        left: list[Group] = []
+        batch: list[Group] = []
+        for group in groups:
+            batch.append(group)
+            if len(batch) >= most or sum(len(one.briefs) for one in batch) >= MOST_READ:
+                left += self._write(batch)
+                batch = []
+        return left + (self._write(batch) if batch else [])
+
+    def give_up(self, groups: Sequence[Group]) -> None:
+        """Leave groups to the next run."""
+        self.skipped += len(groups)
+        if groups:
+            self.notes.append(
+                f"{len(groups)} groups were changed by another process meanwhile; the next run takes them up"
+            )
+
+    def step(self) -> None:
+        """Count a group that was looked at."""
+        self._looked_at += 1
+        if self._progress:
+            self._progress(self._looked_at, self.total)
+
+    def _write(self, groups: Sequence[Group]) -> list[Group]:
+        """Write every knowledge with the marks on its sources, in one transaction."""
         known = self._knowledge(groups)
-        enough = [g for g in groups if g.knowledge_id in known or len(g.ids) >= self._min_episodes]
-        prepared = [self._prepare(group, known.get(group.knowledge_id)) for group in enough]
-        left: list[_Prepared] = []
-        if prepared:
-            left = self._store.together(lambda: self._store_all(prepared))
+        prepared = []
+        for group in groups:
+            if group.knowledge_id in known or len(group.ids) >= self._min_episodes:
+                prepared.append(self._prepare(group, known.get(group.knowledge_id)))
+            else:
+                self.skipped += 1
+                self.waiting += len(group.ids)
+        left = self._store.together(lambda: self._store_all(prepared)) if prepared else []
         ids = {item.knowledge.id for item in left}
-        return Written(
-            done=tuple(item.done for item in prepared if item.knowledge.id not in ids),
-            left=tuple(item.group for item in left),
-            small=tuple(g for g in groups if g.knowledge_id not in known and len(g.ids) < self._min_episodes),
-        )
+        self.groups += [item.done for item in prepared if item.knowledge.id not in ids]
+        return [item.group for item in left]
 
     def _prepare(self, group: Group, known: Knowledge | None) -> _Prepared:
         before = known.source_episodes if known else ()
@@ -133,7 +208,8 @@ class GroupWriter:
         older = briefs_of(self._store, group.scope, before)
         briefs = sorted([*older, *group.briefs], key=lambda brief: (brief.created_at, brief.id))
         briefs = briefs[-MOST_READ:]
-        counted, language = self.counted(briefs, len(sources), bool(group.target))
+        language = language_of_group(briefs, self._language)
+        counted = count_lesson(briefs, len(sources), language, about=bool(group.target))
         if known and len(older) < min(len(before), MOST_READ):
             counted = with_earlier(counted, known.key_points, language)
         lesson, method, note = self._lesson(briefs, counted, language, len(sources), known)
@@ -149,7 +225,16 @@ class GroupWriter:
             created_at=known.created_at if known else now,
             updated_at=now,
         )
-        return _Prepared(group=group, knowledge=knowledge, known=known, method=method, note=note)
+        done = ConsolidatedGroup(
+            knowledge_id=knowledge.id,
+            topic=knowledge.topic,
+            created=known is None,
+            episodes=len(group.ids),
+            sources=len(sources),
+            method=method,
+            note=note,
+        )
+        return _Prepared(group=group, knowledge=knowledge, known=known, done=done)
 
     def _store_all(self, batch: Sequence[_Prepared]) -> list[_Prepared]:
         """Write what nobody touched since it was read; return the rest."""
@@ -167,11 +252,6 @@ class GroupWriter:
             self._upkeep.amend(Scope(user_id=fit[0].group.scope.user_id), "episode", marks)
         written = {item.knowledge.id for item in fit}
         return [item for item in batch if item.knowledge.id not in written]
-
-    def counted(self, briefs: Sequence[Brief], total: int, about: bool) -> tuple[Lesson, Language]:
-        """Return the lesson counted over episodes, and the language it is in."""
-        language = language_of_group(briefs) if self._language == "auto" else self._language
-        return count_lesson(briefs, total, language, about=about), language
 
     def _lesson(
         self,

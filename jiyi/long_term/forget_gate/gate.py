@@ -6,13 +6,21 @@ from datetime import timedelta
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import InputError
-from jiyi.long_term.forget_gate.receipt import GateReceipt
-from jiyi.long_term.forget_gate.rules import OTHER_RULES, ForgetRule, KindRule, Rule
-from jiyi.long_term.forget_gate.run import GateRun, Parts
+from jiyi.long_term.forget_gate.rules import (
+    OTHER_RULES,
+    FactRule,
+    ForgetRule,
+    KindRule,
+    KnowledgeRule,
+    MessageRule,
+    Rule,
+)
+from jiyi.long_term.forget_gate.run import GateReceipt, GateRun
 from jiyi.records import Scope
+from jiyi.settings import Settings
 from jiyi.storage import Store, Trash, Upkeep
 
-__all__ = ["ForgetGate"]
+__all__ = ["ForgetGate", "gate_of"]
 
 _MOST = 10_000
 
@@ -29,7 +37,7 @@ class ForgetGate:
       with it, and a message no fact and no summary.
     - Work is done in batches, each a transaction of its own: a memory of any size is never in
       memory at once, a run that is killed leaves a whole state, and the next one finishes.
-    - Several processes may run it at once: what goes is judged anew in the transaction that
+    - Several processes may run it at once: what goes is judged again in the transaction that
       takes it out, and never more goes than one run alone would have taken.
     """
 
@@ -62,7 +70,9 @@ class ForgetGate:
             raise InputError(f"grace={grace} lies in the past; give a timedelta of zero or more")
         if not 1 <= batch <= _MOST:
             raise InputError(f"batch={batch} must be a whole number from 1 to {_MOST:,}")
-        self._parts = Parts(store=store, upkeep=upkeep, trash=trash)
+        self._store = store
+        self._upkeep = upkeep
+        self._trash = trash
         self._rule: Rule = rule or ForgetRule()
         self._others = tuple(others)
         self._clock = clock
@@ -85,7 +95,14 @@ class ForgetGate:
         """
         began, now = time.monotonic(), self._clock()
         run = GateRun(
-            parts=self._parts, scope=scope, now=now, batch=self._batch, dry_run=dry_run, progress=progress
+            store=self._store,
+            upkeep=self._upkeep,
+            trash=self._trash,
+            scope=scope,
+            now=now,
+            batch=self._batch,
+            dry_run=dry_run,
+            progress=progress,
         )
         run.episodes(self._rule)
         for rule in self._others:
@@ -95,10 +112,36 @@ class ForgetGate:
             scope=scope,
             at=now,
             dry_run=dry_run,
-            recomputed=run.tally.recomputed,
-            discarded={kind: dict(reasons) for kind, reasons in run.tally.counts.items()},
+            recomputed=run.recomputed,
+            discarded={kind: dict(reasons) for kind, reasons in run.counts.items()},
             kept=run.kept(),
-            erased=run.tally.erased,
+            erased=run.erased,
             seconds=time.monotonic() - began,
-            items=tuple(run.tally.items),
+            items=tuple(run.items),
         )
+
+
+def gate_of(
+    store: Store, upkeep: Upkeep, trash: Trash, *, settings: Settings, rule: Rule | None, clock: Clock
+) -> ForgetGate:
+    """Return the gate of these settings; a rule of the caller's own stands in for that of episodes."""
+    messages = settings.forget_messages_days
+    return ForgetGate(
+        store,
+        upkeep,
+        trash,
+        rule=rule
+        or ForgetRule(
+            threshold=settings.forget_threshold,
+            min_age=timedelta(days=settings.forget_min_age_days),
+            max_episodes=settings.forget_max_episodes,
+            weights=settings.forget_weights,
+        ),
+        others=(
+            KnowledgeRule(),
+            FactRule(),
+            MessageRule(max_age=timedelta(days=messages) if messages else None),
+        ),
+        clock=clock,
+        grace=timedelta(days=settings.forget_grace_days),
+    )

@@ -153,7 +153,7 @@ class MessageRule:
 
 
 OTHER_RULES: Sequence[KindRule] = (KnowledgeRule(), FactRule(), MessageRule())
-"""The rules beside that of episodes, as they are by default."""
+"""The default rules for everything but episodes."""
 
 
 def _age(since: datetime, now: datetime) -> timedelta:

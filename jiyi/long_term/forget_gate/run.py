@@ -1,7 +1,8 @@
-"""One run of the gate over one memory, batch by batch."""
+"""One run of the gate over one memory, batch by batch, and what it did."""
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -12,22 +13,55 @@ import numpy as np
 
 from jiyi.clock import to_micros
 from jiyi.errors import InputError
-from jiyi.long_term.forget_gate.receipt import Tally
 from jiyi.long_term.forget_gate.rules import KindRule, Rule
 from jiyi.records import SEARCHABLE, Episode, Kind, Message, Query, Record, Scope, Searchable, Session
-from jiyi.storage import Amendment, Cursor, Key, Store, Trash, Upkeep
-from jiyi.storage.rows import kind_of
+from jiyi.storage import Amendment, Cursor, Key, Store, Trash, Upkeep, kind_of
 
-__all__ = ["GateRun", "Parts", "with_tasks"]
+__all__ = ["SHOWN", "GateItem", "GateReceipt", "GateRun", "with_tasks"]
 
+SHOWN = 1_000
+"""How many of the forgotten a receipt lists one by one; its counts are of all."""
+
+_WORDS = 80  # characters of a record that a receipt shows
 _HAIR = 0.001  # a smaller change of importance is not written
 _LIVE = timedelta(days=30)  # a session in which something was said since is live
 _TURNS = 20  # the newest turns of a live session stay
 _MOST = 10_000  # what one query may return
 
 _Reasons = Mapping[str, str]  # why, by the ids of the records that go
-
 _Judge = Callable[[Sequence[Any]], _Reasons]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateItem:
+    """One record that went, or would go."""
+
+    kind: Kind
+    id: str
+    reason: str  # why, as it stands in the trash
+    created_at: datetime | None
+    text: str  # how it begins, at most 80 characters
+    importance: float | None = None  # what an episode was worth at last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateReceipt:
+    """What a run of the gate did; of a dry run, what it would have done."""
+
+    scope: Scope  # whose memory
+    at: datetime  # the moment that ages were counted to
+    dry_run: bool  # nothing was changed
+    recomputed: int  # episodes whose importance changed
+    discarded: Mapping[Kind, Mapping[str, int]]  # how many went into the trash, by kind and reason
+    kept: Mapping[Kind, int]  # how many are left of each kind
+    erased: int  # dropped from the trash for good; a dry run counts up to 10,000
+    seconds: float  # how long it took
+    items: tuple[GateItem, ...] = ()  # the first 1,000 that went, without the tasks of episodes
+
+    @property
+    def total(self) -> int:
+        """How many records went into the trash, tasks included."""
+        return sum(count for reasons in self.discarded.values() for count in reasons.values())
 
 
 def with_tasks(records: Sequence[Record]) -> list[Key]:
@@ -35,15 +69,6 @@ def with_tasks(records: Sequence[Record]) -> list[Key]:
     keys: list[Key] = [(kind_of(record), record.id) for record in records]
     keys += [("task", r.task_id) for r in records if isinstance(r, Episode) and r.task_id is not None]
     return keys
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """Where a memory is kept."""
-
-    store: Store
-    upkeep: Upkeep
-    trash: Trash
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,13 +79,19 @@ class GateRun:
     whoever works at the same time is never overruled by what was seen before.
     """
 
-    parts: Parts
+    store: Store
+    upkeep: Upkeep
+    trash: Trash
     scope: Scope
     now: datetime
     batch: int
     dry_run: bool
     progress: Callable[[int], None] | None = None
-    tally: Tally = field(default_factory=Tally)
+    looked_at: int = 0
+    recomputed: int = 0
+    erased: int = 0
+    counts: dict[Kind, Counter[str]] = field(default_factory=dict)  # what went, by reason
+    items: list[GateItem] = field(default_factory=list)
 
     def episodes(self, rule: Rule) -> None:
         """Recompute what every episode is worth; take out what is worth too little, then what is too many."""
@@ -80,7 +111,9 @@ class GateRun:
                 if abs(worth[e.id] - e.importance) > _HAIR
             ]
             self._change("episode", [e for e in episodes if e.id in gone], judge, changes, rule)
-            left.add([(worth[e.id], to_micros(e.created_at), e.pinned) for e in episodes if e.id not in gone])
+            for episode in episodes:
+                if episode.id not in gone:
+                    left.add(worth[episode.id], to_micros(episode.created_at), pinned=episode.pinned)
         cut = left.cut(rule.max_episodes)
         if cut is not None:
             self._above_limit(rule, cut)
@@ -104,33 +137,33 @@ class GateRun:
         """Drop from the trash what was taken out before."""
         if self.dry_run:
             lying = Query(scope=self.scope, kinds=(*SEARCHABLE, "task"), until=before, limit=_MOST)
-            self.tally.erased = len(self.parts.trash.discarded(lying))
+            self.erased = len(self.trash.discarded(lying))
             return
         dropped = self.batch
         while dropped == self.batch:
-            dropped = self.parts.trash.erase(self.scope, before=before, limit=self.batch)
-            self.tally.erased += dropped
+            dropped = self.trash.erase(self.scope, before=before, limit=self.batch)
+            self.erased += dropped
 
     def kept(self) -> dict[Kind, int]:
         """Return how many records of each kind are left."""
         kinds: tuple[Kind, ...] = (*SEARCHABLE, "task")
-        counts = self.parts.store.count(Query(scope=self.scope, kinds=kinds))
-        return {kind: counts[kind] - (self.tally.gone(kind) if self.dry_run else 0) for kind in kinds}
+        counts = self.store.count(Query(scope=self.scope, kinds=kinds))
+        return {kind: counts[kind] - (self._gone(kind) if self.dry_run else 0) for kind in kinds}
 
     def _pages(self, kind: Kind, until: datetime | None = None) -> Iterator[tuple[Record, ...]]:
         query = Query(scope=self.scope, kinds=(kind,), until=until, limit=self.batch)
-        page = self.parts.upkeep.scan(query)
+        page = self.upkeep.scan(query)
         while True:
             yield page.records
             self._looked(len(page.records))
             if page.next is None:
                 return
-            page = self.parts.upkeep.scan(query, page.next)
+            page = self.upkeep.scan(query, page.next)
 
     def _looked(self, count: int) -> None:
-        self.tally.looked_at += count
+        self.looked_at += count
         if self.progress:
-            self.progress(self.tally.looked_at)
+            self.progress(self.looked_at)
 
     def _change(
         self,
@@ -141,49 +174,69 @@ class GateRun:
         rule: Rule | None = None,
     ) -> None:
         """Write new importances and take out those suspects that are still to go, in one transaction."""
-        self.tally.recomputed += len(changes)
+        self.recomputed += len(changes)
         if self.dry_run:
             self._take_out(kind, suspects, judge(suspects), rule)
         elif suspects or changes:
-            with self.parts.store.transaction():
-                self.parts.upkeep.amend(self.scope, kind, changes)
+            with self.store.transaction():
+                self.upkeep.amend(self.scope, kind, changes)
                 fresh = self._again(kind, suspects)
                 self._take_out(kind, fresh, judge(fresh), rule)
 
     def _again(self, kind: Kind, suspects: Sequence[Record]) -> list[Any]:
-        """Read records anew, in the same order; those that are gone or became pinned are left out."""
+        """Read records again, in the same order, without those that are gone or became pinned."""
         if not suspects:
             return []
         ids = tuple(record.id for record in suspects)
         query = Query(scope=self.scope, kinds=(kind,), ids=ids, pinned=False, limit=len(ids))
-        found = {record.id: record for record in self.parts.store.find(query)}
+        found = {record.id: record for record in self.store.find(query)}
         return [found[id_] for id_ in ids if id_ in found]
 
-    def _take_out(self, kind: Kind, records: Sequence[Any], reasons: _Reasons, rule: Rule | None) -> None:
+    def _take_out(self, kind: Kind, records: Sequence[Any], reasons: _Reasons, rule: Rule | None) -> int:
+        """Take out, or only count, the records that have a reason to go; return how many went."""
+        went = 0
         for reason in dict.fromkeys(reasons.values()):
             gone: list[Searchable] = [r for r in records if reasons.get(r.id) == reason]
             keys = with_tasks(gone)
             if self.dry_run:
-                self.tally.add(reason, self._counts(kind, keys))
+                counts = self._counts(kind, keys)
             else:
-                discard = self.parts.trash.discard
-                self.tally.add(reason, discard(self.scope, keys, reason=reason, at=self.now))
-            shown = gone[: self.tally.room]
-            worth = {e.id: self._importance(rule, cast("Episode", e)) for e in shown} if rule else {}
-            self.tally.show(kind, reason, shown, worth)
+                counts = self.trash.discard(self.scope, keys, reason=reason, at=self.now)
+            went += counts.get(kind, 0)
+            for other, count in counts.items():
+                if count:
+                    self.counts.setdefault(other, Counter())[reason] += count
+            self._show(kind, reason, gone[: SHOWN - len(self.items)], rule)
+        return went
 
-    def _counts(self, kind: Kind, keys: Sequence[Key]) -> dict[Kind, int]:
+    def _show(self, kind: Kind, reason: str, records: Sequence[Searchable], rule: Rule | None) -> None:
+        for record in records:
+            self.items.append(
+                GateItem(
+                    kind=kind,
+                    id=record.id,
+                    reason=reason,
+                    created_at=record.created_at,
+                    text=" ".join(record.search_text[: 2 * _WORDS].split())[:_WORDS],
+                    importance=self._importance(rule, cast("Episode", record)) if rule else None,
+                )
+            )
+
+    def _gone(self, kind: Kind) -> int:
+        return sum(self.counts.get(kind, Counter()).values())
+
+    def _counts(self, kind: Kind, keys: Sequence[Key]) -> Mapping[Kind, int]:
         """Return how many records `Trash.discard` would take out."""
         tasks = tuple(id_ for other, id_ in keys if other == "task")
         user = Scope(user_id=self.scope.user_id)
-        there = self.parts.store.count(Query(scope=user, kinds=("task",), ids=tasks))["task"] if tasks else 0
+        there = self.store.count(Query(scope=user, kinds=("task",), ids=tasks))["task"] if tasks else 0
         return {kind: len(keys) - len(tasks), "task": there}
 
     def _above_limit(self, rule: Rule, cut: "_Cut") -> None:
         """Take out the unpinned episodes up to a cut, oldest first, until no more than the limit are left."""
         reason = f"more than {rule.max_episodes:,} episodes"
-        equals = cut.equals
-        spare = _Spare(cut.excess) if self.dry_run else _LiveSpare(cut.excess, self, rule.max_episodes)
+        equals, excess = cut.equals, cut.excess
+        counted_at: int | None = None  # the memory's number of changes when the excess was right
 
         def place(episode: Episode) -> tuple[float, int]:
             return self._importance(rule, episode), to_micros(episode.created_at)
@@ -197,26 +250,31 @@ class GateRun:
                 if here < cut.place or (equal and equals > 0):
                     gone.append(episode.id)
                     equals -= equal
-            return dict.fromkeys(gone[: spare.left], reason)
+            return dict.fromkeys(gone[:excess], reason)
 
         query = Query(scope=self.scope, kinds=("episode",), limit=self.batch)
         after: Cursor | None = None
-        while spare.left:
+        while excess:
             # Read inside the transaction: nearly all of a page may have to go, and then it is read once.
-            with nullcontext() if self.dry_run else self.parts.store.transaction():
-                page = self.parts.upkeep.scan(query, after)
+            with nullcontext() if self.dry_run else self.store.transaction():
+                page = self.upkeep.scan(query, after)
                 episodes = cast("tuple[Episode, ...]", page.records)
                 suspects = [e for e in episodes if not e.pinned and place(e) <= cut.place]
                 if self.dry_run:  # what is worth too little is still there, but counted already
                     suspects = [e for e in suspects if not self._unimportant(rule, e)]
-                before = self.tally.gone("episode")
-                spare.look()
-                self._take_out("episode", suspects, judge(suspects), rule)
-                spare.take(self.tally.gone("episode") - before)
+                elif counted_at != self.upkeep.changes(self.scope):  # others take out episodes, too
+                    excess = self._excess(rule)
+                excess -= self._take_out("episode", suspects, judge(suspects), rule)
+                if not self.dry_run:
+                    counted_at = self.upkeep.changes(self.scope)
             self._looked(len(page.records))
             if page.next is None:
                 return
             after = page.next
+
+    def _excess(self, rule: Rule) -> int:
+        there = self.store.count(Query(scope=self.scope, kinds=("episode",)))["episode"]
+        return max(0, there - rule.max_episodes)
 
     def _unimportant(self, rule: Rule, episode: Episode) -> bool:
         return (
@@ -252,48 +310,12 @@ class GateRun:
     def _floor(self, scope: Scope) -> int | None:
         """Return the place where a session's newest turns begin, None where it is not live."""
         session = Query(scope=scope, kinds=("session",), limit=1)
-        found = cast("list[Session]", self.parts.store.find(session))
+        found = cast("list[Session]", self.store.find(session))
         if not found or self.now - found[0].last_active_at > _LIVE:
             return None
         query = Query(scope=scope, kinds=("message",), roles=("user",), newest_first=True, limit=_TURNS)
-        turns = cast("list[Message]", self.parts.store.find(query))
+        turns = cast("list[Message]", self.store.find(query))
         return (turns[-1].seq or 0) if len(turns) == _TURNS else 0
-
-
-class _Spare:
-    """How many episodes may still go before too few are left."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def look(self) -> None:
-        """Bring the number up to date."""
-
-    def take(self, count: int) -> None:
-        """Note what went."""
-        self.left -= count
-
-
-class _LiveSpare(_Spare):
-    """The same where others may take out episodes, too; used inside the transaction that takes out."""
-
-    def __init__(self, left: int, run: GateRun, most: int) -> None:
-        super().__init__(left)
-        self._parts = run.parts
-        self._scope = run.scope
-        self._most = most
-        self._changes: int | None = None  # of the memory, when the number was right
-
-    def look(self) -> None:
-        """Count anew where others took something out since."""
-        if self._changes != self._parts.upkeep.changes(self._scope):
-            count = self._parts.store.count(Query(scope=self._scope, kinds=("episode",)))
-            self.left = max(0, count["episode"] - self._most)
-
-    def take(self, count: int) -> None:
-        """Note what went in this transaction."""
-        super().take(count)
-        self._changes = self._parts.upkeep.changes(self._scope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,11 +335,12 @@ class _Left:
         self._worth = array("d")  # of the unpinned ones
         self._created = array("q")
 
-    def add(self, episodes: Sequence[tuple[float, int, bool]]) -> None:
-        """Take in importance, creation and pin of some episodes."""
-        self._total += len(episodes)
-        self._worth.extend(worth for worth, _, pinned in episodes if not pinned)
-        self._created.extend(created for _, created, pinned in episodes if not pinned)
+    def add(self, worth: float, created: int, *, pinned: bool) -> None:
+        """Take in importance, creation and pin of an episode."""
+        self._total += 1
+        if not pinned:
+            self._worth.append(worth)
+            self._created.append(created)
 
     def cut(self, most: int) -> _Cut | None:
         """Return where to cut to keep so many; None where there are not more."""

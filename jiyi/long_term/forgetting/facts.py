@@ -8,7 +8,7 @@ from typing import cast
 from jiyi.long_term.facts.known import wide
 from jiyi.long_term.facts.slots import ALIAS, Names, Slot, is_alias, slot_of
 from jiyi.long_term.facts.timeline import relinked
-from jiyi.long_term.forgetting.words import only_in, says, text_of
+from jiyi.long_term.forgetting.select import says, text_of
 from jiyi.records import Fact, Message, Query, Scope
 from jiyi.storage.store import Store
 
@@ -29,7 +29,7 @@ def without_messages(fact: Fact, lost: Sequence[Message], left: Sequence[Message
     if not any(message.created_at is None or message.created_at >= fact.created_at for message in left):
         return None
     gone = {message.id for message in lost}
-    secret = only_in(map(text_of, lost), map(text_of, left))
+    secret = says(map(text_of, lost)) - says(map(text_of, left))
     if says([fact.search_text]) & secret:
         return None
     confidence = fact.confidence

@@ -1,32 +1,21 @@
 """Forgetting on request: taking out, overwriting, bringing back, and pins."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import cast
 
 from jiyi.errors import BadQuery, NotFound
 from jiyi.long_term.forgetting.facts import mended
-from jiyi.long_term.forgetting.plan import Plan, Rewrite, counts_of, plan_forgetting
-from jiyi.long_term.forgetting.receipt import (
-    ASKED,
-    ForgetReceipt,
-    Forgotten,
-    RestoreReceipt,
-    first_words,
-    listed,
-)
+from jiyi.long_term.forgetting.plan import Plan, Rewrite, plan_forgetting
+from jiyi.long_term.forgetting.receipt import ASKED, ForgetReceipt, RestoreReceipt, forgotten, listed
 from jiyi.long_term.forgetting.restore import Restoring
-from jiyi.long_term.forgetting.select import FORGETTABLE, Forgettable, Selection, find_by_ids, pieces, walk
-from jiyi.long_term.forgetting.summaries import drop_summaries, drop_summaries_of
-from jiyi.long_term.forgetting.trash import hanging_on, with_older_sources
-from jiyi.records import SEARCHABLE, Fact, Kind, Knowledge, Message, Query, Scope
-from jiyi.storage.candidates import Key
-from jiyi.storage.rows import kind_of
-from jiyi.storage.store import Store
-from jiyi.storage.trash import Discarded, Trash
-from jiyi.storage.upkeep import Amendment, Upkeep
+from jiyi.long_term.forgetting.rows import FORGETTABLE, Forgettable, Rows, pieces
+from jiyi.long_term.forgetting.select import all_of, by_ids, by_query, in_trash
+from jiyi.long_term.forgetting.trash import hanging_on, key_of, with_older_sources
+from jiyi.records import SEARCHABLE, Fact, Message, Query, Scope
+from jiyi.storage import Amendment, Discarded, Key, Store, Trash, Upkeep
 
 __all__ = ["Forgetting", "Learn"]
 
@@ -37,28 +26,57 @@ _BATCH = 1_000  # records taken out at once
 _MOMENT = timedelta(microseconds=1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is to go: what some ids name, what a query describes, or else a whole scope."""
+
+    scope: Scope
+    ids: Sequence[str] | None
+    query: Query | None  # asked within the scope
+    reason: str
+    at: datetime
+    dry_run: bool
+
+    def __post_init__(self) -> None:
+        """Refuse ids together with a query, and an empty list of ids."""
+        if self.ids is not None and self.query is not None:
+            raise BadQuery("give ids or a query, not both")
+        if isinstance(self.ids, str) or (self.ids is not None and not self.ids):
+            raise BadQuery("ids is a list of at least one id")
+
+    @property
+    def user(self) -> Scope:
+        """Whose memory it is."""
+        return Scope(user_id=self.scope.user_id)
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether the whole memory of the user is to go."""
+        return self.ids is None and self.query is None and self.scope == self.user
+
+
 class Forgetting:
     """Forgets what is asked for, with everything derived from it.
 
     With a message go the facts that rest on it alone, and the call or results it belongs to;
     with an episode its task, with a task its episode; with episodes the knowledge that rests on
-    them alone. Facts and knowledge that rest on others too stay, without any word that only the
-    forgotten ones said: facts as far as the other messages say them, else those are read anew;
-    knowledge is written anew from the other episodes, else it goes and these wait for the next
+    them alone. Facts and knowledge that rest on others too stay, minus wording that appears only in
+    the forgotten records: facts as far as the other messages say them, else those messages are read
+    again; knowledge is rewritten from the other episodes, else it goes and these wait for the next
     consolidation. What a forgotten fact had superseded holds again. Text index and vectors go
     with each record. Pinned records go like others: they were asked for.
 
     With a message go the versions of its session's summaries from the first that covers it on,
-    for good: the version before stands again, and what is brought back is folded anew. Words
+    for good: the version before is the newest again, and what is brought back is summarised again. Words
     are looked for in summaries too.
 
     Each verb is one transaction: all of it happens, or nothing.
 
     Args:
         store, upkeep, trash: of one database.
-        rewrite: writes reduced knowledge anew, such as `Consolidation.rewritten`; without it
+        rewrite: rewrites knowledge from fewer episodes, such as `Consolidation.rewritten`; without it
             such knowledge goes.
-        learn: reads messages anew, such as `FactMemory.learn`; without it facts that cannot
+        learn: reads messages again, such as `FactMemory.learn`; without it facts that cannot
             stay as they are go.
     """
 
@@ -76,7 +94,6 @@ class Forgetting:
         self._trash = trash
         self._rewrite = rewrite
         self._learn = learn
-        self._selection = Selection(store, upkeep, trash)
 
     def forget(
         self,
@@ -108,10 +125,11 @@ class Forgetting:
             NotFound: the scope has no record of one of the ids; nothing was changed.
             StorageError: the database cannot do it; nothing was changed.
         """
-        _check(ids, query)
+        asked = None if query is None else replace(query, scope=scope)
+        request = _Request(scope, ids, asked, reason, at, dry_run)
         if dry_run:
-            return self._forget(scope, ids, query, reason=reason, at=at, dry_run=True)[0]
-        return self._store.together(lambda: self._forget(scope, ids, query, reason=reason, at=at)[0])
+            return self._forget(request)[0]
+        return self._store.together(lambda: self._forget(request)[0])
 
     def purge(
         self,
@@ -139,11 +157,12 @@ class Forgetting:
                 old bytes may remain: purge again.
             WrongState: called inside a transaction.
         """
-        _check(ids, query)
+        asked = None if query is None else replace(query, scope=scope)
+        request = _Request(scope, ids, asked, reason, at, dry_run)
         if dry_run:
-            return self._purge(scope, ids, query, reason=reason, at=at, dry_run=True)
+            return self._purge(request)
         self._trash.check_alone()
-        receipt = self._store.together(lambda: self._purge(scope, ids, query, reason=reason, at=at))
+        receipt = self._store.together(lambda: self._purge(request))
         self._trash.scrub()
         return receipt
 
@@ -173,44 +192,38 @@ class Forgetting:
         if (ids is None) == (forgotten_at is None):
             raise BadQuery("say what to restore: ids, or the moment of a receipt")
 
+        rows = self._rows(scope)
+
         def restore() -> RestoreReceipt:
             if ids is not None:
-                found = list(self._selection.in_trash(scope, ids, None))
+                found = list(in_trash(rows, scope, ids, None))
                 missing = sorted(set(ids) - {entry.record.id for entry in found})
                 if missing:
                     raise NotFound(f"not in the trash of {scope.user_id!r}: {_some(missing)}")
             else:
                 assert forgotten_at is not None
-                found = list(walk(self._trash, scope, since=forgotten_at, until=forgotten_at + _MOMENT))
+                found = list(rows.in_trash(scope=scope, since=forgotten_at, until=forgotten_at + _MOMENT))
                 if not found:
                     raise NotFound(
                         f"nothing of {scope.user_id!r} was taken out at {forgotten_at.isoformat()}"
                     )
-            return Restoring(
-                self._store,
-                self._upkeep,
-                self._trash,
-                user=Scope(user_id=scope.user_id),
-                at=at,
-                rewrite=self._rewrite,
-                learn=self._learn,
-            ).run(found)
+            return Restoring(rows, at, self._rewrite, self._learn).run(found)
 
         return self._store.together(restore)
 
     def pin(self, scope: Scope, ids: Sequence[str], *, pinned: bool = True) -> int:
-        """Pin messages, episodes, knowledge or facts, or unpin them; return how many records it were.
+        """Pin messages, episodes, knowledge or facts, or unpin them; return the number of records changed.
 
         What is pinned is never forgotten by the gate; a pinned message never leaves its window.
 
         Raises:
             NotFound: the scope has no such record of one of the ids; nothing was changed.
         """
-        wanted = list(dict.fromkeys(ids))
+        rows = self._rows(scope)
 
         def amend() -> int:
-            found = {kind: find_by_ids(self._store, scope, kind, wanted) for kind in SEARCHABLE}
-            missing = set(wanted) - {record.id for records in found.values() for record in records}
+            found = {kind: rows.of_kind(kind, ids, scope) for kind in SEARCHABLE}
+            missing = set(ids) - {record.id for records in found.values() for record in records}
             if missing:
                 raise NotFound(
                     f"no message, episode, knowledge or fact of {scope.user_id!r}: {_some(sorted(missing))}"
@@ -223,165 +236,114 @@ class Forgetting:
 
         return self._store.together(amend, repeatable=True)
 
-    def _forget(
-        self,
-        scope: Scope,
-        ids: Sequence[str] | None,
-        query: Query | None,
-        *,
-        reason: str,
-        at: datetime,
-        dry_run: bool = False,
-        gone: Sequence[Discarded] = (),
-    ) -> tuple[ForgetReceipt, list[Key]]:
-        """Do or tell what `forget` says; return the keys of all records touched, too, for a purge."""
-        if ids is None and query is None and scope.agent_id is None and scope.session_id is None:
-            return self._forget_user(scope, reason, at, dry_run), []
-        asked = self._asked(scope, ids, query, {entry.record.id for entry in gone})
+    def _rows(self, scope: Scope) -> Rows:
+        return Rows(self._store, self._upkeep, self._trash, Scope(user_id=scope.user_id))
+
+    def _forget(self, request: _Request, gone: Sequence[Discarded] = ()) -> tuple[ForgetReceipt, list[Key]]:
+        """Do or tell what `forget` says; return the keys of all records touched, too, for a purge.
+
+        Of what is gone already, what was derived from it goes.
+        """
+        rows = self._rows(request.scope)
+        if request.is_everything:
+            return self._forget_user(rows, request), []
         plan = plan_forgetting(
-            self._store,
-            self._upkeep,
-            asked,
-            scope=scope,
-            at=at,
+            rows,
+            _asked(rows, request, {entry.record.id for entry in gone}),
+            at=request.at,
             rewrite=self._rewrite,
-            query=query if query is None else replace(query, scope=scope),
+            query=request.query,
             gone=[cast("Forgettable", entry.record) for entry in gone],
         )
-        if not dry_run:
-            self._carry_out(scope, plan, reason, at)
-        return _receipt(plan, reason, at, dry_run), [*plan.taken, *plan.changed]
+        if not request.dry_run:
+            self._carry_out(rows, plan, request)
+        receipt = plan.receipt(request.reason, request.at, dry_run=request.dry_run)
+        return receipt, [*plan.taken, *plan.changed]
 
-    def _asked(
-        self, scope: Scope, ids: Sequence[str] | None, query: Query | None, elsewhere: set[str]
-    ) -> Iterable[Forgettable]:
-        if query is not None:
-            return self._selection.by_query(replace(query, scope=scope))
-        if ids is None:
-            return self._selection.all_of(scope)
-        found = self._selection.by_ids(scope, ids)
-        missing = sorted(set(ids) - {record.id for record in found} - elsewhere)
-        if missing:
-            raise NotFound(
-                f"nothing of {scope.user_id!r} here has the id {_some(missing)}; "
-                "what was forgotten before lies in the trash: restore or purge it"
-            )
-        return found
-
-    def _carry_out(self, scope: Scope, plan: Plan, reason: str, at: datetime) -> None:
-        user = Scope(user_id=scope.user_id)
-        changed = list(plan.changed)
+    def _carry_out(self, rows: Rows, plan: Plan, request: _Request) -> None:
         derived = [key for key in plan.taken if key[0] in ("fact", "knowledge")]
-        older = with_older_sources(self._store, self._trash, user, [*changed, *derived])
-        self._store.put(older)
-        facts = [r for id_ in pieces(plan.ids("fact")) for r in find_by_ids(self._store, user, "fact", id_)]
-        for keys in pieces([*changed, *(key for key in plan.taken if key[0] != "summary")]):
-            self._trash.discard(user, keys, reason=reason, at=at)
-        drop_summaries(self._store, user, plan.ids("summary"))
-        stay = [record for record, _ in plan.changed.values()]
-        self._store.put(stay)
+        self._store.put(with_older_sources(rows, [*plan.changed, *derived]))
+        facts = rows.find(Fact, plan.ids("fact"))
+        for keys in pieces([*plan.changed, *(key for key in plan.taken if key[0] != "summary")]):
+            self._trash.discard(request.user, keys, reason=request.reason, at=request.at)
+        for ids in pieces(plan.ids("summary")):  # for good: what is brought back later is summarised again
+            self._store.delete(Query(scope=request.user, kinds=("summary",), ids=tuple(ids), limit=len(ids)))
+        self._store.put(plan.stay)
         if plan.unread:
             self._learn(list(plan.unread.values()))
-        touched = [r for r in (*facts, *stay) if isinstance(r, Fact)]
-        self._store.put(mended(self._store, touched, at))
-        self._upkeep.amend(user, "episode", [Amendment(id=id_, consolidated=False) for id_ in plan.loose])
+        touched = [*facts, *(record for record in plan.stay if isinstance(record, Fact))]
+        self._store.put(mended(self._store, touched, request.at))
+        loose = [Amendment(id=id_, consolidated=False) for id_ in plan.loose]
+        self._upkeep.amend(request.user, "episode", loose)
 
-    def _forget_user(self, scope: Scope, reason: str, at: datetime, dry_run: bool) -> ForgetReceipt:
+    def _forget_user(self, rows: Rows, request: _Request) -> ForgetReceipt:
         """Forget everything of a user, in pieces: nothing stays that could depend on it."""
-        kinds: tuple[Kind, ...] = (*FORGETTABLE, "summary")
+        scope, kinds = request.scope, (*FORGETTABLE, "summary")
         counts = dict(self._store.count(Query(scope=scope, kinds=kinds)))
-        first = [
-            Forgotten(kind=kind_of(r), id=r.id, action="taken", why=ASKED, text=first_words(r))
-            for r in islice(self._selection.all_of(scope), _BATCH)
-        ]
-        if not dry_run:
+        first = [forgotten(record, "taken", ASKED) for record in islice(all_of(rows, scope), _BATCH)]
+        if not request.dry_run:
             for kind in FORGETTABLE:
-                while keys := _first_keys(self._selection.all_of(scope, (kind,))):
-                    self._trash.discard(scope, keys, reason=reason, at=at)
-            drop_summaries_of(self._store, scope)
+                while found := list(islice(all_of(rows, scope, (kind,)), _BATCH)):
+                    keys: list[Key] = [(kind, record.id) for record in found]
+                    self._trash.discard(scope, keys, reason=request.reason, at=request.at)
+            while self._store.delete(Query(scope=scope, kinds=("summary",), limit=_BATCH))["summary"]:
+                pass
         return ForgetReceipt(
             counts={kind: counts[kind] for kind in kinds if counts[kind]},
             changed={},
             items=listed(first),
-            reason=reason,
-            at=at,
-            dry_run=dry_run,
+            reason=request.reason,
+            at=request.at,
+            dry_run=request.dry_run,
         )
 
-    def _purge(
-        self,
-        scope: Scope,
-        ids: Sequence[str] | None,
-        query: Query | None,
-        *,
-        reason: str,
-        at: datetime,
-        dry_run: bool = False,
-    ) -> ForgetReceipt:
-        user = Scope(user_id=scope.user_id)
-        if ids is None and query is None and scope == user:
-            receipt, _ = self._forget(scope, None, None, reason=reason, at=at, dry_run=dry_run)
-            erased = 0 if dry_run else self._erase_all(user)
+    def _purge(self, request: _Request) -> ForgetReceipt:
+        rows, user = self._rows(request.scope), request.user
+        if request.is_everything:
+            receipt, _ = self._forget(request)
+            keys = None
         else:
-            asked = None if query is None else replace(query, scope=scope)
-            lying = list(self._selection.in_trash(scope, ids, asked))
-            lying += hanging_on(self._trash, user, lying)
-            receipt, keys = self._forget(scope, ids, query, reason=reason, at=at, dry_run=dry_run, gone=lying)
-            keys += [(entry.kind, entry.record.id) for entry in lying]
-            keys += [(e.kind, e.record.id) for e in hanging_on(self._trash, user, lying, keys)]
-            erased = 0 if dry_run else self._erase(user, list(dict.fromkeys(keys)))
-        erased += 0 if dry_run else receipt.counts.get("summary", 0)
-        return replace(receipt, erased=erased, items=tuple(_wordless(receipt.items, dry_run)))
+            lying = list(in_trash(rows, request.scope, request.ids, request.query))
+            lying += hanging_on(rows, lying)
+            receipt, touched = self._forget(request, gone=lying)
+            touched += [key_of(entry) for entry in lying]
+            touched += [key_of(entry) for entry in hanging_on(rows, lying, touched)]
+            keys = list(dict.fromkeys(touched))
+        if request.dry_run:
+            return receipt
+        erased = self._erase(user, keys) + receipt.counts.get("summary", 0)
+        return replace(receipt, erased=erased, items=tuple(replace(item, text="") for item in receipt.items))
 
-    def _erase(self, user: Scope, keys: Sequence[Key]) -> int:
-        return sum(self._trash.erase(user, keys=piece, limit=_BATCH) for piece in pieces(keys))
-
-    def _erase_all(self, user: Scope) -> int:
-        erased = last = self._trash.erase(user)
-        while last:
-            last = self._trash.erase(user)
-            erased += last
+    def _erase(self, user: Scope, keys: Sequence[Key] | None) -> int:
+        """Drop these from the trash for good, or all there is; return how many there were."""
+        if keys is not None:
+            return sum(self._trash.erase(user, keys=piece, limit=_BATCH) for piece in pieces(keys))
+        erased = 0
+        while dropped := self._trash.erase(user):
+            erased += dropped
         return erased
 
 
-def _check(ids: Sequence[str] | None, query: Query | None) -> None:
-    if ids is not None and query is not None:
-        raise BadQuery("give ids or a query, not both")
-    if isinstance(ids, str) or (ids is not None and not ids):
-        raise BadQuery("ids is a list of at least one id")
+def _asked(rows: Rows, request: _Request, in_trash: set[str]) -> Iterable[Forgettable]:
+    """Return the records that a request names.
+
+    Raises:
+        NotFound: one of the ids is neither there nor in the trash.
+    """
+    scope = request.scope
+    if request.query is not None:
+        return by_query(rows, request.query)
+    if request.ids is None:
+        return all_of(rows, scope)
+    found = by_ids(rows, scope, request.ids)
+    missing = sorted(set(request.ids) - {record.id for record in found} - in_trash)
+    if missing:
+        raise NotFound(
+            f"nothing of {scope.user_id!r} here has the id {_some(missing)}; "
+            "what was forgotten before lies in the trash: restore or purge it"
+        )
+    return found
 
 
 def _some(ids: Sequence[str]) -> str:
     return ", ".join(map(repr, ids[:5])) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
-
-
-def _first_keys(records: Iterator[Forgettable]) -> list[Key]:
-    return [(kind_of(record), record.id) for record in islice(records, _BATCH)]
-
-
-def _wordless(items: Iterable[Forgotten], dry_run: bool) -> Iterator[Forgotten]:
-    for item in items:
-        yield item if dry_run else replace(item, text="")
-
-
-def _receipt(plan: Plan, reason: str, at: datetime, dry_run: bool) -> ForgetReceipt:
-    def item(key: Key, why: str, *, taken: bool = True) -> Forgotten:
-        words = plan.words.get(key, "")
-        return Forgotten(kind=key[0], id=key[1], action="taken" if taken else "changed", why=why, text=words)
-
-    links: Mapping[Key, Fact | Knowledge] = {
-        ("fact", fact.id): fact for fact in plan.links if ("fact", fact.id) not in plan.changed
-    }
-    asked = (item(key, why) for key, why in plan.taken.items() if why == ASKED)
-    taken = [item(key, why) for key, why in plan.taken.items() if why != ASKED]
-    changed = [item(key, why, taken=False) for key, (_, why) in plan.changed.items()]
-    relinked = [item(key, "a fact before or behind it goes", taken=False) for key in links]
-    changed_counts: Mapping[Kind, int] = counts_of([*plan.changed, *links])
-    return ForgetReceipt(
-        counts=counts_of(plan.taken),
-        changed=changed_counts,
-        items=(*listed(asked), *listed([*taken, *changed, *relinked])),
-        reason=reason,
-        at=at,
-        dry_run=dry_run,
-    )

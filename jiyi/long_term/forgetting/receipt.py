@@ -1,19 +1,24 @@
 """What forgetting and restoring did: the values they return."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Literal
 
 from jiyi.records import Kind, Record, Summary, Task
+from jiyi.storage import Key, kind_of
 
-__all__ = ["ASKED", "ForgetReceipt", "Forgotten", "RestoreReceipt", "first_words", "listed"]
+__all__ = ["ASKED", "ForgetReceipt", "Forgotten", "RestoreReceipt", "counts_of", "forgotten", "listed"]
 
 ASKED = "asked for"
 """Why the records went that were asked for."""
 
 _LISTED = 1_000  # records a receipt names of each sort; the counts are whole
 _SHOWN = 80  # characters of a record's words
+
+_Action = Literal["taken", "changed", "restored", "left"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +27,7 @@ class Forgotten:
 
     kind: Kind
     id: str
-    action: Literal["taken", "changed", "restored", "left"]
+    action: _Action
     why: str  # "asked for", or what it hung on
     text: str = ""  # its first words; "" after a purge
 
@@ -59,15 +64,28 @@ class RestoreReceipt:
         return sum(self.counts.values())
 
 
+def forgotten(record: Record, action: _Action, why: str, *, words: bool = True) -> Forgotten:
+    """Return what a receipt says of a record, with the beginning of its words in one line."""
+    text = _first_words(record) if words else ""
+    return Forgotten(kind=kind_of(record), id=record.id, action=action, why=why, text=text)
+
+
 def listed(items: Iterable[Forgotten]) -> tuple[Forgotten, ...]:
     """Return as many items as a receipt names."""
-    return tuple(item for item, _ in zip(items, range(_LISTED), strict=False))
+    return tuple(islice(items, _LISTED))
 
 
-def first_words(record: Record) -> str:
-    """Return the beginning of a record's words, in one line."""
-    words = getattr(record, "search_text", "")
-    if isinstance(record, Task | Summary):
-        words = record.request if isinstance(record, Task) else record.text
+def counts_of(keys: Iterable[Key]) -> Mapping[Kind, int]:
+    """Return how many keys there are of each kind."""
+    return dict(Counter(kind for kind, _ in keys))
+
+
+def _first_words(record: Record) -> str:
+    if isinstance(record, Task):
+        words = record.request
+    elif isinstance(record, Summary):
+        words = record.text
+    else:
+        words = getattr(record, "search_text", "")
     line = " ".join(words[: 4 * _SHOWN].split())
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"

@@ -8,16 +8,18 @@ from typing import cast
 from jiyi.long_term.facts.known import wide
 from jiyi.long_term.facts.slots import value_of
 from jiyi.long_term.forgetting.facts import mended, without_messages
-from jiyi.long_term.forgetting.plan import Rewrite, counts_of
-from jiyi.long_term.forgetting.receipt import Forgotten, RestoreReceipt, first_words, listed
-from jiyi.long_term.forgetting.select import Forgettable, find_by_ids, pieces, walk
-from jiyi.long_term.forgetting.trash import joined_in_trash, sources_of, tasks_and_episodes, with_sources
-from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Query, Scope
-from jiyi.storage.candidates import Key
-from jiyi.storage.rows import kind_of
-from jiyi.storage.store import Store
-from jiyi.storage.trash import Discarded, Trash
-from jiyi.storage.upkeep import Amendment, Upkeep
+from jiyi.long_term.forgetting.plan import Rewrite
+from jiyi.long_term.forgetting.receipt import Forgotten, RestoreReceipt, counts_of, forgotten, listed
+from jiyi.long_term.forgetting.rows import DERIVED, Forgettable, Rows, pieces
+from jiyi.long_term.forgetting.trash import (
+    key_of,
+    partners_in_trash,
+    resting_in_trash,
+    sources_of,
+    with_sources,
+)
+from jiyi.records import Episode, Fact, Knowledge, Message, Query
+from jiyi.storage import Amendment, Discarded, Key, kind_of
 
 __all__ = ["Restoring"]
 
@@ -32,117 +34,98 @@ _Learn = Callable[[Sequence[Message]], object]
 class Restoring:
     """One restore, inside one transaction."""
 
-    store: Store
-    upkeep: Upkeep
-    trash: Trash
-    user: Scope
+    rows: Rows
     at: datetime
     rewrite: Rewrite
     learn: _Learn
-    back: dict[Key, str] = field(default_factory=dict)  # what is there again, and its first words
-    left: dict[Key, tuple[str, str]] = field(default_factory=dict)  # what is not: why, and its first words
+    back: dict[Key, Forgotten] = field(default_factory=dict)  # what is there again
+    left: dict[Key, Forgotten] = field(default_factory=dict)  # what is not, and why
     facts: list[Fact] = field(default_factory=list)  # that came back or changed
 
     def run(self, entries: Iterable[Discarded]) -> RestoreReceipt:
         """Bring these back with what went along."""
-        asked = {_key(entry): entry for entry in entries}
+        asked = {key_of(entry): entry for entry in entries}
         for entry in self._went_along(list(asked.values())):
-            asked.setdefault(_key(entry), entry)
-        episodes = self._sources_back([e for e in asked.values() if e.kind not in ("fact", "knowledge")])
-        for entry in self._derived(asked):
+            asked.setdefault(key_of(entry), entry)
+        episodes = self._sources_back([e for e in asked.values() if e.kind not in DERIVED])
+        derived = {key for key in asked if key[0] in DERIVED}
+        resting = list(resting_in_trash(self.rows, derived | set(self.back)))
+        for entry in sorted(resting, key=lambda entry: cast("Fact", entry.record).created_at):
             record = cast("Fact | Knowledge", entry.record)
             if isinstance(record, Fact):
-                self._fact_back(entry, record, asked=_key(entry) in asked)
+                self._fact_back(entry, record, asked=key_of(entry) in asked)
             else:
                 self._knowledge_back(entry, record)
-        self.store.put(mended(self.store, self.facts, self.at))
+        self.rows.store.put(mended(self.rows.store, self.facts, self.at))
         self._loosen(episodes)
-        return self._receipt()
+        return RestoreReceipt(
+            counts=counts_of(self.back),
+            left=counts_of(self.left),
+            items=(*listed(self.back.values()), *listed(self.left.values())),
+        )
 
     def _went_along(self, entries: Sequence[Discarded]) -> list[Discarded]:
         """Return what else in the trash belongs to these."""
         sources: list[Discarded] = []
-        for kind, source in (("fact", "message"), ("knowledge", "episode")):
+        for kind, source in DERIVED.items():
             derived = [entry for entry in entries if entry.kind == kind]
             moments = {entry.discarded_at for entry in derived}
             ids = [id_ for e in derived for id_ in sources_of(cast("Fact | Knowledge", e.record))]
-            for piece in pieces(ids):
-                query = Query(
-                    scope=self.user, kinds=(cast("Kind", source),), ids=tuple(piece), limit=len(piece)
-                )
-                sources += [e for e in self.trash.discarded(query) if e.discarded_at in moments]
+            lying = self.rows.in_trash_by_ids(source, ids)
+            sources += [entry for entry in lying if entry.discarded_at in moments]
         roots = [*entries, *sources]
-        known = {_key(entry) for entry in roots}
-        return [
-            *sources,
-            *joined_in_trash(self.trash, self.user, roots),
-            *tasks_and_episodes(self.trash, self.user, roots, known),
-        ]
+        return [*sources, *partners_in_trash(self.rows, roots, {key_of(entry) for entry in roots})]
 
     def _sources_back(self, entries: Sequence[Discarded]) -> list[Episode]:
         """Bring messages, episodes and tasks back; return the episodes."""
         ready: list[Discarded] = []
         for kind in ("message", "episode", "task"):
             mine = [entry for entry in entries if entry.kind == kind]
-            there = {r.id for r in find_by_ids(self.store, self.user, kind, [e.record.id for e in mine])}
+            there = {record.id for record in self.rows.of_kind(kind, [e.record.id for e in mine])}
             for entry in mine:
                 if entry.record.id in there:
                     self._leave(entry, _THERE)
                 else:
                     ready.append(entry)
         ready.sort(key=_place)
-        for piece in pieces([_key(entry) for entry in ready]):
-            self.trash.restore(self.user, piece)
-        self.back.update((_key(entry), first_words(entry.record)) for entry in ready)
+        for piece in pieces([key_of(entry) for entry in ready]):
+            self.rows.trash.restore(self.rows.user, piece)
+        for entry in ready:
+            self._bring(entry, cast("Forgettable", entry.record))
         return [entry.record for entry in ready if isinstance(entry.record, Episode)]
 
-    def _derived(self, asked: dict[Key, Discarded]) -> list[Discarded]:
-        """Return facts and knowledge that were asked for, or rest on what came back; oldest first."""
-        found = []
-        for entry in walk(self.trash, self.user, ("fact", "knowledge")):
-            source: Kind = "message" if entry.kind == "fact" else "episode"
-            ids = sources_of(cast("Fact | Knowledge", entry.record))
-            if _key(entry) in asked or any((source, id_) in self.back for id_ in ids):
-                found.append(entry)
-        return sorted(found, key=lambda entry: cast("Fact", entry.record).created_at)
-
     def _fact_back(self, entry: Discarded, image: Fact, *, asked: bool) -> None:
-        here = {m.id: m for m in cast("list[Message]", self._find("message", image.sources))}
+        here = {m.id: m for m in self.rows.find(Message, image.sources)}
         if image.sources and not here and not asked:
             self._leave(entry, _NO_SOURCE)
             return
-        alive = tuple(id_ for id_ in image.sources if id_ in here)
-        whole = len(alive) == len(image.sources) or not here
-        there = cast("list[Fact]", self._find("fact", (image.id,)))
-        if whole:
-            self._drop_twins(image)
-            fact = _as_lived(image, there[0]) if there else image
-            self.trash.erase(self.user, keys=[_key(entry)])
-        else:  # what only the others said of it must not come back with it
-            lost = [id_ for id_ in image.sources if id_ not in here]
-            lying = self.trash.discarded(
-                Query(scope=self.user, kinds=("message",), ids=tuple(lost), limit=len(lost))
-            )
+        there = self.rows.find(Fact, (image.id,))
+        lost = [id_ for id_ in image.sources if id_ not in here]
+        fact = image
+        if lost and here:  # what only the lost ones said of it must not come back with it
+            lying = self.rows.in_trash_by_ids("message", lost)
             messages = [cast("Message", one.record) for one in lying]
             reduced = without_messages(image, messages, list(here.values()))
             if reduced is None:
                 self.learn(list(here.values()))
                 self._leave(entry, _NO_SOURCE)
                 return
-            self._drop_twins(image)
-            fact = _as_lived(reduced, there[0]) if there else reduced
-        self._write(entry, fact)
+            fact = reduced
+        else:
+            self.rows.trash.erase(self.rows.user, keys=[key_of(entry)])
+        self._drop_twins(image)
+        self._write(entry, _as_lived(fact, there[0]) if there else fact)
 
     def _knowledge_back(self, entry: Discarded, image: Knowledge) -> None:
-        there = cast("list[Knowledge]", self._find("knowledge", (image.id,)))
+        there = self.rows.find(Knowledge, (image.id,))
         sources = (*image.source_episodes, *(there[0].source_episodes if there else ()))
-        alive = {episode.id for episode in self._find("episode", sources)}
+        alive = {episode.id for episode in self.rows.find(Episode, sources)}
         union = tuple(id_ for id_ in dict.fromkeys(sources) if id_ in alive)
         if image.source_episodes and not alive.intersection(image.source_episodes):
             self._leave(entry, _NO_SOURCE)
             return
-        others = Query(scope=self.user, kinds=("knowledge",), sources=union or ("",), limit=2)
-        if any(other.id != image.id for other in self.store.find(others)):
+        others = Query(scope=self.rows.user, kinds=("knowledge",), sources=union or ("",), limit=2)
+        if any(other.id != image.id for other in self.rows.store.find(others)):
             self._leave(entry, _OTHER)
             return
         untouched = not there or there[0].updated_at == entry.discarded_at
@@ -161,12 +144,14 @@ class Restoring:
                 pinned=there[0].pinned or image.pinned,
             )
         if alive.issuperset(image.source_episodes):
-            self.trash.erase(self.user, keys=[_key(entry)])
+            self.rows.trash.erase(self.rows.user, keys=[key_of(entry)])
         self._write(entry, written)
-        self.upkeep.amend(self.user, "episode", [Amendment(id=id_, consolidated=True) for id_ in union])
+        self.rows.upkeep.amend(
+            self.rows.user, "episode", [Amendment(id=id_, consolidated=True) for id_ in union]
+        )
 
     def _drop_twins(self, image: Fact) -> None:
-        """Remove what was read anew in place of a fact that comes back."""
+        """Remove what was read again in place of a fact that comes back."""
         query = Query(
             scope=wide(image.scope),
             kinds=("fact",),
@@ -175,48 +160,30 @@ class Restoring:
             sources=image.sources or ("",),
             limit=100,
         )
-        for fact in cast("list[Fact]", self.store.find(query)):
+        for fact in cast("list[Fact]", self.rows.store.find(query)):
             same = fact.id != image.id and value_of(fact) == value_of(image)
             if same and set(fact.sources) <= set(image.sources):
-                self.store.delete(Query(scope=self.user, kinds=("fact",), ids=(fact.id,)))
+                self.rows.store.delete(Query(scope=self.rows.user, kinds=("fact",), ids=(fact.id,)))
 
     def _loosen(self, episodes: Sequence[Episode]) -> None:
         """Let episodes that came back without their knowledge wait for the next consolidation."""
         marked = [episode.id for episode in episodes if episode.consolidated]
-        for piece in pieces(marked):
-            query = Query(scope=self.user, kinds=("knowledge",), sources=tuple(piece), limit=10_000)
-            held = {id_ for k in cast("list[Knowledge]", self.store.find(query)) for id_ in k.source_episodes}
-            loose = [Amendment(id=id_, consolidated=False) for id_ in piece if id_ not in held]
-            self.upkeep.amend(self.user, "episode", loose)
-
-    def _find(self, kind: Kind, ids: Sequence[str]) -> list[Forgettable]:
-        return find_by_ids(self.store, self.user, kind, list(dict.fromkeys(ids)))
+        resting = self.rows.resting_on(Knowledge, marked)
+        held = {id_ for knowledge in resting for id_ in knowledge.source_episodes}
+        loose = [Amendment(id=id_, consolidated=False) for id_ in marked if id_ not in held]
+        self.rows.upkeep.amend(self.rows.user, "episode", loose)
 
     def _write(self, entry: Discarded, record: Fact | Knowledge) -> None:
-        self.store.put([record])
-        self.back[_key(entry)] = first_words(record)
+        self.rows.store.put([record])
+        self._bring(entry, record)
         if isinstance(record, Fact):
             self.facts.append(record)
 
+    def _bring(self, entry: Discarded, record: Forgettable) -> None:
+        self.back[key_of(entry)] = forgotten(record, "restored", "brought back")
+
     def _leave(self, entry: Discarded, why: str) -> None:
-        self.left[_key(entry)] = (why, first_words(entry.record))
-
-    def _receipt(self) -> RestoreReceipt:
-        back = (
-            Forgotten(kind=kind, id=id_, action="restored", why="brought back", text=text)
-            for (kind, id_), text in self.back.items()
-        )
-        left = (
-            Forgotten(kind=kind, id=id_, action="left", why=why, text=text)
-            for (kind, id_), (why, text) in self.left.items()
-        )
-        return RestoreReceipt(
-            counts=counts_of(self.back), left=counts_of(self.left), items=(*listed(back), *listed(left))
-        )
-
-
-def _key(entry: Discarded) -> Key:
-    return entry.kind, entry.record.id
+        self.left[key_of(entry)] = forgotten(entry.record, "left", why)
 
 
 def _place(entry: Discarded) -> tuple[str, int]:
