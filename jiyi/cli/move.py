@@ -27,8 +27,8 @@ from jiyi.cli.views import safe
 from jiyi.errors import SettingsError
 from jiyi.settings import load_settings
 from jiyi.storage.backend import open_backend
-from jiyi.storage.copy import CopyReceipt, copy_memory
 from jiyi.storage.place import Place, locate
+from jiyi.storage.transfer.copy import CopyReceipt, copy_memory
 from jiyi.wiring import open_memory
 
 __all__ = ["copy", "reembed"]
