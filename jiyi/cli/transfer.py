@@ -27,8 +27,8 @@ from jiyi.records import Kind
 from jiyi.settings import load_settings
 from jiyi.storage import ImportReceipt, Rejected
 from jiyi.storage.backend import open_backend
-from jiyi.storage.copy import CopyReceipt, copy_memory
 from jiyi.storage.place import Place
+from jiyi.storage.transfer.copy import CopyReceipt, copy_memory
 from jiyi.wiring import open_memory
 
 __all__ = ["copy", "export", "import_", "reembed"]

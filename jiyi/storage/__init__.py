@@ -2,14 +2,15 @@
 
 from jiyi.storage.candidates import ROLES, Candidates, Key
 from jiyi.storage.database import Connection, Database
-from jiyi.storage.export import ExportReceipt, export_lines
-from jiyi.storage.export_markdown import export_markdown
-from jiyi.storage.importer import ImportReceipt, import_file, import_messages
-from jiyi.storage.interchange import Found, Rejected, read_conversations
 from jiyi.storage.readings import Claim, Due, Readings
 from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.store import Store
+from jiyi.storage.transfer.conversations import read_conversations
+from jiyi.storage.transfer.export import ExportReceipt, export_lines
+from jiyi.storage.transfer.importer import ImportReceipt, import_file, import_messages
+from jiyi.storage.transfer.lines import Found, Rejected
+from jiyi.storage.transfer.markdown import export_markdown
 from jiyi.storage.trash import Discarded, Trash, TrashPage
 from jiyi.storage.upkeep import Amendment, Cursor, Page, Upkeep
 from jiyi.storage.vectors import Binding, Parts, PendingText, VectorIndex, VectorRow

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol, TypeVar, cast
 
 from jiyi.clock import to_micros
@@ -38,7 +39,7 @@ class Claim:
 
     scope: Scope  # user and session
     next_seq: int  # place of the first message that was not read
-    upto: int  # behind the last message there was
+    upto: int  # place after the last message there was
     failures: int  # tries in a row that failed
     holder: str  # who claimed it, unique
 
@@ -66,29 +67,12 @@ class Readings:
             until: when it is free again, unless `end` says otherwise.
             user_id: only this user's.
         """
-
-        def waiting() -> list[tuple[str, str]]:
-            with self._db.read(user_id) as db:
-                return [(user, session) for user, session, _ in _due(db, due, _LOOKED_AT, user_id)]
-
-        for user, session in self._attempt(waiting):
-            scope = Scope(user_id=user, session_id=session)
-            claimed = self._attempt(lambda scope=scope: self._claim(scope, due, until))  # type: ignore[misc]
+        for user, session, _ in self._read(lambda db: _due(db, due, _LOOKED_AT, user_id), user_id):
+            take = partial(_claim, scope=Scope(user_id=user, session_id=session), due=due, until=until)
+            claimed = self._write(take, user)
             if claimed is not None:
                 return claimed
         return None
-
-    def _claim(self, scope: Scope, due: Due, until: datetime) -> Claim | None:
-        """Take a session if it is still due; others may have read it since it was seen to be."""
-        with self._db.write(scope.user_id) as db:
-            still = _due(db, due, 1, scope.user_id, scope.session_id)
-            if not still:
-                return None
-            values = {"user_id": scope.user_id, "session_id": scope.session_id}
-            holder = new_id()
-            row = db.first("claim_reading", values | {"holder": holder, "until": to_micros(until)})
-            assert row is not None
-            return Claim(scope=scope, next_seq=row[0], upto=still[0][2], failures=row[1], holder=holder)
 
     def end(self, claim: Claim, next_seq: int, *, until: datetime | None = None, failures: int = 0) -> bool:
         """Give a session back, read up to that place; return False where somebody else has it by now.
@@ -107,67 +91,80 @@ class Readings:
             "until": to_micros(until) if until else 0,
             "failures": failures,
         }
-
-        def end() -> bool:
-            with self._db.write(claim.scope.user_id) as db:
-                return db.first("end_reading", values) is not None
-
-        return self._attempt(end)
+        row = self._write(lambda db: db.first("end_reading", values), claim.scope.user_id)
+        return row is not None
 
     def unread(self, user_id: str | None = None) -> int:
         """Return how many places of sessions are not read yet, of one user or of all."""
 
-        def unread() -> int:
-            with self._db.read(user_id) as db:
-                where = "1 = 1" if user_id is None else f"s.{db.dialect.user} = :user_id"
-                row = db.first("count_unread", {"user_id": user_id}, where=where)
-                return int(row[0]) if row else 0
+        def unread(db: Connection) -> int:
+            where = "1 = 1" if user_id is None else f"s.{db.dialect.user} = :user_id"
+            row = db.first("count_unread", {"user_id": user_id}, where=where)
+            return int(row[0]) if row else 0
 
-        return self._attempt(unread)
+        return self._read(unread, user_id)
 
     def figures(self) -> Mapping[str, str]:
         """Return the figures of the whole database by name."""
-
-        def figures() -> dict[str, str]:
-            with self._db.read() as db:
-                found = dict(db.rows("all_meta", {}))
-            return {name.removeprefix(_PREFIX): v for name, v in found.items() if name.startswith(_PREFIX)}
-
-        return self._attempt(figures)
+        found = self._read(lambda db: db.rows("all_meta", {}))
+        return {name.removeprefix(_PREFIX): value for name, value in found if name.startswith(_PREFIX)}
 
     def add(self, name: str, by: int) -> int:
         """Add to a figure and return it; of "calls:17" the older ones, "calls:16", go.
 
-        What is older is told by the letters: numbers have as many digits each.
+        Names are compared as text to tell which are older: their numbers have as many digits each.
         """
 
-        def add() -> int:
-            with self._db.write() as db:
-                row = db.first("add_to_meta", {"name": _PREFIX + name, "by": by})
-                assert row is not None
-                kind, parted, _ = name.partition(":")
-                if parted and row[0] == by:
-                    prefix = f"{_PREFIX}{kind}:"
-                    db.run("drop_older_meta", {"prefix": prefix, "name": _PREFIX + name})
-                return int(row[0])
+        def add(db: Connection) -> int:
+            row = db.first("add_to_meta", {"name": _PREFIX + name, "by": by})
+            assert row is not None
+            kind, parted, _ = name.partition(":")
+            if parted and row[0] == by:
+                db.run("drop_older_meta", {"prefix": f"{_PREFIX}{kind}:", "name": _PREFIX + name})
+            return int(row[0])
 
-        return self._attempt(add)
+        return self._write(add)
 
     def note(self, **figures: str | int) -> None:
         """Write figures."""
 
-        def note() -> None:
-            with self._db.write() as db:
-                for name, value in figures.items():
-                    db.run("set_meta", {"name": _PREFIX + name, "value": str(value)})
+        def note(db: Connection) -> None:
+            for name, value in figures.items():
+                db.run("set_meta", {"name": _PREFIX + name, "value": str(value)})
 
-        self._attempt(note)
+        self._write(note)
+
+    def _read(self, ask: Callable[[Connection], _T], user_id: str | None = None) -> _T:
+        def read() -> _T:
+            with self._db.read(user_id) as db:
+                return ask(db)
+
+        return self._attempt(read)
+
+    def _write(self, change: Callable[[Connection], _T], user_id: str | None = None) -> _T:
+        def write() -> _T:
+            with self._db.write(user_id) as db:
+                return change(db)
+
+        return self._attempt(write)
+
+
+def _claim(db: Connection, scope: Scope, due: Due, until: datetime) -> Claim | None:
+    """Take a session if it is still due; others may have read it since it was seen to be."""
+    still = _due(db, due, 1, scope.user_id, scope.session_id)
+    if not still:
+        return None
+    values = {"user_id": scope.user_id, "session_id": scope.session_id}
+    holder = new_id()
+    row = db.first("claim_reading", values | {"holder": holder, "until": to_micros(until)})
+    assert row is not None
+    return Claim(scope=scope, next_seq=row[0], upto=still[0][2], failures=row[1], holder=holder)
 
 
 def _due(
     db: Connection, due: Due, limit: int, user_id: str | None, session_id: str | None = None
 ) -> list[tuple[str, str, int]]:
-    """Return user, session and place behind the last message of sessions that are due."""
+    """Return user, session and the place after the last message of sessions that are due."""
     of_user = "" if user_id is None else f"AND s.{db.dialect.user} = :user_id"
     of_session = "" if session_id is None else "AND s.session_id = :session_id"
     values = {

@@ -13,7 +13,7 @@ from taken_out import MAKE, embed
 
 from jiyi.records import Scope, Step
 from jiyi.storage import Store, Trash, Upkeep, VectorIndex
-from jiyi.storage.faiss import codes
+from jiyi.storage import faiss as approximate
 
 BACKENDS = ["sqlite", "postgres"]
 if os.environ.get("JIYI_TEST_CITUS_URL"):
@@ -58,7 +58,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def faiss_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let FAISS look through a few vectors already."""
-    monkeypatch.setattr(codes, "FAISS_FROM", 2)
+    monkeypatch.setattr(approximate, "FAISS_FROM", 2)
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from samples import ANA, START, full, message, summary
 
 from jiyi.records import Fact, Message, Query
 from jiyi.storage import SqliteDatabase, Store, Upkeep
-from jiyi.storage.export import export_lines
-from jiyi.storage.importer import import_file
+from jiyi.storage.transfer.export import export_lines
+from jiyi.storage.transfer.importer import import_file
 from jiyi.text import counter_for
 
 KINDS = ("message", "task", "episode", "knowledge", "fact", "summary")

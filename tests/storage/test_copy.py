@@ -13,15 +13,15 @@ from samples import ANA, BEN, START, episode, message, summary, task
 
 from jiyi.errors import CopyMismatch, NotFound
 from jiyi.records import SEARCHABLE, Query, Scope
-from jiyi.storage import copy_parts, copy_vectors
-from jiyi.storage.copy import copy_memory
+from jiyi.storage.transfer import copy, pieces
+from jiyi.storage.transfer.copy import copy_memory
 from jiyi.testing import HashEmbedder
 
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
     """Several pieces of everything."""
-    for module in (copy_parts, copy_vectors):
+    for module in (copy, pieces):
         monkeypatch.setattr(module, "PIECE", 4)
 
 
@@ -266,9 +266,9 @@ import os, signal, sys
 from dataclasses import replace
 sys.path += {paths!r}
 from copying import both_ends
-from jiyi.storage import copy_parts, copy_vectors
-from jiyi.storage.copy import copy_memory
-copy_parts.PIECE = copy_vectors.PIECE = 4
+from jiyi.storage.transfer import copy, pieces
+from jiyi.storage.transfer.copy import copy_memory
+copy.PIECE = pieces.PIECE = 4
 left = int(sys.argv[3])
 
 class Deadly:

@@ -12,8 +12,9 @@ from samples import AWKWARD, START, episode, fact, knowledge, message, summary, 
 
 from jiyi.errors import DuplicateId
 from jiyi.records import SEARCHABLE, Query, Scope, Step
-from jiyi.storage import Amendment, copy_parts, copy_vectors
-from jiyi.storage.copy import copy_memory
+from jiyi.storage import Amendment
+from jiyi.storage.transfer import copy, pieces
+from jiyi.storage.transfer.copy import copy_memory
 
 USERS = st.sampled_from(["ana", "ben"])
 IDS = st.sampled_from("abcdefgh")
@@ -25,7 +26,7 @@ TIMES = st.integers(0, 5)  # many moments are the same
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
-    for module in (copy_parts, copy_vectors):
+    for module in (copy, pieces):
         monkeypatch.setattr(module, "PIECE", 3)
 
 

@@ -11,13 +11,13 @@ from copying import both_ends, fill, found, whole
 from samples import AWKWARD, message
 
 from jiyi.records import Query, Scope
-from jiyi.storage import copy_parts, copy_vectors
-from jiyi.storage.copy import copy_memory
+from jiyi.storage.transfer import copy, pieces
+from jiyi.storage.transfer.copy import copy_memory
 
 
 @pytest.fixture
 def _small_pieces(monkeypatch):
-    for module in (copy_parts, copy_vectors):
+    for module in (copy, pieces):
         monkeypatch.setattr(module, "PIECE", 7)
 
 

@@ -318,7 +318,7 @@ import os, sys
 from pathlib import Path
 from jiyi.records import Scope
 from jiyi.storage import SqliteDatabase, Store, Upkeep
-from jiyi.storage.export import export_lines
+from jiyi.storage.transfer.export import export_lines
 database = SqliteDatabase(sys.argv[1])
 store, upkeep = Store(database), Upkeep(database)
 export_lines(store, upkeep, Scope(user_id="ana"), Path(sys.argv[2]), progress=lambda _: os._exit(9))
@@ -361,6 +361,6 @@ def test_more_sessions_and_tasks_than_one_question_returns(memory, fresh, tmp_pa
     memory.store.put([task(f"t{n}", at=n // 4) for n in range(20)])
     whole = memory.export(tmp_path / "a.jsonl")
     monkeypatch.setattr(pages, "_MOST", 5)
-    monkeypatch.setattr("jiyi.storage.export._PIECE", 3)
+    monkeypatch.setattr("jiyi.storage.transfer.export._PIECE", 3)
     assert memory.export(tmp_path / "b.jsonl").counts == whole.counts
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()

@@ -9,7 +9,7 @@ from samples import ANA, AWKWARD, START, episode, full, knowledge, message, summ
 
 from jiyi.records import Fact, Scope, Step, ToolCall
 from jiyi.storage import SqliteDatabase, Store, Upkeep
-from jiyi.storage.export_markdown import export_markdown
+from jiyi.storage.transfer.markdown import export_markdown
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from jiyi.errors import MissingExtra, SettingsError
 from jiyi.records import Query, Scope
 from jiyi.settings import load_settings
 from jiyi.storage import SqliteDatabase, SqliteVectors, Store, VectorRow
+from jiyi.storage import faiss as approximate
 from jiyi.storage.backend import open_backend
-from jiyi.storage.faiss import FaissVectors, UserCodes, codes
+from jiyi.storage.faiss import FaissVectors, UserCodes
 from jiyi.storage.place import locate
 from jiyi.storage.sqlite import user_vectors
 from jiyi.storage.sqlite.user_vectors import UserVectors
@@ -32,7 +33,7 @@ def matrix():
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    monkeypatch.setattr(codes, "FAISS_FROM", 500)
+    monkeypatch.setattr(approximate, "FAISS_FROM", 500)
 
 
 def held(matrix):
@@ -103,7 +104,7 @@ def test_vectors_that_come_are_added_and_other_sets_begin_anew(matrix, few_are_m
 
 
 def test_what_another_connection_saves_and_removes_is_noticed(path, matrix, monkeypatch):
-    monkeypatch.setattr(codes, "FAISS_FROM", 20)
+    monkeypatch.setattr(approximate, "FAISS_FROM", 20)
     reading, writing = SqliteDatabase(path), SqliteDatabase(path)
     store, vectors, asked = Store(writing), SqliteVectors(writing), FaissVectors(reading)
 

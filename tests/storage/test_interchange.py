@@ -19,7 +19,7 @@ YO = {"role": "assistant", "content": "hello"}
 def read(path: Path, **options) -> tuple[list[Message], list[Rejected]]:
     entries = list(read_conversations(path, ANA, **options))
     return (
-        [e.message for e in entries if isinstance(e, Found)],
+        [e.record for e in entries if isinstance(e, Found)],
         [e for e in entries if isinstance(e, Rejected)],
     )
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from jiyi.errors import StorageError
 from jiyi.records import Kind
-from jiyi.storage.chroma.connection import ChromaConnection
-from jiyi.storage.chroma.errors import CollectionMissing, translated
+from jiyi.storage.chroma.connection import ChromaConnection, CollectionMissing, translated
 
 __all__ = ["Collections", "Found", "Item", "vector_ids"]
 
@@ -92,10 +91,9 @@ class Collections:
                 collection = self._open(client, space)
             except CollectionMissing:
                 return
-            sample = collection.get(limit=1, include=["embeddings"])["embeddings"]
-            if sample is None or not len(sample):
+            dims = _dims(collection)
+            if not dims:
                 return
-            dims = len(sample[0])
             for piece in _pieces(len(ids), client):
                 noise = np.random.default_rng().normal(size=(len(ids[piece]), dims))
                 noise /= np.linalg.norm(noise, axis=1, keepdims=True)
@@ -177,8 +175,7 @@ class Collections:
         for space in self.spaces():
             with self.connection.use(changing=True) as client:
                 collection = self._open(client, space)
-                sample = collection.get(limit=1, include=["embeddings"])["embeddings"]
-                if sample is None or not len(sample):
+                if not _dims(collection):
                     client.delete_collection(self._title(space))  # made again with the next vector
                     continue
                 # Enough changes make Chroma write its index and shorten its log, which keeps the newest.
@@ -209,6 +206,12 @@ class Collections:
 
     def _title(self, space: int) -> str:
         return f"{self._name}-{space}"
+
+
+def _dims(collection: Collection) -> int:
+    """Return how many numbers a vector of a collection has; 0 where it is empty."""
+    sample = collection.get(limit=1, include=["embeddings"])["embeddings"]
+    return 0 if sample is None or not len(sample) else len(sample[0])
 
 
 def _pieces(count: int, client: ClientAPI) -> Iterator[slice]:

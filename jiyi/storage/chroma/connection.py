@@ -1,6 +1,7 @@
-"""Where the collections are, and a connection to there."""
+"""A connection to where the collections are, and Chroma's errors in jiyi's own words."""
 
 import contextlib
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any, Protocol, cast
@@ -8,15 +9,25 @@ from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
 
 import chromadb
+import httpx
 from chromadb.api import ClientAPI
 from chromadb.config import Settings
+from chromadb.errors import ChromaError, InvalidDimensionException, NotFoundError
 
-from jiyi.errors import Closed, IndexUnreachable, SettingsError
-from jiyi.storage.chroma.errors import translated
+from jiyi.errors import (
+    Closed,
+    DiskFull,
+    EmbedderMismatch,
+    IndexUnreachable,
+    JiyiError,
+    SettingsError,
+    StorageError,
+)
 
-__all__ = ["ChromaConnection", "ChromaServer", "quiet"]
+__all__ = ["ChromaConnection", "ChromaServer", "CollectionMissing", "quiet", "translated"]
 
 _PORT = 8000
+_DIMS = re.compile(r"dimension of (\d+), got (\d+)")
 
 
 class ChromaConnection(Protocol):
@@ -47,6 +58,29 @@ class ChromaConnection(Protocol):
     def close(self) -> None:
         """Release it. Closing twice is fine."""
         ...
+
+
+class CollectionMissing(StorageError):
+    """A collection that is not there."""
+
+
+@contextlib.contextmanager
+def translated(place: str) -> Iterator[None]:
+    """Raise what Chroma, the network and the disk raise inside as errors of `jiyi.errors`.
+
+    Args:
+        place: the folder or the server, for the message.
+    """
+    try:
+        yield
+    except JiyiError:
+        raise
+    except NotFoundError as error:
+        raise CollectionMissing(
+            f"{place}: {error}; vectors that are gone are made anew after: jiyi doctor --repair"
+        ) from error
+    except (ChromaError, httpx.HTTPError, ValueError, OSError, RuntimeError, TypeError) as error:
+        raise _translate(error, place) from error
 
 
 def quiet() -> Settings:
@@ -114,10 +148,7 @@ class ChromaServer:
         try:
             opener.open(f"{self.place}/api/v2/heartbeat", timeout=self._seconds).close()
         except OSError as error:
-            raise IndexUnreachable(
-                f"no Chroma server answers at {self.place} ({error}); start it with: chroma run - "
-                "what is saved meanwhile gets its vectors later, and words are searched without them"
-            ) from error
+            raise _unreachable(self.place, error) from error
 
 
 def _sessions(client: ClientAPI) -> Iterator[Any]:
@@ -133,3 +164,28 @@ def _release(client: ClientAPI) -> None:
     cast("Any", client).close()
     for session in sessions:
         session.close()
+
+
+def _translate(error: Exception, place: str) -> Exception:
+    dims = _DIMS.search(str(error))
+    if dims or isinstance(error, InvalidDimensionException):
+        held, got = dims.groups() if dims else ("other", "some")
+        return EmbedderMismatch(
+            f"{place} holds vectors of {held} numbers, these have {got}; "
+            "open it with the embedder that made them"
+        )
+    words = str(error) or type(error).__name__
+    if isinstance(error, httpx.TransportError) or "Could not connect" in words:
+        return _unreachable(place, words)
+    if isinstance(error, httpx.HTTPStatusError) and error.response.status_code >= 500:
+        return IndexUnreachable(f"the Chroma server at {place} fails ({words}); look at its log")
+    if "database or disk is full" in words or "No space left" in words:
+        return DiskFull(f"no space left for {place}; free some space, the vectors follow then")
+    return StorageError(f"Chroma at {place} failed ({words}); look for drift with: jiyi doctor")
+
+
+def _unreachable(place: str, why: object) -> IndexUnreachable:
+    return IndexUnreachable(
+        f"no Chroma server answers at {place} ({why}); start it with: chroma run - "
+        "what is saved meanwhile gets its vectors later, and words are searched without them"
+    )

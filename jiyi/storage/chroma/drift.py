@@ -1,6 +1,6 @@
 """Where Chroma and the rows do not agree, and how that is mended."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from jiyi.storage.chroma.collections import Collections, vector_ids
@@ -8,7 +8,7 @@ from jiyi.storage.chroma.outbox import Outbox
 from jiyi.storage.database import Database
 from jiyi.storage.relational.spaces import read_spaces
 
-__all__ = ["Drift", "drift", "repair"]
+__all__ = ["Drift", "drift", "repair", "spaces_in_use"]
 
 _PIECE = 5_000  # rows read at once
 
@@ -38,33 +38,34 @@ class Drift:
         return found + unused + (f", {self.waiting} records still to be taken out" if self.waiting else "")
 
 
-def drift(database: Database, collections: Collections, in_use: Callable[[], Sequence[int]]) -> Drift:
-    """Compare without changing anything; what is saved or deleted meanwhile does not count as drift.
+def spaces_in_use(database: Database) -> list[int]:
+    """Return the numbers of the sets of vectors that the rows speak of."""
+    with database.read() as db:
+        spaces = read_spaces(db)
+    return [space for space in (spaces.number, spaces.next_number) if space is not None]
 
-    ``in_use`` gives the numbers of the sets that the rows speak of.
-    """
+
+def drift(database: Database, collections: Collections) -> Drift:
+    """Compare without changing anything; what is saved or deleted meanwhile does not count as drift."""
     present = collections.spaces()  # first: a set is noted before its collection is made
-    users, spaces = database.users(), in_use()
+    users, spaces = database.users(), spaces_in_use(database)
     held, stray, missing = 0, list[tuple[int, str]](), list[tuple[str, int, str]]()
     for space in spaces:
-        wanted: dict[str, tuple[str, int]] = {}
+        wanted: dict[str, tuple[str, int]] = {}  # user and number of vectors, by token
         for user_id in users:
-            unmarked: list[str] = []
             for token, parts, marked in _held(database, user_id, space):
                 wanted[token] = (user_id, parts)
                 if not marked:
-                    unmarked += vector_ids(token, parts)
-            stray += [(space, id_) for id_ in unmarked]
+                    stray += [(space, id_) for id_ in vector_ids(token, parts)]
             missing += [(user_id, space, "")] * _unheld(database, user_id, space)
         held += len(wanted)
+        ids = {token: vector_ids(token, parts) for token, (_, parts) in wanted.items()}
         there = {id_ for piece in collections.ids(space) for id_ in piece}
-        absent = [
-            token for token, (_, parts) in wanted.items() if not there.issuperset(vector_ids(token, parts))
-        ]
-        found = collections.read(space, {token: wanted[token][1] for token in absent}) if there else {}
+        absent = {token: wanted[token][1] for token in wanted if not there.issuperset(ids[token])}
+        found = collections.read(space, absent) if there else {}
         missing += [(wanted[token][0], space, token) for token in absent if token not in found]
-        expected = {id_ for token, (_, parts) in wanted.items() for id_ in vector_ids(token, parts)}
-        stray += [(space, id_) for id_ in _unknown(database, sorted(there - expected))]
+        unexpected = there.difference(*ids.values())
+        stray += [(space, id_) for id_ in _unknown(database, sorted(unexpected))]
     with database.read() as db:
         waiting = len(db.rows("chroma_to_go", {"now": 0, "limit": _PIECE}))
     return Drift(
@@ -77,15 +78,13 @@ def drift(database: Database, collections: Collections, in_use: Callable[[], Seq
     )
 
 
-def repair(
-    database: Database, collections: Collections, outbox: Outbox, in_use: Callable[[], Sequence[int]]
-) -> list[str]:
+def repair(database: Database, collections: Collections, outbox: Outbox) -> list[str]:
     """Mend it; return what was done, a line each."""
     with database.write() as db:
         db.run("chroma_prepare", {})
     loose = sum(_agree(database, user_id) for user_id in database.users())
     taken = outbox.drain()
-    found = drift(database, collections, in_use)
+    found = drift(database, collections)
     for space in {space for space, _ in found.stray}:
         collections.erase(space, [id_ for other, id_ in found.stray if other == space])
     again = sum(_again(database, *group) for group in _groups(found.missing))

@@ -15,8 +15,7 @@ import chromadb
 from chromadb.api import ClientAPI
 
 from jiyi.errors import Closed, DatabaseLocked, DatabaseReadOnly, StorageError
-from jiyi.storage.chroma.connection import quiet
-from jiyi.storage.chroma.errors import CollectionMissing, translated
+from jiyi.storage.chroma.connection import CollectionMissing, quiet, translated
 
 __all__ = ["ChromaFolder"]
 

@@ -1,6 +1,8 @@
-"""From a question to the nearest records: Chroma finds, the rows decide."""
+"""From a question to the nearest records: Chroma finds, the rows decide; vectors read are kept in memory."""
 
-from collections.abc import Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,21 +11,59 @@ from jiyi.errors import EmbedderMismatch
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Kind, Match, Query
 from jiyi.storage.chroma.collections import Collections
-from jiyi.storage.chroma.held import HeldVectors
 from jiyi.storage.database import Database
 from jiyi.storage.relational.conditions import on_documents
 
-__all__ = ["Nearest"]
+__all__ = ["HeldVectors", "Nearest"]
 
 _EXACT = 300  # records compared one by one: fewer than Chroma's index is worth
 _FIRST = 200  # vectors asked for at least: its index is the more exact the more it is to give
 _MORE = 4  # so many times more where the rows allowed too few of them
 _MOST = 5_000  # beyond that all that the rows allow are compared
 _EVERY = 2**31 - 1
+_KEPT_BYTES = 64 * 1024 * 1024
 _SAME = 1e-6  # scores no further apart are those of equal vectors
 
 _Best = dict[int, tuple[float, Kind, str]]
 """By number of the record: its best score, kind and id."""
+
+
+class HeldVectors:
+    """Reads vectors by their tokens, which always name the same ones; the last used 64 MB stay in memory."""
+
+    def __init__(self, collections: Collections) -> None:
+        self._collections = collections
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._bytes = 0
+
+    def read(self, space: int, parts: Mapping[str, int]) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors of tokens, each with so many parts; of those that Chroma has.
+
+        Which of them are still a record's the rows say: what is here may be gone there.
+        """
+        with self._lock:
+            known = {token: self._kept[token] for token in parts if token in self._kept}
+            for token in known:
+                self._kept.move_to_end(token)
+        unknown = {token: count for token, count in parts.items() if token not in known}
+        if not unknown:
+            return known
+        fresh = self._collections.read(space, unknown)
+        with self._lock:
+            for token, vectors in fresh.items():
+                if token not in self._kept:
+                    self._kept[token] = vectors
+                    self._bytes += vectors.nbytes
+            while self._bytes > _KEPT_BYTES:
+                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        return known | fresh
+
+    def clear(self) -> None:
+        """Forget all: what was purged must not stay in memory either."""
+        with self._lock:
+            self._kept.clear()
+            self._bytes = 0
 
 
 class Nearest:

@@ -11,21 +11,25 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.errors import EmbedderMismatch, IndexUnreachable, StorageError, WrongState
+from jiyi.errors import EmbedderMismatch, IndexUnreachable, SettingsError, StorageError, WrongState
 from jiyi.records import Kind, Match, Query, Scope
+from jiyi.settings import Settings
 from jiyi.storage.candidates import Key
 from jiyi.storage.chroma.collections import Collections, Item
-from jiyi.storage.chroma.drift import Drift, drift, repair
-from jiyi.storage.chroma.held import HeldVectors
-from jiyi.storage.chroma.nearest import Nearest
+from jiyi.storage.chroma.connection import ChromaConnection, ChromaServer
+from jiyi.storage.chroma.drift import Drift, drift, repair, spaces_in_use
+from jiyi.storage.chroma.folder import ChromaFolder
+from jiyi.storage.chroma.nearest import HeldVectors, Nearest
 from jiyi.storage.chroma.outbox import Outbox
 from jiyi.storage.database import Connection, Database
+from jiyi.storage.elsewhere import bind
+from jiyi.storage.place import Place
 from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
 from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.vectors import Binding, Parts, PendingText, VectorRow
 
-__all__ = ["ChromaVectors"]
+__all__ = ["ChromaVectors", "open_vectors"]
 
 _T = TypeVar("_T")
 
@@ -44,7 +48,7 @@ class ChromaVectors:
     def __init__(
         self, database: Database, collections: Collections, *, now: Callable[[], float] = time.time
     ) -> None:
-        """Use a database that `jiyi.storage.chroma.binding.bind` was called for."""
+        """Use a database that `jiyi.storage.elsewhere.bind` was called for."""
         self._db = database
         self._collections = collections
         self._now = now
@@ -246,7 +250,7 @@ class ChromaVectors:
 
     def drift(self) -> Drift:
         """Compare Chroma with the rows and change nothing."""
-        return drift(self._db, self._collections, self._in_use)
+        return drift(self._db, self._collections)
 
     def repair(self) -> list[str]:
         """Bring Chroma and the rows together; return what was done, a line each.
@@ -254,7 +258,7 @@ class ChromaVectors:
         Vectors without a record are taken out; records without their vectors wait for new ones.
         """
         with self._adding:
-            done = repair(self._db, self._collections, self._outbox, self._in_use)
+            done = repair(self._db, self._collections, self._outbox)
             self._held.clear()
         return done
 
@@ -266,14 +270,10 @@ class ChromaVectors:
         """Drop collections that no set is in any more; where Chroma is away, what is noted goes later."""
         with contextlib.suppress(IndexUnreachable):
             there = self._collections.spaces()  # first: a set is noted before its collection is made
-            used = self._in_use()
+            used = spaces_in_use(self._db)
             for space in there:
                 if space not in used:
                     self._outbox.forget_space(self._db.users(), space)
-
-    def _in_use(self) -> list[int]:
-        spaces = self._spaces()
-        return [space for space in (spaces.number, spaces.next_number) if space is not None]
 
     def _spaces(self) -> Spaces:
         with self._db.read() as db:
@@ -318,3 +318,30 @@ def _items(db: Connection, user_id: str, rows: Mapping[int, VectorRow], sets: Se
 
 def _sent(items: Mapping[int, Sequence[Item]]) -> dict[str, tuple[int, int, int]]:
     return {item.token: (item.doc, space, len(item.vectors)) for space, own in items.items() for item in own}
+
+
+def open_vectors(place: Place, database: Database, settings: Settings) -> ChromaVectors:
+    """Return the vectors of a database in Chroma; a server is not asked yet.
+
+    Raises:
+        SettingsError: nothing says where Chroma is, or two settings do.
+        WrongState: the database holds its vectors itself.
+        StorageError: the folder or the database cannot be used.
+    """
+    owner = bind(database)
+    return ChromaVectors(database, Collections(_connect(place, settings), settings.chroma_collection, owner))
+
+
+def _connect(place: Place, settings: Settings) -> ChromaConnection:
+    if settings.chroma_url and settings.chroma_path:
+        raise SettingsError("chroma_url and chroma_path are both set; Chroma is at one of them")
+    if settings.chroma_url:
+        return ChromaServer(settings.chroma_url, seconds=settings.chroma_seconds)
+    path = settings.chroma_path
+    if path is None and place.path is not None:
+        path = place.path.with_name(f"{place.path.name}.chroma")
+    if path is None:
+        raise SettingsError(
+            "vectors in Chroma beside a server's database need chroma_url, such as http://localhost:8000"
+        )
+    return ChromaFolder(path, lock_timeout=settings.lock_timeout)

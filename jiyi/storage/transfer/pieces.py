@@ -1,4 +1,4 @@
-"""What is copied, and how both ends read and compare it: in pieces, by the protocols alone."""
+"""What a copy reads: a user's memory in pieces, and what makes two records the same."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,18 +15,7 @@ from jiyi.storage.rows import encode_whole, kind_of
 from jiyi.storage.trash import Discarded
 from jiyi.storage.upkeep import Words
 
-__all__ = [
-    "PARTS",
-    "PIECE",
-    "Digest",
-    "Item",
-    "Part",
-    "key_of",
-    "look_up",
-    "pieces",
-    "pieces_to_copy",
-    "text_of",
-]
+__all__ = ["PARTS", "PIECE", "Digest", "Item", "Part", "key_of", "look_up", "pieces", "text_of"]
 
 Part = Literal["trash", "message", "task", "episode", "knowledge", "fact", "summary"]
 """A kind of record, or the trash."""
@@ -34,8 +23,8 @@ Part = Literal["trash", "message", "task", "episode", "knowledge", "fact", "summ
 PARTS: tuple[Part, ...] = get_args(Part)
 """Everything, in the order in which it is copied.
 
-The trash goes first: an id or a place in a session that got free there may have been given anew
-since. Summaries go behind the messages, for a message that comes back takes out what does not know it.
+The trash goes first: its ids and places in sessions may belong to living records by now. Summaries
+follow the messages, because a message that comes back removes the summaries that do not know it.
 """
 
 Item = Record | Discarded
@@ -52,8 +41,8 @@ class Digest:
     """What a number of records say, whatever their order.
 
     The sum of the BLAKE2b hashes (RFC 7693) of their texts, modulo 2 to the power of 128: the additive
-    set hash of Bellare and Micciancio, "A New Paradigm for Collision-Free Hashing" (1997). It is meant
-    for mishaps, not against forgers.
+    set hash of Bellare and Micciancio, "A New Paradigm for Collision-Free Hashing" (1997). It guards
+    against accidents, not against forgery.
     """
 
     count: int = 0  # records
@@ -89,26 +78,25 @@ def text_of(item: Item) -> str:
     return encode_whole(item)
 
 
-def pieces(side: Backend, scope: Scope, part: Part) -> Iterator[Sequence[Item]]:
-    """Give one part of a user's memory, `PIECE` records at a time, the oldest first."""
-    if part == "trash":
-        yield from _trash(side, scope)
-        return
-    records = all_records(side.store, side.upkeep, Query(scope=scope, kinds=(part,), limit=PIECE))
-    while piece := list(islice(records, PIECE)):
-        yield piece
-
-
-def pieces_to_copy(
-    side: Backend, scope: Scope, part: Part
+def pieces(
+    side: Backend, scope: Scope, part: Part, *, words: bool = False
 ) -> Iterator[tuple[Sequence[Item], Mapping[str, Words]]]:
-    """Give the same as `pieces`, messages with their analysed words by id: analysing them costs the most."""
-    if part != "message":
-        yield from ((piece, {}) for piece in pieces(side, scope, part))
+    """Give one part of a user's memory, oldest first, at most `PIECE` records at a time.
+
+    With ``words`` messages come with their analysed words, by id: to analyse them again would be the
+    most expensive part of a copy.
+    """
+    if part == "trash":
+        yield from ((entries, {}) for entries in _trash(side, scope))
         return
     query, after = Query(scope=scope, kinds=(part,), limit=PIECE), None
+    if part == "task":
+        tasks = all_records(side.store, side.upkeep, query)
+        while some := list(islice(tasks, PIECE)):
+            yield some, {}
+        return
     while True:
-        page = side.upkeep.scan(query, after, words=True)
+        page = side.upkeep.scan(query, after, words=words and part == "message")
         if page.records:
             yield page.records, page.words
         after = page.next

@@ -1,23 +1,24 @@
-"""Putting a piece of a memory into another as it was: nothing twice, and nothing over what is there."""
+"""Writing records into a memory as they were: nothing twice, and nothing over what is there."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import cast
+from typing import TypeVar, cast
 
 from jiyi.errors import DuplicateId, InputError
 from jiyi.records import Kind, Message, Query, Record, Scope, Session, Summary, Task
 from jiyi.records.ids import new_id
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
-from jiyi.storage.copy_parts import Item, Part, key_of, look_up, text_of
+from jiyi.storage.store import Store
+from jiyi.storage.transfer.pieces import Item, Part, key_of, look_up, text_of
 from jiyi.storage.trash import Discarded
 from jiyi.storage.upkeep import Words
 
-__all__ = ["Refused", "Written", "put_piece", "sessions_ending"]
+__all__ = ["Refused", "Written", "parts_of", "put_or_refuse", "put_piece", "sessions_ending"]
 
-_Write = Callable[[Backend, Scope, Sequence[Item]], None]
+_T = TypeVar("_T")
 
 Refused = tuple[Key, str]
 """Kind and id of what was left out, and why."""
@@ -41,25 +42,30 @@ def put_piece(
     *,
     words: Mapping[str, Words],
 ) -> Written:
-    """Put what is new into the target, in one transaction; what is there stays, also where it differs.
+    """Put what is new into the target, in one transaction; what is there stays, even if it differs.
 
     Sessions whose newest message is in the piece go on at the place where they do in the source.
     ``words`` are the analysed words of messages, by id.
     """
-    write = partial(_put_messages, words=words) if part == "message" else _WRITE.get(part, _put_records)
     with target.store.transaction():
         there = look_up(target, scope, part, items)
         new = [item for item in items if key_of(item) not in there]
-        refused: list[Refused] = [
+        differing: list[Refused] = [
             (key_of(item), "it differs from the one that is there")
             for item in items
             if key_of(item) in there and text_of(there[key_of(item)]) != text_of(item)
         ]
-        known = len(items) - len(new) - len(refused)
-        left_out = _put(target, scope, new, write)
+        put = partial(_write, target, scope, part, words)
+        refused = [
+            (key_of(item), str(error)) for item, error in put_or_refuse(target.store, new, put, InputError)
+        ]
         if part == "message":
-            _go_on(source, target, scope, cast("Sequence[Message]", items))
-    return Written(added=len(new) - len(left_out), known=known, refused=(*refused, *left_out))
+            _keep_places(source, target, scope, cast("Sequence[Message]", items))
+    return Written(
+        added=len(new) - len(refused),
+        known=len(items) - len(new) - len(differing),
+        refused=(*differing, *refused),
+    )
 
 
 def sessions_ending(
@@ -79,35 +85,56 @@ def sessions_ending(
         yield session, there.get(id_)
 
 
-def _put(target: Backend, scope: Scope, items: Sequence[Item], write: _Write) -> list[Refused]:
-    """Write new records; where one is refused, the others go in; return what was left out."""
+def put_or_refuse(
+    store: Store, items: Sequence[_T], put: Callable[[Sequence[_T]], None], errors: type[ValueError]
+) -> list[tuple[_T, ValueError]]:
+    """Put items in one transaction; where one is refused, put the others; return the refused with why.
+
+    Args:
+        store: where they go.
+        items: in this order.
+        put: puts some of them, or raises one of ``errors``.
+        errors: what refuses an item; anything else is raised.
+    """
     if not items:
         return []
     try:
-        with target.store.transaction():
-            write(target, scope, items)
-    except InputError as error:
+        with store.transaction():
+            put(items)
+    except errors as error:
         if len(items) == 1:
-            return [(key_of(items[0]), str(error))]
+            return [(items[0], error)]
         half = len(items) // 2
-        return [*_put(target, scope, items[:half], write), *_put(target, scope, items[half:], write)]
+        return [
+            *put_or_refuse(store, items[:half], put, errors),
+            *put_or_refuse(store, items[half:], put, errors),
+        ]
     return []
 
 
-def _put_records(target: Backend, scope: Scope, items: Sequence[Item]) -> None:
-    del scope  # records say whose they are
-    target.store.put([part for item in items for part in _whole(cast("Record", item))])
-
-
-def _whole(record: Record) -> Sequence[Record]:
+def parts_of(record: Record) -> Sequence[Record]:
+    """Return what `Store.put` takes for a record: a task and its steps apart."""
     return (replace(record, steps=()), *record.steps) if isinstance(record, Task) else (record,)
 
 
-def _put_messages(
-    target: Backend, scope: Scope, items: Sequence[Item], words: Mapping[str, Words] | None = None
+def _write(
+    target: Backend, scope: Scope, part: Part, words: Mapping[str, Words], items: Sequence[Item]
 ) -> None:
-    del scope
-    messages = cast("Sequence[Message]", items)
+    if part == "trash":
+        _put_discarded(target, scope, cast("Sequence[Discarded]", items))
+    elif part == "message":
+        _put_messages(target, cast("Sequence[Message]", items), words)
+    elif part == "summary":
+        _put_summaries(target, scope, cast("Sequence[Summary]", items))
+    else:
+        _put_records(target, cast("Sequence[Record]", items))
+
+
+def _put_records(target: Backend, records: Sequence[Record]) -> None:
+    target.store.put([part for record in records for part in parts_of(record)])
+
+
+def _put_messages(target: Backend, messages: Sequence[Message], words: Mapping[str, Words]) -> None:
     for message, stored in zip(messages, target.upkeep.put_back(messages, words=words), strict=True):
         if stored.seq != message.seq:
             raise DuplicateId(
@@ -115,8 +142,8 @@ def _put_messages(
             )
 
 
-def _put_summaries(target: Backend, scope: Scope, items: Sequence[Item]) -> None:
-    for summary in cast("Sequence[Summary]", items):
+def _put_summaries(target: Backend, scope: Scope, summaries: Sequence[Summary]) -> None:
+    for summary in summaries:
         bridge = _bridge(target, scope, summary)
         target.store.put([*bridge, summary])
         if bridge:
@@ -125,7 +152,7 @@ def _put_summaries(target: Backend, scope: Scope, items: Sequence[Item]) -> None
 
 
 def _bridge(target: Backend, scope: Scope, summary: Summary) -> list[Summary]:
-    """Return stand-ins for versions before this one that are gone: a version goes on from the one before."""
+    """Return stand-ins for earlier versions that are gone: each version builds on the one before it."""
     if summary.previous is None:
         return []
     last = Query(scope=scope, kinds=("summary",), ids=(summary.previous,), limit=1)
@@ -144,9 +171,8 @@ def _bridge(target: Backend, scope: Scope, summary: Summary) -> list[Summary]:
     return out
 
 
-def _put_discarded(target: Backend, scope: Scope, items: Sequence[Item]) -> None:
-    """Put records and take them out again: so they get into the trash as everything does."""
-    entries = cast("Sequence[Discarded]", items)
+def _put_discarded(target: Backend, scope: Scope, entries: Sequence[Discarded]) -> None:
+    """Put records and discard them: they get into the trash the way everything does."""
     by_kind: dict[Kind, list[Record]] = {}
     for entry in entries:
         by_kind.setdefault(entry.kind, []).append(entry.record)
@@ -155,18 +181,20 @@ def _put_discarded(target: Backend, scope: Scope, items: Sequence[Item]) -> None
         living = target.store.find(Query(scope=scope, kinds=(kind,), ids=ids, limit=len(ids)))
         if living:
             raise DuplicateId(f"{kind} {living[0].id!r} lies in the source's trash, but lives in the target")
-        write = _put_messages if kind == "message" else _put_records
-        write(target, scope, records)
+        if kind == "message":
+            _put_messages(target, cast("list[Message]", records), {})
+        else:
+            _put_records(target, records)
     for (reason, at), some in groupby(entries, lambda entry: (entry.reason, entry.discarded_at)):
         target.trash.discard(scope, [key_of(entry) for entry in some], reason=reason, at=at)
 
 
-def _go_on(source: Backend, target: Backend, scope: Scope, messages: Sequence[Message]) -> None:
-    """Keep places of forgotten messages at the end of a session from being given again."""
+def _keep_places(source: Backend, target: Backend, scope: Scope, messages: Sequence[Message]) -> None:
+    """Keep the places of forgotten messages at the end of a session from being given again."""
     for session, there in sessions_ending(source, target, scope, messages):
         if there is None or there.next_seq >= session.next_seq:
             continue
-        # A message at the last place, in no summary, comes and goes: what is behind it is free.
+        # Insert and delete a placeholder at the last place: the session goes on after it.
         last = Message(
             role="system",
             content="",
@@ -189,9 +217,3 @@ def _session_of(message: Message) -> str:
     assert message.scope is not None
     assert message.scope.session_id is not None
     return message.scope.session_id
-
-
-_WRITE: Mapping[Part, _Write] = {
-    "summary": _put_summaries,
-    "trash": _put_discarded,
-}

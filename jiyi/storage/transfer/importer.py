@@ -1,17 +1,21 @@
-"""Putting imported records into a store: in batches, nothing twice, and the rest despite bad ones."""
+"""Putting a file into a memory: in batches, nothing twice, and the rest despite bad entries."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
 from jiyi.errors import InputError
-from jiyi.records import Kind, Message, Query, Record, Scope, Summary, Task
-from jiyi.storage.interchange import Found, Rejected, read_conversations
-from jiyi.storage.read_export import FoundRecord, is_export, read_export
+from jiyi.records import Kind, Message, Query, Scope, Summary
+from jiyi.storage.candidates import Key
 from jiyi.storage.rows import kind_of
 from jiyi.storage.store import Store
+from jiyi.storage.transfer.conversations import read_conversations
+from jiyi.storage.transfer.export import is_export, read_export
+from jiyi.storage.transfer.lines import Found, Rejected
+from jiyi.storage.transfer.write import parts_of, put_or_refuse
 from jiyi.storage.upkeep import Upkeep
 
 __all__ = ["ImportReceipt", "import_file", "import_messages", "import_records"]
@@ -22,9 +26,7 @@ _MOST = 10_000  # what one question may return
 _Prepare = Callable[[Message], Message]
 _Learn = Callable[[Sequence[Message]], object]
 _Progress = Callable[[int], None]
-_Outcome = tuple[
-    list[Kind], int, list[Rejected]
-]  # kinds of what is new, how many were known, what was refused
+_Put = Callable[[Sequence[Found]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,17 +96,16 @@ def import_messages(
         progress: called with the number of entries seen after each batch.
     """
 
-    def put(batch: Sequence[FoundRecord]) -> None:
+    def put(batch: Sequence[Found]) -> None:
         learn(cast("list[Message]", store.put([found.record for found in batch])))
 
-    records = (_as_record(entry) for entry in entries)
-    return _import(store, put, records, prepare=prepare, progress=progress)
+    return _import(store, put, entries, prepare=prepare, progress=progress)
 
 
 def import_records(
     store: Store,
     upkeep: Upkeep,
-    entries: Iterable[FoundRecord | Rejected],
+    entries: Iterable[Found | Rejected],
     *,
     prepare: _Prepare,
     progress: _Progress | None = None,
@@ -116,21 +117,19 @@ def import_records(
     messages it covers went to the end of a session that had others at their places.
     """
 
-    def put(batch: Sequence[FoundRecord]) -> None:
+    def put(batch: Sequence[Found]) -> None:
         known = _known(store, batch)
         for found in batch:
             record = found.record
-            if isinstance(record, Message) and ("message", record.id) not in known:
+            if isinstance(record, Message) and _key(found) not in known:
                 upkeep.put_back([record])  # a summary that knows nothing of it goes
             elif isinstance(record, Message):
                 store.put([record])  # equal, or refused
-            elif (kind_of(record), record.id) not in known:
+            elif _key(found) not in known:
                 if isinstance(record, Summary):
                     _check_places(store, record)
-                store.put(
-                    [replace(record, steps=()), *record.steps] if isinstance(record, Task) else [record]
-                )
-            known.add((kind_of(record), record.id))
+                store.put(parts_of(record))
+            known.add(_key(found))
 
     return _import(store, put, entries, prepare=prepare, progress=progress)
 
@@ -150,8 +149,8 @@ def _check_places(store: Store, summary: Summary) -> None:
 
 def _import(
     store: Store,
-    put: Callable[[Sequence[FoundRecord]], None],
-    entries: Iterable[FoundRecord | Rejected],
+    put: _Put,
+    entries: Iterable[Found | Rejected],
     *,
     prepare: _Prepare,
     progress: _Progress | None,
@@ -159,73 +158,56 @@ def _import(
     counts: dict[Kind, int] = {}
     known, seen, rejected = 0, 0, list[Rejected]()
     for batch in _batches(entries):
-        found = [_prepared(entry, prepare) for entry in batch if isinstance(entry, FoundRecord)]
+        found = [_prepared(entry, prepare) for entry in batch if isinstance(entry, Found)]
         rejected += [entry for entry in batch if isinstance(entry, Rejected)]
-        new, old, bad = _put(store, put, found)
-        for kind in new:
-            counts[kind] = counts.get(kind, 0) + 1
-        known, seen = known + old, seen + len(batch)
-        rejected += bad
+        if found:
+            new, bad = store.together(lambda found=found: _put(store, put, found), repeatable=True)  # type: ignore[misc]
+            for kind, _ in new:
+                counts[kind] = counts.get(kind, 0) + 1
+            known += len(found) - len(new) - len(bad)
+            rejected += bad
+        seen += len(batch)
         if progress:
             progress(seen)
     return ImportReceipt(added=sum(counts.values()), known=known, rejected=tuple(rejected), counts=counts)
 
 
-def _put(
-    store: Store, put: Callable[[Sequence[FoundRecord]], None], batch: Sequence[FoundRecord]
-) -> _Outcome:
-    """Put a batch in one transaction; when one of it is refused, put them one by one."""
-    return store.together(lambda: _try(store, put, batch), repeatable=True) if batch else ([], 0, [])
-
-
-def _try(
-    store: Store, put: Callable[[Sequence[FoundRecord]], None], batch: Sequence[FoundRecord]
-) -> _Outcome:
+def _put(store: Store, put: _Put, batch: Sequence[Found]) -> tuple[set[Key], list[Rejected]]:
+    """Put a batch; return the keys of what is new, and what was refused."""
     before = _known(store, batch)
-    try:
-        with store.transaction():
-            put(batch)
-        keys = {(kind_of(found.record), found.record.id) for found in batch}
-        new = [kind for kind, id_ in keys if (kind, id_) not in before]
-        return new, len(batch) - len(new), []
-    except ValueError as error:  # InputError, and text that no database can hold
-        if len(batch) == 1:
-            return [], 0, [Rejected.because(batch[0].where, error)]
-    parts = [_try(store, put, [found]) for found in batch]
-    return (
-        [kind for new, _, _ in parts for kind in new],
-        sum(old for _, old, _ in parts),
-        [bad for _, _, refused in parts for bad in refused],
-    )
+    refused = put_or_refuse(store, batch, put, ValueError)  # InputError, and text that no database can hold
+    bad = {found.where for found, _ in refused}
+    new = {_key(found) for found in batch if found.where not in bad} - before
+    return new, [Rejected.because(found.where, error) for found, error in refused]
 
 
-def _known(store: Store, batch: Sequence[FoundRecord]) -> set[tuple[Kind, str]]:
-    """Return which of the records are there, by their ids."""
-    known: set[tuple[Kind, str]] = set()
+def _key(found: Found) -> Key:
+    return kind_of(found.record), found.record.id
+
+
+def _known(store: Store, batch: Sequence[Found]) -> set[Key]:
+    """Return the keys of the records that are there already."""
     scope = Scope(user_id=cast("Scope", batch[0].record.scope).user_id)
-    for kind in {kind_of(found.record) for found in batch}:
-        ids = tuple({found.record.id for found in batch if kind_of(found.record) == kind})
-        query = Query(scope=scope, kinds=(kind,), ids=ids, limit=len(ids))
-        known |= {(kind, record.id) for record in store.find(query)}
-    return known
+    by_kind: dict[Kind, dict[str, None]] = {}
+    for kind, id_ in map(_key, batch):
+        by_kind.setdefault(kind, {})[id_] = None
+    return {
+        (kind, record.id)
+        for kind, ids in by_kind.items()
+        for record in store.find(Query(scope=scope, kinds=(kind,), ids=tuple(ids), limit=len(ids)))
+    }
 
 
-def _batches(
-    entries: Iterable[FoundRecord | Rejected],
-) -> Iterator[list[FoundRecord | Rejected]]:
-    batch: list[FoundRecord | Rejected] = []
-    for entry in entries:
-        batch.append(entry)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    yield batch
+def _batches(entries: Iterable[Found | Rejected]) -> Iterator[list[Found | Rejected]]:
+    """Give the entries in batches; the last one may be empty."""
+    rest = iter(entries)
+    while True:
+        batch = list(islice(rest, _BATCH))
+        yield batch
+        if len(batch) < _BATCH:
+            return
 
 
-def _as_record(entry: Found | Rejected) -> FoundRecord | Rejected:
-    return entry if isinstance(entry, Rejected) else FoundRecord(where=entry.where, record=entry.message)
-
-
-def _prepared(found: FoundRecord, prepare: _Prepare) -> FoundRecord:
-    record: Record = found.record
+def _prepared(found: Found, prepare: _Prepare) -> Found:
+    record = found.record
     return replace(found, record=prepare(record)) if isinstance(record, Message) else found

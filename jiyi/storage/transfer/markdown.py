@@ -1,25 +1,22 @@
 """A memory to a text that a person reads: Markdown, by session, then by kind."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from jiyi.prompts import wording
+from jiyi.prompts import Language, wording
 from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Query, Record, Scope, Step, Summary, Task
-from jiyi.storage.export import ExportReceipt, whole_file
 from jiyi.storage.pages import all_messages, all_records, all_sessions
-from jiyi.storage.plain import EXPORTED
 from jiyi.storage.store import Store
+from jiyi.storage.transfer.export import ExportReceipt, write_export
 from jiyi.storage.upkeep import Upkeep
 from jiyi.text import language as language_of
 
 __all__ = ["export_markdown"]
 
 _PIECE = 1_000  # records read at once
-_TOLD = 1_000  # records between two calls of progress
 _SAMPLE = 50  # messages that decide about the language
 _HEADING = 120  # characters of a heading
 
@@ -52,46 +49,33 @@ def export_markdown(
     Raises:
         StorageError: see `export_lines`.
     """
-    counts: dict[Kind, int] = dict.fromkeys(EXPORTED, 0)
-    writer = _Writer(store, upkeep, scope, zone)
-    writer.choose(language)
-    with whole_file(path) as file:
-        for kind, text in writer.parts():
-            file.write(text.encode("utf-8", "backslashreplace"))
-            if kind is not None:
-                counts[kind] += 1
-                if progress and sum(counts.values()) % _TOLD == 0:
-                    progress(sum(counts.values()))
-        size = file.tell()
-    if progress:
-        progress(sum(counts.values()))
-    return ExportReceipt(path=path, counts=counts, bytes=size)
+    writer = _Writer(store, upkeep, scope, zone, _language(store, upkeep, scope, language))
+    pieces = ((kind, _encoded(text)) for kind, text in writer.pieces())
+    title = _encoded(f"# {_line(writer.words['title'].format(scope.user_id))}\n")
+    return write_export(path, pieces, header=lambda _: title, progress=progress)
 
 
-@dataclass(slots=True)
+def _language(store: Store, upkeep: Upkeep, scope: Scope, wanted: str) -> Language:
+    """Return the language of the headings."""
+    if wanted == "auto":
+        query = Query(scope=scope, kinds=("message",), limit=_SAMPLE)
+        oldest = islice(all_records(store, upkeep, query), _SAMPLE)
+        wanted = language_of("\n".join(cast("Message", message).text for message in oldest))
+    return "zh" if wanted == "zh" else "en"
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
 class _Writer:
-    store: Store
-    upkeep: Upkeep
-    scope: Scope
-    zone: tzinfo
-    language: str = "en"
+    def __init__(self, store: Store, upkeep: Upkeep, scope: Scope, zone: tzinfo, language: Language) -> None:
+        self._store, self._upkeep, self._scope, self._zone = store, upkeep, scope, zone
+        self._states = wording("state", language)
+        self.words = wording("export", language)
 
-    @property
-    def words(self) -> Mapping[str, str]:
-        """The words of the export in its language."""
-        return wording("export", self.language)
-
-    def choose(self, language: str) -> None:
-        """Choose the language of the headings."""
-        if language == "auto":
-            query = Query(scope=self.scope, kinds=("message",), limit=_SAMPLE)
-            first = islice(all_records(self.store, self.upkeep, query), _SAMPLE)
-            language = language_of("\n".join(cast("Message", message).text for message in first))
-        self.language = "zh" if language == "zh" else "en"
-
-    def parts(self) -> Iterator[tuple[Kind | None, str]]:
+    def pieces(self) -> Iterator[tuple[Kind | None, str]]:
         """Give the text piece by piece, each with the kind of the record it shows."""
-        yield None, f"# {_line(self.words['title'].format(self.scope.user_id))}\n"
         yield from self._conversations()
         shows: Mapping[Kind, Callable[[Any], str]] = {
             "summary": self._summary,
@@ -107,22 +91,24 @@ class _Writer:
                 yield kind, show(record)
 
     def _records(self, kind: Kind) -> Iterator[Record]:
-        records = all_records(self.store, self.upkeep, Query(scope=self.scope, kinds=(kind,), limit=_PIECE))
+        records = all_records(
+            self._store, self._upkeep, Query(scope=self._scope, kinds=(kind,), limit=_PIECE)
+        )
         return filter(self._stands, records) if kind == "summary" else records
 
     def _stands(self, record: Record) -> bool:
         """Say whether a summary is the newest of its session and agent."""
         summary = cast("Summary", record)
         query = Query(scope=summary.scope, kinds=("summary",), newest_first=True, limit=1)
-        return self.store.find(query) == [summary]
+        return self._store.find(query) == [summary]
 
     def _conversations(self) -> Iterator[tuple[Kind | None, str]]:
-        sessions = all_sessions(self.store, self.upkeep, self.scope)
+        sessions = all_sessions(self._store, self._upkeep, self._scope)
         if sessions:
             yield None, f"\n## {self.words['message']}\n"
         for session_id, started in sorted(sessions.items(), key=lambda item: (item[1], item[0])):
             yield None, f"\n### {_line(session_id)} ({self._date(started)})\n"
-            for message in all_messages(self.store, self.scope.in_session(session_id), _PIECE):
+            for message in all_messages(self._store, self._scope.in_session(session_id), _PIECE):
                 yield "message", self._message(message)
 
     def _message(self, message: Message) -> str:
@@ -147,24 +133,20 @@ class _Writer:
         )
 
     def _task(self, task: Task) -> str:
-        state = self._state(task.outcome or task.status)
-        lines = [f"\n### {_line(task.request)} ({state}, {self._date(task.started_at)})\n\n"]
-        lines += self._about(task.target, task.tags)
-        if task.summary:
-            lines += [f"- {self.words['outcome']}:\n\n{_indented(_quoted([task.summary]))}"]
-        lines += [self._steps(task.steps)]
-        return "".join(lines)
+        notes = [self._states[task.outcome or task.status], self._date(task.started_at)]
+        return self._work(task, task.request, notes, task.summary)
 
     def _episode(self, episode: Episode) -> str:
-        state = self._state(episode.outcome)
-        pinned = f", {self.words['pinned']}" if episode.pinned else ""
-        when = self._date(episode.created_at)
-        lines = [f"\n### {_line(episode.trigger_summary)} ({state}, {when}{pinned})\n\n"]
-        lines += self._about(episode.target, episode.tags)
-        if episode.outcome_summary:
-            lines += [f"- {self.words['outcome']}:\n\n{_indented(_quoted([episode.outcome_summary]))}"]
-        lines += [self._steps(episode.steps)]
-        return "".join(lines)
+        notes = [self._states[episode.outcome], self._date(episode.created_at)]
+        notes += [self.words["pinned"]] if episode.pinned else []
+        return self._work(episode, episode.trigger_summary, notes, episode.outcome_summary)
+
+    def _work(self, record: Task | Episode, title: str, notes: list[str], outcome: str | None) -> str:
+        text = f"\n### {_line(title)} ({', '.join(notes)})\n\n"
+        text += f"- {self.words['target']}: {_line(record.target)}\n" if record.target else ""
+        text += f"- {self.words['tags']}: {_line(', '.join(record.tags))}\n" if record.tags else ""
+        text += f"- {self.words['outcome']}:\n\n{_indented(_quoted([outcome]))}" if outcome else ""
+        return text + self._steps(record.steps)
 
     def _knowledge(self, known: Knowledge) -> str:
         pinned = f" ({self.words['pinned']})" if known.pinned else ""
@@ -173,7 +155,7 @@ class _Writer:
         return f"\n### {_line(known.topic)}{pinned}\n\n{_quoted([known.content])}\n{points}\n{told}\n"
 
     def _fact(self, fact: Fact) -> str:
-        notes = [self._state(fact.status), self._date(fact.created_at)]
+        notes = [self._states[fact.status], self._date(fact.created_at)]
         notes += [self.words["said"].format(_line(fact.speaker))] if fact.speaker else []
         notes += [self.words["from"].format(self._date(fact.valid_from))] if fact.valid_from else []
         notes += [self.words["until"].format(self._date(fact.valid_to))] if fact.valid_to else []
@@ -181,27 +163,20 @@ class _Writer:
         said = " · ".join(_line(part) for part in (fact.subject, fact.predicate, fact.object))
         return f"- {said} ({', '.join(notes)})\n"
 
-    def _about(self, target: str | None, tags: tuple[str, ...]) -> list[str]:
-        lines = [f"- {self.words['target']}: {_line(target)}\n"] if target else []
-        return lines + ([f"- {self.words['tags']}: {_line(', '.join(tags))}\n"] if tags else [])
-
     def _steps(self, steps: tuple[Step, ...]) -> str:
         if not steps:
             return ""
         lines = [f"- {self.words['steps']}:\n\n"]
         for number, step in enumerate(steps, 1):
             tool = f" {_code(step.tool_name)}" if step.tool_name else ""
-            lines.append(f"  {number}. {_line(step.description)}{tool} ({self._state(step.status)})\n")
+            lines.append(f"  {number}. {_line(step.description)}{tool} ({self._states[step.status]})\n")
             if step.result:
                 lines.append("\n" + _indented(_quoted([step.result]), "     ") + "\n")
         return "".join(lines)
 
-    def _state(self, name: str) -> str:
-        return wording("state", self.language)[name]
-
     def _date(self, moment: datetime) -> str:
         try:
-            return moment.astimezone(self.zone).isoformat(" ", "minutes")[:16]
+            return moment.astimezone(self._zone).isoformat(" ", "minutes")[:16]
         except OverflowError:  # the first and last hours of the calendar
             return moment.isoformat(" ", "minutes")[:16]
 

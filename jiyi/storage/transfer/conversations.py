@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
@@ -10,37 +9,14 @@ from typing import Any
 from jiyi.clock import read_moment
 from jiyi.errors import ImportFailed, InputError
 from jiyi.records import Message, Scope, check_metadata, stable_id
+from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines, unreadable
 
-__all__ = ["Found", "Rejected", "read_conversations"]
+__all__ = ["read_conversations"]
 
 _DATES = ("created_at", "timestamp")
 _ENVELOPE = ("id", "session_id", *_DATES)
 _LINES = (".jsonl", ".ndjson")
-_NOT_JSON = (ValueError, RecursionError)  # bad syntax, endless digits, or thousands of brackets
 _ROOM = timedelta(days=1)  # places are added to dates
-_REASON = 500  # characters of a reason: it may quote a value of any length
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A message, and where it stands."""
-
-    where: str  # file and line, or file and place in the JSON
-    message: Message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
-    """A line or entry that cannot be a message."""
-
-    where: str  # file and line, or file and place in the JSON
-    reason: str
-
-    @classmethod
-    def because(cls, where: str, reason: object) -> "Rejected":
-        """Return it with a reason of a readable length."""
-        words = str(reason)
-        return cls(where=where, reason=words if len(words) <= _REASON else words[: _REASON - 1] + "…")
 
 
 def read_conversations(
@@ -65,7 +41,7 @@ def read_conversations(
     Raises:
         ImportFailed: the file cannot be read, or holds no JSON at all.
     """
-    reader = _Reader(scope, zone, path.name)
+    reader = _Reader(scope, zone)
     default = session_id or path.stem
     if path.suffix.lower() in _LINES:
         yield from _read_lines(path, reader, default)
@@ -75,7 +51,7 @@ def read_conversations(
         return
     try:
         data = json.loads(text)
-    except _NOT_JSON as error:
+    except NOT_JSON as error:
         if not _looks_like_lines(text):
             raise ImportFailed(
                 f"{path} is not JSON: {error}; for one message a line name it *.jsonl"
@@ -89,7 +65,7 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ImportFailed(f"{path} cannot be read: {error.strerror}") from error
+        raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise ImportFailed(f"{path} is not UTF-8 (byte {error.start}); convert it first") from error
 
@@ -97,42 +73,28 @@ def _read_text(path: Path) -> str:
 def _looks_like_lines(text: str) -> bool:
     try:
         return isinstance(json.loads(text.lstrip().partition("\n")[0]), dict)
-    except _NOT_JSON:
+    except NOT_JSON:
         return False
 
 
 def _read_lines(path: Path, reader: "_Reader", session_id: str) -> Iterator[Found | Rejected]:
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise ImportFailed(f"{path} cannot be read: {error.strerror}") from error
-    with file:
-        for number, raw in enumerate(file, 1):
-            where = f"{path.name}:{number}"
-            if not raw.strip():
-                continue
-            try:
-                entry = json.loads(raw.decode("utf-8-sig"))
-            except UnicodeDecodeError as error:
-                yield Rejected(where=where, reason=f"not UTF-8 (byte {error.start} of the line)")
-                continue
-            except _NOT_JSON as error:
-                yield Rejected.because(where, f"not JSON: {error}")
-                continue
-            if isinstance(entry, Mapping) and "messages" in entry:
-                name = entry.get("session_id") or entry.get("id") or f"{session_id}-{number}"
-                yield from reader.conversation(entry["messages"], where, str(name))
-            else:
-                yield reader.message(entry, where, session_id)
+    for where, entry in json_lines(path):
+        if isinstance(entry, Rejected):
+            yield entry
+        elif isinstance(entry, Mapping) and "messages" in entry:
+            number = where.rpartition(":")[2]
+            name = entry.get("session_id") or entry.get("id") or f"{session_id}-{number}"
+            yield from reader.conversation(entry["messages"], where, str(name))
+        else:
+            yield reader.message(entry, where, session_id)
 
 
 class _Reader:
     """Turns entries into messages, and counts how often the same was said for their ids."""
 
-    def __init__(self, scope: Scope, zone: tzinfo, file: str) -> None:
+    def __init__(self, scope: Scope, zone: tzinfo) -> None:
         self._scope = scope
         self._zone = zone
-        self._file = file
         self._said: dict[str, int] = {}
 
     def anything(self, data: object, where: str, session_id: str) -> Iterator[Found | Rejected]:
@@ -174,24 +136,22 @@ class _Reader:
                 raise InputError(f"a message is an object with role and content, not {type(entry).__name__}")
             body = {k: v for k, v in entry.items() if k not in _ENVELOPE}
             session = str(entry.get("session_id") or session_id)
-            written = next((w for w in map(entry.get, _DATES) if w not in (None, "")), None)
+            date = next((date for date in map(entry.get, _DATES) if date not in (None, "")), None)
             if "metadata" in body:
                 check_metadata(body["metadata"])
             message = Message.from_openai(
                 body,
                 id=self._id(entry.get("id"), session, body),
                 scope=self._scope.in_session(session),
-                created_at=read_moment(written, zone=self._zone, room=_ROOM)
-                if written is not None
-                else moment,
+                created_at=moment if date is None else read_moment(date, zone=self._zone, room=_ROOM),
             )
         except InputError as error:
             return Rejected.because(where, error)
-        return Found(where=where, message=message)
+        return Found(where=where, record=message)
 
     def _neutral(self, conversation: Any, where: str) -> Iterator[Found | Rejected]:
-        sessions = conversation.get("sessions") if isinstance(conversation, Mapping) else None
-        prefix = conversation.get("conversation_id") if isinstance(conversation, Mapping) else None
+        given = conversation if isinstance(conversation, Mapping) else {}
+        prefix, sessions = given.get("conversation_id"), given.get("sessions")
         if prefix is None or not isinstance(sessions, list):
             yield Rejected(where=where, reason="a conversation needs conversation_id and a list of sessions")
             return

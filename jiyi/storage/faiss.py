@@ -1,4 +1,4 @@
-"""One user's vectors as one byte a number in an index of FAISS, which names those to compare. No I/O."""
+"""Approximate search of the vectors in a SQLite file. Needs the extra ``jiyi[faiss]``."""
 
 import threading
 from collections.abc import Iterator
@@ -10,9 +10,11 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from jiyi.storage.database import Connection
 from jiyi.storage.sqlite.user_vectors import Floats, UserVectors
+from jiyi.storage.sqlite.vectors import Among, SqliteVectors
 
-__all__ = ["FAISS_FROM", "UserCodes"]
+__all__ = ["FAISS_FROM", "FaissVectors", "UserCodes"]
 
 FAISS_FROM = 10_000
 """So many vectors that a question allows are looked through by FAISS; fewer are all compared."""
@@ -23,7 +25,7 @@ _PIECE = 10_000  # vectors added at once
 
 @dataclass(slots=True)
 class UserCodes:
-    """A flat index of rounded vectors: all of them are looked at, so none is missed for where it lies.
+    """One user's vectors as one byte a number. All of them are looked at: none is missed for where it lies.
 
     The vector at a place of `UserVectors` has that place here as its number.
     """
@@ -89,6 +91,19 @@ class UserCodes:
     def _rounded(self, vectors: Floats) -> Floats:
         rounded: Floats = np.rint((vectors - self.mean) / np.float32(self.step)).clip(-_STEPS, _STEPS)
         return rounded
+
+
+class FaissVectors(SqliteVectors):
+    """`SqliteVectors` that asks `UserCodes` which vectors to compare. The file is the same one.
+
+    The index is in memory only, beside the vectors it is made of and within the same limit.
+    """
+
+    def _among(self, db: Connection, user_id: str, mine: UserVectors) -> Among | None:
+        if db.in_transaction:  # what is not committed may be undone: nothing of it is kept
+            return None
+        codes = self._db.cache.use(user_id, UserCodes, mine.generation, lambda held: held.follow(mine))
+        return codes.nearest
 
 
 @contextmanager

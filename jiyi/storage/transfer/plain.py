@@ -1,14 +1,14 @@
 """Records to plain JSON values and back: the lines of an export.
 
-Everything a record says is there but whose it is, vectors, and the counts of tokens of
-messages: the last two are made anew. Reading checks every type, so that a line somebody edited is either a
-sound record or an `InputError` that says what is wrong.
+A value holds everything a record says except its user, vectors and counts of tokens; the last two are
+computed again. Reading checks every type, so that a line somebody edited is either a sound record or an
+`InputError` that says what is wrong.
 """
 
 import math
 import types
-from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
@@ -89,25 +89,27 @@ def _message(data: dict[str, Any], scope: Scope) -> Message:
         raise InputError("message must be an object with role and content")
     if scope.session_id is None:
         raise InputError("session_id is missing; a message belongs to a session")
-    chosen = _checked(Message, data, allowed=("id", *_MESSAGE))
-    if chosen.get("created_at") is None:
+    values = _checked(Message, data, ("id", *_MESSAGE))
+    if values.get("created_at") is None:
         raise InputError("created_at is missing")
-    return Message.from_openai(body, scope=scope, **chosen)
+    return Message.from_openai(body, scope=scope, **values)
 
 
 def _build(of: type[Any], data: Mapping[str, Any], scope: Scope) -> object:
-    allowed = [f.name for f in fields(of) if f.name != "scope" and not (of is Step and f.name == "task_id")]
-    values = _checked(of, data, allowed=tuple(allowed))
-    for name in allowed:
-        if name not in values and _is_needed(of, name):
-            raise InputError(f"{name} is missing")
+    given_apart = ("scope", "task_id") if of is Step else ("scope",)
+    allowed = [f for f in fields(of) if f.name not in given_apart]
+    values = _checked(of, data, [f.name for f in allowed])
+    for f in allowed:
+        if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
+            raise InputError(f"{f.name} is missing")
     if "steps" in values:
         values["steps"] = tuple(_build(Step, step, scope) for step in values["steps"])
-    more = {"task_id": "?"} if of is Step else {}
-    return of(scope=scope, **values, **more)
+    if of is Step:
+        values["task_id"] = "?"  # `from_plain` puts in the task's
+    return of(scope=scope, **values)
 
 
-def _checked(of: type[Any], data: Mapping[str, Any], allowed: tuple[str, ...]) -> dict[str, Any]:
+def _checked(of: type[Any], data: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
     hints, out = _HINTS[of], dict[str, Any]()
     for name, value in data.items():
         if name not in allowed:
@@ -160,8 +162,3 @@ def _moment(value: str, where: str) -> datetime:
         return datetime.fromisoformat(value)
     except ValueError as error:
         raise InputError(f"{where} {value[:80]!r} is no ISO 8601 date") from error
-
-
-def _is_needed(of: type[Any], name: str) -> bool:
-    field: Field[Any] = next(f for f in fields(of) if f.name == name)
-    return field.default is MISSING and field.default_factory is MISSING

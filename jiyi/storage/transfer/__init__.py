@@ -1,0 +1,1 @@
+"""Memory on the move: to a file and back (export, import), and from database to database (copy)."""

@@ -1,0 +1,233 @@
+"""A memory as JSON lines: a header, then one record a line. Written and read back."""
+
+import errno
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from jiyi.errors import DiskFull, ImportFailed, StorageError
+from jiyi.records import Kind, Query, Record, Scope
+from jiyi.storage.pages import all_messages, all_records, all_sessions
+from jiyi.storage.rows import kind_of
+from jiyi.storage.store import Store
+from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines, unreadable
+from jiyi.storage.transfer.plain import EXPORTED, from_plain, to_plain
+from jiyi.storage.upkeep import Upkeep
+
+__all__ = ["ExportReceipt", "export_lines", "is_export", "read_export", "write_export"]
+
+_FORMAT = 1  # version of the lines; a file of a newer one is refused
+_MARK = "jiyi_export"
+_PIECE = 1_000  # records read at once
+_TOLD = 1_000  # records between two calls of progress
+_WIDEST = 10**12  # a count that every header has room for
+_LONGEST_HEADER = 65_536
+
+_Counts = Mapping[Kind, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportReceipt:
+    """What an export wrote."""
+
+    path: Path  # the file
+    counts: Mapping[Kind, int]  # records in it, by kind
+    bytes: int  # its size
+
+    @property
+    def total(self) -> int:
+        """How many records are in it."""
+        return sum(self.counts.values())
+
+
+def export_lines(
+    store: Store,
+    upkeep: Upkeep,
+    scope: Scope,
+    path: Path,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> ExportReceipt:
+    """Write what a scope holds as JSON lines: a header, then one record a line.
+
+    Messages come by session in their order, then tasks with their steps, episodes, knowledge,
+    facts, and all versions of summaries. Vectors and the messages' counts of tokens are left
+    out: an import computes them again. The file appears under its name when it is whole, in place
+    of one that was there; memory holds 1,000 records at a time. What others write meanwhile may be
+    in it or not.
+
+    Args:
+        store, upkeep: of one database.
+        scope: a user, or one agent or session of theirs.
+        path: the file; its folder must exist.
+        progress: called with the number of records written so far.
+
+    Raises:
+        StorageError: the database cannot be read, or the file cannot be written (`DiskFull`
+            where there is no room); nothing is left of it.
+    """
+    lines = ((kind_of(record), _line(to_plain(record))) for record in _records(store, upkeep, scope))
+    return write_export(path, lines, header=lambda counts: _header(scope, counts), progress=progress)
+
+
+def write_export(
+    path: Path,
+    pieces: Iterable[tuple[Kind | None, bytes]],
+    *,
+    header: Callable[[_Counts], bytes],
+    progress: Callable[[int], None] | None,
+) -> ExportReceipt:
+    """Write a file that takes its name when it is whole.
+
+    Args:
+        path: the file.
+        pieces: what it holds, each with the kind of the record it shows, if it shows one.
+        header: its beginning by the counts of records, as long for any counts.
+        progress: called with the number of records written so far.
+
+    Raises:
+        StorageError: it cannot be written; `DiskFull` where there is no room.
+    """
+    counts: dict[Kind, int] = dict.fromkeys(EXPORTED, 0)
+    written = 0
+    with _whole_file(path) as file:
+        file.write(header(counts))
+        for kind, piece in pieces:
+            file.write(piece)
+            if kind is None:
+                continue
+            counts[kind] += 1
+            written += 1
+            if progress and written % _TOLD == 0:
+                progress(written)
+        size = file.tell()
+        file.seek(0)
+        file.write(header(counts))
+    if progress:
+        progress(written)
+    return ExportReceipt(path=path, counts=counts, bytes=size)
+
+
+def is_export(path: Path) -> bool:
+    """Say whether a file begins as an export does, of whatever version.
+
+    Raises:
+        ImportFailed: the file cannot be read.
+    """
+    return _read_header(path) is not None
+
+
+def read_export(path: Path, user_id: str) -> Iterator[Found | Rejected]:
+    """Yield the records of an export as those of a user, and what is wrong with the other lines.
+
+    In the end it is told where there are fewer lines of a kind than the header says: the file
+    was cut off, or changed.
+
+    Raises:
+        ImportFailed: the file cannot be read, is no export, or was written by a newer jiyi.
+    """
+    header = _read_header(path)
+    if header is None:
+        raise ImportFailed(f"{path} is no export of jiyi: its first line lacks {_MARK!r}")
+    version = header[_MARK]
+    if type(version) is not int or version > _FORMAT:
+        raise ImportFailed(
+            f"{path} is an export of version {str(version)[:20]}, this jiyi knows {_FORMAT}; "
+            "upgrade with: pip install --upgrade jiyi"
+        )
+    seen: dict[Kind, int] = dict.fromkeys(EXPORTED, 0)
+    lines = json_lines(path, strict=True)
+    next(lines)
+    for where, value in lines:
+        if isinstance(value, Rejected):
+            yield value
+            continue
+        try:
+            if isinstance(value, Mapping) and value.get("kind") in EXPORTED:
+                seen[value["kind"]] += 1
+            record = from_plain(value, user_id)
+        except (*NOT_JSON, TypeError) as error:
+            yield Rejected.because(where, error)
+        else:
+            yield Found(where=where, record=record)
+    yield from _missing(path.name, header.get("counts"), seen)
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Give a file to write that takes its name when the block ends well, and is gone when it does not."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        if path.is_dir():
+            raise StorageError(f"{path} is a folder; name a file in it, such as {path / 'memory.jsonl'}")
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no space left for {path}; free some space and export again") from error
+        raise StorageError(
+            f"{path} cannot be written: {error.strerror or error}; name a file in a folder that can"
+        ) from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def _records(store: Store, upkeep: Upkeep, scope: Scope) -> Iterator[Record]:
+    if scope.session_id is not None:
+        yield from all_messages(store, scope, _PIECE)
+    else:
+        for session_id in sorted(all_sessions(store, upkeep, scope)):
+            yield from all_messages(store, scope.in_session(session_id), _PIECE)
+    for kind in EXPORTED:
+        if kind != "message":
+            yield from all_records(store, upkeep, Query(scope=scope, kinds=(kind,), limit=_PIECE))
+
+
+def _header(scope: Scope, counts: _Counts) -> bytes:
+    """Return the first line, padded so that it is as long for any counts."""
+
+    def line(counts: _Counts) -> bytes:
+        whose = {"user_id": scope.user_id, "agent_id": scope.agent_id, "session_id": scope.session_id}
+        return _line({_MARK: _FORMAT, **whose, "counts": counts})
+
+    widest = len(line(dict.fromkeys(counts, _WIDEST)))
+    return line(counts)[:-1].ljust(widest - 1) + b"\n"
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:  # halves of characters, which UTF-8 does not know
+        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _read_header(path: Path) -> Mapping[str, Any] | None:
+    try:
+        with path.open("rb") as file:
+            first = file.readline(_LONGEST_HEADER)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    try:
+        header = json.loads(first.decode("utf-8-sig"))
+    except NOT_JSON:
+        return None
+    return header if isinstance(header, Mapping) and _MARK in header else None
+
+
+def _missing(name: str, promised: object, seen: _Counts) -> Iterator[Rejected]:
+    if not isinstance(promised, Mapping):
+        yield Rejected(where=f"{name}:1", reason="the header does not say how many records there are")
+        return
+    short = [kind for kind in seen if seen[kind] != promised.get(kind, 0)]
+    if short:
+        told = ", ".join(f"{promised.get(kind, 0)} of kind {kind}, found {seen[kind]}" for kind in short)
+        yield Rejected.because(f"{name}:1", f"the header says {told}: the file was cut off or changed")
