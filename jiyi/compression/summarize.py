@@ -206,9 +206,8 @@ class _Writer:
             f"the language model's summary had {tokens} tokens; of its points those worth most "
             f"were kept, {self.limit} tokens at most"
         )
-        return write(
-            choose(points_before(shorter), self.limit, self.setup.counter), self.limit, self.setup.counter
-        )
+        kept = choose(points_before(shorter), self.limit, self.setup.counter)
+        return write(kept, self.limit, self.setup.counter)
 
     def _ask(self, prompt: str, notes: list[str]) -> str:
         try:
@@ -260,13 +259,11 @@ class _Writer:
                 yield left
 
     def _beginning(self, text: str, room: int) -> str:
-        take = room - 1
-        part = self.setup.counter.truncate(text, take)
-        while (
-            len(part) > 1 and self.setup.counter.count_text(quote(part)) + 1 > room
-        ):  # "> " before each line
+        counter, take = self.setup.counter, room - 1
+        part = counter.truncate(text, take)
+        while len(part) > 1 and counter.count_text(quote(part)) + 1 > room:  # "> " before each line
             take = take * 3 // 4
-            part = self.setup.counter.truncate(text, take)
+            part = counter.truncate(text, take)
         part = part or text[:1]
         for mark in ("\n", " ", "。"):
             end = part.rfind(mark, len(part) // 2) + 1
