@@ -20,11 +20,8 @@ _FEW = 6  # different values of a column that are named with their counts
 _NAMED = 60  # characters of a value that is named with its count
 _MOST_NOTABLE = 40
 _LEAST_CELL = 200  # characters of a value that are shown at the least
-_KEY, _ITEM, _OTHERS = (
-    '"key"',
-    '"item"',
-    '"other keys"',
-)  # columns of no key, which would be written without quotes
+# Columns of no key, which would be written without quotes.
+_KEY, _ITEM, _OTHERS = '"key"', '"item"', '"other keys"'
 _PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
 _BARE = re.compile(r"[^\W\d](?:[^|\n\r\t…\ud800-\udfff]*[^|\s…\ud800-\udfff])?")
 _LONE = re.compile("[\ud800-\udfff]")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from jiyi.text.analyse import query_terms
 
@@ -29,25 +29,8 @@ _KEPT = 500  # characters up to which what a text holds is kept: what is shown o
 _NUMBER = "#"  # the hint that stands for four digits in a row
 _FOUR_DIGITS = re.compile(r"\d{4}")
 _DATE = re.compile(r"(?:19|20)\d\d[-/. ]?\d{1,2}[-/. ]?\d{1,2}")
-_CHECKSUM = (
-    7,
-    9,
-    10,
-    5,
-    8,
-    4,
-    2,
-    1,
-    6,
-    3,
-    7,
-    9,
-    10,
-    5,
-    8,
-    4,
-    2,
-)  # weights of GB 11643, over the first 17 digits
+# Weights of GB 11643, over the first 17 digits.
+_CHECKSUM = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +146,7 @@ class _Known:
     hints: tuple[str, ...]  # of all of them, but numbers
     asks: Mapping[SecretKind, re.Pattern[str]]  # what a question says that asks for it
     stands_for: Mapping[str, Mapping[SecretKind, str]]  # by language and kind, what is shown instead
+    harmless: Mapping[str, frozenset[str]]  # by language, words that stand where a value would and are none
 
 
 @cache
@@ -185,19 +169,13 @@ def _known() -> _Known:
             language: {kind: words.format(name=names[language]) for kind, names in data["names"].items()}
             for language, words in data["hidden"].items()
         },
+        harmless={language: frozenset(words.split()) for language, words in data["harmless"].items()},
     )
-
-
-@cache
-def _harmless() -> tuple[frozenset[str], frozenset[str]]:
-    """Return English and Chinese words that stand where a value would and are none."""
-    data: Mapping[str, Any] = tomllib.loads((files(__package__) / "secrets.toml").read_text("utf-8"))
-    return frozenset(data["harmless"]["en"].split()), frozenset(data["harmless"]["zh"].split())
 
 
 def _is_word(value: str, behind: str) -> bool:
     """A value after "is": letters alone only where the clause ends behind them."""
-    if value.casefold() in _harmless()[0]:
+    if value.casefold() in _known().harmless["en"]:
         return False
     return not _PLAIN.fullmatch(value) or _END.match(behind) is not None
 
@@ -224,7 +202,7 @@ def _is_token(value: str, behind: str) -> bool:
 
 def _is_phrase(value: str, behind: str) -> bool:
     del behind
-    return not any(word in value for word in _harmless()[1])
+    return not any(word in value for word in _known().harmless["zh"])
 
 
 def _is_number(value: str, behind: str) -> bool:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Literal
 
 from jiyi.text.dates.calendar import Amount, Part, Unit
@@ -17,6 +16,7 @@ Measure = Unit | Literal["hour", "minute"]
 _LAST_WORD = re.compile(r"([a-z]+)[ -]$")
 _DIGITS = {character: value for value, character in enumerate("〇一二三四五六七八九")}
 _DIGITS |= {"零": 0, "○": 0, "两": 2, "元": 1}
+_SECOND = {"half": "half_2", "more": "more_2", "part": "part_2", "quarter": "quarter_2"}
 _SINGLE = frozenset(("天", "日", "年", "周", "分钟"))  # units that are counted without 个
 
 
@@ -47,18 +47,24 @@ class Words:
 class Slots:
     """The named groups of a match.
 
-    A slot is None where its group took no part. ``n_2`` is another group for the slot ``n``.
+    A slot is None where its group took no part. A pattern can have two groups for one slot (`_SECOND`).
     """
 
     def __init__(self, match: re.Match[str], scene: Scene, words: Words, given: Mapping[str, str]) -> None:
         self.match = match
         self.scene = scene
         self.words = words
-        self._said = {**given, **{name: said for name, said in match.groupdict().items() if said is not None}}
+        self._said: dict[str, str | None] = {**given}
+        for group, said in match.groupdict().items():
+            if said is not None:
+                self._said[group] = said
 
     def text(self, slot: str) -> str | None:
         """Return the words of a slot."""
-        return self._said.get(slot) or self._said.get(f"{slot}_2")
+        for group in (slot, _SECOND[slot]) if slot in _SECOND else (slot,):
+            if group in self._said:
+                return self._said[group]
+        return None
 
     def value(self, slot: str) -> Any:
         """Return what the words of a slot mean by the table of that name; of some, the first character."""
@@ -87,7 +93,7 @@ class Slots:
         """Return whether the slot's words begin with a capital letter."""
         return self.scene.raw[self.match.start(slot)].isupper()
 
-    @cached_property
+    @property
     def year(self) -> int | None:
         """The number of the year."""
         said = self.text("year")
