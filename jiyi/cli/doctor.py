@@ -14,6 +14,7 @@ import typer
 from jiyi.cli.options import db_option, print_json, stderr, stdout
 from jiyi.databases import check_database, reading_of
 from jiyi.embeddings import E5Embedder
+from jiyi.endpoint import skipped_endpoints
 from jiyi.errors import JiyiError
 from jiyi.long_term import NO_STATUS
 from jiyi.settings import load_settings
@@ -69,11 +70,13 @@ def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
     yield from _apart(db)
     yield from _reading(db)
     yield _terminal()
-    extra = find_spec("openai") is not None
+    extra = "installed" if find_spec("openai") is not None else 'not installed: pip install "jiyi[openai]"'
+    skipped = skipped_endpoints()
     yield _Finding(
         name="endpoints",
-        ok=True,
-        detail="installed" if extra else 'not installed: pip install "jiyi[openai]"',
+        ok=not skipped,
+        detail="; ".join([extra, *skipped]),
+        fix="start the endpoints named here, or mend their settings; see docs/llm.md",
     )
     if folders := load_settings().skills:
         registry = SkillRegistry(*folders)

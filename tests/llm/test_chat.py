@@ -24,7 +24,7 @@ from scripted_endpoint import Reply
 
 from jiyi.errors import InputError, LLMError, LLMRefused, LLMUnreachable
 from jiyi.llm import ChatLLM, OpenAILLM, Turn
-from jiyi.llm.streaming import WithoutThoughts
+from jiyi.llm.answers import WithoutThoughts
 from jiyi.records import ToolCall
 
 KEY = "sk-very-secret-0123456789"

@@ -12,8 +12,7 @@ import numpy as np
 from jiyi.embeddings.e5.engines import EngineName
 from jiyi.embeddings.e5.model import is_loaded, loaded_model
 from jiyi.embeddings.e5.weights import DIMS
-from jiyi.embeddings.embedder import TextKind, Vectors32
-from jiyi.embeddings.inputs import check_inputs
+from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs
 from jiyi.errors import EmbeddingError, SettingsError
 
 __all__ = ["E5Embedder"]

@@ -12,8 +12,7 @@ from jiyi.embeddings.e5.engines import Engine, EngineName, make_engine
 from jiyi.embeddings.e5.locate import model_file
 from jiyi.embeddings.e5.tokenizer import Tokenizer
 from jiyi.embeddings.e5.weights import DIMS, WINDOW, Weights
-from jiyi.embeddings.embedder import TextKind
-from jiyi.embeddings.inputs import clean_text
+from jiyi.embeddings.embedder import TextKind, clean_text
 
 __all__ = ["Model", "is_loaded", "loaded_model"]
 
