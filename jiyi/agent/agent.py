@@ -3,12 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jiyi.agent.actions import Action, action
-from jiyi.agent.environment import Environment
-from jiyi.agent.goals import Goal, goals_of, system_prompt
+from jiyi.agent.actions import Action, Environment, action
 from jiyi.agent.loop import Loop, Parts
-from jiyi.agent.run import Limits, Run
-from jiyi.agent.work import Work, unfinished
+from jiyi.agent.memory import Work, unfinished
+from jiyi.agent.run import Goal, Limits, Run, goals_of, system_prompt
 from jiyi.errors import InputError, WrongState
 from jiyi.llm import ChatLLM
 from jiyi.manager import MemoryManager

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from jiyi.embeddings import E5Embedder
+from jiyi.embeddings.e5.embedder import loaded_model
 from jiyi.embeddings.e5.locate import SHA256, model_file
-from jiyi.embeddings.e5.model import loaded_model
 from jiyi.embeddings.e5.tokenizer import Tokenizer
 from jiyi.embeddings.e5.weights import Weights
 from jiyi.errors import EmbeddingError
