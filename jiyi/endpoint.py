@@ -22,6 +22,7 @@ _NOT_IMPLEMENTED = 501  # but not this: the server cannot do it at all
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds between tries, doubled each time
 _LONGEST_WAIT = 120.0  # seconds; an endpoint that asks to wait longer is not tried again
 _FIRST_SKIP, _LONGEST_SKIP = 1.0, 300.0  # seconds for which a failed endpoint is skipped, doubled each time
+_BEARABLE = 1.0  # seconds that failures may cost in a row before the endpoint is skipped
 _ADVICE = {401: "check api_key", 403: "check api_key and what it is allowed to use"}
 _RANDOM = SystemRandom()  # leaves the random numbers of a program that seeds them alone
 
@@ -202,13 +203,15 @@ class Faults:
 class Breaker:
     """Skips an endpoint that kept failing: for a second, twice as long after each failure, at most 5 minutes.
 
-    When the pause is over, one caller tries the endpoint with a single call; the others go on
+    What fails at once is not skipped: only failures that cost a second, alone or in a row. When
+    the pause is over, one caller tries the endpoint with a single call; the others go on
     skipping it until that call succeeds. Safe to share between threads.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._failures = 0  # in a row
+        self._lost = 0.0  # seconds that failures have cost since the last answer
         self._until = 0.0  # when the pause is over, by the monotonic clock
         self._error: type[JiyiError] = JiyiError  # what the last failure was
         self._words = ""  # what it said
@@ -227,10 +230,13 @@ class Breaker:
             self._until = time.monotonic() + self._pause()
             return True
 
-    def failed(self, error: JiyiError, *, probing: bool, after: float | None = None) -> None:
-        """Note that the endpoint kept failing; `after` is how many seconds it asked to be left alone."""
+    def failed(
+        self, error: JiyiError, *, seconds: float, probing: bool = False, after: float | None = None
+    ) -> None:
+        """Note that the endpoint kept failing for `seconds`; it asked to be left alone for `after` more."""
         with self._lock:
-            if self._failures and not probing:
+            self._lost += seconds
+            if self._lost < _BEARABLE or (self._failures and not probing):
                 return  # calls that fail side by side count once
             self._failures += 1
             self._error, self._words = type(error), str(error)
@@ -239,7 +245,7 @@ class Breaker:
     def answered(self) -> None:
         """Note that the endpoint gave an answer, if only a refusal."""
         with self._lock:
-            self._failures = 0
+            self._failures, self._lost = 0, 0.0
 
     @property
     def skipped(self) -> str:
@@ -282,10 +288,11 @@ def patiently(
     each time up to eight seconds, less up to a quarter at random so that many clients do
     not come back together. When a pause would not end before `time_limit` seconds are
     over or takes more than two minutes, or after `retries` further tries, the failure's own
-    error is raised. From then on `breaker` skips the endpoint, without asking it at all.
+    error is raised, and `breaker` may skip the endpoint from then on, without asking it at all.
     """
     probing = breaker.enter()
-    deadline = time.monotonic() + time_limit
+    started = time.monotonic()
+    deadline = started + time_limit
     number = 0
     while True:
         number += 1
@@ -304,7 +311,8 @@ def patiently(
             pause = min(_FIRST_PAUSE * 2 ** (number - 1), _LONGEST_PAUSE) * _RANDOM.uniform(0.75, 1)
         is_over = pause > _LONGEST_WAIT or time.monotonic() + pause >= deadline
         if probing or number > retries or is_over:
-            breaker.failed(last.error, probing=probing, after=last.after)
+            seconds = time.monotonic() - started
+            breaker.failed(last.error, seconds=seconds, probing=probing, after=last.after)
             raise last.error from last.cause
         time.sleep(pause)
 

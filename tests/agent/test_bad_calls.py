@@ -118,10 +118,7 @@ def test_what_was_said_before_the_connection_broke_is_kept(
     assert [m.content for m in memory.session_messages("s")] == ["Which port?", "The port is "]
 
 
-def test_nobody_there_at_all(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("jiyi.endpoint._FIRST_SKIP", 0.001)
+def test_nobody_there_at_all(memory: jiyi.MemoryManager, scripted: Start, make_agent: Make) -> None:
     server = scripted(Reply(status=500, body={}), Reply(status=500, body={}), says("here"))
     agent = make_agent(server)
     assert agent.run("hello?", "s").stopped == "failed"
