@@ -54,8 +54,8 @@ class Action:
 
     def to_openai(self) -> dict[str, Any]:
         """Return the tool definition; the same action always gives the same one."""
-        told = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
-        return {"type": "function", "function": told}
+        definition = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": definition}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,15 +131,15 @@ def action(
     """
 
     def made(given: Callable[..., Any]) -> Action:
-        told = inspect.getdoc(given) or ""
-        adapters, parameters = _described(given, _arguments_told(told))
+        docstring = inspect.getdoc(given) or ""
+        adapters, parameters = _described(given, _arguments_of(docstring))
 
         def converted(**args: Any) -> Any:
             return given(**{key: adapters[key].validate_python(value) for key, value in args.items()})
 
         return Action(
             name=name or given.__name__,
-            description=description or _first_paragraph(told),
+            description=description or _first_paragraph(docstring),
             parameters=parameters,
             function=converted,
             terminal=terminal,
@@ -157,7 +157,7 @@ def _as_text(returned: Any) -> str:
 
 
 def _described(
-    function: Callable[..., Any], told: Mapping[str, str]
+    function: Callable[..., Any], descriptions: Mapping[str, str]
 ) -> tuple[dict[str, TypeAdapter[Any]], dict[str, Any]]:
     """Return how each argument is read, and the JSON schema of all."""
     where = getattr(function, "__name__", repr(function))
@@ -178,8 +178,8 @@ def _described(
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
             raise InputError(f"{key} of {where} cannot be described as JSON: {error.message}") from error
         shared |= schema.pop("$defs", {})
-        if key in told:
-            schema.setdefault("description", told[key])
+        if key in descriptions:
+            schema.setdefault("description", descriptions[key])
         if parameter.default is parameter.empty:
             required.append(key)
         elif isinstance(parameter.default, str | int | float | bool):
@@ -204,8 +204,8 @@ def _without_titles(schema: Any) -> Any:
     return {key: value if key in literal else _without_titles(value) for key, value in kept.items()}
 
 
-def _first_paragraph(told: str) -> str:
-    lines = told.strip().split("\n\n", maxsplit=1)[0].splitlines()
+def _first_paragraph(docstring: str) -> str:
+    lines = docstring.strip().split("\n\n", maxsplit=1)[0].splitlines()
     kept = []
     for line in lines:
         if _ARGS.match(line) or _PARAM.match(line):
@@ -214,11 +214,11 @@ def _first_paragraph(told: str) -> str:
     return " ".join(kept)
 
 
-def _arguments_told(told: str) -> dict[str, str]:
+def _arguments_of(docstring: str) -> dict[str, str]:
     """Return what a docstring says of each argument."""
     found: dict[str, str] = {}
     inside, newest = False, ""
-    for line in told.splitlines():
+    for line in docstring.splitlines():
         if match := _PARAM.match(line):
             found[match[1]] = match[2].strip()
         elif _ARGS.match(line):

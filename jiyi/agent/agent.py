@@ -21,7 +21,7 @@ class Agent:
     """Answers questions with a model, its tools and a memory.
 
     - Only questions and answers stay in the conversation. What was thought, done and seen in
-      between stands behind the question while it is worked on, is kept as the steps of a task,
+      between follows the question while it is worked on, is kept as the steps of a task,
       and becomes an episode with it. Talk without tools makes no task.
     - Each step's window has recent messages and recalled text, which is quoted as data in front
       of the question; nothing recalled and no tool result speaks with the system's authority.
@@ -98,7 +98,7 @@ class Agent:
         Args:
             question: what is asked.
             session_id: the conversation; a new one is fine.
-            on_text: told the model's words as they come, those beside tool calls, too.
+            on_text: told the model's words as they come, including those that come with tool calls.
             on_step: told each step that was carried out.
 
         Raises:

@@ -92,5 +92,5 @@ def system_prompt(goals: Sequence[Goal], system: str, language: Language) -> str
     The same goals always give the same text, so that prompt caches hold.
     """
     lines = "\n".join(f"- {goal}" for goal in goals) or f"- {wording('agent', language)['goal']}"
-    told = load_prompt("agent", language).substitute(goals=lines)
-    return f"{system.strip()}\n\n{told}" if system.strip() else told
+    prompt = load_prompt("agent", language).substitute(goals=lines)
+    return f"{system.strip()}\n\n{prompt}" if system.strip() else prompt

@@ -43,7 +43,7 @@ class EndpointReranker:
 
     Args:
         model: the model's name at the endpoint.
-        endpoint: where it is; "/rerank" is put behind its address, unless that ends in
+        endpoint: where it is; "/rerank" is appended to its address, unless that ends in
             "/rerank" or "/reranks".
         time_limit: seconds after which nothing further is tried.
         max_chars: longest text sent; the rest of a longer one is not read.

@@ -35,7 +35,7 @@ _PLAIN = re.compile(r"""^([A-Za-z][\w-]*): +([^\s"'\[{>|&*!#].*: .*?)\s*$""", re
 
 
 def read_card(folder: Path) -> Skill:
-    """Return a skill without its body; of the file nothing behind the front matter is read.
+    """Return a skill without its body; only the front matter of the file is read.
 
     Raises:
         InputError: there is no SKILL.md, it lies outside the folder, or its front matter is
@@ -191,7 +191,7 @@ def _decoded(data: bytes, what: str) -> str:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Give the names of the files beside SKILL.md, hidden ones and links out of the folder left out."""
+    """Yield the names of the other files of a skill, without hidden ones and links out of its folder."""
     root, found = folder.resolve(), 0
     for where, folders, files in os.walk(root):
         here = Path(where)

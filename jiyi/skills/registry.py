@@ -241,5 +241,5 @@ def _stamp(file: Path) -> _Stamp:
 def _stamp_of_all(folder: Path) -> _Stamp:
     """Return the stamps of everything that `read_body` reads."""
     inside = sorted((folder / "examples").glob("*.md")) if (folder / "examples").is_dir() else []
-    beside = [file for file in sorted(folder.iterdir()) if file.is_file()] if folder.is_dir() else []
-    return tuple(number for file in (folder, *beside, *inside) for number in _stamp(file))
+    own = [file for file in sorted(folder.iterdir()) if file.is_file()] if folder.is_dir() else []
+    return tuple(number for file in (folder, *own, *inside) for number in _stamp(file))

@@ -43,7 +43,7 @@ MARGIN = 0.5
 """How much better a skill must fit than those that are open, in scores: half of what makes it fit at all."""
 
 _WORDS_BESIDE_MEANING = 0.05
-_AS_IF = 10  # cards without the term that are counted beside the real ones: few cards say little
+_AS_IF = 10  # cards without the term added to the real ones when counting: few cards say little
 _NAMED = 10.0  # the score of a skill that the query names
 _MOST_AT_ONCE = 32  # cards embedded while somebody waits
 
