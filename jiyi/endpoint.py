@@ -1,6 +1,7 @@
-"""Where a web API is, how patiently to ask it, and what its failures are called."""
+"""Where a web API is, how patiently to ask it, when to skip it, and what its failures are called."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 
 from jiyi.errors import JiyiError, SettingsError
 
-__all__ = ["Endpoint", "Failure", "Faults", "patiently"]
+__all__ = ["Breaker", "Endpoint", "Failure", "Faults", "breaker_of", "patiently", "skipped_endpoints"]
 
 _T = TypeVar("_T")
 
@@ -19,6 +20,10 @@ _NO_KEY = "none"  # the client insists on a key, a server without keys ignores i
 _PASSING = frozenset({408, 409, 429})  # and 5xx: what may go better the next time
 _NOT_IMPLEMENTED = 501  # but not this: the server cannot do it at all
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds between tries, doubled each time
+_LONGEST_WAIT = 120.0  # seconds; an endpoint that asks to wait longer is not tried again
+_FIRST_SKIP, _LONGEST_SKIP = 1.0, 300.0  # seconds for which a failed endpoint is skipped, doubled each time
+_BEARABLE = 1.0  # seconds that failures may cost in a row before the endpoint is skipped
+_ADVICE = {401: "check api_key", 403: "check api_key and what it is allowed to use"}
 _RANDOM = SystemRandom()  # leaves the random numbers of a program that seeds them alone
 
 
@@ -126,12 +131,14 @@ class Failure(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """What a part raises when its endpoint fails, and what it advises then."""
+    """What an adapter raises when its endpoint fails, and what it advises then."""
 
     unreachable: type[JiyiError]  # refused connections, timed out, or kept failing
     refused: type[JiyiError]  # said no, or answered with something unusable
-    advice: Mapping[int, str]  # what to do, by HTTP status
+    advice: Mapping[int, str]  # what to do, by HTTP status, beyond what every endpoint has in common
     other_advice: str  # what to do about every other status
+    misfit: str = "gave an unusable answer"  # what an answer of the wrong form is called
+    misfit_advice: str = "check base_url"  # what to do about it
 
     def silent(self, endpoint: Endpoint, *, seconds: float, tries: int) -> Failure:
         """Return the failure of an endpoint that did not answer in time."""
@@ -177,34 +184,135 @@ class Faults:
                 "or see the endpoint's own log"
             )
         else:
-            advice = self.advice.get(status, self.other_advice)
+            advice = self.advice.get(status) or _ADVICE.get(status, self.other_advice)
             error = self.refused(f"{endpoint.shown} refused with HTTP {status} ({words}): {advice}")
         return Failure(
             error, passing=passing, after=_seconds(retry_after), status=status, words=blamed or words
         )
 
+    def unusable(self, endpoint: Endpoint, reason: object, body: bytes) -> Failure:
+        """Return the failure of an answer of the wrong form; `reason` says what is wrong with it."""
+        return Failure(
+            self.refused(
+                f"{endpoint.shown} {self.misfit}: {endpoint.short(str(reason))}; {self.misfit_advice}; "
+                f"the answer begins: {endpoint.short(body.decode('utf-8', 'replace'))}"
+            )
+        )
 
-def patiently(ask: Callable[[float, int], _T], *, retries: int, time_limit: float) -> _T:
+
+class Breaker:
+    """Skips an endpoint that kept failing: for a second, twice as long after each failure, at most 5 minutes.
+
+    What fails at once is not skipped: only failures that cost a second, alone or in a row. When
+    the pause is over, one caller tries the endpoint with a single call; the others go on
+    skipping it until that call succeeds. Safe to share between threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failures = 0  # in a row
+        self._lost = 0.0  # seconds that failures have cost since the last answer
+        self._until = 0.0  # when the pause is over, by the monotonic clock
+        self._error: type[JiyiError] = JiyiError  # what the last failure was
+        self._words = ""  # what it said
+
+    def enter(self) -> bool:
+        """Return whether this call is the single one that tries a failed endpoint again.
+
+        Raises:
+            JiyiError: the endpoint is skipped; of the same class as its last failure.
+        """
+        with self._lock:
+            if self._failures == 0:
+                return False
+            if skipped := self._skipped():
+                raise self._error(skipped)
+            self._until = time.monotonic() + self._pause()
+            return True
+
+    def failed(
+        self, error: JiyiError, *, seconds: float, probing: bool = False, after: float | None = None
+    ) -> None:
+        """Note that the endpoint kept failing for `seconds`; it asked to be left alone for `after` more."""
+        with self._lock:
+            self._lost += seconds
+            if self._lost < _BEARABLE or (self._failures and not probing):
+                return  # calls that fail side by side count once
+            self._failures += 1
+            self._error, self._words = type(error), str(error)
+            self._until = time.monotonic() + min(max(self._pause(), after or 0.0), _LONGEST_SKIP)
+
+    def answered(self) -> None:
+        """Note that the endpoint gave an answer, if only a refusal."""
+        with self._lock:
+            self._failures, self._lost = 0, 0.0
+
+    @property
+    def skipped(self) -> str:
+        """Why and for how long the endpoint is skipped now; "" where it is not."""
+        with self._lock:
+            return self._skipped()
+
+    def _skipped(self) -> str:
+        left = self._until - time.monotonic()
+        if self._failures == 0 or left <= 0:
+            return ""
+        return (
+            f"{self._words} (not asked for another {left:.1f} s, after {self._failures} failure(s) in a row)"
+        )
+
+    def _pause(self) -> float:
+        return min(_FIRST_SKIP * 2.0 ** min(self._failures - 1, 30), _LONGEST_SKIP)
+
+
+_breakers: dict[tuple[str, str, str, type[JiyiError]], Breaker] = {}
+
+
+def breaker_of(endpoint: Endpoint, model: str, faults: Faults) -> Breaker:
+    """Return the breaker of this model and key; all adapters of one kind in this process share it."""
+    return _breakers.setdefault((endpoint.url, endpoint.key, model, faults.unreachable), Breaker())
+
+
+def skipped_endpoints() -> list[str]:
+    """Return, for each endpoint that this process skips now, why and for how long."""
+    return [said for breaker in list(_breakers.values()) if (said := breaker.skipped)]
+
+
+def patiently(
+    ask: Callable[[float, int], _T], breaker: Breaker, *, retries: int, time_limit: float = float("inf")
+) -> _T:
     """Return what `ask` returns, trying again after passing failures.
 
     `ask(left, number)` is told the seconds left and the number of the try, from 1, and
     raises `Failure`. Pauses are what the endpoint asked for, else half a second, doubled
     each time up to eight seconds, less up to a quarter at random so that many clients do
     not come back together. When a pause would not end before `time_limit` seconds are
-    over, or after `retries` further tries, the failure's own error is raised.
+    over or takes more than two minutes, or after `retries` further tries, the failure's own
+    error is raised, and `breaker` may skip the endpoint from then on, without asking it at all.
     """
-    deadline = time.monotonic() + time_limit
+    probing = breaker.enter()
+    started = time.monotonic()
+    deadline = started + time_limit
     number = 0
     while True:
         number += 1
         try:
-            return ask(max(deadline - time.monotonic(), 0.001), number)
+            answer = ask(max(deadline - time.monotonic(), 0.001), number)
         except Failure as failure:
             last = failure
+        else:
+            breaker.answered()
+            return answer
+        if not last.passing:
+            breaker.answered()
+            raise last.error from last.cause
         pause = last.after
         if pause is None:
             pause = min(_FIRST_PAUSE * 2 ** (number - 1), _LONGEST_PAUSE) * _RANDOM.uniform(0.75, 1)
-        if not last.passing or number > retries or time.monotonic() + pause >= deadline:
+        is_over = pause > _LONGEST_WAIT or time.monotonic() + pause >= deadline
+        if probing or number > retries or is_over:
+            seconds = time.monotonic() - started
+            breaker.failed(last.error, seconds=seconds, probing=probing, after=last.after)
             raise last.error from last.cause
         time.sleep(pause)
 

@@ -15,7 +15,7 @@ __all__ = ["OpenAIClient"]
 
 
 class OpenAIClient:
-    """Asks one endpoint through the package `openai` (`pip install "jiyi[openai]"`).
+    """Asks one endpoint once through the package `openai` (`pip install "jiyi[openai]"`).
 
     Making one connects to nothing and imports nothing. The key appears in no error.
 
@@ -23,28 +23,23 @@ class OpenAIClient:
         endpoint: where it is.
         faults: what its failures are called.
         purpose: what the package is needed for, for the error where it is missing.
-        retries: further tries by the client itself; 0 where the caller tries again.
 
     Raises:
         MissingExtra: the package `openai` is not installed.
     """
 
-    def __init__(self, endpoint: Endpoint, faults: Faults, *, purpose: str, retries: int) -> None:
+    def __init__(self, endpoint: Endpoint, faults: Faults, *, purpose: str) -> None:
         if importlib.util.find_spec("openai") is None:
             raise MissingExtra(f'{purpose} need an optional package: pip install "jiyi[openai]"')
         self._endpoint = endpoint
         self._faults = faults
-        self._retries = retries
         self._client: OpenAI | None = None
         self._lock = threading.Lock()
 
-    def ask(
-        self, send: Callable[["OpenAI"], bytes], *, seconds: float | None = None, tries: int | None = None
-    ) -> bytes:
-        """Return what `send` returns.
+    def ask(self, send: Callable[["OpenAI", float], bytes], *, left: float, number: int) -> bytes:
+        """Return what `send` returns; it is told the seconds to wait, at most `left` of them.
 
-        `seconds` and `tries` are what the error of a silent endpoint speaks of, by default
-        the endpoint's time-out and all tries.
+        `number` is that of the try, for the error of a silent endpoint.
 
         Raises:
             Failure: the endpoint failed; it carries the translated error.
@@ -52,12 +47,11 @@ class OpenAIClient:
         client = self._opened()
         import openai
 
+        seconds = min(self._endpoint.timeout, left)
         try:
-            return send(client)
+            return send(client, seconds)
         except (openai.OpenAIError, ValueError) as error:
-            failure = self._translated(
-                error, seconds or self._endpoint.timeout, tries or self._endpoint.retries + 1
-            )
+            failure = self._translated(error, seconds, number)
             failure.cause = self._endpoint.shareable(error)
         # Out here, so that an error that quotes the key is not kept as context either.
         raise failure
@@ -85,7 +79,7 @@ class OpenAIClient:
                     api_key=self._endpoint.key,
                     base_url=self._endpoint.url,
                     timeout=self._endpoint.timeout,
-                    max_retries=self._retries,
+                    max_retries=0,  # `patiently` tries again
                 )
             return self._client
 

@@ -1,11 +1,19 @@
-"""How patiently an endpoint is asked: which failures are tried again, when, and for how long."""
+"""How patiently an endpoint is asked: which failures are tried again, when, how long, and when none is."""
 
+import re
+import socket
+import threading
 import time
+from collections.abc import Iterator
 
 import pytest
+from scripted_endpoint import Reply, ScriptedEndpoint
 
-from jiyi.endpoint import Endpoint, Failure, Faults, patiently
-from jiyi.errors import LLMRefused, LLMUnreachable
+import jiyi
+from jiyi.embeddings import OpenAIEmbedder
+from jiyi.endpoint import Breaker, Endpoint, Failure, Faults, patiently, skipped_endpoints
+from jiyi.errors import EndpointRefused, EndpointUnreachable, LLMRefused, LLMUnreachable
+from jiyi.llm import OpenAILLM
 
 FAULTS = Faults(
     unreachable=LLMUnreachable, refused=LLMRefused, advice={404: "look elsewhere"}, other_advice="look again"
@@ -34,7 +42,7 @@ def passing(retry_after: str | None = "0") -> Failure:
 
 def test_the_answer_comes_back_and_the_time_left_shrinks():
     tries = Tries(passing("0.05"), passing("0.05"))
-    assert patiently(tries, retries=2, time_limit=10) == "ok"
+    assert patiently(tries, Breaker(), retries=2, time_limit=10) == "ok"
     assert tries.left == sorted(tries.left, reverse=True)
     assert tries.left[0] <= 10
     assert tries.left[2] <= 9.91
@@ -45,7 +53,7 @@ def test_the_answer_comes_back_and_the_time_left_shrinks():
 )
 def test_without_a_usable_word_on_when_it_waits_about_half_a_second(retry_after):
     started = time.monotonic()
-    assert patiently(Tries(passing(retry_after)), retries=1, time_limit=10) == "ok"
+    assert patiently(Tries(passing(retry_after)), Breaker(), retries=1, time_limit=10) == "ok"
     assert 0.37 <= time.monotonic() - started < 5
 
 
@@ -54,7 +62,7 @@ def test_what_fails_for_good_is_raised_with_its_cause():
     failure.cause = ValueError("below")
     tries = Tries(failure)
     with pytest.raises(LLMRefused, match=r"HTTP 404 \(no such model\): look elsewhere") as caught:
-        patiently(tries, retries=5, time_limit=10)
+        patiently(tries, Breaker(), retries=5, time_limit=10)
     assert caught.value.__cause__ is failure.cause
     assert len(tries.left) == 1
 
@@ -62,11 +70,11 @@ def test_what_fails_for_good_is_raised_with_its_cause():
 def test_tries_and_time_both_end_it():
     tries = Tries(*(passing() for _ in range(9)))
     with pytest.raises(LLMUnreachable, match=r"HTTP 503 \(busy\)"):
-        patiently(tries, retries=3, time_limit=10)
+        patiently(tries, Breaker(), retries=3, time_limit=10)
     assert len(tries.left) == 4
     started = time.monotonic()
     with pytest.raises(LLMUnreachable):
-        patiently(Tries(passing("30")), retries=3, time_limit=5)
+        patiently(Tries(passing("30")), Breaker(), retries=3, time_limit=5)
     assert time.monotonic() - started < 4
 
 
@@ -86,3 +94,114 @@ def test_no_words_give_the_key_away():
     assert HERE.shareable(error) is error
     error.__cause__ = ValueError("sk-very-secret")
     assert HERE.shareable(error) is None
+
+
+# --- an endpoint that kept failing is skipped
+
+
+@pytest.fixture
+def dead() -> Iterator[str]:
+    """The address of a socket that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+
+
+def embedder_at(url: str, *, timeout: float = 5, retries: int = 1) -> OpenAIEmbedder:
+    return OpenAIEmbedder("m", endpoint=Endpoint(base_url=url, api_key="", timeout=timeout, retries=retries))
+
+
+def test_a_dead_model_is_waited_for_once_and_then_skipped_by_all_who_ask_it(dead):
+    endpoint = Endpoint(base_url=dead, api_key="", retries=2)
+    started = time.monotonic()
+    with pytest.raises(LLMUnreachable, match="could not be reached, 3 time"):
+        OpenAILLM("m", endpoint=endpoint).complete([{"role": "user", "content": "x"}])
+    waited = time.monotonic()
+    assert waited - started >= 1.1
+    with pytest.raises(LLMUnreachable, match=r"could not be reached.*not asked for another.*1 failure"):
+        OpenAILLM("m", endpoint=endpoint).complete([{"role": "user", "content": "x"}])
+    assert time.monotonic() - waited < 0.3
+    assert [dead in said for said in skipped_endpoints() if dead in said] == [True]
+    with pytest.raises(EndpointUnreachable, match=r"2 time\(s\) .*right$"):  # something else of it
+        embedder_at(dead).embed(["x"], "query")
+
+
+def test_searches_stall_once_and_say_why_vectors_are_not_used(dead, tmp_path):
+    options = {"embedder": "openai", "embedding_model": "n", "embedding_base_url": dead}
+    with jiyi.open(tmp_path / "a.db", user_id="u", background=False, **options) as memory:
+        memory.save_message("s", role="user", content="the port is 8080")
+        memory.search("which port?")
+        started = time.monotonic()
+        hits = memory.search("which port?")
+        assert time.monotonic() - started < 1
+    assert "the port is 8080" in [hit.text for hit in hits]
+    assert any("not asked for another" in note for note in hits.notes), hits.notes
+
+
+def test_after_the_pause_one_call_tries_it_again_and_an_answer_ends_it(monkeypatch):
+    monkeypatch.setattr("jiyi.endpoint._FIRST_SKIP", 0.4)
+    with ScriptedEndpoint(*[Reply(silent=True)] * 3) as server:
+        embedder = embedder_at(server.url, timeout=0.4)
+
+        def fails(reason: str) -> None:
+            with pytest.raises(EndpointUnreachable, match=reason):
+                embedder.embed(["x"], "query")
+
+        fails("0.4 s, 2 time")
+        fails(r"1 failure\(s\) in a row")
+        assert len(server.asked) == 2
+        time.sleep(0.41)
+        fails("0.4 s, 1 time")
+        fails(r"2 failure\(s\) in a row")
+        assert len(server.asked) == 3
+        time.sleep(0.81)
+        for _ in range(2):
+            assert len(embedder.embed(["x"], "query")) == 1
+    assert len(server.asked) == 5
+    assert not any(server.url in said for said in skipped_endpoints())
+
+
+def test_an_endpoint_that_refuses_is_not_skipped():
+    with ScriptedEndpoint(*[Reply(status=401, body={})] * 2) as server:
+        for _ in range(2):
+            with pytest.raises(EndpointRefused, match="check api_key"):
+                embedder_at(server.url).embed(["x"], "query")
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("failures", "after", "pause"),
+    [(1, None, 1), (2, None, 2), (5, None, 16), (2000, None, 300), (1, 30, 30)],
+)
+def test_pauses_double_up_to_five_minutes(failures, after, pause):
+    breaker = Breaker()
+    for _ in range(failures):
+        breaker.failed(LLMUnreachable("away"), seconds=1, probing=True, after=after)
+    breaker.failed(LLMUnreachable("away"), seconds=9)  # a call beside these counts once with them
+    assert f"after {failures} failure" in breaker.skipped
+    assert pause - 0.5 < float(re.search(r"another (\S+) s", breaker.skipped)[1]) <= pause
+    breaker.answered()
+    assert breaker.skipped == ""
+
+
+def test_one_of_many_threads_tries_it_again():
+    breaker, tried, skipped = Breaker(), [], []
+    breaker.failed(LLMUnreachable("away"), seconds=0.6)
+    assert not breaker.enter(), "too little time is lost to skip it"
+    breaker.failed(LLMUnreachable("away"), seconds=0.6)
+    with pytest.raises(LLMUnreachable, match="away"):
+        breaker.enter()
+
+    def ask() -> None:
+        try:
+            tried.append(breaker.enter())
+        except LLMUnreachable:
+            skipped.append(1)
+
+    time.sleep(1.01)
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (tried, len(skipped)) == ([True], 7)

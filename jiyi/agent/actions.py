@@ -1,19 +1,25 @@
-"""Actions: what an agent can do, as tools a model may call."""
+"""Actions: what an agent can do, as tools a model may call, and the environment that carries them out."""
 
 import inspect
+import json
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, get_type_hints, overload
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-from jiyi.errors import InputError
+from jiyi.clock import Clock, utc_now
+from jiyi.errors import InputError, SettingsError
 from jiyi.llm import checker
+from jiyi.time_limit import OutOfTime, run_within
 
-__all__ = ["Action", "action"]
+__all__ = ["Action", "Environment", "Observation", "action"]
 
+_MOST_LATE = 8  # actions not waited for any more that may still be going on
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ARGS = re.compile(r"^\s*(?:Args|Arguments|Parameters|参数)\s*[:：]\s*$")
 _SECTION = re.compile(r"^(?:Returns|Raises|Yields|Examples?|Notes?|返回|异常)\s*[:：]")
@@ -48,8 +54,57 @@ class Action:
 
     def to_openai(self) -> dict[str, Any]:
         """Return the tool definition; the same action always gives the same one."""
-        told = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
-        return {"type": "function", "function": told}
+        definition = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": definition}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What came of an action."""
+
+    text: str  # what it returned, whole, or what went wrong
+    ok: bool  # False where it raised or took too long
+    at: datetime  # when it was begun
+    seconds: float  # how long it was waited for
+
+
+class Environment:
+    """Carries out actions; subclass it to do so elsewhere, such as in a container.
+
+    - `execute` never raises what an action raises: that is an observation, too.
+    - Each action runs in a thread of its own and is waited for no longer than `seconds`;
+      one that takes longer goes on by itself, and its result is thrown away.
+
+    Args:
+        seconds: most seconds an action is waited for.
+        clock: where "now" comes from.
+
+    Raises:
+        SettingsError: seconds is not above 0.
+    """
+
+    def __init__(self, *, seconds: float = 60.0, clock: Clock = utc_now) -> None:
+        if not 0 < seconds < float("inf"):
+            raise SettingsError(f"seconds must be a number above 0, not {seconds}")
+        self._seconds = seconds
+        self._clock = clock
+
+    def execute(self, action: Action, args: Mapping[str, Any]) -> Observation:
+        """Carry out an action and return what came of it.
+
+        KeyboardInterrupt is raised at once; the action may go on.
+        """
+        at, started = self._clock(), time.monotonic()
+        try:
+            returned = run_within(
+                lambda: action.function(**args), self._seconds, owner=self, most_late=_MOST_LATE
+            )
+            text, ok = _as_text(returned), True
+        except OutOfTime as late:
+            text, ok = f"{action.name} was not waited for: {late}; it may still be going on", False
+        except (Exception, SystemExit) as error:
+            text, ok = f"{type(error).__name__}: {error}", False
+        return Observation(text=text, ok=ok, at=at, seconds=time.monotonic() - started)
 
 
 @overload
@@ -76,15 +131,15 @@ def action(
     """
 
     def made(given: Callable[..., Any]) -> Action:
-        told = inspect.getdoc(given) or ""
-        adapters, parameters = _described(given, _arguments_told(told))
+        docstring = inspect.getdoc(given) or ""
+        adapters, parameters = _described(given, _arguments_of(docstring))
 
         def converted(**args: Any) -> Any:
             return given(**{key: adapters[key].validate_python(value) for key, value in args.items()})
 
         return Action(
             name=name or given.__name__,
-            description=description or _first_paragraph(told),
+            description=description or _first_paragraph(docstring),
             parameters=parameters,
             function=converted,
             terminal=terminal,
@@ -93,8 +148,16 @@ def action(
     return made if function is None else made(function)
 
 
+def _as_text(returned: Any) -> str:
+    if isinstance(returned, str):
+        return returned
+    if returned is None:
+        return "ok"
+    return json.dumps(returned, ensure_ascii=False, default=str)
+
+
 def _described(
-    function: Callable[..., Any], told: Mapping[str, str]
+    function: Callable[..., Any], descriptions: Mapping[str, str]
 ) -> tuple[dict[str, TypeAdapter[Any]], dict[str, Any]]:
     """Return how each argument is read, and the JSON schema of all."""
     where = getattr(function, "__name__", repr(function))
@@ -115,8 +178,8 @@ def _described(
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
             raise InputError(f"{key} of {where} cannot be described as JSON: {error.message}") from error
         shared |= schema.pop("$defs", {})
-        if key in told:
-            schema.setdefault("description", told[key])
+        if key in descriptions:
+            schema.setdefault("description", descriptions[key])
         if parameter.default is parameter.empty:
             required.append(key)
         elif isinstance(parameter.default, str | int | float | bool):
@@ -141,8 +204,8 @@ def _without_titles(schema: Any) -> Any:
     return {key: value if key in literal else _without_titles(value) for key, value in kept.items()}
 
 
-def _first_paragraph(told: str) -> str:
-    lines = told.strip().split("\n\n", maxsplit=1)[0].splitlines()
+def _first_paragraph(docstring: str) -> str:
+    lines = docstring.strip().split("\n\n", maxsplit=1)[0].splitlines()
     kept = []
     for line in lines:
         if _ARGS.match(line) or _PARAM.match(line):
@@ -151,11 +214,11 @@ def _first_paragraph(told: str) -> str:
     return " ".join(kept)
 
 
-def _arguments_told(told: str) -> dict[str, str]:
+def _arguments_of(docstring: str) -> dict[str, str]:
     """Return what a docstring says of each argument."""
     found: dict[str, str] = {}
     inside, newest = False, ""
-    for line in told.splitlines():
+    for line in docstring.splitlines():
         if match := _PARAM.match(line):
             found[match[1]] = match[2].strip()
         elif _ARGS.match(line):

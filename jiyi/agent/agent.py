@@ -3,12 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jiyi.agent.actions import Action, action
-from jiyi.agent.environment import Environment
-from jiyi.agent.goals import Goal, goals_of, system_prompt
+from jiyi.agent.actions import Action, Environment, action
 from jiyi.agent.loop import Loop, Parts
-from jiyi.agent.run import Limits, Run
-from jiyi.agent.work import Work, unfinished
+from jiyi.agent.memory import Work, unfinished
+from jiyi.agent.run import Goal, Limits, Run, goals_of, system_prompt
 from jiyi.errors import InputError, WrongState
 from jiyi.llm import ChatLLM
 from jiyi.manager import MemoryManager
@@ -23,7 +21,7 @@ class Agent:
     """Answers questions with a model, its tools and a memory.
 
     - Only questions and answers stay in the conversation. What was thought, done and seen in
-      between stands behind the question while it is worked on, is kept as the steps of a task,
+      between follows the question while it is worked on, is kept as the steps of a task,
       and becomes an episode with it. Talk without tools makes no task.
     - Each step's window has recent messages and recalled text, which is quoted as data in front
       of the question; nothing recalled and no tool result speaks with the system's authority.
@@ -100,7 +98,7 @@ class Agent:
         Args:
             question: what is asked.
             session_id: the conversation; a new one is fine.
-            on_text: told the model's words as they come, those beside tool calls, too.
+            on_text: told the model's words as they come, including those that come with tool calls.
             on_step: told each step that was carried out.
 
         Raises:

@@ -8,11 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jiyi.agent.actions import Action
-from jiyi.agent.environment import Environment
-from jiyi.agent.memory_tools import MemoryTools
+from jiyi.agent.actions import Action, Environment
+from jiyi.agent.memory import MemoryTools, Work
 from jiyi.agent.run import Limits, Run, Stopped
-from jiyi.agent.work import Work
 from jiyi.compression.tool_output import ToolOutput
 from jiyi.errors import BudgetTooSmall, JiyiError, LLMError, LLMUnreachable
 from jiyi.llm import ChatLLM, Turn, Unfit, checker

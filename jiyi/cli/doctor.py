@@ -17,6 +17,7 @@ from jiyi.cli.options import AGENT_DB, Db, Json, db_option
 from jiyi.cli.terminal import print_json, safe, say, stderr, stdout
 from jiyi.databases import check_database, reading_of
 from jiyi.embeddings import E5Embedder
+from jiyi.endpoint import skipped_endpoints
 from jiyi.errors import JiyiError
 from jiyi.long_term import NO_STATUS
 from jiyi.settings import load_settings
@@ -78,8 +79,14 @@ def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
     yield from _apart(db)
     yield from _reading(db)
     yield _terminal()
-    extra = find_spec("openai") is not None
-    yield _Finding("endpoints", True, "installed" if extra else 'not installed: pip install "jiyi[openai]"')
+    extra = "installed" if find_spec("openai") is not None else 'not installed: pip install "jiyi[openai]"'
+    skipped = skipped_endpoints()
+    yield _Finding(
+        name="endpoints",
+        ok=not skipped,
+        detail="; ".join([extra, *skipped]),
+        fix="start the endpoints named here, or mend their settings; see docs/llm.md",
+    )
     if folders := load_settings().skills:
         registry = SkillRegistry(*folders)
         faults = [f"{one.folder}: {one.reason}" for one in registry.problems]

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.embeddings.embedder import Embedder, TextKind, Vectors32
-from jiyi.embeddings.inputs import check_inputs
+from jiyi.embeddings.embedder import Embedder, TextKind, Vectors32, check_inputs
 from jiyi.errors import EmbeddingError, JiyiError, SettingsError
 
 __all__ = ["CachedEmbedder"]

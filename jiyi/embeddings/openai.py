@@ -1,19 +1,23 @@
 """Embeddings from any OpenAI-compatible endpoint: OpenAI, SiliconFlow, Ollama, vLLM, ..."""
 
+import json
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from jiyi.embeddings.answers import read_vectors
-from jiyi.embeddings.embedder import TextKind, Vectors32
-from jiyi.embeddings.inputs import check_inputs, clean_text
-from jiyi.endpoint import Endpoint, Failure, Faults
+from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_text
+from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, patiently
 from jiyi.errors import EndpointRefused, EndpointUnreachable, SettingsError, TextRefused
 from jiyi.openai_client import OpenAIClient
 from jiyi.records.ids import stable_id
 from jiyi.text import counter_for
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 __all__ = ["OpenAIEmbedder"]
 
@@ -29,12 +33,12 @@ _FAULTS = Faults(
     unreachable=EndpointUnreachable,
     refused=EndpointRefused,
     advice={
-        401: "check api_key",
-        403: "check api_key and what it is allowed to use",
         404: "check base_url (most end in /v1) and the name of the model",
         413: "lower embedding_max_chars or embedding_batch_size",
     },
     other_advice="check the name of the model and embedding_dimensions, _max_chars and _batch_size",
+    misfit="did not answer as an embedding endpoint does",
+    misfit_advice="check base_url (most end in /v1) and that the model is an embedding model",
 )
 
 
@@ -45,7 +49,8 @@ class OpenAIEmbedder:
       given, does.
     - Tries again with growing pauses, or after the time the server names in Retry-After
       (up to two minutes), as often as `endpoint.retries` says. All or nothing: one batch
-      that fails for good fails the call.
+      that fails for good fails the call. A model that kept failing is skipped for a while,
+      from 1 second up to 5 minutes.
     - Answers are checked: number, order, size, finite; then brought to length 1.
     - Texts are sent up to `max_chars` characters, an empty one as a space.
     - A text that the endpoint refuses (400, 413, 422) while it embeds another is sent by
@@ -84,9 +89,7 @@ class OpenAIEmbedder:
         if min(batch_size, max_chars, 1 if dimensions is None else dimensions) < 1:
             raise SettingsError("batch_size, max_chars and dimensions must be at least 1")
         self._endpoint = endpoint or Endpoint()
-        self._client = OpenAIClient(
-            self._endpoint, _FAULTS, purpose="embeddings over the network", retries=self._endpoint.retries
-        )
+        self._client = OpenAIClient(self._endpoint, _FAULTS, purpose="embeddings over the network")
         self._models: dict[TextKind, str] = {"query": query_model or model, "passage": model}
         self._prefixes: dict[TextKind, str] = {
             "query": clean_text(query_prefix, len(query_prefix)),
@@ -175,12 +178,17 @@ class OpenAIEmbedder:
 
     def _try(self, batch: list[str], kind: TextKind) -> Vectors32 | Failure:
         """Return the vectors of a batch, or how it was refused where its texts may be the cause."""
-        try:
-            return self._vectors(batch, kind)
-        except Failure as failure:
-            if failure.status not in _OF_TEXTS:
-                raise failure.error from failure.cause
-            return failure
+        model = self._models[kind]
+
+        def ask(left: float, number: int) -> Vectors32 | Failure:
+            try:
+                return self._vectors(batch, model, left, number)
+            except Failure as failure:
+                if failure.status not in _OF_TEXTS:
+                    raise
+                return failure
+
+        return patiently(ask, breaker_of(self._endpoint, model, _FAULTS), retries=self._endpoint.retries)
 
     def close(self) -> None:
         """Close the connections; a later `embed` opens new ones."""
@@ -197,39 +205,33 @@ class OpenAIEmbedder:
             chars += len(text)
         yield batch
 
-    def _vectors(self, batch: list[str], kind: TextKind) -> Vectors32:
-        body = self._ask(batch, self._models[kind])
+    def _vectors(self, batch: list[str], model: str, left: float, number: int) -> Vectors32:
+        def send(client: "OpenAI", seconds: float) -> bytes:
+            # The raw answer: the client's own parsing is slower and checks nothing.
+            return client.embeddings.with_raw_response.create(
+                input=batch,
+                model=model,
+                encoding_format="float",
+                extra_body=None if self._dimensions is None else {"dimensions": self._dimensions},
+                timeout=seconds,
+            ).content
+
+        body = self._client.ask(send, left=left, number=number)
         try:
-            vectors = read_vectors(body, len(batch))
+            vectors = _read_vectors(body, len(batch))
         except ValueError as error:
-            begins = self._endpoint.short(body.decode("utf-8", "replace"))
-            raise EndpointRefused(
-                f"{self._endpoint.shown} did not answer as an embedding endpoint does: {error}; "
-                "check base_url (most end in /v1) and that the model is an embedding model; "
-                f"the answer begins: {begins}"
-            ) from None
+            raise _FAULTS.unusable(self._endpoint, error, body) from None
         with self._lock:
             if self._dims is None:
                 self._dims = vectors.shape[1]
         if vectors.shape[1] != self._dims:
-            raise EndpointRefused(
-                f"{self._endpoint.shown} gave vectors of size {vectors.shape[1]}, not {self._dims}: "
-                "check that the model behind the name did not change and that it supports dimensions"
+            raise Failure(
+                EndpointRefused(
+                    f"{self._endpoint.shown} gave vectors of size {vectors.shape[1]}, not {self._dims}: "
+                    "check that the model behind the name did not change and that it supports dimensions"
+                )
             )
         return vectors
-
-    def _ask(self, batch: list[str], model: str) -> bytes:
-        return self._client.ask(
-            # The raw answer: the client's own parsing is slower and checks nothing.
-            lambda client: (
-                client.embeddings.with_raw_response.create(
-                    input=batch,
-                    model=model,
-                    encoding_format="float",
-                    extra_body=None if self._dimensions is None else {"dimensions": self._dimensions},
-                ).content
-            )
-        )
 
 
 def _shorter(text: str, said: str, model: str) -> str:
@@ -242,3 +244,49 @@ def _shorter(text: str, said: str, model: str) -> str:
         if len(cut) < len(text):
             return cut
     return text[: len(text) // 2]
+
+
+def _read_vectors(body: bytes, count: int) -> Vectors32:
+    """Return the `count` vectors of an answer in the order asked, each of length 1.
+
+    Order follows the field `index`; an item without one stands at its place in the list
+    (servers that leave out zeros leave out index 0).
+
+    Raises:
+        ValueError: it is not such an answer; the message says what is wrong, quoting nothing.
+    """
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    items = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(items, list):
+        raise ValueError("it has no list under 'data'")
+    if len(items) != count:
+        raise ValueError(f"{count} texts were sent, {len(items)} vectors came back")
+    rows: dict[int, NDArray[np.float64]] = {}
+    for place, item in enumerate(items):
+        index = item.get("index", place) if isinstance(item, dict) else None
+        if type(index) is not int or not 0 <= index < count or index in rows:
+            raise ValueError(f"item {place} has a wrong or repeated index")
+        rows[index] = _row(item.get("embedding"), index)
+    sizes = {len(row) for row in rows.values()}
+    if len(sizes) > 1:
+        raise ValueError(f"its vectors have different sizes: {sorted(sizes)}")
+    return np.stack([rows[index] for index in range(count)]).astype(np.float32)
+
+
+def _row(values: Any, index: int) -> NDArray[np.float64]:
+    if not isinstance(values, list) or not values:
+        raise ValueError(f"vector {index} is not a list of numbers but {type(values).__name__}")
+    try:
+        row = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"vector {index} is not a list of numbers") from None
+    if row.ndim != 1 or not np.isfinite(row).all():
+        raise ValueError(f"vector {index} holds something that is not a finite number")
+    largest = np.abs(row).max()
+    if largest == 0:
+        raise ValueError(f"vector {index} is all zeros")
+    row /= largest  # first, so that squaring neither overflows nor vanishes
+    return row / np.linalg.norm(row)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.embeddings import Embedder, TextKind, Vectors32
-from jiyi.embeddings.inputs import check_inputs
+from jiyi.embeddings.embedder import check_inputs
 from jiyi.errors import StorageError
 
 __all__ = ["MeasuredEmbedder", "Reading", "VectorFolder"]

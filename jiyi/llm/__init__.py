@@ -5,10 +5,8 @@ OpenAI-compatible endpoint, `ask_json` gets an answer that fits a JSON schema. I
 loads no client.
 """
 
-from jiyi.llm.chat import ChatLLM, Turn
-from jiyi.llm.llm import LLM, Reply
+from jiyi.llm.llm import LLM, ChatLLM, Reply, Turn
 from jiyi.llm.openai import OpenAILLM
-from jiyi.llm.schema import Unfit, checker
-from jiyi.llm.structured import ask_json
+from jiyi.llm.structured import Unfit, ask_json, checker
 
 __all__ = ["LLM", "ChatLLM", "OpenAILLM", "Reply", "Turn", "Unfit", "ask_json", "checker"]

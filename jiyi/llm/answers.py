@@ -1,18 +1,16 @@
 """Reads what an OpenAI-compatible /chat/completions endpoint answered, believing nothing."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jiyi.llm.chat import Turn
-from jiyi.llm.llm import Reply
+from jiyi.llm.llm import Reply, Turn
 from jiyi.records import ToolCall
 from jiyi.records.ids import new_id
 
-__all__ = ["read_reply", "read_turn", "text_of"]
+__all__ = ["WithoutThoughts", "encodable", "read_reply", "read_turn", "text_of"]
 
-_THOUGHTS = re.compile(r"\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
+_THINK, _THOUGHT = "<think>", "</think>"
 _UNNAMED = "unnamed"  # endpoints refuse a call without a name when it is sent back
 
 
@@ -56,6 +54,46 @@ def text_of(content: Any) -> str:
     return content
 
 
+class WithoutThoughts:
+    """Passes text on as it comes, without the thoughts that some models put in front of it."""
+
+    def __init__(self) -> None:
+        self._held = ""  # what may still belong to the thoughts
+        self._is_open = False  # whether the thoughts are over
+
+    def __call__(self, piece: str) -> str:
+        """Return what of the text so far can be passed on now."""
+        if self._is_open:
+            return piece
+        self._held += piece
+        passed = self._held
+        if self._thinks():
+            passed = passed.partition(_THOUGHT)[2].lstrip()
+            if not passed:
+                return ""
+        elif _THINK.startswith(passed.lstrip()):  # it may become a thought yet
+            return ""
+        self._is_open = True
+        return passed
+
+    def rest(self) -> str:
+        """Return what is still held back when there is no more to come."""
+        return "" if self._is_open or self._thinks() else self._held
+
+    def _thinks(self) -> bool:
+        return self._held.lstrip().startswith(_THINK)
+
+
+def encodable(value: Any) -> Any:
+    """Return a copy with lone surrogates, which JSON can spell and UTF-8 cannot, as U+FFFD.
+
+    Raises:
+        TypeError, ValueError: it cannot be written as JSON.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+
+
 def _opened(body: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Return the answer, its choice and its message."""
     try:
@@ -73,9 +111,8 @@ def _opened(body: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
 
 
 def _spoken(message: Mapping[str, Any]) -> str:
-    text = text_of(message.get("content"))
-    thoughts = _THOUGHTS.match(text)
-    return text[thoughts.end() :] if thoughts else text
+    spoken = WithoutThoughts()
+    return spoken(text_of(message.get("content"))) + spoken.rest()
 
 
 def _account(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, Any]:

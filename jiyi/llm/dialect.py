@@ -75,26 +75,24 @@ class Dialect:
 
     def after(self, words: str, body: Mapping[str, Any]) -> "Dialect | None":
         """Return the dialect to try when `body` was refused with these words; None when there is none."""
-        if "max_tokens" in body and re.search(r"max_(completion_)?tokens", words):
-            return replace(self, max_tokens="max_completion_tokens")
-        if "temperature" in body and "temperature" in words:
-            return replace(self, temperature=False)
-        if "stop" in body and re.search(r"\bstop\b", words):
-            return replace(self, stop=False)
-        if "stream_options" in body and re.search(r"stream_options|include_usage", words):
-            return replace(self, usage=False)
-        if "stream" in body and re.search(r"\bstream(ing)?\b", words, re.IGNORECASE):
-            return replace(self, stream=False)
-        if "tools" in body and _about_tools(words):
-            return replace(self, tools=False)
+        for field, about, change in _REFUSALS:
+            if field in body and about.search(words):
+                return replace(self, **change)
         if "response_format" in body:
             return replace(self, form=_WEAKER[self.form])
         return None
 
 
-def _about_tools(words: str) -> bool:
-    """Whether tools as such are refused, and not a message of the conversation that speaks of them."""
-    return bool(re.search(r"\btools?\b", words, re.IGNORECASE) and not re.search(r"tool_call|role", words))
+# A field, the words of a refusal that are about it, and what of the dialect changes then.
+_REFUSALS: tuple[tuple[str, re.Pattern[str], dict[str, Any]], ...] = (
+    ("max_tokens", re.compile(r"max_(completion_)?tokens"), {"max_tokens": "max_completion_tokens"}),
+    ("temperature", re.compile(r"temperature"), {"temperature": False}),
+    ("stop", re.compile(r"\bstop\b"), {"stop": False}),
+    ("stream_options", re.compile(r"stream_options|include_usage"), {"usage": False}),
+    ("stream", re.compile(r"\bstream(ing)?\b", re.IGNORECASE), {"stream": False}),
+    # Tools as such are refused, and not a message of the conversation that speaks of them.
+    ("tools", re.compile(r"^(?!.*(?:tool_call|role)).*(?i:\btools?\b)"), {"tools": False}),
+)
 
 
 def _with_schema(

@@ -1,10 +1,12 @@
-"""Messages to a reply: the protocol every language model follows."""
+"""The protocols every language model follows: messages to a reply, or to the next turn of a conversation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["LLM", "Reply"]
+from jiyi.records import ToolCall
+
+__all__ = ["LLM", "ChatLLM", "Reply", "Turn"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +18,26 @@ class Reply:
     output_tokens: int | None = None  # as the endpoint counted, thoughts included
     model: str = ""  # the model that answered, as the endpoint calls it
     finish: str = "stop"  # why it ended: "stop", "length" (cut off), or the endpoint's own word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What a language model said next, the tools it wants called, and what that cost."""
+
+    text: str = ""  # the words alone, without the thoughts before them; "" where there are none
+    tool_calls: tuple[ToolCall, ...] = ()  # in the order they are to be made; their ids differ
+    input_tokens: int | None = None  # as the endpoint counted; None where it did not say
+    output_tokens: int | None = None  # as the endpoint counted, thoughts included
+    model: str = ""  # the model that answered, as the endpoint calls it
+    finish: str = "stop"  # why it ended: "stop", "tool_calls", "length", or the endpoint's own word
+    notes: tuple[str, ...] = ()  # what was not as it should be, such as tools that were not taken
+
+    def to_openai(self) -> dict[str, Any]:
+        """Return the assistant message, ready to be sent back."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
+        if self.tool_calls:
+            message["tool_calls"] = [call.to_openai() for call in self.tool_calls]
+        return message
 
 
 @runtime_checkable
@@ -52,5 +74,42 @@ class LLM(Protocol):
         Raises:
             InputError: the messages or options cannot be sent.
             LLMError: there is no usable reply; says what to do.
+        """
+        ...
+
+
+@runtime_checkable
+class ChatLLM(Protocol):
+    """Takes the next turn of a conversation.
+
+    Guarantees: `chat` returns a whole turn or raises, and comes back within a time that the
+    model's maker or its settings bound; the messages are not changed; safe to call from
+    several threads.
+    """
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] = (),
+        max_tokens: int | None = None,
+        temperature: float = 0,
+        on_text: Callable[[str], object] | None = None,
+    ) -> Turn:
+        """Return what the model says next.
+
+        Args:
+            messages: OpenAI Chat Completions dicts, at least one.
+            tools: OpenAI tool definitions the model may call. What it calls is not checked:
+                names may be unknown and arguments no JSON.
+            max_tokens: most tokens of the turn; None leaves it to the model.
+            temperature: 0 for the likeliest words.
+            on_text: called with each piece of the text as it comes, in the caller's thread;
+                all pieces together are ``Turn.text``. What it raises ends the call and is
+                raised here, as is KeyboardInterrupt.
+
+        Raises:
+            InputError: the messages, tools or options cannot be sent.
+            LLMError: there is no usable turn; says what to do. Pieces may have come before.
         """
         ...

@@ -1,21 +1,21 @@
 """Replies from any OpenAI-compatible endpoint: OpenAI, DeepSeek, Qwen, Ollama, vLLM, llama.cpp, ..."""
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from jiyi.endpoint import Endpoint, Failure, Faults, patiently
+from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, patiently
 from jiyi.errors import InputError, LLMRefused, LLMUnreachable, SettingsError
-from jiyi.llm.answers import read_reply, read_turn
-from jiyi.llm.chat import Turn
+from jiyi.llm.answers import encodable, read_reply, read_turn
 from jiyi.llm.dialect import Dialect, Request
-from jiyi.llm.llm import Reply
-from jiyi.llm.openai_stream import read_stream
-from jiyi.llm.relay import Relay, relayed
+from jiyi.llm.llm import Reply, Turn
+from jiyi.llm.streaming import Relay, read_stream, relayed
 from jiyi.openai_client import OpenAIClient
 from jiyi.time_limit import OutOfTime, run_within
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 __all__ = ["OpenAILLM"]
 
@@ -29,12 +29,12 @@ _FAULTS = Faults(
     unreachable=LLMUnreachable,
     refused=LLMRefused,
     advice={
-        401: "check api_key",
-        403: "check api_key and what it is allowed to use",
         404: "check base_url (most end in /v1) and the name of the model",
         413: "send fewer or shorter messages",
     },
     other_advice="check the name of the model, and that the messages fit its context window",
+    misfit="gave no reply of a chat model",
+    misfit_advice="check base_url (most end in /v1) and that it is a chat model",
 )
 
 
@@ -44,7 +44,8 @@ class OpenAILLM:
     - Making one connects to nothing; the first question does.
     - Tries again after time-outs, broken connections, 408, 409, 429 and 5xx, with growing
       pauses or after the time named in Retry-After, as often as `endpoint.retries` says,
-      as long as `time_limit` lets it; not once text was handed to `on_text`.
+      as long as `time_limit` lets it; not once text was handed to `on_text`. A model that
+      kept failing is skipped for a while, from 1 second up to 5 minutes.
     - Never hangs: `complete` and `chat` return or raise within `time_limit` and a second, all
       tries included, whatever the endpoint does.
     - A schema is asked for as JSON schema; where the endpoint refuses that, as JSON mode
@@ -82,7 +83,8 @@ class OpenAILLM:
             raise SettingsError(f"time_limit must be a number of seconds above 0, not {time_limit}")
         self._model = model
         self._endpoint = endpoint or Endpoint(timeout=time_limit)
-        self._client = OpenAIClient(self._endpoint, _FAULTS, purpose="language models", retries=0)
+        self._client = OpenAIClient(self._endpoint, _FAULTS, purpose="language models")
+        self._breaker = breaker_of(self._endpoint, model, _FAULTS)
         self._time_limit = time_limit
         self._extra_body = _sendable("extra_body", dict(extra_body or {}))
         self._dialect = Dialect()
@@ -161,7 +163,9 @@ class OpenAILLM:
         """Ask patiently, but no longer than the time limit."""
         try:
             return run_within(
-                lambda: patiently(ask, retries=self._endpoint.retries, time_limit=self._time_limit),
+                lambda: patiently(
+                    ask, self._breaker, retries=self._endpoint.retries, time_limit=self._time_limit
+                ),
                 self._time_limit + _GRACE,
                 owner=self,
                 most_late=_MOST_LATE,
@@ -201,20 +205,16 @@ class OpenAILLM:
         return raw, dialect
 
     def _send(self, body: Mapping[str, Any], left: float, number: int, relay: Relay | None) -> bytes:
-        seconds = min(self._endpoint.timeout, left)
-        request = {"model": self._model, **body, "extra_body": self._extra_body, "timeout": seconds}
-        if relay is None or "stream" not in body:
-            return self._client.ask(
-                lambda client: client.chat.completions.with_raw_response.create(**request).content,
-                seconds=seconds,
-                tries=number,
-            )
+        def send(client: "OpenAI", seconds: float) -> bytes:
+            request = {"model": self._model, **body, "extra_body": self._extra_body, "timeout": seconds}
+            if relay is not None and "stream" in body:
+                return read_stream(client, request, relay)
+            return client.chat.completions.with_raw_response.create(**request).content
+
         try:
-            return self._client.ask(
-                lambda client: read_stream(client, request, relay), seconds=seconds, tries=number
-            )
+            return self._client.ask(send, left=left, number=number)
         except Failure as failure:
-            if not relay.told:
+            if relay is None or not relay.told:
                 raise
             words = self._endpoint.short(str(failure.error))
         # Out here, and without another try: what was said already cannot be taken back.
@@ -229,14 +229,7 @@ class OpenAILLM:
         try:
             return read(raw)
         except ValueError as error:
-            short, where = self._endpoint.short, self._endpoint.shown
-            raise Failure(
-                LLMRefused(
-                    f"{where} gave no reply of a chat model: {short(str(error))}; check base_url "
-                    "(most end in /v1) and that it is a chat model; the answer begins: "
-                    f"{short(raw.decode('utf-8', 'replace'))}"
-                )
-            ) from None
+            raise _FAULTS.unusable(self._endpoint, error, raw) from None
 
 
 def _cut(reply: Reply, request: Request) -> Reply:
@@ -259,9 +252,7 @@ def _at_least_one(max_tokens: int | None) -> int | None:
 
 
 def _sendable(what: str, value: Any) -> Any:
-    """Return a copy with lone surrogates, which UTF-8 cannot carry, as U+FFFD."""
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        return encodable(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} cannot be written as JSON: {error}") from error
-    return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))

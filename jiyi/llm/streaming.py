@@ -1,19 +1,143 @@
-"""Answers that come in pieces: server-sent events to text as it comes, and one whole answer."""
+"""Answers that come in pieces: read in one thread, told in another, and put together again."""
 
 import json
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from jiyi.llm.answers import text_of
+from jiyi.llm.answers import WithoutThoughts, text_of
 
-__all__ = ["Assembly", "BrokenOff", "WithoutThoughts", "lines_of"]
+if TYPE_CHECKING:
+    from openai import OpenAI
 
-_THINK, _THOUGHT = "<think>", "</think>"
-_FIELDS = ("event:", "id:", "retry:", ":")  # of server-sent events, beside data
+__all__ = ["GivenUp", "Relay", "read_stream", "relayed"]
+
+_T = TypeVar("_T")
+
+_FIELDS = ("event:", "id:", "retry:", ":")  # of server-sent events, other than data
 
 
-class BrokenOff(Exception):
+class GivenUp(Exception):
+    """Nobody waits for the text any more."""
+
+
+class Relay:
+    """What the reader of a stream tells its text to.
+
+    Attributes:
+        told: whether any text was handed over; asking again would say it twice.
+    """
+
+    def __init__(self) -> None:
+        self.told = False
+        self._pieces: SimpleQueue[str | None] = SimpleQueue()
+        self._given_up = threading.Event()
+
+    def __call__(self, piece: str) -> None:
+        """Hand over a piece of text.
+
+        Raises:
+            GivenUp: nobody waits for it any more.
+        """
+        self.check()
+        if piece:
+            self.told = True
+            self._pieces.put(piece)
+
+    def check(self) -> None:
+        """Raise `GivenUp` where nobody waits any more."""
+        if self._given_up.is_set():
+            raise GivenUp
+
+    def end(self) -> None:
+        """Say that no more will come."""
+        self._pieces.put(None)
+
+    def give_up(self) -> None:
+        """Wait no more."""
+        self._given_up.set()
+
+    def drain(self, on_text: Callable[[str], object]) -> None:
+        """Pass on every piece, in this thread, until the end."""
+        while (piece := self._pieces.get()) is not None:
+            on_text(piece)
+
+
+def relayed(call: Callable[[Relay], _T], on_text: Callable[[str], object]) -> _T:
+    """Return what `call` returns, passing on in this thread what it tells the relay meanwhile.
+
+    `call` runs in a daemon thread and must come back by itself. An error of `on_text`, or
+    Ctrl-C, is raised at once; the relay tells the reader to stop.
+    """
+    relay = Relay()
+    outcome: Future[_T] = Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(call(relay))
+        except BaseException as error:  # whatever it is, it is the caller's
+            outcome.set_exception(error)
+        finally:
+            relay.give_up()  # a reader that is late has nobody to tell
+            relay.end()
+
+    threading.Thread(target=copy_context().run, args=(work,), name="jiyi-relayed", daemon=True).start()
+    try:
+        relay.drain(on_text)
+    finally:
+        relay.give_up()
+    return outcome.result()
+
+
+def read_stream(client: "OpenAI", request: Mapping[str, Any], relay: Relay) -> bytes:
+    """Ask for a stream, tell the relay its text without thoughts, and return the whole answer.
+
+    Raises:
+        openai.OpenAIError: the endpoint failed, or its answer broke off.
+        GivenUp: nobody waits for the text any more.
+    """
+    import openai
+
+    assembly, spoken = _Assembly(), WithoutThoughts()
+    with client.chat.completions.with_streaming_response.create(**request) as response:
+        try:
+            for line in _lines(_chunks(response, relay)):
+                relay(spoken(assembly.feed(line)))
+                if assembly.ended:
+                    break
+            body = assembly.body()
+        except _BrokenOff as error:
+            raise openai.APIConnectionError(message=str(error), request=response.http_request) from None
+        relay(spoken.rest())
+    return body
+
+
+def _chunks(response: Any, relay: Relay) -> Iterator[bytes]:
+    """Yield the bytes of an answer as they come; faults of the connection get the package's own names."""
+    import openai
+
+    chunks = response.iter_bytes()
+    while True:
+        relay.check()
+        try:
+            chunk = next(chunks)
+        except StopIteration:
+            return
+        except openai.OpenAIError:
+            raise
+        # Which HTTP package lies below, and so what it raises, depends on the version of openai.
+        except Exception as error:
+            if "Timeout" in type(error).__name__:
+                raise openai.APITimeoutError(response.http_request) from error
+            raise openai.APIConnectionError(request=response.http_request) from error
+        yield chunk
+
+
+class _BrokenOff(Exception):
     """The endpoint ended its answer with an error, or without an end; says how."""
 
 
@@ -27,7 +151,7 @@ class _Call:
 
 
 @dataclass(slots=True)
-class Assembly:
+class _Assembly:
     """Puts an answer together again from the lines of a stream.
 
     - Understands pieces without an index or an id, arguments as an object, several calls in
@@ -51,7 +175,7 @@ class Assembly:
         """Take one line and return the text that is new in it.
 
         Raises:
-            BrokenOff: the line is an error.
+            _BrokenOff: the line is an error.
             ValueError: a message holds what is no text.
         """
         if not line.startswith("data:"):
@@ -75,12 +199,12 @@ class Assembly:
         """Return the whole answer as an endpoint gives it that does not stream.
 
         Raises:
-            BrokenOff: the stream ended in the middle of the answer.
+            _BrokenOff: the stream ended in the middle of the answer.
         """
         if not self._seen and not self._half:
             return "\n".join(self._plain).encode("utf-8", "replace")
         if not self.ended and self._finish is None:
-            raise BrokenOff("it ended without an end")
+            raise _BrokenOff("it ended without an end")
         calls = [
             {"id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
             for call in self._calls
@@ -93,7 +217,7 @@ class Assembly:
         if event.get("error"):
             error = event["error"]
             words = error.get("message") if isinstance(error, dict) else error
-            raise BrokenOff(str(words or error))
+            raise _BrokenOff(str(words or error))
         for name in ("model", "usage"):
             if event.get(name):
                 self._answer[name] = event[name]
@@ -144,45 +268,7 @@ class Assembly:
         return call
 
 
-class WithoutThoughts:
-    """Passes text on as it comes, without the thoughts in front that some models put into it.
-
-    All it returns together is what `read_turn` makes of all it was given.
-    """
-
-    def __init__(self) -> None:
-        self._held = ""
-        self._state = "start"  # then "thinking", "behind" the thoughts, "open"
-
-    def __call__(self, piece: str) -> str:
-        """Return what of the text so far can be passed on now."""
-        if self._state == "open":
-            return piece
-        self._held += piece
-        if self._state == "start":
-            begun = self._held.lstrip()
-            if len(begun) < len(_THINK) and _THINK.startswith(begun):
-                return ""
-            self._state = "thinking" if begun.startswith(_THINK) else "open"
-        if self._state == "thinking":
-            _, found, rest = self._held.partition(_THOUGHT)
-            if not found:
-                return ""
-            self._state, self._held = "behind", rest
-        if self._state == "behind":
-            self._held = self._held.lstrip()
-            if not self._held:
-                return ""
-            self._state = "open"
-        passed, self._held = self._held, ""
-        return passed
-
-    def rest(self) -> str:
-        """Return what is still held back when there is no more to come."""
-        return self._held if self._state == "start" else ""
-
-
-def lines_of(chunks: Iterable[bytes]) -> Iterator[str]:
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
     """Yield the lines of a stream as soon as they are whole.
 
     Lines end where the standard of server-sent events says, not at the other line ends of

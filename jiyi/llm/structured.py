@@ -3,21 +3,65 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from jiyi.errors import BadReply
+from jiyi.errors import BadReply, InputError
+from jiyi.llm.answers import encodable
 from jiyi.llm.llm import LLM, Reply
-from jiyi.llm.schema import Unfit, checker
 from jiyi.prompts import Language, load_prompt
 
-__all__ = ["ask_json"]
+__all__ = ["Unfit", "ask_json", "checker"]
 
 _MOST_CHARS = 200_000  # of an answer that are searched
 _MOST_STARTS = 50  # braces at which an object is looked for
 _SHOWN_CHARS = 8_000  # of a bad answer that are shown to the model again
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _THINKING = "</think>"
+
+
+class Unfit(ValueError):
+    """Why a value does not fit, in words for the model."""
+
+
+def checker(schema: Mapping[str, Any]) -> Callable[[Any], None]:
+    """Return a function that raises `Unfit` for what does not fit an object's schema.
+
+    Drafts 4, 6 and 7. Defaults are not filled in, and ``$ref`` reach nothing outside.
+
+    Raises:
+        InputError: `schema` is no JSON schema of an object.
+    """
+    if not isinstance(schema, Mapping) or schema.get("type") != "object":
+        raise InputError('the schema must describe an object: {"type": "object", "properties": {...}}')
+    try:
+        return _compiled(json.dumps(schema))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the schema cannot be used: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def _compiled(schema: str) -> Callable[[Any], None]:
+    import fastjsonschema
+
+    def refuse(uri: str) -> None:
+        raise ValueError(f"it refers to {uri}, outside itself")
+
+    outside = dict.fromkeys(("http", "https", "ftp", "file", "data"), refuse)
+    try:
+        # The defaults of a schema are the caller's business, its formats the model's.
+        passes = fastjsonschema.compile(json.loads(schema), handlers=outside, use_default=False)
+    except Exception as error:  # what a schema that is none raises is not documented
+        raise ValueError(str(error)) from error
+
+    def check(found: Any) -> None:
+        try:
+            passes(found)
+        except fastjsonschema.JsonSchemaValueException as error:
+            raise Unfit(error.message) from None
+
+    return check
 
 
 def ask_json(
@@ -88,7 +132,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
     text = text.rpartition(_THINKING)[2]
     for part in (text, *_FENCE.findall(text)):
         try:
-            found = _encodable(_DECODER.decode(part.strip()))
+            found = encodable(_DECODER.decode(part.strip()))
         except (ValueError, RecursionError):
             continue
         if isinstance(found, dict):
@@ -100,7 +144,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             return
         try:
             found, end = _DECODER.raw_decode(text, place)
-            found = _encodable(found)
+            found = encodable(found)
         except (ValueError, RecursionError):
             continue
         yield found
@@ -116,9 +160,3 @@ def _finite(word: str) -> float:
 
 # Small models write line breaks into strings; that is no reason to ask again.
 _DECODER = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_finite)
-
-
-def _encodable(found: Any) -> Any:
-    """Replace lone surrogates, which JSON can spell and UTF-8 cannot."""
-    text = json.dumps(found, ensure_ascii=False)
-    return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))

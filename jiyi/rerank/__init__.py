@@ -9,7 +9,6 @@ Importing this loads no model and no client.
 from jiyi.rerank.by_llm import LLMReranker
 from jiyi.rerank.cross_encoder import CrossEncoderReranker
 from jiyi.rerank.endpoint import EndpointReranker
-from jiyi.rerank.fallback import Reranked, rerank
-from jiyi.rerank.reranker import Reranker
+from jiyi.rerank.reranker import Reranked, Reranker, rerank
 
 __all__ = ["CrossEncoderReranker", "EndpointReranker", "LLMReranker", "Reranked", "Reranker", "rerank"]

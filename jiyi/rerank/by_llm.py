@@ -6,7 +6,7 @@ from typing import Any, Literal
 from jiyi.errors import LLMError, RerankError, SettingsError
 from jiyi.llm import LLM, ask_json
 from jiyi.prompts import load_prompt, quote
-from jiyi.rerank.inputs import check_texts
+from jiyi.rerank.reranker import check_texts
 from jiyi.text import counter_for
 from jiyi.text.analyse import language as language_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jiyi.errors import MissingExtra, RerankError, SettingsError
-from jiyi.rerank.inputs import check_texts
+from jiyi.rerank.reranker import check_texts
 
 __all__ = ["CrossEncoderReranker"]
 

@@ -1,30 +1,31 @@
 """Reranking by a /rerank API: Jina, Cohere, SiliconFlow, vLLM, llama.cpp, Text Embeddings Inference, ..."""
 
+import json
 import time
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from jiyi.endpoint import Endpoint, Failure, Faults, patiently
+from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, patiently
 from jiyi.errors import RerankError, SettingsError
-from jiyi.rerank.answers import read_scores
-from jiyi.rerank.inputs import check_texts
-from jiyi.rerank.post import TooMuch, post_json
+from jiyi.rerank.reranker import check_texts
 
 __all__ = ["EndpointReranker"]
 
 _MOST_BYTES = 10_000_000  # of an answer; one score takes about 60
+_PIECE = 65_536
 
 _FAULTS = Faults(
     unreachable=RerankError,
     refused=RerankError,
     advice={
-        401: "check api_key",
-        403: "check api_key and what it is allowed to use",
         404: "check base_url (it is asked at base_url + /rerank) and the name of the model",
         413: "lower max_chars, or rerank fewer texts",
     },
     other_advice="check base_url, the name of the model and max_chars",
+    misfit="did not answer as a rerank endpoint does",
+    misfit_advice="check base_url and that the model is a reranker",
 )
 
 
@@ -33,7 +34,8 @@ class EndpointReranker:
 
     - Making one connects to nothing. Each call is one connection and one request.
     - Tries again after time-outs, broken connections, 408, 409, 429 and 5xx, as often as
-      `endpoint.retries` says and `time_limit` lets it.
+      `endpoint.retries` says and `time_limit` lets it. An endpoint that kept failing is
+      skipped for a while, from 1 second up to 5 minutes.
     - Redirects are refused, answers above 10 MB too; answers are checked: number, indexes,
       finite scores.
     - Texts are sent up to `max_chars` characters, an empty one as a space.
@@ -41,7 +43,7 @@ class EndpointReranker:
 
     Args:
         model: the model's name at the endpoint.
-        endpoint: where it is; "/rerank" is put behind its address, unless that ends in
+        endpoint: where it is; "/rerank" is appended to its address, unless that ends in
             "/rerank" or "/reranks".
         time_limit: seconds after which nothing further is tried.
         max_chars: longest text sent; the rest of a longer one is not read.
@@ -62,6 +64,7 @@ class EndpointReranker:
         self._url = _address(endpoint)
         self._time_limit = time_limit
         self._max_chars = max_chars
+        self._breaker = breaker_of(endpoint, model, _FAULTS)
         self._write = _as_documents
 
     def __repr__(self) -> str:
@@ -86,6 +89,7 @@ class EndpointReranker:
         question, items = question or " ", [item or " " for item in items]
         return patiently(
             lambda left, number: self._ask(question, items, left, number),
+            self._breaker,
             retries=self._endpoint.retries,
             time_limit=self._time_limit,
         )
@@ -103,45 +107,80 @@ class EndpointReranker:
             )
             self._write = _as_texts
         try:
-            return read_scores(body, len(texts))
+            return _scores(body, len(texts))
         except ValueError as error:
-            raise self._unusable(str(error), body) from None
+            raise _FAULTS.unusable(self._endpoint, error, body) from None
 
     def _post(self, payload: Mapping[str, Any], left: float, number: int) -> bytes:
-        endpoint = self._endpoint
-        seconds = min(endpoint.timeout, left)
-        try:
-            answer = post_json(
-                self._url,
-                payload,
-                key=endpoint.key if endpoint.has_key else None,
-                timeout=seconds,
-                time_limit=left,
-                most_bytes=_MOST_BYTES,
-            )
-        except TooMuch as error:
-            raise self._unusable(f"it is too large, {error}", b"") from error
-        except TimeoutError as error:
-            failure = _FAULTS.silent(endpoint, seconds=seconds, tries=number)
-            failure.cause = error
-        except (OSError, ValueError) as error:
-            failure = _FAULTS.cut_off(endpoint, str(error), tries=number)
-            failure.cause = endpoint.shareable(error)
-        else:
-            if answer.status == 200:
-                return answer.body
-            said = answer.body.decode("utf-8", "replace")
-            failure = _FAULTS.answered(endpoint, answer.status, said, retry_after=answer.retry_after)
-        raise failure
+        """Send a request once and return the body of its answer.
 
-    def _unusable(self, reason: str, body: bytes) -> Failure:
-        begins = self._endpoint.short(body.decode("utf-8", "replace"))
-        return Failure(
-            RerankError(
-                f"{self._endpoint.shown} did not answer as a rerank endpoint does: {reason}; check "
-                f"base_url and that the model is a reranker; the answer begins: {begins}"
-            )
-        )
+        Certificates are checked against those of the machine, proxies are taken from the
+        environment, and a redirect is an answer like any other: texts go nowhere else.
+        """
+        # Only here: this brings the standard library's HTTP and TLS, some 20 ms of imports.
+        import http.client
+        import urllib.error
+        import urllib.request
+
+        class Stay(urllib.request.HTTPRedirectHandler):
+            def redirect_request(self, *_: Any) -> None:
+                """Follow nothing; the redirect comes back as an error with its status."""
+
+        endpoint = self._endpoint
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jiyi"}
+        if endpoint.has_key:
+            headers["Authorization"] = f"Bearer {endpoint.key}"
+        seconds, deadline = min(endpoint.timeout, left), time.monotonic() + left
+        try:
+            request = urllib.request.Request(self._url, json.dumps(payload).encode(), headers)
+            try:
+                response = urllib.request.build_opener(Stay).open(request, timeout=seconds)
+            except urllib.error.HTTPError as error:
+                response = error
+            with response:
+                status, retry_after = response.status, response.headers.get("Retry-After")
+                body = _read(response, deadline)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise self._unanswered(error, seconds, number) from None
+        if len(body) > _MOST_BYTES:
+            reason = f"it is too large, more than {_MOST_BYTES:,} bytes"
+            raise _FAULTS.unusable(endpoint, reason, b"")
+        if status != 200:
+            said = body.decode("utf-8", "replace")
+            raise _FAULTS.answered(endpoint, status, said, retry_after=retry_after)
+        return body
+
+    def _unanswered(self, error: Exception, seconds: float, number: int) -> Failure:
+        """Return the failure of a request that had no answer."""
+        reason = getattr(error, "reason", None)  # of urllib's own errors, what is below them
+        if isinstance(reason, OSError):
+            error = reason
+        if isinstance(error, TimeoutError):
+            failure = _FAULTS.silent(self._endpoint, seconds=seconds, tries=number)
+        else:
+            is_known = isinstance(error, OSError | ValueError)
+            said = str(error) if is_known else f"no HTTP answer: {type(error).__name__} {error}"
+            failure = _FAULTS.cut_off(self._endpoint, said, tries=number)
+        failure.cause = self._endpoint.shareable(error)
+        return failure
+
+
+def _read(response: Any, deadline: float) -> bytes:
+    """Return the body of an answer, or its beginning where it is larger than allowed.
+
+    Raises:
+        OSError: it came too slowly, or the connection broke.
+    """
+    body = bytearray()
+    while piece := response.read1(_PIECE):
+        body += piece
+        if len(body) > _MOST_BYTES:
+            return bytes(body)
+        if time.monotonic() > deadline:
+            raise TimeoutError("the answer came too slowly")
+    if response.length:
+        raise ConnectionError("the connection broke in the middle of the answer")
+    return bytes(body)
 
 
 def _address(endpoint: Endpoint) -> str:
@@ -168,3 +207,43 @@ def _as_documents(model: str, query: str, texts: list[str]) -> dict[str, Any]:
 def _as_texts(model: str, query: str, texts: list[str]) -> dict[str, Any]:  # noqa: ARG001
     """Write a request as Text Embeddings Inference reads it, which serves one model."""
     return {"query": query, "texts": texts, "truncate": True, "raw_scores": False}
+
+
+def _scores(body: bytes, count: int) -> list[float]:
+    """Return the `count` scores of an answer in the order of the texts.
+
+    Understood are ``{"results": [{"index": 0, "relevance_score": 0.9}, ...]}`` (Jina,
+    Cohere, SiliconFlow, vLLM, llama.cpp), the same under "data" (Voyage), and a bare list
+    of ``{"index": 0, "score": 0.9}`` (Text Embeddings Inference).
+
+    Raises:
+        ValueError: it is not such an answer; the message says what is wrong, quoting nothing.
+    """
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    items = answer.get("results", answer.get("data")) if isinstance(answer, dict) else answer
+    if not isinstance(items, list):
+        raise ValueError("it has no list under 'results'")
+    if len(items) != count:
+        raise ValueError(f"{count} texts were sent, {len(items)} scores came back")
+    scores: dict[int, float] = {}
+    for place, item in enumerate(items):
+        index = item.get("index") if isinstance(item, dict) else None
+        if type(index) is not int or not 0 <= index < count or index in scores:
+            raise ValueError(f"item {place} has a wrong or repeated index")
+        scores[index] = _score(item.get("relevance_score", item.get("score")), index)
+    return [scores[index] for index in range(count)]
+
+
+def _score(value: Any, index: int) -> float:
+    if type(value) not in (int, float):
+        raise ValueError(f"the score of text {index} is no number but {type(value).__name__}")
+    try:
+        score = float(value)
+    except OverflowError:
+        score = float("inf")
+    if not isfinite(score):
+        raise ValueError(f"the score of text {index} is not finite")
+    return score

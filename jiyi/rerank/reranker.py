@@ -1,9 +1,17 @@
-"""Query and texts to scores: the protocol every reranker follows."""
+"""The protocol every reranker follows, and how one is run so that a search never fails for it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
 from typing import Protocol, runtime_checkable
 
-__all__ = ["Reranker"]
+from jiyi.embeddings.embedder import clean_text
+from jiyi.errors import InputError, JiyiError
+from jiyi.time_limit import OutOfTime, run_within
+
+__all__ = ["Reranked", "Reranker", "check_texts", "rerank"]
+
+_MOST_LATE = 2  # calls of a reranker that may still be going after nobody waits for them
 
 
 @runtime_checkable
@@ -29,3 +37,73 @@ class Reranker(Protocol):
             RerankError: the model failed; no partial answer is given.
         """
         ...
+
+
+def check_texts(query: str, texts: Sequence[str], limit: int) -> tuple[str, list[str]]:
+    """Return the query and the texts, each up to `limit` characters and encodable.
+
+    Raises:
+        InputError: the query is no text, `texts` is one string instead of a sequence of
+            them, or holds something that is not text.
+    """
+    if isinstance(texts, str):
+        raise InputError("score() takes a list of texts, not one string: write score(query, [text])")
+    items = [query, *texts]
+    for item in items:
+        if not isinstance(item, str):
+            raise InputError(f"score() takes texts, not {type(item).__name__}")
+    ready = [clean_text(item, limit) for item in items]
+    return ready[0], ready[1:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reranked:
+    """What came of reranking: scores, or why there are none."""
+
+    scores: tuple[float, ...] | None  # one per text, higher is better; None: keep the order there was
+    note: str = ""  # why there are no scores, for whoever reads the report; "" where there are
+
+
+def rerank(reranker: Reranker, query: str, texts: Sequence[str], *, time_limit: float) -> Reranked:
+    """Return the reranker's scores, or a note, after at most `time_limit` seconds.
+
+    - A reranker that is too slow, raises, or answers with nonsense (another number of
+      scores than of texts, not finite numbers) gives a note instead of scores.
+    - A call that takes too long goes on in a daemon thread, which does not keep the
+      process from ending. While two calls of one reranker are stuck like that, no third is
+      begun: the note comes at once.
+
+    Raises:
+        InputError: `texts` is a bare string or holds something else than text.
+    """
+    if isinstance(texts, str):
+        raise InputError(
+            "rerank() takes a list of texts, not one string: write rerank(r, query, [text], ...)"
+        )
+    items = list(texts)
+    if not items:
+        return Reranked(scores=())
+    name = type(reranker).__name__
+    try:
+        name = reranker.name
+        scores = run_within(
+            lambda: [float(score) for score in reranker.score(query, items)],
+            time_limit,
+            owner=reranker,
+            most_late=_MOST_LATE,
+        )
+    except InputError:
+        raise
+    except OutOfTime as late:
+        problem = f"gave no answer in time: {late}"
+    except JiyiError as error:
+        problem = f"failed: {error}"
+    except Exception as error:  # whatever another's reranker raises, the order from before holds
+        problem = f"failed: {type(error).__name__}: {error}"
+    else:
+        if len(scores) == len(items) and all(map(isfinite, scores)):
+            return Reranked(scores=tuple(scores))
+        problem = "answered with nonsense: a score is no finite number"
+        if len(scores) != len(items):
+            problem = f"answered with nonsense: {len(items)} texts were given, {len(scores)} scores came back"
+    return Reranked(scores=None, note=f"not reranked, {name} {problem}")

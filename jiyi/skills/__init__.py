@@ -1,12 +1,9 @@
 """Skills: know-how that is shown only when it is needed."""
 
-from jiyi.skills.cards import Cards, cards
-from jiyi.skills.disclosure import Disclosure
+from jiyi.skills.cards import OPEN_SKILL, Cards, cards, open_skill_tool
+from jiyi.skills.disclosure import Disclosure, SkillShelf
 from jiyi.skills.registry import SkillProblem, SkillRegistry
-from jiyi.skills.route import Routed, Router, route
-from jiyi.skills.shelf import SkillShelf
-from jiyi.skills.swap import MARGIN, Swapped
-from jiyi.skills.tool import OPEN_SKILL, open_skill_tool
+from jiyi.skills.route import MARGIN, Routed, Router, Swapped, route
 
 __all__ = [
     "MARGIN",

@@ -1,21 +1,21 @@
-"""The cards of all skills as one text within a bound of tokens."""
+"""What the model is told of skills it has not opened: their cards, and the tool that opens one."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jiyi.errors import InputError
+from jiyi.prompts import wording
 from jiyi.records.skill import Skill
+from jiyi.skills.registry import SkillRegistry
 from jiyi.text import TokenCounter
 
-__all__ = ["Cards", "cards"]
+__all__ = ["OPEN_SKILL", "Cards", "cards", "open_skill_tool"]
 
-_INTRO = {
-    "zh": "以下是几类任务的专门做法。任务与某一项相符时，先按名字打开它（工具 open_skill），再照着做：",
-    "en": "Know-how for special tasks. When a task fits one of these, open it by its name (tool open_skill) "
-    "before you begin, and follow it:",
-}
-_MORE = {"zh": "……另有 {} 项", "en": "… and {} more"}
+OPEN_SKILL = "open_skill"
+"""The tool's name; the sentence above the cards names it too."""
+
 _SHORTEST = 6  # tokens of a description below which it says nothing
 
 
@@ -38,8 +38,7 @@ def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tok
     Raises:
         InputError: not even the sentence above the cards fits, or the language is unknown.
     """
-    if language not in _INTRO:
-        raise InputError(f'language must be "zh" or "en", not {language!r}')
+    intro = wording("skills", language)["intro"]
     if not skills:
         return Cards(text="", tokens=0)
     full = [_description(skill) for skill in skills]
@@ -47,7 +46,7 @@ def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tok
     def lines(most: int | None) -> str:
         shown = (text if most is None else _cut(text, most, counter) for text in full)
         rows = (f"- {skill.name}: {text}" for skill, text in zip(skills, shown, strict=True))
-        return "\n".join([_INTRO[language], *rows])
+        return "\n".join([intro, *rows])
 
     text, note = lines(None), ""
     if counter.count_text(text) > max_tokens:
@@ -64,12 +63,42 @@ def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tok
     return Cards(text=text, tokens=counter.count_text(text), note=note)
 
 
+def open_skill_tool(registry: SkillRegistry, language: str = "en") -> dict[str, Any]:
+    """Return the tool as an OpenAI definition; ``name`` can only be one of the skills there are.
+
+    A call's arguments fit `Disclosure.open`: ``open(**arguments)``.
+
+    Raises:
+        InputError: there are no skills, so there is nothing to offer; or the language is unknown.
+    """
+    if not registry.names:
+        raise InputError("there are no skills to open; offer this tool only where the registry has some")
+    words = wording("skill_tool", language)
+    return {
+        "type": "function",
+        "function": {
+            "name": OPEN_SKILL,
+            "description": words["tool"],
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "enum": list(registry.names), "description": words["name"]},
+                    "resource": {"type": "string", "description": words["resource"]},
+                },
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+        },
+    }
+
+
 def _names(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tokens: int) -> tuple[str, str]:
     names = [skill.name for skill in skills]
+    words = wording("skills", language)
 
     def listed(count: int) -> str:
-        more = [_MORE[language].format(len(names) - count)] if count < len(names) else []
-        return "\n".join([_INTRO[language], ", ".join([*names[:count], *more])])
+        more = [words["more"].format(len(names) - count)] if count < len(names) else []
+        return "\n".join([words["intro"], ", ".join([*names[:count], *more])])
 
     if counter.count_text(listed(len(names))) <= max_tokens:
         return listed(len(names)), "names only"

@@ -1,22 +1,23 @@
-"""What one session sees of the skills: all cards, and the few bodies it has opened."""
+"""What each session sees of the skills: all cards, and the few bodies it has opened."""
 
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from jiyi.errors import InputError, NotFound
 from jiyi.prompts import wording
-from jiyi.records import Block
+from jiyi.records import Block, Scope
 from jiyi.records.skill import Skill
 from jiyi.skills.cards import Cards, cards
 from jiyi.skills.registry import SkillRegistry
-from jiyi.skills.route import Routed, Router
-from jiyi.skills.swap import Swapped, choose
+from jiyi.skills.route import Routed, Router, Swapped, choose
 from jiyi.text import TokenCounter, counter_for, language
 
-__all__ = ["Disclosure"]
+__all__ = ["Disclosure", "SkillShelf"]
 
 _MOST_NEWS = 20  # changes that are kept for a window to tell of
+_MOST_SESSIONS = 10_000  # whose opened skills are remembered
 _MOST_WITH_EXAMPLES = 5000  # tokens of an opened skill that the Agent Skills format recommends at most
 
 
@@ -151,7 +152,7 @@ class Disclosure:
     def follow(self, question: str) -> Swapped:
         """Open the skill a question is for, and close what routing opened where that fits clearly less.
 
-        See `jiyi.skills.swap.choose`. A skill opened by `open` or `swap` stays; where these fill
+        See `jiyi.skills.route.choose`. A skill opened by `open` or `swap` stays; where these fill
         ``max_open``, or the skill cannot be read, nothing changes.
         """
         found = self._router.scores(question)
@@ -206,38 +207,18 @@ class Disclosure:
         shown = self._shown(counter, language)
         if not shown.text:
             return []
-        bodies: list[Block] = []
+        opened, bodies = self.opened, list[Block]()
         notes = [shown.note] if shown.note else []
-        opened = self.opened
         for place, name in enumerate(opened, 1):
             try:
                 text = _whole(self._registry.open(name))
             except InputError as error:
                 notes.append(str(error))
-                continue
-            bodies.append(
-                Block(
-                    section="skills",
-                    kind="skill",
-                    source_id=name,
-                    title=name,
-                    text=text,
-                    tokens=counter.count_text(text),
-                    score=place / len(opened),
-                )
-            )
-        first = Block(
-            section="skills",
-            kind="skill",
-            source_id="cards",
-            title=f"cards of {len(self._registry)} skills",
-            text=shown.text,
-            tokens=shown.tokens,
-            score=1.0,
-            required=True,
-            note="; ".join(notes),
-        )
-        return [first, *bodies]
+            else:
+                bodies.append(_block(name, name, text, counter.count_text(text), place / len(opened)))
+        title = f"cards of {len(self._registry)} skills"
+        first = _block("cards", title, shown.text, shown.tokens, 1.0)
+        return [replace(first, required=True, note="; ".join(notes)), *bodies]
 
     def saved(self, counter: TokenCounter) -> int:
         """Return the tokens of bodies and examples that are not in the window.
@@ -272,6 +253,54 @@ class Disclosure:
                 self._cards = (key, cards(skills, counter, spoken, self._max_card_tokens))
                 self._language = spoken
             return self._cards[1]
+
+
+class SkillShelf:
+    """Hands out the `Disclosure` of each session.
+
+    A session that is new, and so sees nothing yet that could be cached, looks at the folders
+    again; so new and changed skills need no restart.
+
+    What is open lives in this process: of more than 10,000 sessions those not used for the
+    longest time begin with cards again, and so do all of them after a restart.
+    """
+
+    def __init__(self, registry: SkillRegistry, router: Router | None = None) -> None:
+        self._registry = registry
+        self._router = router or Router(registry)
+        self._sessions: OrderedDict[tuple[str, str | None], Disclosure] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def registry(self) -> SkillRegistry:
+        """The skills there are."""
+        return self._registry
+
+    def of(self, scope: Scope) -> Disclosure:
+        """Return what a session sees; a new one sees cards."""
+        key = scope.user_id, scope.session_id
+        if key not in self._sessions:
+            self._registry.reload()
+        with self._lock:
+            found = self._sessions.get(key)
+            if found is None:
+                found = self._sessions[key] = Disclosure(self._registry, router=self._router)
+                if len(self._sessions) > _MOST_SESSIONS:
+                    self._sessions.popitem(last=False)
+            self._sessions.move_to_end(key)
+            return found
+
+
+def _block(source_id: str, title: str, text: str, tokens: int, score: float) -> Block:
+    return Block(
+        section="skills",
+        kind="skill",
+        source_id=source_id,
+        title=title,
+        text=text,
+        tokens=tokens,
+        score=score,
+    )
 
 
 def _whole(skill: Skill) -> str:

@@ -1,6 +1,11 @@
-"""Reading one skill's folder: first the card, later the body, at last a single file of it."""
+"""Reading one skill's folder: first the card, later the body, at last a single file of it.
 
+A SKILL.md begins with its card: YAML between two lines of three hyphens, the front matter.
+"""
+
+import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,24 +13,29 @@ from typing import Any
 
 from jiyi.errors import InputError, NotFound
 from jiyi.records.skill import Skill
-from jiyi.skills.front_matter import parse
 
-__all__ = ["SKILL_FILE", "read_body", "read_card", "read_resource"]
+__all__ = ["SKILL_FILE", "SKIPPED_FOLDERS", "parse", "read_body", "read_card", "read_resource"]
 
 SKILL_FILE = "SKILL.md"
 """The file that makes a folder a skill."""
+
+SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
+"""Folders in which nothing of a skill is looked for."""
 
 _MOST_FRONT_MATTER = 16_000  # bytes; a card is read at every start
 _MOST_TEXT = 1_000_000  # bytes of a body or a resource; no window holds more
 _MOST_RESOURCES = 200
 _DEEPEST = 4  # folders below the skill's own
-_SKIPPED = frozenset({"__pycache__", "node_modules"})
 _EXAMPLES = frozenset({"examples.md", "example.md"})
-_FENCE = "---"
+_FENCE = b"---"
+
+_MOST_BRACKETS = 500  # the reader's time grows with the square of how deep they are
+# A plain value with a colon in it is no YAML, and is what authors write most often by mistake.
+_PLAIN = re.compile(r"""^([A-Za-z][\w-]*): +([^\s"'\[{>|&*!#].*: .*?)\s*$""", re.MULTILINE)
 
 
 def read_card(folder: Path) -> Skill:
-    """Return a skill without its body; of the file nothing behind the front matter is read.
+    """Return a skill without its body; only the front matter of the file is read.
 
     Raises:
         InputError: there is no SKILL.md, it lies outside the folder, or its front matter is
@@ -91,6 +101,48 @@ def read_resource(skill: Skill, name: str) -> str:
     return _decoded(_read(file, _MOST_TEXT), f"{name!r} of {skill.name}")
 
 
+def parse(text: str) -> dict[str, Any]:
+    """Return the fields of a front matter; every scalar is text as it is written, "1.0" as "1.0".
+
+    A plain value with ": " inside, which YAML forbids and most readers of skills accept, is
+    taken as if it stood in quotes.
+
+    Raises:
+        InputError: it is no YAML, or no list of fields; says the line.
+    """
+    import yaml  # type: ignore[import-untyped]
+
+    if text.count("[") + text.count("{") > _MOST_BRACKETS:
+        raise InputError(
+            f"the front matter has more than {_MOST_BRACKETS} brackets; keep it to fields and lists"
+        )
+    fault: yaml.YAMLError | None = None
+    for reading in (text, _PLAIN.sub(_quoted, text)):
+        try:
+            fields = yaml.load(reading, yaml.BaseLoader)
+            break
+        except yaml.YAMLError as error:
+            fault = fault or error
+        except RecursionError as error:
+            raise InputError("the front matter is nested too deeply; keep it to fields and lists") from error
+    else:
+        raise InputError(f"the front matter is no YAML: {_where(fault)}") from fault
+    if not isinstance(fields, dict):
+        raise InputError('the front matter holds no fields; write lines such as "name: my-skill"')
+    return {str(name): value for name, value in fields.items()}
+
+
+def _quoted(line: re.Match[str]) -> str:
+    return f"{line[1]}: {json.dumps(line[2], ensure_ascii=False)}"
+
+
+def _where(error: Exception | None) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    # The mark counts from 0, and the line of hyphens stands before.
+    return f"line {mark.line + 2}: {problem}; put the value in quotes" if mark else problem
+
+
 def _split(folder: Path, *, card_only: bool) -> tuple[str, str]:
     """Return front matter and body of a SKILL.md; the body is "" where only the card is wanted."""
     file = folder / SKILL_FILE
@@ -101,13 +153,13 @@ def _split(folder: Path, *, card_only: bool) -> tuple[str, str]:
     head: list[bytes] = []
     try:
         with file.open("rb") as lines:
-            if lines.readline(_MOST_FRONT_MATTER).removeprefix(b"\xef\xbb\xbf").rstrip() != _FENCE.encode():
-                raise InputError(f'{SKILL_FILE} has no front matter; its first line must be "{_FENCE}"')
+            if lines.readline(_MOST_FRONT_MATTER).removeprefix(b"\xef\xbb\xbf").rstrip() != _FENCE:
+                raise InputError(f'{SKILL_FILE} has no front matter; its first line must be "---"')
             size = 0
-            while (line := lines.readline(_MOST_FRONT_MATTER)).rstrip() != _FENCE.encode():
+            while (line := lines.readline(_MOST_FRONT_MATTER)).rstrip() != _FENCE:
                 size += len(line)
                 if not line or size > _MOST_FRONT_MATTER:
-                    raise InputError(f'the front matter of {SKILL_FILE} has no end; close it with "{_FENCE}"')
+                    raise InputError(f'the front matter of {SKILL_FILE} has no end; close it with "---"')
                 head.append(line)
             rest = b"" if card_only else lines.read(_MOST_TEXT + 1)
     except OSError as error:
@@ -139,12 +191,12 @@ def _decoded(data: bytes, what: str) -> str:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Give the names of the files beside SKILL.md, hidden ones and links out of the folder left out."""
+    """Yield the names of the other files of a skill, without hidden ones and links out of its folder."""
     root, found = folder.resolve(), 0
     for where, folders, files in os.walk(root):
         here = Path(where)
         deep = len(here.relative_to(root).parts) >= _DEEPEST
-        folders[:] = [] if deep else sorted(f for f in folders if f[0] != "." and f not in _SKIPPED)
+        folders[:] = [] if deep else sorted(f for f in folders if f[0] != "." and f not in SKIPPED_FOLDERS)
         for name in sorted(files):
             file = here / name
             if name[0] == "." or (here == root and name == SKILL_FILE):

@@ -2,17 +2,16 @@
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jiyi.errors import InputError, NotFound
 from jiyi.records.skill import Skill
-from jiyi.skills.reading import SKILL_FILE, read_body, read_card, read_resource
+from jiyi.skills.reading import SKILL_FILE, SKIPPED_FOLDERS, read_body, read_card, read_resource
 from jiyi.text import TokenCounter
 
 __all__ = ["SkillProblem", "SkillRegistry"]
 
-_SKIPPED = frozenset({"__pycache__", "node_modules"})
 _Stamp = tuple[int, ...]
 
 
@@ -32,6 +31,7 @@ class _Entry:
     stamp: _Stamp  # of SKILL.md and its folder
     whole: Skill | None = None
     whole_stamp: _Stamp = ()  # of every file that went into it
+    sizes: dict[str, int] = field(default_factory=dict)  # tokens of the whole, by the counter's name
 
 
 class SkillRegistry:
@@ -59,7 +59,6 @@ class SkillRegistry:
         self._entries: dict[Path, _Entry] = {}
         self._skills: dict[str, _Entry] = {}
         self._problems: tuple[SkillProblem, ...] = ()
-        self._sizes: dict[tuple[str, str], int] = {}
         self._version = 0
         self.reload()
 
@@ -134,18 +133,16 @@ class SkillRegistry:
 
         A body that cannot be read counts as 0.
         """
-        key = (name, counter.name)
         with self._lock:
-            if key not in self._sizes:
-                entry = self._entry(name)
+            entry = self._entry(name)
+            if counter.name not in entry.sizes:
                 try:
                     skill = entry.whole or self._read(name)
                 except InputError:
                     return 0
-                self._sizes[key] = sum(
-                    counter.count_text(t) for t in (skill.body or "", *skill.examples.values())
-                )
-            return self._sizes[key]
+                texts = (skill.body or "", *skill.examples.values())
+                entry.sizes[counter.name] = sum(map(counter.count_text, texts))
+            return entry.sizes[counter.name]
 
     def reload(self) -> tuple[str, ...]:
         """Look at the folders again; return the names of skills that came, changed or went.
@@ -170,7 +167,6 @@ class SkillRegistry:
             changed &= after.keys()
             changed |= {n for n in before.keys() | after.keys() if before.get(n) != after.get(n)}
             self._entries, self._skills, self._problems = entries, skills, tuple(problems)
-            self._sizes = {key: n for key, n in self._sizes.items() if key[0] not in changed}
             self._version += bool(changed)
             return tuple(sorted(changed))
 
@@ -197,7 +193,7 @@ class SkillRegistry:
                 reason = f"cannot be listed: {error.strerror or error}; make it, or name another"
                 problems.append(SkillProblem(folder=folder, reason=reason))
                 continue
-            yield from (path for path in inside if path.name[0] != "." and path.name not in _SKIPPED)
+            yield from (path for path in inside if path.name[0] != "." and path.name not in SKIPPED_FOLDERS)
 
     def _looked_at(self, folder: Path, changed: set[str]) -> _Entry:
         """Return the entry of a folder: the one known where nothing changed."""
@@ -245,5 +241,5 @@ def _stamp(file: Path) -> _Stamp:
 def _stamp_of_all(folder: Path) -> _Stamp:
     """Return the stamps of everything that `read_body` reads."""
     inside = sorted((folder / "examples").glob("*.md")) if (folder / "examples").is_dir() else []
-    beside = [file for file in sorted(folder.iterdir()) if file.is_file()] if folder.is_dir() else []
-    return tuple(number for file in (folder, *beside, *inside) for number in _stamp(file))
+    own = [file for file in sorted(folder.iterdir()) if file.is_file()] if folder.is_dir() else []
+    return tuple(number for file in (folder, *own, *inside) for number in _stamp(file))

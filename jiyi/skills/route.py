@@ -1,13 +1,13 @@
-"""Which skill a query is for: by shared terms, and by meaning where an embedder is given.
+"""Which skill a query is for, by shared terms and by meaning, and what that opens and closes.
 
 Words: the terms of the query that a card holds, each weighed by its inverse document frequency
 (Spärck Jones 1972) over the cards, the rarest 1; their sum over the root of the number of the
 query's terms, so that one shared word in a long query is little.
 
 Meaning: c is the cosine of query and card, r the highest cosine of the query with texts that no
-skill is for (`BESIDE`), in the card's language; (c - r) / (1 - r) is the part of the way from
-there to sameness. Texts in the card's own language cancel that an embedder finds texts of one
-language alike.
+skill is for ("no_skill" in `wording.toml`), in the card's language; (c - r) / (1 - r) is the part
+of the way from there to sameness. Texts in the card's own language cancel that an embedder finds
+texts of one language alike.
 
 With an embedder the sum is meaning + 0.05 x words. A score is the sum over its threshold: what
 is below 1 is not offered. Fitted on 33 queries to 12 skills, Chinese and English, with the bundled
@@ -18,18 +18,20 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
 from jiyi.embeddings import Embedder, Vectors32
 from jiyi.errors import EmbeddingError, InputError
+from jiyi.prompts import Language, wording
 from jiyi.records.skill import Skill
 from jiyi.skills.registry import SkillRegistry
 from jiyi.text import analyse, language, query_terms
 
-__all__ = ["BESIDE", "LEAST_BOTH", "LEAST_WORDS", "Routed", "Router", "route"]
+__all__ = ["LEAST_BOTH", "LEAST_WORDS", "MARGIN", "Routed", "Router", "Swapped", "choose", "route"]
 
 LEAST_WORDS = 0.73
 """The least sum at which a skill is offered, by words alone."""
@@ -37,24 +39,11 @@ LEAST_WORDS = 0.73
 LEAST_BOTH = 0.16
 """The least sum at which a skill is offered, by words and meaning."""
 
-BESIDE: Mapping[str, tuple[str, ...]] = {
-    "zh": (
-        "聊天：打招呼、感谢、闲聊、讲笑话。",
-        "生活：吃饭、天气、旅行、休息、看电影。",
-        "日程：提醒、约会、生日、时间安排。",
-        "常识问答：历史、地理、科学、名人。",
-    ),
-    "en": (
-        "Chat: greetings, thanks, small talk, jokes.",
-        "Daily life: food, weather, travel, films, rest.",
-        "Calendar: reminders, appointments, birthdays, dates.",
-        "General questions: history, geography, science, famous people.",
-    ),
-}
-"""What queries are about that need no skill; a card must be nearer to a query than these."""
+MARGIN = 0.5
+"""How much better a skill must fit than those that are open, in scores: half of what makes it fit at all."""
 
 _WORDS_BESIDE_MEANING = 0.05
-_AS_IF = 10  # cards without the term that are counted beside the real ones: few cards say little
+_AS_IF = 10  # cards without the term added to the real ones when counting: few cards say little
 _NAMED = 10.0  # the score of a skill that the query names
 _MOST_AT_ONCE = 32  # cards embedded while somebody waits
 
@@ -66,6 +55,26 @@ class Routed:
     skill: Skill
     score: float  # from 1 on it fits; a skill named in the query has 10
     why: str  # the words they share, the likeness in meaning, or that it was named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swapped:
+    """Skills that came into the window and went out of it at once, and why."""
+
+    opened: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    why: str = ""  # what it was for: the question with what it shares with the skill, or a task
+
+    def __bool__(self) -> bool:
+        """Say whether anything changed."""
+        return bool(self.opened or self.closed)
+
+    @property
+    def told(self) -> str:
+        """The change in a line."""
+        parts = (("closed", self.closed), ("opened", self.opened))
+        done = "; ".join(f"{what} {', '.join(names)}" for what, names in parts if names)
+        return f"{done}: {self.why}"
 
 
 class Router:
@@ -132,6 +141,32 @@ def route(
     return index.route(query, limit, meaning)
 
 
+def choose(found: Sequence[Routed], opened: Collection[str], routed: Collection[str]) -> Swapped:
+    """Return what a question changes.
+
+    The skill that fits best is opened where it fits better by `MARGIN` than every open one, and
+    then what routing had opened before goes. What does not fit at all counts as 0, so that a
+    question that fits no skill changes nothing.
+
+    Args:
+        found: every skill with its score for the question, the best first.
+        opened: names of open skills.
+        routed: those of them that routing opened.
+    """
+    if not found or found[0].score < 1:
+        return Swapped()
+    best = found[0]
+    near = {one.skill.name for one in found[1:] if best.score - max(one.score, 0.0) < MARGIN}
+    if near.intersection(opened):
+        return Swapped()
+    name = best.skill.name
+    return Swapped(
+        opened=() if name in opened else (name,),
+        closed=tuple(one for one in opened if one in routed and one != name),
+        why=f"the question, {best.why}",
+    )
+
+
 class _Index:
     """The cards, ready to be compared with queries."""
 
@@ -189,7 +224,10 @@ class _Meaning:
         """Return a vector for each text."""
         with self._lock:
             if not self._beside:
-                self._beside = {lang: self._embedder.embed(some, "passage") for lang, some in BESIDE.items()}
+                self._beside = {
+                    lang: self._embedder.embed(list(wording("no_skill", lang).values()), "passage")
+                    for lang in get_args(Language)
+                }
             missing = [text for text in texts if text not in self._rows]
             kept = {text: self._rows[text] for text in texts if text in self._rows}
             if missing:

@@ -77,7 +77,7 @@ def test_a_model_loads_once_for_all_threads() -> None:
     run("""
         import threading
         from jiyi.embeddings import E5Embedder
-        from jiyi.embeddings.e5.model import loaded_model
+        from jiyi.embeddings.e5.embedder import loaded_model
         found = []
         threads = [threading.Thread(target=lambda: found.append(loaded_model("auto"))) for _ in range(4)]
         for thread in threads: thread.start()

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from jiyi.embeddings import E5Embedder
+from jiyi.embeddings.e5.embedder import loaded_model
 from jiyi.embeddings.e5.locate import SHA256, model_file
-from jiyi.embeddings.e5.model import loaded_model
 from jiyi.embeddings.e5.tokenizer import Tokenizer
 from jiyi.embeddings.e5.weights import Weights
 from jiyi.errors import EmbeddingError
@@ -146,14 +146,14 @@ def test_damage_that_stops_the_reading_is_told_as_damage(tmp_path):
         """
         import sys
         from pathlib import Path
-        from jiyi.embeddings.e5 import model
+        from jiyi.embeddings.e5 import embedder
         from jiyi.errors import EmbeddingError
         damaged = Path(sys.argv[1]) / "e5-small-q4.bin"
-        content = bytearray(model.model_file().read_bytes())
+        content = bytearray(embedder.model_file().read_bytes())
         content[:4_700_000] = bytes(4_700_000)
         damaged.write_bytes(content)
-        model.model_file = lambda _: damaged
-        try: model.loaded_model("auto")
+        embedder.model_file = lambda _: damaged
+        try: embedder.loaded_model("auto")
         except EmbeddingError as error: assert str(damaged) in str(error) and "SHA-256" in str(error)
         else: raise AssertionError
     """,

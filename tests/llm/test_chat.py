@@ -24,7 +24,7 @@ from scripted_endpoint import Reply
 
 from jiyi.errors import InputError, LLMError, LLMRefused, LLMUnreachable
 from jiyi.llm import ChatLLM, OpenAILLM, Turn
-from jiyi.llm.streaming import WithoutThoughts
+from jiyi.llm.answers import WithoutThoughts
 from jiyi.records import ToolCall
 
 KEY = "sk-very-secret-0123456789"
@@ -262,7 +262,7 @@ def test_before_the_first_word_it_is_tried_again(make: Make, bad: Reply) -> None
     ],
     ids=["dies", "no end", "error", "the key"],
 )
-def test_behind_the_first_word_it_is_not_said_twice(make: Make, bad: Reply, says: str) -> None:
+def test_after_the_first_word_it_is_not_said_twice(make: Make, bad: Reply, says: str) -> None:
     pieces: list[str] = []
     with ScriptedChat(bad, turn("again")) as server, pytest.raises(LLMUnreachable, match=says) as caught:
         make(server.url).chat(HELLO, on_text=pieces.append)

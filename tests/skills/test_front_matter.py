@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.errors import InputError
-from jiyi.skills.front_matter import parse
+from jiyi.skills.reading import parse
 
 
 def test_everything_is_text_as_it_is_written():

@@ -7,7 +7,7 @@ import pytest
 from jiyi.embeddings import E5Embedder
 from jiyi.records.skill import Skill
 from jiyi.skills import MARGIN, Disclosure, Routed, Router, SkillRegistry, Swapped
-from jiyi.skills.swap import choose
+from jiyi.skills.route import choose
 from jiyi.testing import HashEmbedder
 
 # In the order they are asked: the skill changes nearly every time.

@@ -1,5 +1,6 @@
-"""The bundled model as an embedder."""
+"""The bundled model as an embedder. It is loaded once per process and engine, and shared."""
 
+import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,17 +9,19 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from jiyi.embeddings.e5.engines import EngineName
-from jiyi.embeddings.e5.model import is_loaded, loaded_model
-from jiyi.embeddings.e5.weights import DIMS
-from jiyi.embeddings.embedder import TextKind, Vectors32
-from jiyi.embeddings.inputs import check_inputs
+from jiyi.embeddings.e5.engines import Engine, EngineName, make_engine
+from jiyi.embeddings.e5.locate import model_file
+from jiyi.embeddings.e5.tokenizer import Tokenizer
+from jiyi.embeddings.e5.weights import DIMS, WINDOW, Weights
+from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_text
 from jiyi.errors import EmbeddingError, SettingsError
 
-__all__ = ["E5Embedder"]
+__all__ = ["E5Embedder", "loaded_model"]
 
 _NAME = "e5:multilingual-e5-small-q4"
+_MAX_CHARS = 4_096  # more than this is not even read; a window of prose is about 2,300
 
 
 class E5Embedder:
@@ -83,7 +86,7 @@ class E5Embedder:
 
         What goes wrong is raised by the first `embed`.
         """
-        if not is_loaded(self._engine, self._file):
+        if not _is_loaded(self._engine, self._file):
             threading.Thread(target=self._load, name="jiyi-e5-load").start()
 
     def _load(self) -> None:
@@ -116,3 +119,63 @@ class E5Embedder:
                 for _ in pool.map(fill, range(len(items))):
                     pass
         return out
+
+
+class _Model:
+    """Vocabulary, word vectors and engine; safe to use from several threads."""
+
+    def __init__(self, weights: Weights, engine: EngineName) -> None:
+        self.tokenizer = Tokenizer(weights.vocabulary())
+        self.engine: Engine = make_engine(engine, weights)
+        self._words = weights.blocks("emb.word", DIMS)
+        self._places = weights.floats("emb.pos").reshape(-1, DIMS) + weights.floats("emb.type")[:DIMS]
+
+    def ids(self, text: str, kind: TextKind) -> list[int]:
+        """Return the ids of the window: prefix and text between the marks of beginning and end."""
+        ids = self.tokenizer.ids(f"{kind}: {clean_text(text, _MAX_CHARS)}")[: WINDOW - 2]
+        return [self.tokenizer.first, *ids, self.tokenizer.last]
+
+    def embed(self, text: str, kind: TextKind) -> NDArray[np.float32]:
+        """Return a vector of length 1."""
+        ids = self.ids(text, kind)
+        mean = self.engine.mean(self._words.rows(np.array(ids)) + self._places[: len(ids)])
+        mean /= np.sqrt(mean @ mean)
+        return mean
+
+
+_models: dict[tuple[EngineName, Path | None], _Model] = {}
+_loading = threading.Lock()
+if hasattr(os, "register_at_fork"):  # a child would wait for ever for a model its parent was loading
+    os.register_at_fork(
+        before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
+    )
+
+
+def loaded_model(engine: EngineName, file: Path | None = None) -> _Model:
+    """Return the model of a data file, by default the one on this machine, loading it the first time.
+
+    Raises:
+        ModelMissing: there is no data file.
+        EmbeddingError: it is damaged or another one, or the engine cannot be had.
+    """
+    key = engine, file
+    if key not in _models:
+        with _loading:
+            if key not in _models:
+                _models[key] = _load(engine, file)
+    return _models[key]
+
+
+def _is_loaded(engine: EngineName, file: Path | None = None) -> bool:
+    """Return whether the model is there or on its way."""
+    return (engine, file) in _models or _loading.locked()
+
+
+def _load(engine: EngineName, file: Path | None) -> _Model:
+    weights = Weights(model_file(file))
+    with ThreadPoolExecutor(1, "jiyi-e5-check") as pool:  # the check takes as long as the rest
+        checked = pool.submit(weights.check)
+        try:
+            return _Model(weights, engine)
+        finally:
+            checked.result()  # a damaged file may have failed above in any way: this says why

@@ -1,12 +1,12 @@
 """What computes the model: onnxruntime, or numpy where there is none."""
 
 from math import sqrt
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.embeddings.e5.graph import TOKENS, onnx_model
+from jiyi.embeddings.e5.onnx_engine import OnnxEngine
 from jiyi.embeddings.e5.weights import DIMS, EPSILON, HEADS, INNER, LAYERS, Weights
 from jiyi.errors import EmbeddingError
 from jiyi.one_thread import one_blas_thread
@@ -44,32 +44,8 @@ def make_engine(name: EngineName, weights: Weights) -> Engine:
                     "or set embedding_engine to auto"
                 ) from error
         else:
-            return _OnnxEngine(onnxruntime, weights)
+            return OnnxEngine(onnxruntime, weights)
     return _NumpyEngine(weights)
-
-
-class _OnnxEngine:
-    def __init__(self, runtime: Any, weights: Weights) -> None:
-        self.name = f"onnxruntime {runtime.__version__}"
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        options.enable_cpu_mem_arena = False  # it would keep what the longest text took
-        options.log_severity_level = 3  # errors
-        try:
-            self._session = runtime.InferenceSession(
-                onnx_model(weights), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # its errors have no common class
-            raise EmbeddingError(
-                f"onnxruntime {runtime.__version__} refuses the model ({error}): upgrade it, "
-                "or set embedding_engine to numpy"
-            ) from error
-
-    def mean(self, tokens: _Floats) -> _Floats:
-        found: _Floats = self._session.run(None, {TOKENS: tokens})[0]
-        return found
 
 
 class _NumpyEngine:
