@@ -30,7 +30,7 @@ _PREFIX = "JIYI_"
 _MOST_THREADS = 4  # of the bundled model, unless more are set: the program beside it needs cores, too
 _OTHERS = ("CONFIG", "DB", "PASSWORD")  # the file, the command line's --db, and the role's of deploy/postgres
 _FOREIGN = re.compile(  # of test runs, and what Kubernetes and Docker tell of a service named jiyi
-    r"TEST_\w+|(\w+_)?(PORT|SERVICE_HOST|SERVICE_PORT\w*)|(\w+_)?PORT_\d+_\w+"
+    r"\A(?:TEST_\w+|(\w+_)?(PORT|SERVICE_HOST|SERVICE_PORT\w*)|(\w+_)?PORT_\d+_\w+)"
 )
 
 

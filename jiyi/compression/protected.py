@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 __all__ = ["protected_spans"]
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1`*~*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1`*~*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _INDENTED_LINE = re.compile(r"^(?:\t| {4,})\S.*$", re.MULTILINE)
 _BRACE = re.compile(r"[{\[](?=\s*[\"{\[\]}\d-]|\s*(?:true|false|null)\b)")
 _DECODER = json.JSONDecoder()
@@ -21,7 +21,7 @@ _SPAN = re.compile(
     r"|(?P<or_not>[\u4e00-\u9fff])[不没](?P=or_not)"  # 会不会: half of it would say the contrary
     r"|\b[a-z][a-z0-9+.-]{1,15}://[^\s<>\"'`，。；！？、）】》”]+"  # URLs
     r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+"  # mail addresses
-    r"|\$\{?\w+\}?|--?[A-Za-z][\w-]*=\S+|(?<!\S)--[a-z][\w-]+"  # variables and options
+    r"|\$\{?\w+\}?|--?[A-Za-z][\w-]{0,80}=\S+|(?<!\S)--[a-z][\w-]+"  # variables and options
     r"|(?<![\w./])(?:[A-Za-z]:\\|~?/|\.{1,2}/)[\w.@+~-]{1,80}(?:[/\\][\w.@+~-]{1,80}){0,30}/?"  # paths
     r"|(?<![\w./-])[\w-]{1,80}(?:/[\w.-]{1,80}){1,30}\.[A-Za-z]\w{0,5}\b"  # relative paths of files
     r"|(?<![\w.-])[A-Za-z_][\w.-]{0,60}=[^\s,;，。；]+"  # settings: key=value
@@ -36,7 +36,7 @@ _SPAN = re.compile(
     r"|\d{1,2}\s?月\s?\d{1,2}(?:\s?[日号])?"
     r"|[$€£¥￥]?\d+(?:[.,:/-]\d+)*(?:\s?(?:[%％‰°℃]|(?:[kKMGTm]?i?[Bbsg]|ms|km|cm|mm|kg|am|pm|AM|PM|st|nd|rd|th|px|rpm|QPS)\b)"
     rf"|\s?(?:{_UNIT_ZH}))?"
-    rf"|第[一二三四五六七八九十]|[〇零一二两三四五六七八九十百千万亿半]+(?<!一)(?:{_UNIT_ZH})|一(?:年|月|号|点|楼|层|百|千|万|周|天|块|元|小时)"
+    rf"|第[一二三四五六七八九十]|[〇零一二两三四五六七八九十百千万亿半]{{1,24}}(?<!一)(?:{_UNIT_ZH})|一(?:年|月|号|点|楼|层|百|千|万|周|天|块|元|小时)"
 )
 
 

@@ -11,7 +11,7 @@ __all__ = ["Sentence", "sentences_of"]
 
 _LONGEST = 400  # characters from which a sentence is cut at a comma too
 _SHORTEST = 6  # characters below which a sentence is one with the next
-_END = re.compile(r"[。！？!?…；]+[”」』\"')）]*\s*|\.+[\"')”]*(?=\s)\s*|\n+\s*")
+_END = re.compile(r"[。！？!?…；]+[”」』\"')）]*\s*|(?<!\.)\.++[\"')”]*+(?=\s)\s*|\n+\s*")
 _COMMA = re.compile(r"[，,、]\s*")
 _ABBREVIATED = re.compile(r"(?:^|\W)(?:Dr|Mr|Mrs|Ms|St|Prof|e\.g|i\.e|vs|No|approx|[A-Z])\.\s*\Z")
 _SPEAKER = re.compile(r"(?P<label>[A-Za-z][\w .'-]{0,30}|[\u4e00-\u9fff]{1,8})\s?[:：](?=\s|[\u4e00-\u9fff])")

@@ -14,7 +14,7 @@ _SHORTEST, _LONGEST = 0.6, 1.25  # a part's length, as shares of `size`
 _BOUNDARIES = (
     re.compile(r"\n[^\S\n]*\n"),
     re.compile(r"\n"),
-    re.compile(r"[.!?…]+[\"')\]]*(?=\s)|[。！？；…]+[”’」』）》]*"),
+    re.compile(r"[.!?…]{1,40}[\"')\]]*+(?=\s)|[。！？；…]+[”’」』）》]*"),
     re.compile(r"\s|[，、：,;]"),
 )
 _WORD = re.compile(r"\S")

@@ -28,7 +28,7 @@ _LOOSE = frozenset({"be", "prep", "det", "adv", "talk", "own", "aux"})
 _OF = ("'s", "’s", "的")
 _IT = frozenset(["it", "its", "it's", "it'll", "它"])
 _TECHNICAL = frozenset(VALUE + kind for kind in ("number", "host", "version", "code", "path"))
-_IDENTIFIER = re.compile(r"[A-Za-z]\w*(?:[-_./]\w+)+\Z|[A-Za-z]+\d\w*\Z")
+_IDENTIFIER = re.compile(r"\A(?:[A-Za-z]\w*(?:[-_./]\w+)+|[A-Za-z]+\d\w*)\Z")
 _MOST_ASKED = 120  # characters at the end of a question that are looked at
 _VERSION = re.compile(r"\d{1,3}\.\d{1,3}\Z")
 

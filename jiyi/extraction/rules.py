@@ -30,7 +30,7 @@ _PART = re.compile(
 _JOINED = re.compile(
     r"\s(?:and|but)\s(?=(?:please |then )?(?:always|never|don['’]t|do not|no|use|keep|answer|reply)\b)", re.I
 )
-_QUOTED = re.compile('["“「『][^"”」』]{4,}["”」』]')
+_QUOTED = re.compile('["“「『][^"”」』]{4,300}["”」』]')
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
 _TALKS = frozenset({"talk", "discuss", "speak", "chat"})
 _ONLY = re.compile(r"\bonly\b", re.I)

@@ -45,7 +45,7 @@ _DIGIT = re.compile(r"\d")
 _BEFORE = r"\u4e00-\u9fff，。：；、（“《"
 _NAMES = re.compile(
     r"(?<=[a-z0-9,;:] )[A-Z][A-Za-z]+"  # capitalised inside a sentence
-    r"|[A-Za-z]+(?:[A-Z_./-]+[a-z0-9]+)+|[A-Z]{2,}"  # identifiers, acronyms
+    r"|[A-Za-z]{1,40}(?:[A-Z_./-]{1,10}[a-z0-9]{1,40})+|[A-Z]{2,}"  # identifiers, acronyms
     rf"|(?:(?<=[{_BEFORE}])|(?<=[{_BEFORE}] ))[A-Za-z][\w.-]+"  # Latin words amid Chinese
 )
 

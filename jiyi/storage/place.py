@@ -11,7 +11,7 @@ __all__ = ["Place", "locate", "masked"]
 _SERVERS = ("postgresql", "postgres")
 # user:password@host:port,host:port - each part may be missing; a host may be [an IPv6 address].
 _HOST = r"(?:\[[^\]]*\]|[^:@\[\]]*)(?::\d*)?"
-_AUTHORITY = re.compile(rf"(?:[^@]*@)?{_HOST}(?:,{_HOST})*")
+_AUTHORITY = re.compile(rf"\A(?:[^@]*@)?{_HOST}(?:,{_HOST})*")
 # What stands between a user's name and the last @: a password may hold any character.
 _PASSWORD = re.compile(r"(://[^:@/?#]*):.*@")
 _PARAMETER = re.compile(r"(?<=[?&])((?:ssl)?password)=[^&]*", re.IGNORECASE)

@@ -59,7 +59,7 @@ _SECTIONS = re.compile(r"[^\w.\-\u0080-\U0010ffff]+|(?<=\d\d\d\d-\d\d-\d\d)[Tt](
 _PARTS = re.compile(r"[._\-]+")
 _SEPARATOR = re.compile(r"[^\w\u0080-\U0010ffff]|_")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_LETTERS_DIGITS = re.compile(r"[A-Za-z]{2,}\d+|\d+[G-Zg-z][A-Za-z]+")  # not the digits of a hash
+_LETTERS_DIGITS = re.compile(r"\A(?:[A-Za-z]{2,}\d+|\d+[G-Zg-z][A-Za-z]+)")  # not the digits of a hash
 _TURNS = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])|[0-9](?=[A-Za-z])")
 _HAN_CHAR = re.compile(rf"[{_HAN}]")
 _LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+")

@@ -34,7 +34,7 @@ class Mode(IntFlag):
 
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _WORD = re.compile(r"[a-z]+(?:[-'][a-z]+)*")
-_CLAUSE = re.compile(r"[A-Za-z']+ [A-Za-z']+ [A-Za-z']+")  # English inside Chinese, not a name
+_CLAUSE = re.compile(r"(?<![A-Za-z'])[A-Za-z']++ [A-Za-z']++ [A-Za-z']")  # English inside Chinese, not a name
 _ASKS = re.compile(r"[?？](?![A-Za-z0-9_=&/])|[吗呢] *(?:[，。！、,.!~…\n]|$)")
 _PART = re.compile(r"(?:[^。！？!?；;，.\n]|\.(?!\s))+[。！？!?；;，.\n]*")  # English commas part nothing
 _BELIEVED = re.compile(r"不是[^，。！？]{1,16}吗|\b(?:isn't|aren't|wasn't) (?:it|that|he|she|the)\b[^.!?]*\?")

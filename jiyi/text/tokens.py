@@ -23,7 +23,7 @@ _MODELS = (  # the first pattern that fits the beginning of a model's name
     (re.compile(r"gpt-4o|gpt-4\.[15]|gpt-5|chatgpt-|o[134](?![a-z0-9])"), "o200k_base", None),
     (re.compile(r"gpt-4|gpt-3\.?5|text-embedding-(?:3|ada-002)"), "cl100k_base", None),
     (re.compile(r"qwen3\.5"), "qwen3.5", None),
-    (re.compile(r".*(?:claude|llama-?2|mistral-7b|mixtral|vicuna)"), "cl100k_base", 1.35),
+    (re.compile(r"\A.*(?:claude|llama-?2|mistral-7b|mixtral|vicuna)"), "cl100k_base", 1.35),
     (re.compile(r""), "o200k_base", 1.25),
 )
 _KEPT = 500  # characters up to which a text's count is kept: what is shown once is shown again

@@ -32,7 +32,8 @@ from jiyi.text.keys import predicate_key
 __all__ = ["FactMemory"]
 
 _MOST = 10_000
-_IDENTIFIER = re.compile(r"[A-Za-z0-9]+(?:[-_.:/][A-Za-z0-9]+)+|[A-Za-z]+\d+")  # edge-02, db.main, web1
+# edge-02, db.main, web1
+_IDENTIFIER = re.compile(r"[A-Za-z0-9]{1,60}(?:[-_.:/][A-Za-z0-9]+)+|[A-Za-z]{1,60}\d+")
 _MOST_CHARS = 1_000_000  # of what is told to remember
 _SHORT = 200  # characters of a message that what was said before it may complete
 _BEFORE = 3  # messages before it

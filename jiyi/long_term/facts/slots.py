@@ -47,7 +47,7 @@ _MANY_CATEGORIES: frozenset[FactCategory] = frozenset({"plan", "todo", "rule", "
 _FAVOURITE = re.compile(r"favou?rite|最(?:喜欢|爱|\s)")
 _SPACE = re.compile(r"[\s,，。.!！?？;；:：\"“”「」'‘’`()（）]+")
 _LATIN = re.compile(r"[a-z]{2,}")
-_AMOUNT = re.compile(r"([$€£¥]?\d[\d,]*(?:\.\d+)?)\s*([a-z%％\u4e00-\u9fff]{1,11})")
+_AMOUNT = re.compile(r"([$€£¥]?\d[\d,]{0,30}(?:\.\d{1,30})?)\s*([a-z%％\u4e00-\u9fff]{1,11})")
 
 
 def value_key(value: str) -> str:

@@ -39,7 +39,7 @@ LOCK = 0x6A697969  # "jiyi" in ASCII: whoever migrates holds it
 LOCK_SECONDS = 120  # most that is waited for another one who migrates
 _TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _END = re.compile(r";[ \t]*(?:\n|\Z)")
-_COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*--.*$", re.MULTILINE)
 _LOOK = """
 SELECT current_setting('server_version_num')::int / 10000, current_setting('server_encoding'),
        current_schema(), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),

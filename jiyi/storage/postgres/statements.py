@@ -32,7 +32,7 @@ __all__ = [
 Statement = tuple[str, dict[str, Any] | None]
 """A statement as psycopg takes it and its values."""
 
-_COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*--.*\n", re.MULTILINE)
 _NAMED = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 

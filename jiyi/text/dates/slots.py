@@ -13,7 +13,7 @@ __all__ = ["Measure", "Scene", "Slots", "Words"]
 Measure = Unit | Literal["hour", "minute"]
 """What is counted."""
 
-_LAST_WORD = re.compile(r"([a-z]+)[ -]$")
+_LAST_WORD = re.compile(r"(?<![a-z])([a-z]+)[ -]$")
 _DIGITS = {character: value for value, character in enumerate("〇一二三四五六七八九")}
 _DIGITS |= {"零": 0, "○": 0, "两": 2, "元": 1}
 _SECOND = {"half": "half_2", "more": "more_2", "part": "part_2", "quarter": "quarter_2"}
