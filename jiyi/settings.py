@@ -22,7 +22,7 @@ from pydantic_settings import SettingsError as SourceError
 from jiyi.errors import BadBudget, InputError, SettingsError
 from jiyi.prompts import check_prompt
 from jiyi.records import Allocation, ForgetWeights
-from jiyi.records.models import ASSUMED, model_size
+from jiyi.records.budget import ASSUMED, model_size
 
 __all__ = ["ModelLimits", "Settings", "load_settings"]
 
@@ -191,7 +191,7 @@ class Settings(BaseSettings):
         """Most tokens of a window and of the reply.
 
         Those of the model where ``models`` has any; else as set, and not more than a model that
-        is known takes. See `jiyi.records.models`.
+        is known takes. See `jiyi.records.budget`.
         """
         own, known = self.models.get(self.model, ModelLimits()), model_size(self.model)
         reply = self.max_output_tokens if own.max_output_tokens is None else own.max_output_tokens

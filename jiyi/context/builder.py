@@ -5,19 +5,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from jiyi.context.account import Account, of_block, of_message
-from jiyi.context.budget import allot
-from jiyi.context.head import Head, SummaryPlace
-from jiyi.context.once import Said
-from jiyi.context.pack import Packer, pack
+from jiyi.context.conversation import Shorten, shorten_outputs
+from jiyi.context.pack import Packer, allot, pack
+from jiyi.context.prefix import Head, SummaryPlace
 from jiyi.context.render import QUOTED, render_opening, render_window
-from jiyi.context.retrieved import NO_ROOM, Retrieved
-from jiyi.context.shorten import Shorten, shorten_outputs
+from jiyi.context.report import Account, of_block, of_message
+from jiyi.context.retrieved import NO_ROOM, Retrieved, Said
 from jiyi.errors import BudgetTooSmall
 from jiyi.prompts import quote
 from jiyi.records import DOUBT, Block, Budget, Message, ReportItem, ReportStep, Section, Window
 from jiyi.short_term import Dropped, Policy, TokenBudget, atoms
-from jiyi.short_term.candidates import Candidates
+from jiyi.short_term.policy import Candidates
 from jiyi.text import TokenCounter
 
 __all__ = ["Materials", "build_window"]

@@ -12,7 +12,7 @@ from jiyi.embeddings.inputs import check_inputs, clean_text
 from jiyi.endpoint import Endpoint, Failure, Faults
 from jiyi.errors import EndpointRefused, EndpointUnreachable, SettingsError, TextRefused
 from jiyi.openai_client import OpenAIClient
-from jiyi.records.ids import stable_id
+from jiyi.records.checks import stable_id
 from jiyi.text import counter_for
 
 __all__ = ["OpenAIEmbedder"]

@@ -8,7 +8,7 @@ from typing import Any
 from jiyi.llm.chat import Turn
 from jiyi.llm.llm import Reply
 from jiyi.records import ToolCall
-from jiyi.records.ids import new_id
+from jiyi.records.checks import new_id
 
 __all__ = ["read_reply", "read_turn", "text_of"]
 

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, cast, get_args
 
 from jiyi.errors import BadMessage
-from jiyi.records.checks import check_id, plain, set_utc
-from jiyi.records.ids import new_id
-from jiyi.records.scope import Scope
+from jiyi.records.checks import check_id, new_id, plain, set_utc
+from jiyi.records.session import Scope
 
 __all__ = ["SENT", "ContentPart", "Dumps", "Given", "Message", "Role", "ToolCall", "as_mapping"]
 
@@ -141,7 +140,8 @@ class Message:
         role = message.get("role")
         if role == "function":
             raise BadMessage('role "function" is retired; send the result with role "tool" and tool_call_id')
-        extra = plain({k: v for k, v in message.items() if k not in _KNOWN}, "message", BadMessage)
+        unknown = {k: v for k, v in message.items() if k not in _KNOWN}
+        extra = plain(unknown, "message", BadMessage) if unknown else {}
         extra.update((k, None) for k in _KNOWN[1:] if k in message and message[k] is None)
         if role == "developer":
             extra["role"], role = role, "system"

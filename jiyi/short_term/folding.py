@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from jiyi.errors import LLMError, NotFound
 from jiyi.records import Message, ReportStep, Scope, Summary
 from jiyi.short_term.background import Background
-from jiyi.short_term.candidates import Candidates
+from jiyi.short_term.policy import Candidates
 from jiyi.short_term.summaries import Summaries
 from jiyi.short_term.summary import Folded, RunningSummary, Summarized, Summarizer
 

@@ -6,11 +6,8 @@ from hashlib import blake2b
 
 from jiyi.errors import SettingsError
 from jiyi.records import Message
-from jiyi.short_term.candidates import Candidates
-from jiyi.short_term.given import as_given
-from jiyi.short_term.limit import DEFAULT_TOKENS, Limit, check_count, check_limit
-from jiyi.short_term.policy import Kept
-from jiyi.short_term.turns import Atom
+from jiyi.records.atoms import Atom
+from jiyi.short_term.policy import DEFAULT_TOKENS, Candidates, Kept, Limit, as_given, check_count, check_limit
 from jiyi.text import TokenCounter, counter_for
 from jiyi.text.salience import salience
 

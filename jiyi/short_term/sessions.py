@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import BadScope, Closed, SettingsError
 from jiyi.records import Message, Scope
+from jiyi.short_term.policies import SlidingWindow
 from jiyi.short_term.policy import Kept
 from jiyi.short_term.session_window import SessionWindow, load, refresh
-from jiyi.short_term.sliding_window import SlidingWindow
 from jiyi.storage.store import Store
 
 __all__ = ["ShortTermMemory"]

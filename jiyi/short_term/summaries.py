@@ -1,15 +1,17 @@
-"""The stored summaries of sessions: the one that stands, its versions, and what is not in it yet."""
+"""The stored summaries of sessions: the current one, its versions, and what is not in it yet."""
 
 from collections.abc import Sequence
 from typing import cast
 
 from jiyi.clock import Clock, utc_now
+from jiyi.compression.summarize import Summarize
 from jiyi.errors import BadScope, InputError, NotFound
-from jiyi.records import Message, Query, Scope, Summary
-from jiyi.records.summary import SummaryMethod
+from jiyi.records import Block, Message, Query, Scope, Summary
+from jiyi.records.session import SummaryMethod
 from jiyi.storage.store import Store
+from jiyi.text import TokenCounter
 
-__all__ = ["Summaries"]
+__all__ = ["Summaries", "summary_block"]
 
 _MOST = 10_000  # what one question may return
 
@@ -168,3 +170,24 @@ def _of_session(scope: Scope) -> Scope:
     if scope.session_id is None:
         raise BadScope("a summary is of a session; give session_id")
     return scope
+
+
+def summary_block(summary: Summary | None, most: int, counter: TokenCounter) -> Block | None:
+    """Return the summary as a block; of one of more than ``most`` tokens its weightiest points."""
+    if summary is None:
+        return None
+    text, note = summary.text, f"version {summary.version}, {summary.method}"
+    if summary.tokens > most > 0:
+        made = Summarize(max_tokens=most, counter=counter)([], previous=text)
+        text, note = made.text, f"{note}; {made.tokens} of its {summary.tokens} tokens"
+    if not text:
+        return None
+    return Block(
+        section="summary",
+        kind="summary",
+        source_id=summary.id,
+        text=text,
+        tokens=counter.count_text(text),
+        created_at=summary.created_at,
+        note=note,
+    )

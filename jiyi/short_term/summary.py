@@ -9,11 +9,18 @@ from jiyi.compression.compressor import Given as Texts
 from jiyi.compression.summarize import Summarize
 from jiyi.errors import LLMError, SettingsError
 from jiyi.records import Message, Summary
-from jiyi.short_term.candidates import Candidates
-from jiyi.short_term.given import Given, as_given, as_messages, put_back
-from jiyi.short_term.limit import check_count, check_limit
-from jiyi.short_term.policy import Dropped, Kept
-from jiyi.short_term.sliding_window import SlidingWindow
+from jiyi.short_term.policies import SlidingWindow
+from jiyi.short_term.policy import (
+    Candidates,
+    Dropped,
+    Given,
+    Kept,
+    as_given,
+    as_messages,
+    check_count,
+    check_limit,
+    put_back,
+)
 from jiyi.text import TokenCounter, counter_for, language
 
 __all__ = ["Folded", "RunningSummary", "Summarized", "Summarizer"]
@@ -78,7 +85,7 @@ class RunningSummary:
       beside system messages. Without ``max_tokens`` only messages count, 10 by default; beside
       it 50 messages are enough by default.
     - Then everything older than the last ``keep_turns`` turns leaves; see
-      `jiyi.short_term.turns` for what a turn is. What stays may still be over the limit where
+      `jiyi.records.atoms` for what a turn is. What stays may still be over the limit where
       these turns are long; a `TokenBudget` behind it in a `Pipeline` sees to that.
     - System and pinned messages stay. Broken atoms leave, and into no summary.
     - Deciding is pure and asks no model.

@@ -3,12 +3,11 @@
 from jiyi.verbs.base import Parts
 from jiyi.verbs.context import ContextVerbs
 from jiyi.verbs.facts import FactVerbs
-from jiyi.verbs.life import LifeVerbs
+from jiyi.verbs.forgetting import LifeVerbs
 from jiyi.verbs.lifecycle import LifecycleVerbs
 from jiyi.verbs.messages import MessageVerbs
 from jiyi.verbs.recall import RecallVerbs
-from jiyi.verbs.skills import SkillVerbs
-from jiyi.verbs.tasks import TaskVerbs
+from jiyi.verbs.tasks import SkillVerbs, TaskVerbs
 from jiyi.verbs.upkeep import UpkeepVerbs
 
 __all__ = [

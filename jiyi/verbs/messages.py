@@ -20,8 +20,7 @@ from jiyi.records import (
     check_metadata,
 )
 from jiyi.storage import ImportReceipt, import_file
-from jiyi.verbs.base import Verbs
-from jiyi.verbs.checks import path_of
+from jiyi.verbs.base import Verbs, path_of
 
 __all__ = ["MessageVerbs"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from jiyi.compression import Compressed
 from jiyi.errors import InputError
 from jiyi.records import Message, Task, ToolCall
-from jiyi.records.ids import new_id
+from jiyi.records.checks import new_id
 from jiyi.text import language
 
 __all__ = ["Scratch", "describe_call"]

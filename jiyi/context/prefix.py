@@ -1,4 +1,4 @@
-"""The head of a window: system messages, skills, profile and summary, which change least."""
+"""The beginning of a window: system messages, skills, profile and summary, which change least."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

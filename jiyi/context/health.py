@@ -1,4 +1,4 @@
-"""The life of a session: how well its context is, and whether to go on in it."""
+"""The health of a session: how good its context is, and whether to go on in it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from jiyi.errors import BadBudget, SettingsError
 from jiyi.records import Message
-from jiyi.short_term import turns
+from jiyi.records.atoms import turns
 from jiyi.text import TokenCounter, Trait, counter_for, query_terms, traits
 
 __all__ = ["Action", "Advice", "Health", "Thresholds", "advise", "goal_of", "health"]

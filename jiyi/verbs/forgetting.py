@@ -1,4 +1,4 @@
-"""Verbs about the life of what is remembered: learned from, forgotten, brought back, carried away."""
+"""Verbs about keeping and forgetting: maintain, forget, restore, pin."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -16,8 +16,7 @@ from jiyi.long_term import (
 )
 from jiyi.records import SEARCHABLE, Kind, Query, Scope
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
-from jiyi.verbs.base import Verbs
-from jiyi.verbs.checks import check_flags, check_text, ids_of, moment_of, path_to_write
+from jiyi.verbs.base import Verbs, check_flags, check_text, ids_of, moment_of, path_to_write
 
 __all__ = ["LifeVerbs"]
 

@@ -1,9 +1,9 @@
-"""The account of a window: what went in, what stayed out, and what was done to make it fit."""
+"""The report of a window: what went in, what stayed out, and what was done to make it fit."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from jiyi.context.head import Head
+from jiyi.context.prefix import Head
 from jiyi.records import (
     SECTIONS,
     Block,
