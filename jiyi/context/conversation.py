@@ -1,13 +1,19 @@
 """A session's messages by their part in the window, and its large tool results made smaller."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from jiyi.records import Message, ReportItem
 from jiyi.records.atoms import atoms, turns
 from jiyi.text import TokenCounter
 
-__all__ = ["Arranged", "Shorten", "Shortened", "arrange", "shorten_outputs"]
+__all__ = ["Arranged", "Shorten", "arrange", "shorten_outputs"]
+
+Shorten = Callable[[Message, int], Message | None]
+"""``shorten(message, max_tokens)``: the tool result in fewer tokens, or None to leave it as it is."""
+
+_LARGE = 4  # a result is large that takes more than this part of the history's allotment
+_LEAST = 64  # tokens below which nothing is large
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +23,7 @@ class Arranged:
     system: tuple[Message, ...]
     history: tuple[Message, ...]  # before the current message
     current: Message | None  # the newest user message, or the question asked
-    tail: tuple[Message, ...]  # behind the current message
+    tail: tuple[Message, ...]  # after the current message
     repeated: tuple[ReportItem, ...]  # system messages that say what an earlier one says
 
 
@@ -25,9 +31,9 @@ def arrange(messages: Sequence[Message], question: str | None, scratch: Sequence
     """Split ``messages`` (oldest first) around the newest user message.
 
     A ``question`` that the newest user message already asks is that message; another
-    question becomes a new user message behind all others. Without a question the newest
+    question becomes a new user message after all others. Without a question the newest
     user message is the current one. ``scratch``, the steps of a run that the conversation
-    does not keep, comes behind everything.
+    does not keep, comes last.
     """
     system: list[Message] = []
     repeated: list[ReportItem] = []
@@ -64,21 +70,6 @@ def _repeated(message: Message) -> ReportItem:
     )
 
 
-Shorten = Callable[[Message, int], Message | None]
-"""``shorten(message, max_tokens)``: the tool result in fewer tokens, or None to leave it as it is."""
-
-_LARGE = 4  # a result is large that takes more than this part of the history's allotment
-_LEAST = 64  # tokens below which nothing is large
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortened:
-    """A history in which some tool results are shorter."""
-
-    messages: tuple[Message, ...]  # all of them, in their order
-    changed: Mapping[str, tuple[int, int]]  # id of a result -> its tokens before and now
-
-
 def shorten_outputs(
     history: Sequence[Message],
     allotment: int,
@@ -86,8 +77,10 @@ def shorten_outputs(
     *,
     counter: TokenCounter,
     newest_is_apart: bool = True,
-) -> Shortened:
+) -> tuple[list[Message], dict[str, tuple[int, int]]]:
     """Shorten the tool results that take more than a quarter of ``allotment``, to that quarter.
+
+    Returns the history, and by id of a shortened result its tokens before and now.
 
     Guarantees: pinned results, those that belong to a pinned call, and the newest turn stay as
     they are; only a result's content changes, its ids stay; a result that would not get
@@ -118,4 +111,4 @@ def shorten_outputs(
         if now < before:
             out[place] = smaller
             changed[message.id] = (before, now)
-    return Shortened(messages=tuple(out), changed=changed)
+    return out, changed

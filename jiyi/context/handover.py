@@ -12,6 +12,7 @@ from jiyi.prompts import quote, wording
 from jiyi.records import Message, Task
 from jiyi.records.atoms import turns
 from jiyi.records.checks import check_id
+from jiyi.short_term.policy import as_messages
 from jiyi.text import TokenCounter, Trait, counter_for, query_terms, traits
 from jiyi.text import language as language_of
 
@@ -81,7 +82,7 @@ def handover(
     if language not in ("auto", "zh", "en"):
         raise InputError(f'language={language!r} must be "zh", "en" or "auto"')
     counter = counter or counter_for()
-    talk = [m if isinstance(m, Message) else Message.from_openai(m) for m in messages]
+    talk = as_messages(messages)
     aim = goal or (task.request if task else "") or goal_of(talk)
     words = wording("handover", language_of(aim) if language == "auto" else language)
     longest = max(max_tokens // _LINE, 1)

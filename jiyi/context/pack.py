@@ -8,6 +8,15 @@ from jiyi.text import TokenCounter, counter_for
 
 __all__ = ["Packer", "PriorityContext", "allot", "pack", "pack_exact"]
 
+Packer = Callable[[Sequence[Block], int], tuple[list[Block], list[Block]]]
+"""``packer(blocks, allowance) -> (taken, left)``.
+
+What is taken together has at most ``allowance`` tokens, every block is in one of the two
+lists, and no block of ``left`` would still fit together with what is taken.
+"""
+
+_MOST_CELLS = 4_000_000  # blocks times tokens that `pack_exact` looks at: 4 MB, 10 ms
+
 
 def allot(
     available: int, demands: Mapping[Section, int], shares: Mapping[Section, float]
@@ -40,21 +49,11 @@ def allot(
     return given
 
 
-Packer = Callable[[Sequence[Block], int], tuple[list[Block], list[Block]]]
-"""``packer(blocks, allowance) -> (taken, left)``.
-
-What is taken together has at most ``allowance`` tokens, every block is in one of the two
-lists, and no block of ``left`` would still fit beside what is taken.
-"""
-
-_MOST_CELLS = 4_000_000  # blocks times tokens that `pack_exact` looks at: 4 MB, 10 ms
-
-
 def pack(blocks: Sequence[Block], allowance: int) -> tuple[list[Block], list[Block]]:
     """Take the best blocks that fit into ``allowance`` tokens; return (taken, left).
 
     Best score first, ties in the order given. A block that does not fit is passed over
-    and smaller ones behind it are still tried. Both lists keep the order of taking.
+    and smaller ones after it are still tried. Both lists keep the order of taking.
     """
     taken: list[Block] = []
     left: list[Block] = []
@@ -111,7 +110,7 @@ class PriorityContext:
 
     For those who assemble a prompt of their own; `build_window` does the same for a whole
     window. Pieces go in whole, highest priority first, of equals the first added; one that
-    does not fit is passed over and smaller ones behind it are still tried.
+    does not fit is passed over and smaller ones after it are still tried.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """Rendering: blocks and messages as Markdown, retrieved text always quoted as data.
 
-A text is made of pieces, so that the report can say what each block takes of it."""
+A text is made of pieces, so that the report can say what each block takes of it.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -30,6 +31,15 @@ __all__ = [
 
 _PAUSE = timedelta(hours=1)  # what is said so long after the message before it begins a passage
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+QUOTED: tuple[Section, ...] = ("task", "episodes", "knowledge", "recalled")
+"""The sections that are shown inside the context message, in its order."""
+
+Piece = tuple[str, Block | None]
+"""A stretch of text, and the block it shows; None for headings and what else holds it together."""
+
+GAP = "> …\n"
+"""The line that stands for messages of a passage that are not shown."""
 
 
 def edges(blocks: Sequence[Block]) -> list[Block]:
@@ -65,20 +75,6 @@ def together(first: Block, second: Block) -> bool:
 
 def _moment(block: Block) -> datetime:
     return block.created_at or _EARLIEST
-
-
-QUOTED: tuple[Section, ...] = ("task", "episodes", "knowledge", "recalled")
-"""The sections that are shown inside the context message, in its order."""
-
-Piece = tuple[str, Block | None]
-"""A stretch of text, and the block it shows; None for headings and what else holds it together."""
-
-_DAYS = {
-    "zh": ("星期一", "星期二", "星期三", "星期四", "星期五", "星期六", "星期日"),
-    "en": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
-}
-GAP = "> …\n"
-"""The line that stands for messages of a passage that are not shown."""
 
 
 def render_skills(skills: Sequence[Block]) -> list[Piece]:
@@ -128,7 +124,7 @@ def render_opening(
     lines = [headings["preface"]]
     if asked_at is not None:
         now = _in(zone, asked_at)
-        day = _DAYS[language][now.weekday()]
+        day = headings["days"].split()[now.weekday()]
         lines.append(headings["now"].format(moment=f"{now:%Y-%m-%d %H:%M}", day=day, zone=zone))
     if doubtful:
         lines.append(headings["doubtful"])

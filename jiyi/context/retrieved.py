@@ -2,11 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
 from jiyi.context.pack import Packer
 from jiyi.context.prefix import taken_of
-from jiyi.context.render import GAP, QUOTED, Piece, context_pieces, render_block, render_frame, together
+from jiyi.context.render import (
+    GAP,
+    QUOTED,
+    Piece,
+    context_pieces,
+    render_block,
+    render_frame,
+    render_opening,
+    together,
+)
 from jiyi.context.report import of_block
 from jiyi.records import Block, Message, ReportItem, Section
 from jiyi.text import TokenCounter, sentences
@@ -15,6 +24,11 @@ __all__ = ["NO_ROOM", "Retrieved", "Said"]
 
 _LEAST = 24  # bytes of a line that is looked for: 8 Chinese characters; "ok" stands everywhere
 _GAP = "…"
+
+_ALREADY = "already in the window as history"
+_SAID = "its words stand in the window already"
+_OUTDATED = "outdated; what took its place is in the window"
+NO_ROOM = "no room in its share of the budget"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +108,6 @@ def _short(line: str) -> bool:
     return len(line.strip().encode("utf-8", "replace")) < _LEAST
 
 
-_ALREADY = "already in the window as history"
-_SAID = "its words stand in the window already"
-_OUTDATED = "outdated; what took its place is in the window"
-NO_ROOM = "no room in its share of the budget"
-
-
 @dataclass(slots=True, kw_only=True)
 class Retrieved:
     """The context message in the making."""
@@ -108,18 +116,19 @@ class Retrieved:
     packer: Packer
     language: str
     zone: tzinfo
-    opening: str  # its first lines
-    always: bool  # they are shown without a block, too
+    asked_at: datetime | None = None  # said in its opening lines
+    doubtful: bool = False  # the memory likely holds no answer; said even where no block is shown
+    opening: str = field(init=False)
     out: list[ReportItem] = field(default_factory=list)  # what stays out, and why
     never: list[Block] = field(default_factory=list)  # those of it that found no room
     pieces: list[Piece] = field(default_factory=list)  # what it is made of in the end
+    message: Message = field(init=False)  # made of them
     _there: set[tuple[str, str]] = field(default_factory=set)  # records that history or summary show
     _chosen: dict[Section, list[Block]] = field(default_factory=dict)
 
-    @property
-    def message(self) -> Message:
-        """The message itself."""
-        return self._as_message("".join(text for text, _ in self.pieces))
+    def __post_init__(self) -> None:
+        """Write the opening lines."""
+        self.opening = render_opening(self.language, self.asked_at, self.zone, doubtful=self.doubtful)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -134,7 +143,7 @@ class Retrieved:
 
     def frame(self, blocks: Sequence[Block]) -> int:
         """Return what is taken by all but the blocks."""
-        if not blocks and not self.always:
+        if not blocks and not self.doubtful:
             return 0
         text = render_frame([block.section for block in blocks], self.opening, self.language)
         return self.counter.count(self._as_message(text))
@@ -198,25 +207,31 @@ class Retrieved:
                 continue
             candidates = [block for some in self._chosen.values() for block in some]
             if not candidates:
-                self.pieces = []
+                self._set([])
                 return [*waiting, *gone]
             worst = min(candidates, key=lambda block: block.score)
             self._chosen[worst.section].remove(worst)
             gone.append(worst)
 
     def _render(self) -> int:
-        """Make the pieces of what is chosen, and return what they take as a message."""
-        self.pieces = context_pieces(
-            self._chosen, self.opening, self.language, self.zone, there=self._there, always=self.always
+        """Write what is chosen, and return the tokens of the message."""
+        self._set(
+            context_pieces(
+                self._chosen, self.opening, self.language, self.zone, there=self._there, always=self.doubtful
+            )
         )
         return self.counter.count(self.message) if self.pieces else 0
+
+    def _set(self, pieces: list[Piece]) -> None:
+        self.pieces = pieces
+        self.message = self._as_message("".join(text for text, _ in pieces))
 
     def _add(self, blocks: Sequence[Block]) -> None:
         for block in blocks:
             self._chosen[block.section].append(block)
 
     def _priced_beside(self, waiting: Sequence[Block]) -> list[Block]:
-        """Return blocks at the price they have beside what is chosen: in a passage without a date."""
+        """Return blocks with the tokens they take next to what is chosen: in a passage without a date."""
         chosen, count = self._chosen["recalled"], self.counter.count_text
         date = count("2026-03-01 20:00 · ") - count(GAP)
         return [

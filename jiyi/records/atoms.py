@@ -27,7 +27,7 @@ def atoms(messages: Sequence[Message]) -> list[Atom]:
     """Return the atoms of a conversation, ordered by their first message.
 
     An assistant message with tool calls forms one atom with all its results, wherever
-    behind it they stand and in whatever order; every other message is an atom alone.
+    after it they stand and in whatever order; every other message is an atom alone.
     Call ids may be used again: a result belongs to the most recent call with its id that
     is not yet answered. A further result is one too many and has no call.
 

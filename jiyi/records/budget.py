@@ -30,45 +30,6 @@ __all__ = [
 
 _DATED = re.compile(r"(?:[-@]\d{4}-?\d{2}-?\d{2}|[-:]latest)$")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSize:
-    """How much a model takes and gives, in tokens of its own vocabulary."""
-
-    context_window: int  # input and output together
-    max_output_tokens: int  # of one reply
-    source: str = ""  # address of the page that says so; "" where it is assumed
-    read: date | None = None  # when that page said so
-
-    @property
-    def reserve(self) -> int:
-        """What to keep free for a reply: the longest there can be, at most a quarter of the window."""
-        return min(self.max_output_tokens, self.context_window // 4)
-
-
-ASSUMED = ModelSize(context_window=8_192, max_output_tokens=2_048)
-"""What is assumed of a model that is not in the table."""
-
-
-@cache
-def model_sizes() -> dict[str, ModelSize]:
-    """Return the table by name of model."""
-    text = (files(__package__) / "models.toml").read_text("utf-8")
-    return {name: ModelSize(**size) for name, size in tomllib.loads(text).items()}
-
-
-def model_size(model: str) -> ModelSize | None:
-    """Return the size of a model, None where the table does not know it.
-
-    A provider before the name ("openai/gpt-4o"), and a date or "latest" behind it
-    ("gpt-4o-2024-08-06", "mistral-large-latest") do not matter; case does not either.
-    """
-    known = model_sizes()
-    name = model.strip().lower()
-    name = name if name in known else name.rpartition("/")[2]
-    return known.get(name) or known.get(_DATED.sub("", name))
-
-
 Section = Literal[
     "system", "skills", "profile", "summary", "history", "task", "knowledge", "episodes", "recalled", "input"
 ]
@@ -109,6 +70,44 @@ RULES_OF_THUMB: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSize:
+    """How much a model takes and gives, in tokens of its own vocabulary."""
+
+    context_window: int  # input and output together
+    max_output_tokens: int  # of one reply
+    source: str = ""  # address of the page that says so; "" where it is assumed
+    read: date | None = None  # when that page said so
+
+    @property
+    def reserve(self) -> int:
+        """What to keep free for a reply: the longest there can be, at most a quarter of the window."""
+        return min(self.max_output_tokens, self.context_window // 4)
+
+
+ASSUMED = ModelSize(context_window=8_192, max_output_tokens=2_048)
+"""What is assumed of a model that is not in the table."""
+
+
+@cache
+def model_sizes() -> dict[str, ModelSize]:
+    """Return the table by name of model."""
+    text = (files(__package__) / "models.toml").read_text("utf-8")
+    return {name: ModelSize(**size) for name, size in tomllib.loads(text).items()}
+
+
+def model_size(model: str) -> ModelSize | None:
+    """Return the size of a model, None where the table does not know it.
+
+    A provider before the name ("openai/gpt-4o"), and a date or "latest" after it
+    ("gpt-4o-2024-08-06", "mistral-large-latest") do not matter; case does not either.
+    """
+    known = model_sizes()
+    name = model.strip().lower()
+    name = name if name in known else name.rpartition("/")[2]
+    return known.get(name) or known.get(_DATED.sub("", name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     """How a kind of task shares out a context window, in tokens of any whole: proportions count.
 
@@ -117,7 +116,7 @@ class Allocation:
     as the system messages do.
 
     Raises:
-        BadBudget: a part is negative or no number, or nothing is left beside the output.
+        BadBudget: a part is negative or no number, or nothing is left next to the output.
     """
 
     system: float  # system messages, skills and the summary

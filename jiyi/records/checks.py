@@ -33,6 +33,14 @@ UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _DEEPEST = 100
 _MOST_BITS = 14_000  # a longer whole number cannot be written as JSON by Python
 
+Label = str | int | float | bool | None
+"""A value that metadata can be filtered by."""
+
+Labels = tuple[tuple[str, Label], ...]
+"""Keys of metadata, each with the value it must have."""
+
+_MOST_BYTES = 16_384
+
 
 def plain(value: Any, where: str, error: type[InputError] = InputError, depth: int = 0) -> Any:
     """Return a deep copy of a JSON value.
@@ -105,15 +113,6 @@ def stable_id(*parts: str) -> str:
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
     return digest.hexdigest()
-
-
-Label = str | int | float | bool | None
-"""A value that metadata can be filtered by."""
-
-Labels = tuple[tuple[str, Label], ...]
-"""Keys of metadata, each with the value it must have."""
-
-_MOST_BYTES = 16_384
 
 
 def check_metadata(value: object) -> dict[str, Any]:

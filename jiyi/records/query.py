@@ -63,7 +63,7 @@ class Query:
     as_of: datetime | None = None  # facts that held at this moment
     fact_status: tuple[FactStatus, ...] | None = None  # facts in one of these states
     sources: tuple[str, ...] | None = None  # facts, knowledge or summaries that rest on any of these
-    after_seq: int | None = None  # messages of a session behind this place
+    after_seq: int | None = None  # messages of a session after this place
     before_seq: int | None = None  # messages of a session before this place
     stretches: tuple[tuple[str, int, int], ...] | None = (
         None  # messages of sessions, from one place to another
@@ -159,7 +159,7 @@ class Hit:
     kind: Kind
     score: float  # higher is better; comparable within one result only
     why: Mapping[str, float] = field(default_factory=dict)  # share by feature
-    around: tuple[Message, ...] = ()  # what was said just before and behind it, where asked for
+    around: tuple[Message, ...] = ()  # what was said just before and after it, where asked for
     secrets: tuple[str, ...] = ()  # kinds of secrets in its words, such as "password"; see jiyi.text.secrets
     outdated_by: str | None = None  # id of the newer record that has taken its place
     maybe_outdated_by: str | None = None  # id of a newer record that may have taken its place
@@ -176,7 +176,7 @@ class Hit:
 
     @property
     def wordings(self) -> tuple[str, ...]:
-        """The record's words as they are shown, and behind them a fact's in other ways."""
+        """The record's words as they are shown, then a fact's in other ways."""
         match self.record:
             case Fact() as fact:
                 return fact.line, f"{fact.subject}: {fact.object}", fact.text

@@ -11,6 +11,9 @@ __all__ = ["Scope", "Session", "Summary", "SummaryMethod"]
 
 _LONGEST_ID = 512
 
+SummaryMethod = Literal["extractive", "llm"]
+"""Who wrote it: rules, or a language model."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
@@ -66,10 +69,6 @@ class Session:
         """The session id."""
         assert self.scope.session_id is not None
         return self.scope.session_id
-
-
-SummaryMethod = Literal["extractive", "llm"]
-"""Who wrote it: rules, or a language model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ class Block:
     sources: tuple[str, ...] = ()  # messages that say the same: in sight of one it is not shown
     created_at: datetime | None = None  # when that was said or done
     speaker: str = ""  # who said it
-    thread: str = ""  # the session it was said in, where its neighbours belong beside it
+    thread: str = ""  # the session it was said in, where its neighbours belong next to it
     place: int = 0  # where in the thread
     outdated: Literal["", "surely", "maybe"] = ""  # whether something newer has taken its place
     successor: "Block | None" = None  # what did; shown directly after it, unless the window shows that anyway

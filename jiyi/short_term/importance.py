@@ -25,7 +25,7 @@ class ImportanceSampling:
     """A `Policy` that keeps the messages that matter most within a number of tokens or messages.
 
     - With ``max_messages`` at most that many user and assistant messages stay, the least
-      important leave first; without ``max_tokens`` beside it (and without a ``budget``) tokens
+      important leave first; without ``max_tokens`` (and without a ``budget``) tokens
       are not looked at. With neither of the two the limit is 4,000 tokens.
 
     - A message is worth its own ``importance`` where somebody gave one, else the

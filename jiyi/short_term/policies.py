@@ -66,7 +66,7 @@ class SlidingWindow:
             return candidates.without(dict.fromkeys((i for a in old for i in a.indices), self._over))
         leaving: dict[int, str] = {}
         # Dropping a call that had joined turns parts them again, so the limits are looked at
-        # anew until nothing leaves; nearly always the second look is the last.
+        # again until nothing leaves; nearly always the second look is the last.
         while went := self._leaving(candidates, leaving):
             leaving |= went
         return candidates.without(leaving)
@@ -78,7 +78,7 @@ class SlidingWindow:
     def _leaving(self, candidates: Candidates, gone: dict[int, str]) -> dict[int, str]:
         """Return what leaves when ``gone`` and the broken atoms are out already."""
         choosable = {i for atom in candidates.optional for i in atom.indices if i not in gone}
-        held = {i for atom in candidates.required for i in atom.indices}
+        held = candidates.held
         present = [i for i in range(len(candidates.messages)) if i in choosable or i in held]
         rounds = [[present[i] for i in places] for places in turns([candidates.messages[i] for i in present])]
         old = max(0, len(rounds) - (self.k or 0))

@@ -25,6 +25,14 @@ __all__ = [
     "put_back",
 ]
 
+Given = Message | Mapping[str, Any]
+"""A message, or the same as an OpenAI Chat Completions dict."""
+
+_S = TypeVar("_S")
+_P = ParamSpec("_P")
+DEFAULT_TOKENS = 4_000
+"""Tokens of a policy that is given no limit."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
@@ -55,13 +63,6 @@ pure and deterministic and guarantees:
   that call is broken: a window no model accepts helps nobody;
 - each message that left has a reason.
 """
-
-
-Given = Message | Mapping[str, Any]
-"""A message, or the same as an OpenAI Chat Completions dict."""
-
-_S = TypeVar("_S")
-_P = ParamSpec("_P")
 
 
 def as_messages(given: Sequence[Given]) -> list[Message]:
@@ -125,6 +126,11 @@ class Candidates:
             messages=messages, required=tuple(required), optional=tuple(optional), broken=tuple(broken)
         )
 
+    @property
+    def held(self) -> set[int]:
+        """The places of the messages that must stay."""
+        return {i for atom in self.required for i in atom.indices}
+
     def without(self, leaving: Mapping[int, str]) -> Kept:
         """Return the decision that these messages leave, each for its reason, and the broken ones too.
 
@@ -139,10 +145,6 @@ class Candidates:
             else:
                 dropped.append(Dropped(message=message, reason=reason))
         return Kept(kept=tuple(kept), dropped=tuple(dropped))
-
-
-DEFAULT_TOKENS = 4_000
-"""Tokens of a policy that is given no limit."""
 
 
 def check_limit(name: str, value: object) -> None:
@@ -171,7 +173,7 @@ class Limit:
 
     candidates: Candidates
     tokens: int  # in all
-    room: int  # beside what must stay and the opening of the reply
+    room: int  # left by what must stay and the opening of the reply
     optional: tuple[Atom, ...]  # may leave, oldest first
     counter: TokenCounter
 

@@ -13,7 +13,7 @@ from jiyi.long_term import LongTermMemory
 from jiyi.monitor import ContextMonitor
 from jiyi.records import Scope
 from jiyi.settings import Settings
-from jiyi.short_term import Folding, ShortTermMemory
+from jiyi.short_term import ShortTermMemory, SummaryUpdater
 from jiyi.skills import SkillShelf
 from jiyi.storage import Store, Upkeep
 from jiyi.text import TokenCounter
@@ -31,6 +31,9 @@ __all__ = [
     "path_to_write",
 ]
 
+_MOST = 10_000
+_DATABASE = b"SQLite format 3\0"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
@@ -40,7 +43,7 @@ class Parts:
     upkeep: Upkeep  # of the same database
     long_term: LongTermMemory  # what outlives the session
     short_term: ShortTermMemory  # the conversations in hand
-    folding: Folding  # their running summaries
+    summaries: SummaryUpdater  # their running summaries
     skills: SkillShelf | None  # know-how shown when needed; None where no folder was named
     monitor: ContextMonitor | None  # watches windows and replies; None: off
     counter: TokenCounter  # of the model the windows are for
@@ -57,7 +60,7 @@ class Verbs:
         self._upkeep = parts.upkeep
         self._long_term = parts.long_term
         self._short_term = parts.short_term
-        self._folding = parts.folding
+        self._summaries = parts.summaries
         self._skills = parts.skills
         self._monitor = parts.monitor
         self._working = WorkingMemory(
@@ -84,10 +87,6 @@ class Verbs:
             raise ScopeMissing("whose memory? Pass user_id= to jiyi.open() or to this call")
         agent = agent_id if agent_id is not None else self._settings.agent_id
         return Scope(user_id=user, agent_id=agent, session_id=session_id)
-
-
-_MOST = 10_000
-_DATABASE = b"SQLite format 3\0"
 
 
 def ids_of(ids: Iterable[str] | str) -> tuple[str, ...]:

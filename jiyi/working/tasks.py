@@ -30,6 +30,8 @@ __all__ = ["WorkingMemory", "task_block"]
 _LONGEST = 160  # characters of a result or of a note
 _LONGEST_CONTEXT = 800  # characters of all notes together, and of the summary
 
+_ENDED = ("completed", "failed")
+
 
 def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
     """Return the task as Markdown: request, status, context, steps with their states, the step in work.
@@ -78,9 +80,6 @@ def _text(value: object) -> str:
 
 def _flat(text: str) -> str:
     return " ".join(text.split())
-
-
-_ENDED = ("completed", "failed")
 
 
 class WorkingMemory:
