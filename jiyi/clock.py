@@ -42,7 +42,7 @@ def read_moment(
         written: the moment.
         field: what to call it in an error.
         zone: of a datetime or text that names none.
-        room: how far behind it there must be dates too.
+        room: how far after it there must be dates too.
 
     Raises:
         NaiveDatetime: it has no time zone, and ``zone`` is not given.

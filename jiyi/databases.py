@@ -1,5 +1,6 @@
 """Questions about a whole database, whoever its users are: for whoever looks after it, not for agents."""
 
+from contextlib import closing
 from pathlib import Path
 
 from jiyi.clock import utc_now
@@ -7,6 +8,7 @@ from jiyi.long_term import ReadingState, reading_state
 from jiyi.settings import load_settings
 from jiyi.storage import Readings
 from jiyi.storage.backend import has_tables, open_database
+from jiyi.storage.database import Database
 from jiyi.storage.place import Place, locate
 
 __all__ = ["check_database", "is_there", "reading_of", "users_of"]
@@ -18,11 +20,8 @@ def check_database(url: str | Path | Place) -> str:
     Raises:
         StorageError: it is foreign, newer, damaged, or its parts do not agree.
     """
-    database = open_database(locate(url), load_settings())
-    try:
+    with _opened(url) as database:
         return database.check()
-    finally:
-        database.close()
 
 
 def reading_of(url: str | Path | Place) -> ReadingState:
@@ -31,11 +30,8 @@ def reading_of(url: str | Path | Place) -> ReadingState:
     Raises:
         StorageError: it is foreign, newer, or cannot be reached.
     """
-    database = open_database(locate(url), load_settings())
-    try:
+    with _opened(url) as database:
         return reading_state(Readings(database), utc_now())
-    finally:
-        database.close()
 
 
 def is_there(url: str | Path | Place) -> bool:
@@ -49,8 +45,9 @@ def is_there(url: str | Path | Place) -> bool:
 
 def users_of(url: str | Path | Place) -> list[str]:
     """Return the names of all users in a database: for whoever looks after it, not for agents."""
-    database = open_database(locate(url), load_settings())
-    try:
+    with _opened(url) as database:
         return database.users()
-    finally:
-        database.close()
+
+
+def _opened(url: str | Path | Place) -> "closing[Database]":
+    return closing(open_database(locate(url), load_settings()))

@@ -1,46 +1,17 @@
 """Every error jiyi raises.
 
-The tree::
+The tree; each class says what it means::
 
     JiyiError
-    ├── InputError (ValueError)        what was handed in cannot be used
-    │   ├── BadMessage                 a message dict breaks the Chat Completions form
-    │   ├── BadScope                   an id of user, agent or session is unusable
-    │   ├── ScopeMissing               no user_id, neither at open() nor in the call
-    │   ├── BadQuery                   a search or listing asks for something impossible
-    │   │   └── UnknownFilter          a filter name that does not exist
-    │   ├── NaiveDatetime              a datetime without a time zone
-    │   ├── DuplicateId                this id is taken by different content
-    │   └── BadBudget                  a token budget that cannot be a budget
-    ├── BudgetTooSmall                 what must be in the window is larger than the window
-    ├── NotFound (LookupError)         no such record in this scope
-    ├── WrongState                     the record is not in a state that allows this
-    ├── SettingsError                  a setting has an unusable value
-    ├── ImportFailed                   a file cannot be imported at all
-    ├── StorageError                   the database
-    │   ├── DatabaseLocked             another process held the write lock too long
-    │   ├── DatabaseBusy               no free connection, or a statement took too long
-    │   ├── DatabaseUnreachable        the server refused, is gone, or cut the connection
-    │   ├── IndexUnreachable           the vectors are on a server of their own, which is away
-    │   ├── DatabaseReadOnly           the file or its folder cannot be written
-    │   ├── DiskFull                   no space left for the database
-    │   ├── DatabaseDamaged            the file is not a sound database any more
-    │   ├── ForeignDatabase            the file belongs to another program
-    │   ├── NewerDatabase              the file was written by a newer jiyi
-    │   ├── CopyMismatch               what was copied is not what the source holds
-    │   └── Closed                     used after close()
-    ├── MissingExtra                   an optional package is not installed
-    ├── EmbeddingError                 the embedder
-    │   ├── EmbedderMismatch           the data was embedded by another embedder
-    │   ├── ModelMissing               the bundled model's data file is not on this machine
-    │   ├── EndpointUnreachable        refused, timed out, or kept failing
-    │   └── EndpointRefused            the endpoint answered with an error it means
-    │       └── TextRefused            it embeds others, but not this text
-    ├── LLMError                       the language model
-    │   ├── LLMUnreachable             refused, timed out, or kept failing
-    │   ├── LLMRefused                 the endpoint answered with an error it means
-    │   └── BadReply                   the model answered, but not in the form asked for
-    └── RerankError                    the reranker
+    ├── InputError (ValueError): BadMessage, BadScope, ScopeMissing, NaiveDatetime, DuplicateId, BadBudget
+    │   └── BadQuery: UnknownFilter
+    ├── BudgetTooSmall, NotFound (LookupError), WrongState, SettingsError, ImportFailed, MissingExtra
+    ├── StorageError: DatabaseLocked, DatabaseBusy, DatabaseUnreachable, IndexUnreachable, DatabaseReadOnly,
+    │       DiskFull, DatabaseDamaged, ForeignDatabase, NewerDatabase, CopyMismatch, Closed
+    ├── EmbeddingError: EmbedderMismatch, ModelMissing, EndpointUnreachable
+    │   └── EndpointRefused: TextRefused
+    ├── LLMError: LLMUnreachable, LLMRefused, BadReply
+    └── RerankError
 
 Each message says what happened and what to do next. Errors of other libraries
 are translated once, in the adapter that calls them, and kept as ``__cause__``.

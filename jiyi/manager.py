@@ -3,10 +3,10 @@
 from jiyi.verbs import (
     ContextVerbs,
     FactVerbs,
-    LifecycleVerbs,
-    LifeVerbs,
+    ForgettingVerbs,
     MessageVerbs,
     RecallVerbs,
+    SessionVerbs,
     SkillVerbs,
     TaskVerbs,
     UpkeepVerbs,
@@ -20,10 +20,10 @@ class MemoryManager(
     TaskVerbs,
     RecallVerbs,
     ContextVerbs,
-    LifecycleVerbs,
+    SessionVerbs,
     SkillVerbs,
     FactVerbs,
-    LifeVerbs,
+    ForgettingVerbs,
     UpkeepVerbs,
 ):
     """An agent's memory: save what happens, ask what the model should see now.

@@ -1,39 +1,14 @@
 """Names that readers of tutorials look for in `jiyi`, and what to use; read only when one is missing."""
 
 import sys
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
 from importlib.util import find_spec
 
 __all__ = ["USE", "missing"]
 
-USE = {
-    "BaseMemory": "jiyi.open(path) for a memory; a policy of your own is any jiyi.short_term.Policy",
-    "Cleanup": "memory.maintain(), once a day",
-    "Consolidator": "memory.run_consolidation(); the class is jiyi.long_term.Consolidation",
-    "ContextManager": "memory.build_context(session_id, query)",
-    "ContextMonitor": "memory.monitor, with the setting monitor; the class is jiyi.monitor.ContextMonitor",
-    "CoreAgent": "jiyi.Agent",
-    "DynamicContextManager": "memory.build_context(session_id, query, task_type=...)",
-    "EmbeddingService": "jiyi.embeddings.E5Embedder, the default, or jiyi.embeddings.OpenAIEmbedder",
-    "ForgetGate": "memory.run_forget_gate(), with jiyi.ForgetRule; the class is jiyi.long_term.ForgetGate",
-    "HashEmbedder": "jiyi.testing.HashEmbedder",
-    "HybridMemory": "memory.build_context(session_id, query), of a memory made by jiyi.open(path)",
-    "ImportanceSamplingMemory": "jiyi.ImportanceSampling",
-    "LongTermMemory": "jiyi.open(path) and memory.search(query); the class is jiyi.long_term.LongTermMemory",
-    "LongTermStore": "jiyi.open(path); the protocol of a store is jiyi.storage.Store",
-    "ManualClock": "jiyi.testing.ManualClock",
-    "Memory": "jiyi.open(path), which returns a jiyi.MemoryManager",
-    "PriorityContextManager": "jiyi.context.PriorityContext",
-    "ShortTermMemory": "memory.recent_messages(session_id); the class is jiyi.short_term.ShortTermMemory",
-    "SlidingWindowMemory": "jiyi.SlidingWindow",
-    "SummarizationMemory": "jiyi.RunningSummary",
-    "SummaryMemory": "jiyi.RunningSummary",
-    "TaskState": "jiyi.Task",
-    "TaskStep": "jiyi.Step",
-    "TokenBudgetMemory": "jiyi.TokenBudget",
-    "TokenTruncationMemory": "jiyi.TokenBudget",
-    "VectorMemory": "memory.search(query), of a memory made by jiyi.open(path)",
-    "WorkingMemory": "memory.start_task(session_id, request); the class is jiyi.working.WorkingMemory",
-}
+USE: Mapping[str, str] = tomllib.loads((files("jiyi") / "names.toml").read_text("utf-8"))
 """What to use in place of a name."""
 
 
@@ -47,7 +22,7 @@ def missing(name: str) -> AttributeError | ImportError:
     use = USE.get(name) or _place_of(name)
     if not use:
         return AttributeError(plain, name=name)
-    asking = sys._getframe(2)  # behind `jiyi.__getattr__`
+    asking = sys._getframe(2)  # the caller of `jiyi.__getattr__`
     if asking.f_globals.get("__name__") == "importlib._bootstrap":
         return ImportError(f"jiyi has no {name!r}; use {use}; see docs/names.md", name="jiyi")
     return AttributeError(f"{plain}; use {use}; see docs/names.md", name=name)

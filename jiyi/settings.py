@@ -22,12 +22,12 @@ from pydantic_settings import SettingsError as SourceError
 from jiyi.errors import BadBudget, InputError, SettingsError
 from jiyi.prompts import check_prompt
 from jiyi.records import Allocation, ForgetWeights
-from jiyi.records.models import ASSUMED, model_size
+from jiyi.records.budget import ASSUMED, model_size
 
 __all__ = ["ModelLimits", "Settings", "load_settings"]
 
 _PREFIX = "JIYI_"
-_MOST_THREADS = 4  # of the bundled model, unless more are set: the program beside it needs cores, too
+_MOST_THREADS = 4  # of the bundled model, unless more are set: the rest of the program needs cores, too
 _OTHERS = ("CONFIG", "DB", "PASSWORD")  # the file, the command line's --db, and the role's of deploy/postgres
 _FOREIGN = re.compile(  # of test runs, and what Kubernetes and Docker tell of a service named jiyi
     r"\A(?:TEST_\w+|(\w+_)?(PORT|SERVICE_HOST|SERVICE_PORT\w*)|(\w+_)?PORT_\d+_\w+)"
@@ -69,7 +69,7 @@ class Settings(BaseSettings):
     consolidation_min_episodes: int = Field(3, ge=2)  # so many about one thing become knowledge
     consolidation_target_key: str = ""  # the note of a task that says its target, where none was given
     models: dict[str, ModelLimits] = Field({})  # limits by name of `model`
-    task_types: dict[str, Allocation] = Field({})  # how kinds of task share a window, beside `PRESETS`
+    task_types: dict[str, Allocation] = Field({})  # how kinds of task share a window, next to `PRESETS`
     max_episodes: int = Field(5, ge=0, le=100)  # most episodes in a window
     max_knowledge: int = Field(3, ge=0, le=100)  # most pieces of knowledge in a window
     summary_prompt: str = ""  # asks the language model for summaries, in place of jiyi's own
@@ -79,7 +79,7 @@ class Settings(BaseSettings):
     summary_at: float = Field(0.8, gt=0, le=1)  # fold when messages fill so much of the window
     summary_after: int = Field(50, ge=1)  # or when they are more than so many
     summary_keep_turns: int = Field(3, ge=1)  # newest turns that stay whole
-    summary_place: Literal["system", "message"] = "system"  # in the system section, or behind it
+    summary_place: Literal["system", "message"] = "system"  # in the system section, or after it
     skills: list[Path] = Field([])  # folders of skills
     skill_routing: Literal["auto", "off"] = "auto"  # open the skill that a question is for
     monitor: bool = True  # watch windows and replies; see MemoryManager.monitor
@@ -95,7 +95,7 @@ class Settings(BaseSettings):
     reconnect_seconds: float = Field(30, ge=0, le=1e6)  # a lost server is tried again for so long
     vector_index: Literal["own", "faiss", "chroma"] = "own"  # the database's own, with FAISS, or Chroma
     chroma_url: str | None = None  # a Chroma server, such as http://localhost:8000
-    chroma_path: Path | None = None  # else a folder; beside a file it is <file>.chroma by default
+    chroma_path: Path | None = None  # else a folder; next to a file it is <file>.chroma by default
     chroma_collection: str = Field(
         "jiyi", pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
     )  # what names begin with
@@ -191,7 +191,7 @@ class Settings(BaseSettings):
         """Most tokens of a window and of the reply.
 
         Those of the model where ``models`` has any; else as set, and not more than a model that
-        is known takes. See `jiyi.records.models`.
+        is known takes. See `jiyi.records.budget`.
         """
         own, known = self.models.get(self.model, ModelLimits()), model_size(self.model)
         reply = self.max_output_tokens if own.max_output_tokens is None else own.max_output_tokens

@@ -1,4 +1,4 @@
-"""Calls that may never come back: run beside the caller, waited for so long and no longer."""
+"""Calls that may never come back: run next to the caller, waited for so long and no longer."""
 
 import contextvars
 import threading
@@ -25,7 +25,7 @@ def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_la
       never ends does not keep the process from ending.
     - A call that takes longer goes on by itself; its answer is thrown away. While
       `most_late` such calls of the same `owner` are still going, no other is begun. Callers
-      that wait side by side may each leave one more behind.
+      that wait side by side may each leave one more running.
 
     Raises:
         OutOfTime: it took longer, or too many earlier calls have not come back; says which.

@@ -1,7 +1,6 @@
 """From a URL and settings to a working memory: the only place that picks concrete parts."""
 
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,12 +32,11 @@ from jiyi.manager import MemoryManager
 from jiyi.monitor import ContextMonitor, Judge, Thresholds, find_hits
 from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Reranker
 from jiyi.settings import Settings, load_settings
-from jiyi.short_term import Background, Folding, RunningSummary, ShortTermMemory, Summaries
+from jiyi.short_term import Background, RunningSummary, ShortTermMemory, Summaries, SummaryUpdater
 from jiyi.skills import Router, SkillRegistry, SkillShelf
-from jiyi.storage import Store
 from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.place import Place, locate
-from jiyi.text import counter_for
+from jiyi.text import TokenCounter, counter_for
 from jiyi.verbs import Parts
 
 __all__ = [
@@ -90,7 +88,7 @@ def open_memory(
         EmbedderMismatch: another embedder made its vectors.
         MissingExtra: the package for this place or these settings is not installed.
     """
-    settings |= dict(_named(embedder=embedder, reranker=reranker))
+    settings |= {n: p for n, p in (("embedder", embedder), ("reranker", reranker)) if isinstance(p, str)}
     chosen = load_settings(user_id=user_id, agent_id=agent_id, **settings)
     place = _place(url, chosen)
     models = _models(chosen, embedder, reranker, llm)
@@ -98,34 +96,33 @@ def open_memory(
     try:
         if check_embedder:
             backend.vectors.claim(models.embedder.name)
-        monitor = _monitor(chosen, clock, monitor_thresholds, monitor_judge)
-        parts = _parts(
-            backend, models, chosen, clock, rule=forget_rule, monitor=monitor, background=background
-        )
+        wiring = _Wiring(backend, models, chosen, clock, background)
+        parts = wiring.parts(forget_rule, wiring.monitor(monitor_thresholds, monitor_judge))
     except BaseException:
         backend.store.close()
         raise
     if background and check_embedder:
-        _start(models, parts.long_term)
+        if isinstance(models.embedder.inner, E5Embedder):
+            models.embedder.inner.load_in_background()
+        parts.long_term.indexer.start()
+        if parts.long_term.reader is not None:
+            parts.long_term.reader.start()
     return MemoryManager(parts)
-
-
-def _start(models: "_Models", long_term: LongTermMemory) -> None:
-    if isinstance(models.embedder.inner, E5Embedder):
-        models.embedder.inner.load_in_background()
-    long_term.indexer.start()
-    if long_term.reader is not None:
-        long_term.reader.start()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Models:
-    """What a memory asks for vectors, second looks and words."""
+    """What a memory asks for vectors, reranking and words."""
 
     embedder: CachedEmbedder
     second: Second | None
     llm: LLM | None
     own: tuple[object, ...]  # made here, and to be closed here
+
+    def close(self) -> None:
+        for part in self.own:
+            if isinstance(part, OpenAIEmbedder | OpenAILLM):
+                part.close()
 
 
 def _models(
@@ -133,164 +130,149 @@ def _models(
 ) -> _Models:
     own = embedder_for(settings) if embedder is None or isinstance(embedder, str) else None
     own_llm = None if llm else llm_for(settings)
+    if reranker is None or isinstance(reranker, str):
+        reranker = reranker_for(settings, llm or own_llm)
     return _Models(
         embedder=CachedEmbedder(own or cast("Embedder", embedder)),
-        second=_second(settings, reranker, llm or own_llm),
+        second=Second(reranker=reranker, seconds=settings.reranker_seconds) if reranker else None,
         llm=llm or own_llm,
         own=(own, own_llm),
     )
 
 
-def _parts(
-    backend: Backend,
-    models: _Models,
-    settings: Settings,
-    clock: Clock,
-    *,
-    rule: Rule | None,
-    monitor: ContextMonitor | None,
-    background: bool,
-) -> Parts:
-    counter = counter_for(settings.model)
-    return Parts(
-        store=backend.store,
-        upkeep=backend.upkeep,
-        long_term=_long_term(backend, models, rule, settings, clock),
-        short_term=_short_term(backend, settings, clock),
-        folding=_folding(backend.store, models, settings, clock, background=background),
-        skills=_skills(models, settings, background),
-        monitor=monitor,
-        counter=counter,
-        settings=settings,
-        clock=clock,
-        on_close=lambda: _close(*models.own),
-    )
+@dataclass(frozen=True, slots=True)
+class _Wiring:
+    """Makes the parts of one memory."""
 
+    backend: Backend
+    models: _Models
+    settings: Settings
+    clock: Clock
+    background: bool
 
-def _monitor(
-    settings: Settings, clock: Clock, thresholds: Thresholds | None, judge: Judge | None
-) -> ContextMonitor | None:
-    if not settings.monitor:
-        return None
-    return ContextMonitor(
-        thresholds=thresholds or Thresholds(),
-        clock=clock,
-        judge=judge or find_hits,
-        counter=counter_for(settings.model),
-        user_id=settings.user_id or "",
-    )
+    def parts(self, rule: Rule | None, monitor: ContextMonitor | None) -> Parts:
+        return Parts(
+            store=self.backend.store,
+            upkeep=self.backend.upkeep,
+            long_term=self.long_term(rule),
+            short_term=self.short_term(),
+            summaries=self.summaries(),
+            skills=self.skills(),
+            monitor=monitor,
+            counter=self.counter,
+            settings=self.settings,
+            clock=self.clock,
+            on_close=self.models.close,
+        )
 
+    @property
+    def counter(self) -> TokenCounter:
+        return counter_for(self.settings.model)
 
-def _short_term(backend: Backend, settings: Settings, clock: Clock) -> ShortTermMemory:
-    return ShortTermMemory(
-        backend.store,
-        changes=backend.upkeep.changes,
-        max_turns=settings.max_turns,
-        ttl=settings.session_ttl,
-        clock=clock,
-    )
+    def monitor(self, thresholds: Thresholds | None, judge: Judge | None) -> ContextMonitor | None:
+        if not self.settings.monitor:
+            return None
+        return ContextMonitor(
+            thresholds=thresholds or Thresholds(),
+            clock=self.clock,
+            judge=judge or find_hits,
+            counter=self.counter,
+            user_id=self.settings.user_id or "",
+        )
 
+    def short_term(self) -> ShortTermMemory:
+        return ShortTermMemory(
+            self.backend.store,
+            changes=self.backend.upkeep.changes,
+            max_turns=self.settings.max_turns,
+            ttl=self.settings.session_ttl,
+            clock=self.clock,
+        )
 
-def _folding(store: Store, models: _Models, settings: Settings, clock: Clock, *, background: bool) -> Folding:
-    counter = counter_for(settings.model)
-    policy = RunningSummary(
-        settings.limits[0],
-        at=settings.summary_at,
-        max_messages=settings.summary_after,
-        # What the session's window lets go of must be in the summary.
-        keep_turns=min(settings.summary_keep_turns, settings.max_turns),
-        counter=counter,
-    )
-    extractive = Summarize(max_tokens=settings.summary_tokens, language=settings.language, counter=counter)
-    # A model that fails must change nothing: the next window tries again.
-    written = (
-        replace(extractive, llm=models.llm, fallback=False, prompt=settings.summary_prompt)
-        if models.llm
-        else extractive
-    )
-    in_turn = models.llm is None or settings.summary_wait or not background
-    return Folding(
-        Summaries(store, clock=clock),
-        policy,
-        written,
-        backlog=extractive,
-        background=None if in_turn else Background("summaries"),
-    )
+    def summaries(self) -> SummaryUpdater:
+        settings, llm = self.settings, self.models.llm
+        policy = RunningSummary(
+            settings.limits[0],
+            at=settings.summary_at,
+            max_messages=settings.summary_after,
+            # What the session's window lets go of must be in the summary.
+            keep_turns=min(settings.summary_keep_turns, settings.max_turns),
+            counter=self.counter,
+        )
+        extractive = Summarize(
+            max_tokens=settings.summary_tokens, language=settings.language, counter=self.counter
+        )
+        written = extractive
+        if llm is not None:  # one that fails must change nothing: the next window tries again
+            written = replace(extractive, llm=llm, fallback=False, prompt=settings.summary_prompt)
+        in_background = llm is not None and self.background and not settings.summary_wait
+        return SummaryUpdater(
+            Summaries(self.backend.store, clock=self.clock),
+            policy,
+            written,
+            backlog=extractive,
+            background=Background("summaries") if in_background else None,
+        )
 
+    def skills(self) -> SkillShelf | None:
+        if not self.settings.skills:
+            return None
+        registry = SkillRegistry(*self.settings.skills)
+        router = Router(registry, self.models.embedder)
+        if self.background:
+            threading.Thread(target=_prepare, args=(router,), name="jiyi-skills", daemon=True).start()
+        return SkillShelf(registry, router)
 
-def _skills(models: _Models, settings: Settings, background: bool) -> SkillShelf | None:
-    if not settings.skills:
-        return None
-    registry = SkillRegistry(*settings.skills)
-    router = Router(registry, models.embedder)
-    if background:
-        threading.Thread(target=_prepare, args=(router,), name="jiyi-skills", daemon=True).start()
-    return SkillShelf(registry, router)
+    def long_term(self, rule: Rule | None) -> LongTermMemory:
+        settings, clock, llm = self.settings, self.clock, self.models.llm
+        store, vectors = self.backend.store, self.backend.vectors
+        upkeep, trash = self.backend.upkeep, self.backend.trash
+        succession = Succession(store, vectors)
+        facts = FactMemory(store, succession=succession, llm=llm, clock=clock, zone=settings.zone)
+        consolidation = Consolidation(
+            store,
+            upkeep,
+            vectors,
+            llm=llm,
+            clock=clock,
+            min_episodes=settings.consolidation_min_episodes,
+            language=settings.language,
+        )
+        recall = Recall(
+            store,
+            vectors,
+            self.models.embedder,
+            second=self.models.second,
+            accesses=Accesses(store, clock=clock),
+            zone=settings.zone,
+            clock=clock,
+        )
+        indexer = Indexer(vectors, self.models.embedder, afterwards=succession.settle)
+        reader = None
+        if llm is not None and settings.learn_facts and settings.reader == "auto":
+            reader = Reader(
+                store,
+                self.backend.readings,
+                facts,
+                llm,
+                settings=settings,
+                clock=clock,
+                on_new=indexer.notify,
+            )
+        return LongTermMemory(
+            recall=recall,
+            indexer=indexer,
+            facts=facts,
+            reader=reader,
+            consolidation=consolidation,
+            gate=gate_of(store, upkeep, trash, settings=settings, rule=rule, clock=clock),
+            forgetting=Forgetting(store, upkeep, trash, rewrite=consolidation.rewritten, learn=facts.learn),
+        )
 
 
 def _prepare(router: Router) -> None:
     with suppress(JiyiError):  # words choose until the embedder answers
         router.prepare()
-
-
-def _long_term(
-    backend: Backend, models: _Models, rule: Rule | None, settings: Settings, clock: Clock
-) -> LongTermMemory:
-    store, vectors, upkeep, trash = backend.store, backend.vectors, backend.upkeep, backend.trash
-    succession = Succession(store, vectors)
-    facts = FactMemory(store, succession=succession, llm=models.llm, clock=clock, zone=settings.zone)
-    consolidation = Consolidation(
-        store,
-        upkeep,
-        vectors,
-        llm=models.llm,
-        clock=clock,
-        min_episodes=settings.consolidation_min_episodes,
-        language=settings.language,
-    )
-    recall = Recall(
-        store,
-        vectors,
-        models.embedder,
-        second=models.second,
-        accesses=Accesses(store, clock=clock),
-        zone=settings.zone,
-        clock=clock,
-    )
-    indexer = Indexer(vectors, models.embedder, afterwards=succession.settle)
-    reader = None
-    if models.llm is not None and settings.learn_facts and settings.reader == "auto":
-        reader = Reader(
-            store, backend.readings, facts, models.llm, settings=settings, clock=clock, on_new=indexer.notify
-        )
-    return LongTermMemory(
-        recall=recall,
-        indexer=indexer,
-        facts=facts,
-        reader=reader,
-        consolidation=consolidation,
-        gate=gate_of(store, upkeep, trash, settings=settings, rule=rule, clock=clock),
-        forgetting=Forgetting(store, upkeep, trash, rewrite=consolidation.rewritten, learn=facts.learn),
-    )
-
-
-def _second(settings: Settings, reranker: Reranker | str | None, llm: LLM | None) -> Second | None:
-    if reranker is None or isinstance(reranker, str):
-        reranker = reranker_for(settings, llm)
-    return Second(reranker=reranker, seconds=settings.reranker_seconds) if reranker else None
-
-
-def _named(**parts: object) -> Iterator[tuple[str, str]]:
-    """Give the parts that are the names of settings."""
-    for name, part in parts.items():
-        if isinstance(part, str):
-            yield name, part
-
-
-def _close(*parts: object) -> None:
-    for part in parts:
-        if isinstance(part, OpenAIEmbedder | OpenAILLM):
-            part.close()
 
 
 def open_async_memory(url: str | Path | Place | None = None, **options: Any) -> AsyncMemoryManager:

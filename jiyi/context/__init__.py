@@ -1,17 +1,12 @@
 """Context: blocks and a budget become one window."""
 
-from jiyi.context.arrange import Arranged, arrange
-from jiyi.context.budget import allot
 from jiyi.context.builder import Materials, build_window
-from jiyi.context.handover import handover
-from jiyi.context.head import SummaryPlace
-from jiyi.context.lifecycle import Advice, Health, Thresholds, advise, health
-from jiyi.context.order import edges, passages
-from jiyi.context.pack import Packer, pack, pack_exact
-from jiyi.context.priority import PriorityContext
-from jiyi.context.render import context_pieces, render_window
-from jiyi.context.shorten import Shorten
-from jiyi.context.stages import Stage, split_task
+from jiyi.context.conversation import Arranged, Shorten, arrange
+from jiyi.context.handover import Stage, handover, split_task
+from jiyi.context.health import Advice, Health, Thresholds, advise, health
+from jiyi.context.pack import Packer, PriorityContext, allot, pack, pack_exact
+from jiyi.context.prefix import SummaryPlace
+from jiyi.context.render import context_pieces, edges, passages, render_window
 
 __all__ = [
     "Advice",

@@ -1,26 +1,59 @@
-"""Packing: which blocks go in when not all fit."""
+"""Sharing out tokens: among sections, among blocks, among pieces of text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from jiyi.records import Block
+from jiyi.errors import BadBudget, InputError
+from jiyi.records import Block, Section
+from jiyi.text import TokenCounter, counter_for
 
-__all__ = ["Packer", "pack", "pack_exact"]
+__all__ = ["Packer", "PriorityContext", "allot", "pack", "pack_exact"]
 
 Packer = Callable[[Sequence[Block], int], tuple[list[Block], list[Block]]]
 """``packer(blocks, allowance) -> (taken, left)``.
 
 What is taken together has at most ``allowance`` tokens, every block is in one of the two
-lists, and no block of ``left`` would still fit beside what is taken.
+lists, and no block of ``left`` would still fit together with what is taken.
 """
 
 _MOST_CELLS = 4_000_000  # blocks times tokens that `pack_exact` looks at: 4 MB, 10 ms
+
+
+def allot(
+    available: int, demands: Mapping[Section, int], shares: Mapping[Section, float]
+) -> dict[Section, int]:
+    """Return how many tokens each section may use; together at most ``available``.
+
+    A section gets at most what it asks for. What a section leaves over flows to those
+    that ask for more, in proportion to their shares. A section without a share gets what
+    nobody else wants.
+    """
+    given: dict[Section, int] = dict.fromkeys(demands, 0)
+    left = max(available, 0)
+    while left > 0:
+        hungry = {name: shares.get(name, 0.0) for name in demands if given[name] < demands[name]}
+        if not hungry:
+            break
+        total = sum(hungry.values())
+        if total == 0:
+            hungry, total = dict.fromkeys(hungry, 1.0), float(len(hungry))
+        before = left
+        for name, share in hungry.items():
+            more = min(int(before * share / total), demands[name] - given[name], left)
+            given[name] += more
+            left -= more
+        if left == before:  # too little to divide: the largest share takes it
+            name = max(hungry, key=lambda section: hungry[section])
+            more = min(left, demands[name] - given[name])
+            given[name] += more
+            left -= more
+    return given
 
 
 def pack(blocks: Sequence[Block], allowance: int) -> tuple[list[Block], list[Block]]:
     """Take the best blocks that fit into ``allowance`` tokens; return (taken, left).
 
     Best score first, ties in the order given. A block that does not fit is passed over
-    and smaller ones behind it are still tried. Both lists keep the order of taking.
+    and smaller ones after it are still tried. Both lists keep the order of taking.
     """
     taken: list[Block] = []
     left: list[Block] = []
@@ -70,3 +103,71 @@ def pack_exact(blocks: Sequence[Block], allowance: int) -> tuple[list[Block], li
         worth = [b for i, b in enumerate(worth) if i in chosen]
     more, left = pack(rest, allowance - sum(b.tokens for b in worth))
     return sorted([*worth, *more], key=lambda b: -b.score), left
+
+
+class PriorityContext:
+    """Gathers pieces of text, each with a priority, and gives back the best that fit.
+
+    For those who assemble a prompt of their own; `build_window` does the same for a whole
+    window. Pieces go in whole, highest priority first, of equals the first added; one that
+    does not fit is passed over and smaller ones after it are still tried.
+    """
+
+    def __init__(
+        self, max_tokens: int, *, counter: TokenCounter | None = None, packer: Packer = pack
+    ) -> None:
+        """Start empty.
+
+        Args:
+            max_tokens: what the best may take together.
+            counter: counts the tokens of a piece that comes without a number.
+            packer: another way to choose, such as `pack_exact`.
+
+        Raises:
+            BadBudget: ``max_tokens`` is not a whole number of at least 1.
+        """
+        if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
+            raise BadBudget(f"max_tokens={max_tokens!r} must be a whole number of tokens, at least 1")
+        self._max_tokens = max_tokens
+        self._counter = counter or counter_for()
+        self._packer = packer
+        self._blocks: list[Block] = []
+
+    def add(self, content: str, priority: float, tokens: int | None = None) -> None:
+        """Add a piece.
+
+        Args:
+            content: the text.
+            priority: higher goes in first.
+            tokens: what it takes; counted where it is left out.
+
+        Raises:
+            InputError: the content is no text, or ``tokens`` is negative.
+        """
+        if not isinstance(content, str):
+            raise InputError(f"content must be text, not {type(content).__name__}")
+        size = self._counter.count_text(content) if tokens is None else tokens
+        if size < 0:
+            raise InputError(f"tokens={tokens!r} must be at least 0")
+        # The section only carries the piece through the packer: nothing here becomes a window.
+        self._blocks.append(Block(section="recalled", text=content, tokens=size, score=priority))
+
+    def best(self) -> list[str]:
+        """Return the pieces that fit, highest priority first; their tokens sum to at most ``max_tokens``."""
+        taken, _ = self._packer(self._blocks, self._max_tokens)
+        return [block.text for block in taken]
+
+    def left(self) -> list[str]:
+        """Return the pieces that do not fit, highest priority first."""
+        _, left = self._packer(self._blocks, self._max_tokens)
+        return [block.text for block in sorted(left, key=lambda block: -block.score)]
+
+    def text(self, separator: str = "\n\n") -> str:
+        """Return the best as one text of at most ``max_tokens`` by the counter, separators included.
+
+        The numbers given to `add` are not believed here: what is returned is counted.
+        """
+        pieces = self.best()
+        while pieces and self._counter.count_text(separator.join(pieces)) > self._max_tokens:
+            pieces.pop()
+        return separator.join(pieces)

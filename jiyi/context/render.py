@@ -5,10 +5,9 @@ A text is made of pieces, so that the report can say what each block takes of it
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 
-from jiyi.context.order import edges, passages
 from jiyi.prompts import quote, wording
 from jiyi.records import Block, Message, Section
 from jiyi.text import language as language_of
@@ -18,6 +17,8 @@ __all__ = [
     "QUOTED",
     "Piece",
     "context_pieces",
+    "edges",
+    "passages",
     "render_block",
     "render_frame",
     "render_opening",
@@ -25,8 +26,11 @@ __all__ = [
     "render_skills",
     "render_summary",
     "render_window",
+    "together",
 ]
 
+_PAUSE = timedelta(hours=1)  # what is said so long after the message before it begins a passage
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 QUOTED: tuple[Section, ...] = ("task", "episodes", "knowledge", "recalled")
 """The sections that are shown inside the context message, in its order."""
@@ -34,12 +38,43 @@ QUOTED: tuple[Section, ...] = ("task", "episodes", "knowledge", "recalled")
 Piece = tuple[str, Block | None]
 """A stretch of text, and the block it shows; None for headings and what else holds it together."""
 
-_DAYS = {
-    "zh": ("星期一", "星期二", "星期三", "星期四", "星期五", "星期六", "星期日"),
-    "en": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
-}
 GAP = "> …\n"
 """The line that stands for messages of a passage that are not shown."""
+
+
+def edges(blocks: Sequence[Block]) -> list[Block]:
+    """Order blocks so that the best is first, the second best last, and the least in the middle.
+
+    Models use the middle of a long context least: Liu et al., "Lost in the Middle", TACL 2024.
+    """
+    ranked = sorted(blocks, key=lambda block: -block.score)
+    return [*ranked[::2], *reversed(ranked[1::2])]
+
+
+def passages(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Return blocks as passages, oldest first: what was said in one session without an hour's pause.
+
+    Inside a passage blocks stand in the order they were said; some in between may be missing. A
+    block without a thread is a passage of its own.
+    """
+    found: list[list[Block]] = []
+    for block in sorted(blocks, key=lambda block: (block.thread, block.place, _moment(block))):
+        before = found[-1][-1] if found else None
+        if before and together(before, block):
+            found[-1].append(block)
+        else:
+            found.append([block])
+    return sorted(found, key=lambda some: _moment(some[0]))
+
+
+def together(first: Block, second: Block) -> bool:
+    """Say whether two blocks that follow on each other are of one passage."""
+    same = bool(first.thread) and first.thread == second.thread
+    return same and abs(_moment(second) - _moment(first)) < _PAUSE
+
+
+def _moment(block: Block) -> datetime:
+    return block.created_at or _EARLIEST
 
 
 def render_skills(skills: Sequence[Block]) -> list[Piece]:
@@ -89,7 +124,7 @@ def render_opening(
     lines = [headings["preface"]]
     if asked_at is not None:
         now = _in(zone, asked_at)
-        day = _DAYS[language][now.weekday()]
+        day = headings["days"].split()[now.weekday()]
         lines.append(headings["now"].format(moment=f"{now:%Y-%m-%d %H:%M}", day=day, zone=zone))
     if doubtful:
         lines.append(headings["doubtful"])

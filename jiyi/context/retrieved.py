@@ -1,24 +1,111 @@
-"""The context message: which of the retrieved blocks go in, and what they take there."""
+"""The context message: which retrieved blocks go in, without what the window says already."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
-from jiyi.context.account import of_block
-from jiyi.context.head import taken_of
-from jiyi.context.once import Said
-from jiyi.context.order import together
 from jiyi.context.pack import Packer
-from jiyi.context.render import GAP, QUOTED, Piece, context_pieces, render_block, render_frame
+from jiyi.context.prefix import taken_of
+from jiyi.context.render import (
+    GAP,
+    QUOTED,
+    Piece,
+    context_pieces,
+    render_block,
+    render_frame,
+    render_opening,
+    together,
+)
+from jiyi.context.report import of_block
 from jiyi.records import Block, Message, ReportItem, Section
-from jiyi.text import TokenCounter
+from jiyi.text import TokenCounter, sentences
 
-__all__ = ["NO_ROOM", "Retrieved"]
+__all__ = ["NO_ROOM", "Retrieved", "Said"]
+
+_LEAST = 24  # bytes of a line that is looked for: 8 Chinese characters; "ok" stands everywhere
+_GAP = "…"
 
 _ALREADY = "already in the window as history"
 _SAID = "its words stand in the window already"
 _OUTDATED = "outdated; what took its place is in the window"
 NO_ROOM = "no room in its share of the budget"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """The words of history and summary."""
+
+    ids: frozenset[str]  # of messages in sight
+    text: str  # all lines, white space evened out
+
+    @classmethod
+    def of(
+        cls, history: Sequence[Message], summary: Block | None = None, run: Sequence[Message] = ()
+    ) -> "Said":
+        """Return what history and summary say.
+
+        The question and what follows it, ``run``, are in sight, too, but their words are not
+        looked for: the window must stay the same while a run goes on.
+        """
+        texts = [message.search_text for message in history] + ([summary.text] if summary else [])
+        lines = (_even(line) for text in texts for line in text.splitlines())
+        return cls(ids=frozenset(message.id for message in (*history, *run)), text="\n".join(lines))
+
+    def holds(self, block: Block) -> bool:
+        """Say whether it is one of the messages, or says what one of them says."""
+        itself = block.kind == "message" and block.source_id in self.ids
+        return itself or not self.ids.isdisjoint(block.sources)
+
+    def rest(self, block: Block) -> Block | None:
+        """Return the block without what stands here word for word, None where little is left.
+
+        That are lines, and sentences in lines: a summary keeps sentences. A block without any comes
+        back as it is. Only facts and messages are looked at: the lines of an experience or a
+        lesson belong together, and so do code between fences and data in braces.
+        """
+        if block.kind not in ("message", "fact") or not self.text:
+            return block
+        lines = block.text.splitlines()
+        whole = "```" in block.text
+        left = [self._left(line, whole=whole) for line in lines]
+        if left == lines:
+            return block
+        if all(
+            rest == _GAP or (rest == line and _short(line)) for rest, line in zip(left, lines, strict=True)
+        ):
+            return None
+        kept: list[str] = []
+        for line in left:
+            if line != _GAP or not kept or kept[-1] != _GAP:
+                kept.append(line)
+        return replace(block, text="\n".join(kept), whole=False)
+
+    def _left(self, line: str, *, whole: bool) -> str:
+        """Return a line with gaps for the sentences that stand here; ``whole`` looks for the line only."""
+        if self._has(line):
+            return _GAP
+        parts = [] if whole or "{" in line else sentences(line)
+        known = [self._has(part) for part in parts]
+        if not any(known):
+            return line
+        kept: list[str] = []
+        for here, part in zip(known, parts, strict=True):
+            if not here:
+                kept.append(part)
+            elif not kept or kept[-1] != _GAP:
+                kept.append(_GAP)
+        return " ".join(kept)
+
+    def _has(self, line: str) -> bool:
+        return not _short(line) and _even(line) in self.text
+
+
+def _even(line: str) -> str:
+    return " ".join(line.split())
+
+
+def _short(line: str) -> bool:
+    return len(line.strip().encode("utf-8", "replace")) < _LEAST
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,18 +116,19 @@ class Retrieved:
     packer: Packer
     language: str
     zone: tzinfo
-    opening: str  # its first lines
-    always: bool  # they are shown without a block, too
+    asked_at: datetime | None = None  # said in its opening lines
+    doubtful: bool = False  # the memory likely holds no answer; said even where no block is shown
+    opening: str = field(init=False)
     out: list[ReportItem] = field(default_factory=list)  # what stays out, and why
     never: list[Block] = field(default_factory=list)  # those of it that found no room
     pieces: list[Piece] = field(default_factory=list)  # what it is made of in the end
+    message: Message = field(init=False)  # made of them
     _there: set[tuple[str, str]] = field(default_factory=set)  # records that history or summary show
     _chosen: dict[Section, list[Block]] = field(default_factory=dict)
 
-    @property
-    def message(self) -> Message:
-        """The message itself."""
-        return self._as_message("".join(text for text, _ in self.pieces))
+    def __post_init__(self) -> None:
+        """Write the opening lines."""
+        self.opening = render_opening(self.language, self.asked_at, self.zone, doubtful=self.doubtful)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -55,7 +143,7 @@ class Retrieved:
 
     def frame(self, blocks: Sequence[Block]) -> int:
         """Return what is taken by all but the blocks."""
-        if not blocks and not self.always:
+        if not blocks and not self.doubtful:
             return 0
         text = render_frame([block.section for block in blocks], self.opening, self.language)
         return self.counter.count(self._as_message(text))
@@ -119,25 +207,31 @@ class Retrieved:
                 continue
             candidates = [block for some in self._chosen.values() for block in some]
             if not candidates:
-                self.pieces = []
+                self._set([])
                 return [*waiting, *gone]
             worst = min(candidates, key=lambda block: block.score)
             self._chosen[worst.section].remove(worst)
             gone.append(worst)
 
     def _render(self) -> int:
-        """Make the pieces of what is chosen, and return what they take as a message."""
-        self.pieces = context_pieces(
-            self._chosen, self.opening, self.language, self.zone, there=self._there, always=self.always
+        """Write what is chosen, and return the tokens of the message."""
+        self._set(
+            context_pieces(
+                self._chosen, self.opening, self.language, self.zone, there=self._there, always=self.doubtful
+            )
         )
         return self.counter.count(self.message) if self.pieces else 0
+
+    def _set(self, pieces: list[Piece]) -> None:
+        self.pieces = pieces
+        self.message = self._as_message("".join(text for text, _ in pieces))
 
     def _add(self, blocks: Sequence[Block]) -> None:
         for block in blocks:
             self._chosen[block.section].append(block)
 
     def _priced_beside(self, waiting: Sequence[Block]) -> list[Block]:
-        """Return blocks at the price they have beside what is chosen: in a passage without a date."""
+        """Return blocks with the tokens they take next to what is chosen: in a passage without a date."""
         chosen, count = self._chosen["recalled"], self.counter.count_text
         date = count("2026-03-01 20:00 · ") - count(GAP)
         return [

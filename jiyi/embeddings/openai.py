@@ -13,7 +13,7 @@ from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_te
 from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, patiently
 from jiyi.errors import EndpointRefused, EndpointUnreachable, SettingsError, TextRefused
 from jiyi.openai_client import OpenAIClient
-from jiyi.records.ids import stable_id
+from jiyi.records.checks import stable_id
 from jiyi.text import counter_for
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 from jiyi.llm.llm import Reply, Turn
 from jiyi.records import ToolCall
-from jiyi.records.ids import new_id
+from jiyi.records.checks import new_id
 
 __all__ = ["WithoutThoughts", "encodable", "read_reply", "read_turn", "text_of"]
 

@@ -1,11 +1,11 @@
-"""Atoms: which messages of a conversation cannot be parted."""
+"""Atoms and turns: which messages of a conversation belong together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jiyi.records.message import Message
 
-__all__ = ["Atom", "atoms"]
+__all__ = ["Atom", "atoms", "turns"]
 
 _ORPHAN = -1  # in place of the number of missing results
 
@@ -27,7 +27,7 @@ def atoms(messages: Sequence[Message]) -> list[Atom]:
     """Return the atoms of a conversation, ordered by their first message.
 
     An assistant message with tool calls forms one atom with all its results, wherever
-    behind it they stand and in whatever order; every other message is an atom alone.
+    after it they stand and in whatever order; every other message is an atom alone.
     Call ids may be used again: a result belongs to the most recent call with its id that
     is not yet answered. A further result is one too many and has no call.
 
@@ -55,6 +55,37 @@ def atoms(messages: Sequence[Message]) -> list[Atom]:
         Atom(indices=tuple(group), broken=_fault(lacks, len(messages[group[0]].tool_calls)))
         for group, lacks in zip(groups, missing, strict=True)
     ]
+
+
+def turns(messages: Sequence[Message]) -> list[tuple[int, ...]]:
+    """Return the turns of a conversation, oldest first, each as ascending places of its messages.
+
+    A turn is a user message and everything up to the next user message; what stands
+    before the first user message is a turn of its own. Turns across which a tool call and
+    its results reach are joined, with those between them: no atom lies in two turns.
+    System messages belong to no turn.
+    """
+    rounds: list[list[int]] = []
+    round_of: list[int] = []
+    for place, message in enumerate(messages):
+        if message.role != "system":
+            if message.role == "user" or not rounds:
+                rounds.append([])
+            rounds[-1].append(place)
+        round_of.append(len(rounds) - 1)
+    reach = list(range(len(rounds)))  # the last round that an atom starting in this one touches
+    for atom in atoms(messages):
+        if messages[atom.first].role != "system":
+            start = round_of[atom.first]
+            reach[start] = max(reach[start], round_of[atom.indices[-1]])
+    joined: list[list[int]] = []
+    end = -1
+    for number, places in enumerate(rounds):
+        if number > end:
+            joined.append([])
+        joined[-1].extend(places)
+        end = max(end, reach[number])
+    return [tuple(places) for places in joined]
 
 
 def _fault(lacks: int, calls: int) -> str | None:

@@ -1,15 +1,53 @@
-"""How many tokens a window may take, and how they are shared."""
+"""How many tokens a window may take, how sections share them, and what known models take."""
 
 import math
+import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import date
+from functools import cache
+from importlib.resources import files
 from types import MappingProxyType
+from typing import Literal
 
 from jiyi.errors import BadBudget
-from jiyi.records.block import Section
-from jiyi.records.models import ASSUMED, model_size
 
-__all__ = ["PRESETS", "RULES_OF_THUMB", "SHARED_SECTIONS", "SHARES", "Allocation", "Budget"]
+__all__ = [
+    "ASSUMED",
+    "PRESETS",
+    "RULES_OF_THUMB",
+    "SECTIONS",
+    "SHARED_SECTIONS",
+    "SHARES",
+    "Allocation",
+    "Budget",
+    "ModelSize",
+    "Section",
+    "model_size",
+    "model_sizes",
+]
+
+_DATED = re.compile(r"(?:[-@]\d{4}-?\d{2}-?\d{2}|[-:]latest)$")
+
+Section = Literal[
+    "system", "skills", "profile", "summary", "history", "task", "knowledge", "episodes", "recalled", "input"
+]
+"""Where in the window a block stands."""
+
+SECTIONS: tuple[Section, ...] = (
+    "system",
+    "skills",
+    "profile",
+    "summary",
+    "history",
+    "task",
+    "knowledge",
+    "episodes",
+    "recalled",
+    "input",
+)
+"""All sections in the order the window shows them: what changes least comes first."""
 
 SHARED_SECTIONS: tuple[Section, ...] = ("task", "knowledge", "episodes", "recalled", "history")
 """The sections that compete; system and input are taken as they are, before the sharing."""
@@ -32,6 +70,44 @@ RULES_OF_THUMB: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSize:
+    """How much a model takes and gives, in tokens of its own vocabulary."""
+
+    context_window: int  # input and output together
+    max_output_tokens: int  # of one reply
+    source: str = ""  # address of the page that says so; "" where it is assumed
+    read: date | None = None  # when that page said so
+
+    @property
+    def reserve(self) -> int:
+        """What to keep free for a reply: the longest there can be, at most a quarter of the window."""
+        return min(self.max_output_tokens, self.context_window // 4)
+
+
+ASSUMED = ModelSize(context_window=8_192, max_output_tokens=2_048)
+"""What is assumed of a model that is not in the table."""
+
+
+@cache
+def model_sizes() -> dict[str, ModelSize]:
+    """Return the table by name of model."""
+    text = (files(__package__) / "models.toml").read_text("utf-8")
+    return {name: ModelSize(**size) for name, size in tomllib.loads(text).items()}
+
+
+def model_size(model: str) -> ModelSize | None:
+    """Return the size of a model, None where the table does not know it.
+
+    A provider before the name ("openai/gpt-4o"), and a date or "latest" after it
+    ("gpt-4o-2024-08-06", "mistral-large-latest") do not matter; case does not either.
+    """
+    known = model_sizes()
+    name = model.strip().lower()
+    name = name if name in known else name.rpartition("/")[2]
+    return known.get(name) or known.get(_DATED.sub("", name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     """How a kind of task shares out a context window, in tokens of any whole: proportions count.
 
@@ -40,7 +116,7 @@ class Allocation:
     as the system messages do.
 
     Raises:
-        BadBudget: a part is negative or no number, or nothing is left beside the output.
+        BadBudget: a part is negative or no number, or nothing is left next to the output.
     """
 
     system: float  # system messages, skills and the summary

@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from jiyi.errors import InputError
-from jiyi.records.checks import set_utc
-from jiyi.records.ids import new_id
-from jiyi.records.scope import Scope
+from jiyi.records.checks import new_id, set_utc
+from jiyi.records.session import Scope
 
 __all__ = ["Fact", "FactCategory", "FactMethod", "FactStatus", "names_point"]
 

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, cast, get_args
 
 from jiyi.errors import BadMessage
-from jiyi.records.checks import check_id, plain, set_utc
-from jiyi.records.ids import new_id
-from jiyi.records.scope import Scope
+from jiyi.records.checks import check_id, new_id, plain, set_utc
+from jiyi.records.session import Scope
 
 __all__ = ["SENT", "ContentPart", "Dumps", "Given", "Message", "Role", "ToolCall", "as_mapping"]
 
@@ -119,7 +118,8 @@ class Message:
         if self.role not in _ROLES:
             raise BadMessage(f"role {self.role!r} is not one of system, user, assistant, tool")
         check_id("id", self.id, BadMessage)
-        _check_content(self.content)
+        if not isinstance(self.content, str):
+            _check_content(self.content)
         if self.importance is not None and not (
             isinstance(self.importance, int | float) and 0 <= self.importance <= 1
         ):
@@ -128,7 +128,8 @@ class Message:
             raise BadMessage(f"pinned must be True or False, not {self.pinned!r}")
         if self.tool_calls and self.role != "assistant":
             raise BadMessage(f"only assistant messages carry tool_calls, not {self.role}")
-        set_utc(self, "created_at")
+        if self.created_at is not None:
+            set_utc(self, "created_at")
 
     @classmethod
     def from_openai(cls, message: Given, **fields: Any) -> "Message":
@@ -141,7 +142,8 @@ class Message:
         role = message.get("role")
         if role == "function":
             raise BadMessage('role "function" is retired; send the result with role "tool" and tool_call_id')
-        extra = plain({k: v for k, v in message.items() if k not in _KNOWN}, "message", BadMessage)
+        unknown = {k: v for k, v in message.items() if k not in _KNOWN}
+        extra = plain(unknown, "message", BadMessage) if unknown else {}
         extra.update((k, None) for k in _KNOWN[1:] if k in message and message[k] is None)
         if role == "developer":
             extra["role"], role = role, "system"
@@ -232,15 +234,15 @@ def as_mapping(message: object) -> Mapping[str, Any]:
 
 
 def _read_content(content: object) -> str | tuple[ContentPart, ...] | None:
-    _check_content(content)
     if content is None or isinstance(content, str):
         return content
+    _check_content(content)
     parts = cast("Sequence[ContentPart]", content)
     return tuple(plain(part, f"content[{i}]", BadMessage) for i, part in enumerate(parts))
 
 
 def _check_content(content: object) -> None:
-    if content is None or isinstance(content, str):
+    if content is None:
         return
     if not isinstance(content, Sequence) or isinstance(content, bytes | bytearray):
         raise BadMessage(f"content must be text or a list of parts, not {type(content).__name__}")

@@ -6,16 +6,11 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, cast, get_args, overload
 
 from jiyi.errors import BadQuery, UnknownFilter
-from jiyi.records.checks import set_utc
-from jiyi.records.episode import Episode
+from jiyi.records.checks import Labels, read_labels, set_utc
+from jiyi.records.experience import Episode, Knowledge, Step, Task, TaskStatus
 from jiyi.records.fact import Fact, FactStatus
-from jiyi.records.knowledge import Knowledge
 from jiyi.records.message import Message, Role
-from jiyi.records.metadata import Labels, read_labels
-from jiyi.records.scope import Scope
-from jiyi.records.session import Session
-from jiyi.records.summary import Summary
-from jiyi.records.task import Step, Task, TaskStatus
+from jiyi.records.session import Scope, Session, Summary
 
 __all__ = ["DOUBT", "SEARCHABLE", "Hit", "Hits", "Kind", "Match", "Query", "Record", "Searchable"]
 
@@ -68,7 +63,7 @@ class Query:
     as_of: datetime | None = None  # facts that held at this moment
     fact_status: tuple[FactStatus, ...] | None = None  # facts in one of these states
     sources: tuple[str, ...] | None = None  # facts, knowledge or summaries that rest on any of these
-    after_seq: int | None = None  # messages of a session behind this place
+    after_seq: int | None = None  # messages of a session after this place
     before_seq: int | None = None  # messages of a session before this place
     stretches: tuple[tuple[str, int, int], ...] | None = (
         None  # messages of sessions, from one place to another
@@ -84,29 +79,32 @@ class Query:
             raise BadQuery(f"limit={self.limit!r} must be a whole number from 1 to {_MOST:,}")
         if not isinstance(self.text, str):
             raise BadQuery(f"the query must be text, not {type(self.text).__name__}")
-        moments = [name for name in _MOMENTS if getattr(self, name) is not None]
-        for name in moments:
-            if not isinstance(getattr(self, name), datetime):
-                raise BadQuery(f"{name} must be a datetime, not {type(getattr(self, name)).__name__}")
-        set_utc(self, *moments)
+        for name in _MOMENTS:
+            moment = getattr(self, name)
+            if moment is not None and not isinstance(moment, datetime):
+                raise BadQuery(f"{name} must be a datetime, not {type(moment).__name__}")
+        set_utc(self, *_MOMENTS)
         for name in ("pinned", "consolidated"):
             flag = getattr(self, name)
             if flag is not None and not isinstance(flag, bool):
                 raise BadQuery(f"{name} must be True or False, not {flag!r}")
         for name in ("entity", "subject", "predicate", "target"):
             given = getattr(self, name)
-            if given is None or isinstance(given, str):
+            if name == "predicate" and isinstance(given, tuple) and all(isinstance(p, str) for p in given):
                 continue
-            if not (
-                name == "predicate" and isinstance(given, tuple) and all(isinstance(p, str) for p in given)
-            ):
+            if not isinstance(given, str | None):
                 raise BadQuery(f"{name} must be text, not {type(given).__name__}")
         if self.since and self.until and self.since > self.until:
             raise BadQuery(f"since={self.since} lies after until={self.until}; swap them")
         if self.metadata is not None:
             object.__setattr__(self, "metadata", read_labels(self.metadata) or None)
-        _check_names("role", self.roles, _ROLES)
-        _check_names("fact_status", self.fact_status, _STATUSES)
+        for what, names, known in (
+            ("role", self.roles, _ROLES),
+            ("fact_status", self.fact_status, _STATUSES),
+        ):
+            for name in names or ():
+                if name not in known:
+                    raise BadQuery(f"{what} {name!r} is not one of {', '.join(known)}")
 
     def with_filters(self, filters: Mapping[str, Any] | None) -> "Query":
         """Return this query narrowed by named filters: role, since, until, pinned, metadata.
@@ -116,7 +114,9 @@ class Query:
         """
         if not isinstance(filters, Mapping | None):
             raise BadQuery(f"filters is a dict by name, not {type(filters).__name__}")
-        parts = dict(filters or {})
+        if not filters:
+            return self
+        parts = dict(filters)
         unknown = sorted(str(name) for name in set(parts) - set(_FILTERS))
         if unknown:
             raise UnknownFilter(
@@ -129,12 +129,6 @@ class Query:
                 raise BadQuery(f"role must be a role or a list of roles, not {type(role).__name__}")
             parts["roles"] = (role,) if isinstance(role, str) else tuple(role)
         return replace(self, **parts)
-
-
-def _check_names(what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
-    for name in names or ():
-        if name not in known:
-            raise BadQuery(f"{what} {name!r} is not one of {', '.join(known)}")
 
 
 def _read_kinds(kinds: object) -> tuple[Kind, ...]:
@@ -165,7 +159,7 @@ class Hit:
     kind: Kind
     score: float  # higher is better; comparable within one result only
     why: Mapping[str, float] = field(default_factory=dict)  # share by feature
-    around: tuple[Message, ...] = ()  # what was said just before and behind it, where asked for
+    around: tuple[Message, ...] = ()  # what was said just before and after it, where asked for
     secrets: tuple[str, ...] = ()  # kinds of secrets in its words, such as "password"; see jiyi.text.secrets
     outdated_by: str | None = None  # id of the newer record that has taken its place
     maybe_outdated_by: str | None = None  # id of a newer record that may have taken its place
@@ -182,7 +176,7 @@ class Hit:
 
     @property
     def wordings(self) -> tuple[str, ...]:
-        """The record's words as they are shown, and behind them a fact's in other ways."""
+        """The record's words as they are shown, then a fact's in other ways."""
         match self.record:
             case Fact() as fact:
                 return fact.line, f"{fact.subject}: {fact.object}", fact.text

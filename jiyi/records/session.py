@@ -1,11 +1,57 @@
-"""A conversation, as a row in a list of conversations."""
+"""Whose memory it is, a conversation in it, and the running summary of one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Literal, get_args
 
-from jiyi.records.scope import Scope
+from jiyi.errors import BadScope, InputError, ScopeMissing
+from jiyi.records.checks import UNSTORABLE, check_id, new_id, set_utc
 
-__all__ = ["Session"]
+__all__ = ["Scope", "Session", "Summary", "SummaryMethod"]
+
+_LONGEST_ID = 512
+
+SummaryMethod = Literal["extractive", "llm"]
+"""Who wrote it: rules, or a language model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The wall around a memory: on every record, and on every query.
+
+    On a record it says whose it is. On a query ``agent_id=None`` means any agent of
+    the user and ``session_id=None`` any session; there is no query across users.
+    Session ids belong to their user: two users may both have a session "main".
+
+    Raises:
+        ScopeMissing: ``user_id`` is None.
+        BadScope: an id is not text, is empty, or is longer than 512 characters.
+    """
+
+    user_id: str  # whose memory; the only part that is never optional
+    agent_id: str | None = None  # which of the user's agents
+    session_id: str | None = None  # which conversation
+
+    def __post_init__(self) -> None:
+        """Refuse ids that could not be stored and found again."""
+        if self.user_id is None:
+            raise ScopeMissing("no user_id: pass user_id= to jiyi.open() or to this call")
+        for name in ("user_id", "agent_id", "session_id"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not isinstance(value, str):
+                raise BadScope(f"{name} must be text, not {type(value).__name__}; convert it with str()")
+            if not value.strip():
+                raise BadScope(f"{name} is empty; give the id your application uses")
+            if len(value) > _LONGEST_ID:
+                raise BadScope(f"{name} has {len(value)} characters; at most {_LONGEST_ID} are allowed")
+            if UNSTORABLE.search(value):
+                raise BadScope(f"{name}={value!r} holds characters that cannot be stored; use plain text")
+
+    def in_session(self, session_id: str) -> "Scope":
+        """Return this scope narrowed to one session."""
+        return replace(self, session_id=session_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +69,62 @@ class Session:
         """The session id."""
         assert self.scope.session_id is not None
         return self.scope.session_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What was said in a session up to a message, in few words.
+
+    Each version holds everything the one before it held and what was folded in since;
+    the one with the highest ``version`` is the summary. Where a message is forgotten, the
+    versions from the first that covers it on go, and the one before stands again.
+
+    Raises:
+        InputError: the text is empty, an id could not be stored, or a number is impossible.
+        NaiveDatetime: ``created_at`` has no time zone.
+    """
+
+    scope: Scope  # user and session; agent where the summary is of one agent's messages
+    text: str  # the summary
+    version: int  # 1 for the first, one more each time
+    covers: tuple[str, ...]  # ids of the messages folded in since the version before
+    upto_seq: int  # every message of the session up to this place is in this version or one before
+    method: SummaryMethod
+    language: str = ""  # "zh" or "en"
+    tokens: int = 0  # of the text
+    previous: str | None = None  # id of the version it builds on, None for the first
+    id: str = field(default_factory=new_id)  # unique within the user
+    created_at: datetime | None = None  # when it was written, UTC; None until saved
+
+    def __post_init__(self) -> None:
+        """Refuse what could not stand for messages."""
+        check_id("id", self.id, InputError)
+        if not isinstance(self.text, str) or not self.text.strip():
+            raise InputError("a summary needs a text")
+        if self.scope.session_id is None:
+            raise InputError("a summary is of a session; give session_id in its scope")
+        if self.version < 1 or self.upto_seq < 0 or self.tokens < 0:
+            raise InputError(
+                f"version={self.version}, upto_seq={self.upto_seq} and tokens={self.tokens} "
+                "must be at least 1, 0 and 0"
+            )
+        if self.method not in get_args(SummaryMethod):
+            raise InputError(f"method {self.method!r} is not one of {', '.join(get_args(SummaryMethod))}")
+        if self.previous is not None:
+            check_id("previous", self.previous, InputError)
+        _check_ids(self.covers)
+        set_utc(self, "created_at")
+
+
+def _check_ids(ids: tuple[str, ...]) -> None:
+    """Refuse ids no message has; all are looked at in one go, for a summary is read for every window."""
+    if not isinstance(ids, tuple):
+        raise InputError(f"covers is a tuple of message ids, not {type(ids).__name__}")
+    try:
+        together = "".join(ids)
+    except TypeError as error:
+        raise InputError(f"covers holds message ids, which are text: {error}") from error
+    if "" in ids:
+        raise InputError("covers holds an empty id")
+    if not together.isascii() or "\0" in together:
+        check_id("covers", together, InputError)

@@ -3,28 +3,24 @@
 Policies are callables ``policy(messages, budget) -> Kept``; each gives a reason for every
 message that leaves and never parts a tool call from its results. `Pipeline` makes one policy
 of several. `RunningSummary` decides what goes into a summary and has it written.
-`ShortTermMemory` keeps the windows of the sessions in use, `Folding` their stored summaries.
+`ShortTermMemory` keeps the windows of the sessions in use, `SummaryUpdater` their stored summaries.
 """
 
+from jiyi.records.atoms import Atom, atoms, turns
 from jiyi.short_term.background import Background
-from jiyi.short_term.blocks import summary_block
-from jiyi.short_term.folding import Folding, Standing
 from jiyi.short_term.importance import ImportanceSampling
-from jiyi.short_term.pipeline import Pipeline
+from jiyi.short_term.policies import Pipeline, SlidingWindow, TokenBudget
 from jiyi.short_term.policy import Dropped, Kept, Policy
 from jiyi.short_term.sessions import ShortTermMemory
-from jiyi.short_term.sliding_window import SlidingWindow
-from jiyi.short_term.summaries import Summaries
+from jiyi.short_term.summaries import Summaries, summary_block
 from jiyi.short_term.summary import Folded, RunningSummary, Summarized, Summarizer
-from jiyi.short_term.token_budget import TokenBudget
-from jiyi.short_term.turns import Atom, atoms, turns
+from jiyi.short_term.summary_updater import SummaryState, SummaryUpdater
 
 __all__ = [
     "Atom",
     "Background",
     "Dropped",
     "Folded",
-    "Folding",
     "ImportanceSampling",
     "Kept",
     "Pipeline",
@@ -32,10 +28,11 @@ __all__ = [
     "RunningSummary",
     "ShortTermMemory",
     "SlidingWindow",
-    "Standing",
     "Summaries",
     "Summarized",
     "Summarizer",
+    "SummaryState",
+    "SummaryUpdater",
     "TokenBudget",
     "atoms",
     "summary_block",

@@ -6,11 +6,8 @@ from hashlib import blake2b
 
 from jiyi.errors import SettingsError
 from jiyi.records import Message
-from jiyi.short_term.candidates import Candidates
-from jiyi.short_term.given import as_given
-from jiyi.short_term.limit import DEFAULT_TOKENS, Limit, check_count, check_limit
-from jiyi.short_term.policy import Kept
-from jiyi.short_term.turns import Atom
+from jiyi.records.atoms import Atom
+from jiyi.short_term.policy import DEFAULT_TOKENS, Candidates, Kept, Limit, as_given, check_count, check_limit
 from jiyi.text import TokenCounter, counter_for
 from jiyi.text.salience import salience
 
@@ -28,7 +25,7 @@ class ImportanceSampling:
     """A `Policy` that keeps the messages that matter most within a number of tokens or messages.
 
     - With ``max_messages`` at most that many user and assistant messages stay, the least
-      important leave first; without ``max_tokens`` beside it (and without a ``budget``) tokens
+      important leave first; without ``max_tokens`` (and without a ``budget``) tokens
       are not looked at. With neither of the two the limit is 4,000 tokens.
 
     - A message is worth its own ``importance`` where somebody gave one, else the

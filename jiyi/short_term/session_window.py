@@ -6,10 +6,9 @@ from itertools import accumulate
 from typing import Any
 
 from jiyi.records import Message, Query, Scope
-from jiyi.short_term.candidates import Candidates
-from jiyi.short_term.policy import Kept
-from jiyi.short_term.sliding_window import SlidingWindow
-from jiyi.short_term.turns import Atom, atoms, turns
+from jiyi.records.atoms import Atom, atoms, turns
+from jiyi.short_term.policies import SlidingWindow
+from jiyi.short_term.policy import Candidates, Kept
 from jiyi.storage.store import Store
 
 __all__ = ["SessionWindow", "load", "refresh"]

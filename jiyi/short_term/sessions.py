@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import BadScope, Closed, SettingsError
 from jiyi.records import Message, Scope
+from jiyi.short_term.policies import SlidingWindow
 from jiyi.short_term.policy import Kept
 from jiyi.short_term.session_window import SessionWindow, load, refresh
-from jiyi.short_term.sliding_window import SlidingWindow
 from jiyi.storage.store import Store
 
 __all__ = ["ShortTermMemory"]
@@ -36,7 +36,7 @@ class ShortTermMemory:
     - The store is the truth: a window is read from it on first use and brought up to date
       on every read, so other threads and processes are seen. Nothing is kept here alone.
     - Where ``changes`` is given, what anybody removed, brought back, pinned or unpinned is
-      seen too: a window older than the last such change is read anew.
+      seen too: a window older than the last such change is read again.
     - A read costs the same however long the session is.
     - A session nobody touched for ``ttl`` is let go; its messages stay in the store, and
       the next read takes it up from there.
@@ -97,7 +97,7 @@ class ShortTermMemory:
         return list(self.window(scope).kept)
 
     def window(self, scope: Scope) -> Kept:
-        """Return the window, and beside it the broken tool calls and results within its reach.
+        """Return the window, and with it the broken tool calls and results within its reach.
 
         Messages older than the window are not listed. Raises as `messages` does.
         """
@@ -187,7 +187,7 @@ class ShortTermMemory:
         """Put ``new`` where ``old`` is, unless somebody was faster or the session was dropped.
 
         Either way nothing is lost: every window is complete up to its ``last_seq``, and the
-        next read finds what lies behind it.
+        next read finds what came after it.
         """
         with self._lock:
             if self._sessions.get(_key(scope)) is session and session.windows.get(agent_id) is old:
@@ -209,7 +209,7 @@ class ShortTermMemory:
             return
         stop = self._stop
         # The thread holds the memory weakly and is woken when the memory is gone, so that a
-        # memory nobody closed does not stay behind.
+        # memory nobody closed does not keep its thread.
         memory = weakref.ref(self, lambda _: stop.set())
         sweeper = threading.Thread(
             target=_sweep_until,

@@ -1,17 +1,22 @@
-"""The stored summaries of sessions: the one that stands, its versions, and what is not in it yet."""
+"""The stored summaries of sessions: the current one, its versions, and what is not in it yet."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 from jiyi.clock import Clock, utc_now
+from jiyi.compression.summarize import Summarize
 from jiyi.errors import BadScope, InputError, NotFound
-from jiyi.records import Message, Query, Scope, Summary
-from jiyi.records.summary import SummaryMethod
+from jiyi.records import Block, Message, Query, Scope, Summary
+from jiyi.records.session import SummaryMethod
 from jiyi.storage.store import Store
+from jiyi.text import TokenCounter
 
-__all__ = ["Summaries"]
+__all__ = ["Summaries", "summary_block"]
 
 _MOST = 10_000  # what one question may return
+
+_GONE = "{} was forgotten meanwhile or never there; nothing was stored, fold again from latest()"
 
 
 class Summaries:
@@ -28,10 +33,10 @@ class Summaries:
     - No version holds a message that was forgotten before it was stored. One that is forgotten
       later takes the versions that hold it along, see `jiyi.long_term.forgetting`.
     - Messages that leave in another way, such as by the forget gate, leave their summary; what
-      is said later in that session comes behind it.
+      is said later in that session comes after it.
 
     Args:
-        store: where they are kept, beside the messages.
+        store: where they are kept, with the messages.
         clock: where "now" comes from.
     """
 
@@ -104,18 +109,22 @@ class Summaries:
             language=language,
             tokens=tokens,
             previous=after.id if after else None,
-            created_at=self._clock(),
         )
-        if after and upto_seq < after.upto_seq:
+        return self.add_version(new, after)
+
+    def add_version(self, new: Summary, after: Summary | None = None) -> Summary:
+        """Store a version that was made for this; `add` says what is returned and raised."""
+        if after and new.upto_seq < after.upto_seq:
             raise InputError(
-                f"upto_seq={upto_seq} lies before {after.upto_seq}, where the version it builds on ends"
+                f"upto_seq={new.upto_seq} lies before {after.upto_seq}, where the version it builds on ends"
             )
-        return self._store.together(lambda: self._put(scope, new), repeatable=True)
+        dated = replace(new, created_at=self._clock())
+        return self._store.together(lambda: self._put(dated), repeatable=True)
 
     def unfolded(
         self, scope: Scope, after_seq: int = -1, *, upto_seq: int | None = None, limit: int = 1_000
     ) -> list[Message]:
-        """Return the messages of a session behind a place, in order, at most ``limit``.
+        """Return the messages of a session after a place, in order, at most ``limit``.
 
         For what a summary does not say yet: ``after_seq`` is its ``upto_seq``, and -1 where
         there is none. The place of the last one is where the next piece begins.
@@ -139,9 +148,9 @@ class Summaries:
         )
         return cast("list[Message]", self._store.find(query))
 
-    def _put(self, scope: Scope, new: Summary) -> Summary:
+    def _put(self, new: Summary) -> Summary:
         """Store a version on top of the one it builds on; where another one stands, return that."""
-        standing = self.latest(scope)
+        standing = self.latest(new.scope)
         if standing is None and new.previous is not None:
             raise NotFound(_GONE.format("the summary it builds on"))
         if standing is not None and standing.id != new.previous:
@@ -161,10 +170,28 @@ class Summaries:
                 raise NotFound(_GONE.format("a message it covers"))
 
 
-_GONE = "{} was forgotten meanwhile or never there; nothing was stored, fold again from latest()"
-
-
 def _of_session(scope: Scope) -> Scope:
     if scope.session_id is None:
         raise BadScope("a summary is of a session; give session_id")
     return scope
+
+
+def summary_block(summary: Summary | None, most: int, counter: TokenCounter) -> Block | None:
+    """Return the summary as a block; of one of more than ``most`` tokens its weightiest points."""
+    if summary is None:
+        return None
+    text, note = summary.text, f"version {summary.version}, {summary.method}"
+    if summary.tokens > most > 0:
+        made = Summarize(max_tokens=most, counter=counter)([], previous=text)
+        text, note = made.text, f"{note}; {made.tokens} of its {summary.tokens} tokens"
+    if not text:
+        return None
+    return Block(
+        section="summary",
+        kind="summary",
+        source_id=summary.id,
+        text=text,
+        tokens=counter.count_text(text),
+        created_at=summary.created_at,
+        note=note,
+    )

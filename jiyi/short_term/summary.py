@@ -9,11 +9,18 @@ from jiyi.compression.compressor import Given as Texts
 from jiyi.compression.summarize import Summarize
 from jiyi.errors import LLMError, SettingsError
 from jiyi.records import Message, Summary
-from jiyi.short_term.candidates import Candidates
-from jiyi.short_term.given import Given, as_given, as_messages, put_back
-from jiyi.short_term.limit import check_count, check_limit
-from jiyi.short_term.policy import Dropped, Kept
-from jiyi.short_term.sliding_window import SlidingWindow
+from jiyi.short_term.policies import SlidingWindow
+from jiyi.short_term.policy import (
+    Candidates,
+    Dropped,
+    Given,
+    Kept,
+    as_given,
+    as_messages,
+    check_count,
+    check_limit,
+    put_back,
+)
 from jiyi.text import TokenCounter, counter_for, language
 
 __all__ = ["Folded", "RunningSummary", "Summarized", "Summarizer"]
@@ -75,11 +82,11 @@ class RunningSummary:
 
     - Nothing leaves until it is time: the messages take more than ``at`` of ``max_tokens``
       (or of ``budget`` where that is smaller), or there are more than ``max_messages`` of them
-      beside system messages. Without ``max_tokens`` only messages count, 10 by default; beside
+      not counting system messages. Without ``max_tokens`` only messages count, 10 by default; with
       it 50 messages are enough by default.
     - Then everything older than the last ``keep_turns`` turns leaves; see
-      `jiyi.short_term.turns` for what a turn is. What stays may still be over the limit where
-      these turns are long; a `TokenBudget` behind it in a `Pipeline` sees to that.
+      `jiyi.records.atoms` for what a turn is. What stays may still be over the limit where
+      these turns are long; a `TokenBudget` after it in a `Pipeline` sees to that.
     - System and pinned messages stay. Broken atoms leave, and into no summary.
     - Deciding is pure and asks no model.
 
@@ -116,7 +123,7 @@ class RunningSummary:
         Args:
             messages: the conversation, oldest first.
             budget: tokens of the window where they are fewer than ``max_tokens``.
-            beside: tokens that stand in the window beside the messages, such as the summary.
+            beside: tokens that stand in the window with the messages, such as the summary.
         """
         if budget is not None:
             check_limit("budget", budget)
@@ -142,7 +149,7 @@ class RunningSummary:
         force: bool = False,
         budget: int | None = None,
     ) -> Folded:
-        """Write the summary anew if it is time: the one before, and what leaves the window now.
+        """Rewrite the summary if it is time: the one before, and what leaves the window now.
 
         Nothing is saved. Where it is not time, nothing is older than the last turns, or
         ``summarize`` fails, all sound messages and the summary stay as they are, and ``note``

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, cast
 
 from jiyi.clock import to_micros
 from jiyi.records import Scope
-from jiyi.records.ids import new_id
+from jiyi.records.checks import new_id
 from jiyi.storage.database import Connection, Database
 
 __all__ = ["Claim", "Due", "Readings"]

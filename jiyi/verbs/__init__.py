@@ -3,22 +3,21 @@
 from jiyi.verbs.base import Parts
 from jiyi.verbs.context import ContextVerbs
 from jiyi.verbs.facts import FactVerbs
-from jiyi.verbs.life import LifeVerbs
-from jiyi.verbs.lifecycle import LifecycleVerbs
+from jiyi.verbs.forgetting import ForgettingVerbs
 from jiyi.verbs.messages import MessageVerbs
 from jiyi.verbs.recall import RecallVerbs
-from jiyi.verbs.skills import SkillVerbs
-from jiyi.verbs.tasks import TaskVerbs
+from jiyi.verbs.sessions import SessionVerbs
+from jiyi.verbs.tasks import SkillVerbs, TaskVerbs
 from jiyi.verbs.upkeep import UpkeepVerbs
 
 __all__ = [
     "ContextVerbs",
     "FactVerbs",
-    "LifeVerbs",
-    "LifecycleVerbs",
+    "ForgettingVerbs",
     "MessageVerbs",
     "Parts",
     "RecallVerbs",
+    "SessionVerbs",
     "SkillVerbs",
     "TaskVerbs",
     "UpkeepVerbs",

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, cast
 
 from jiyi.compression import Compressor
-from jiyi.compression.tool_output import Page, ToolOutput, page
+from jiyi.compression.tool_output import ToolOutput
 from jiyi.context import Arranged, Materials, arrange, build_window
-from jiyi.errors import BadBudget, BadQuery, NotFound
+from jiyi.errors import BadBudget, BadQuery
 from jiyi.long_term import BlockWriter, Recalled, profile_block, profile_of, recall_blocks
 from jiyi.long_term.recalled import RECALLED
 from jiyi.monitor import ContextMonitor
@@ -23,11 +23,10 @@ from jiyi.records import (
     ReportStep,
     Scope,
     Session,
-    Step,
-    Summary,
     Window,
 )
-from jiyi.short_term import Kept, Policy, Standing, summary_block
+from jiyi.short_term import Kept, Policy, SummaryState, summary_block
+from jiyi.short_term.policy import as_messages
 from jiyi.text import language
 from jiyi.verbs.base import Verbs
 from jiyi.working import task_block
@@ -102,65 +101,18 @@ class ContextVerbs(Verbs):
         scope = self._scope(user_id, agent_id, session_id)
         limits, most = self._budget(budget, task_type), self._most(episodes, knowledge)
         session = self._short_term.window(scope)
-        standing = self._standing(scope, session.kept, limits)
-        talk = _arranged(system, standing.uncovered(session.kept), query, scratch)
-        asked = self._asked(scope, query, talk, asked_at, in_run=bool(scratch))
-        found = self._recalled(asked, limits, compress, most) if recalled is None else _again(recalled)
+        standing = self._summary_state(scope, session.kept, limits)
+        asked = self._asked(scope, query, system, standing.uncovered(session.kept), scratch, at=asked_at)
+        if recalled is None:
+            found = self._recalled(asked, limits, compress, most)
+        else:  # what an earlier window for the same question recalled
+            found = Recalled(blocks=recalled.blocks, nothing_relevant=recalled.report.nothing_relevant)
         materials = self._materials(asked, session, standing, limits, found, tools=tools)
-        window = self._built(asked, materials, limits, policy)
+        window = self._window(asked, materials, limits, policy)
         self._watch_window(scope, window, standing, task_type, started)
         return window
 
-    def summarize_session(
-        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> Summary | None:
-        """Fold all but the last turns of a conversation into its summary now, and return that.
-
-        `build_context` does so by itself when it is time. None where there is nothing to fold yet.
-
-        Raises:
-            LLMError: a language model is set and failed; the summary stays as it was.
-        """
-        standing = self._folding.fold(self._scope(user_id, agent_id, session_id))
-        if standing.error is not None:
-            raise standing.error
-        return standing.summary
-
-    def summary(
-        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> Summary | None:
-        """Return the running summary of a conversation, None where nothing was folded yet."""
-        return self._folding.standing(self._scope(user_id, agent_id, session_id)).summary
-
-    def open_output(
-        self,
-        output_id: str,
-        offset: int = 0,
-        *,
-        max_tokens: int = 1_000,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-    ) -> Page:
-        """Return a message's or a step's text from a place on: what a shortened tool output left out.
-
-        Args:
-            output_id: as the shortened text names it.
-            offset: characters to pass over; the page says where the next one begins.
-            max_tokens: of the page.
-
-        Raises:
-            NotFound: the user has no such message and no such step.
-            InputError: ``offset`` or ``max_tokens`` is impossible.
-        """
-        scope = self._scope(user_id, agent_id)
-        found = self._store.find(Query(scope=scope, kinds=("message", "step"), ids=(output_id,), limit=1))
-        if not found:
-            raise NotFound(f"user {scope.user_id!r} has no message and no step with the id {output_id!r}")
-        record = found[0]
-        text = record.text if isinstance(record, Message) else cast("Step", record).result or ""
-        return page(text, offset, max_tokens, self._counter)
-
-    def _built(self, asked: "_Asked", materials: Materials, limits: Budget, policy: Policy | None) -> Window:
+    def _window(self, asked: "_Asked", materials: Materials, limits: Budget, policy: Policy | None) -> Window:
         return build_window(
             materials,
             limits,
@@ -171,27 +123,24 @@ class ContextVerbs(Verbs):
             summary_place=self._settings.summary_place,
         )
 
-    def _standing(self, scope: Scope, recent: Sequence[Message], limits: Budget) -> Standing:
+    def _summary_state(self, scope: Scope, recent: Sequence[Message], limits: Budget) -> SummaryState:
         if self._settings.summaries == "off":
-            return self._folding.standing(scope)
-        return self._folding.when_due(scope, recent, limits.max_input_tokens)
+            return self._summaries.standing(scope)
+        return self._summaries.when_due(scope, recent, limits.max_input_tokens)
 
-    def _older(self, scope: Scope, standing: Standing, recent: Sequence[Message]) -> list[str]:
-        """Say how many messages the session has beside those it was asked for."""
+    def _unsummarised(self, scope: Scope, standing: SummaryState, recent: Sequence[Message]) -> list[str]:
+        """Say how many older messages the session has that neither the window nor a summary shows."""
         if standing.summary is not None:
             return []
-        older = self._saved(scope) - len(recent)
+        if scope.agent_id is not None:
+            saved = self._store.count(Query(scope=scope, kinds=("message",)))["message"]
+        else:  # the whole session's number is kept ready
+            found = self._store.find(Query(scope=scope, kinds=("session",), limit=1))
+            saved = cast("Session", found[0]).messages if found else 0
+        older, turns = saved - len(recent), self._settings.max_turns
         if older <= 0:
             return []
-        turns = self._settings.max_turns
         return [f"{older} older messages lie behind the session's last {turns} turns; search finds them"]
-
-    def _saved(self, scope: Scope) -> int:
-        """Return how many messages of a session are stored; the whole session's number is kept ready."""
-        if scope.agent_id is not None:
-            return self._store.count(Query(scope=scope, kinds=("message",)))["message"]
-        found = self._store.find(Query(scope=scope, kinds=("session",), limit=1))
-        return cast("Session", found[0]).messages if found else 0
 
     def _budget(self, budget: int | Budget | None, task_type: str) -> Budget:
         if isinstance(budget, Budget):
@@ -250,8 +199,19 @@ class ContextVerbs(Verbs):
         return replace(message, content=made.text, tokens=None) if made.tokens < made.tokens_before else None
 
     def _asked(
-        self, scope: Scope, query: str | None, talk: Arranged, at: datetime | None, *, in_run: bool
+        self,
+        scope: Scope,
+        query: str | None,
+        system: str | None,
+        messages: Sequence[Message],
+        scratch: Sequence[Mapping[str, Any] | Message],
+        *,
+        at: datetime | None,
     ) -> "_Asked":
+        if not isinstance(query, str | None):
+            raise BadQuery(f"the question must be text, not {type(query).__name__}")
+        prompt = [Message(role="system", content=system)] if system else []
+        talk = arrange([*prompt, *messages], query, as_messages(scratch))
         text = query or (talk.current.text if talk.current else "")
         chosen = self._settings.language
         return _Asked(
@@ -260,7 +220,7 @@ class ContextVerbs(Verbs):
             text=text,
             at=at or self._clock(),
             tongue=language(text) if chosen == "auto" else chosen,
-            in_run=in_run,
+            in_run=bool(scratch),
         )
 
     def _recalled(
@@ -287,7 +247,7 @@ class ContextVerbs(Verbs):
         self,
         asked: "_Asked",
         session: Kept,
-        standing: Standing,
+        standing: SummaryState,
         limits: Budget,
         found: Recalled,
         *,
@@ -316,7 +276,7 @@ class ContextVerbs(Verbs):
                 *([limits.note] if limits.note else []),
                 *found.notes,
                 *standing.notes,
-                *self._older(asked.scope, standing, session.kept),
+                *self._unsummarised(asked.scope, standing, session.kept),
             ],
             steps=[*([standing.step] if standing.step else []), *swapped],
             saved={"skills": unloaded} if unloaded else {},
@@ -331,7 +291,7 @@ class ContextVerbs(Verbs):
         return [task_block(task, self._counter, asked.tongue)]
 
     def _watch_window(
-        self, scope: Scope, window: Window, standing: Standing, task_type: str, started: float
+        self, scope: Scope, window: Window, standing: SummaryState, task_type: str, started: float
     ) -> None:
         if self._monitor is None:
             return
@@ -351,21 +311,3 @@ class _Asked:
     at: datetime  # when it is asked
     tongue: str  # "zh" or "en", of the headings
     in_run: bool  # steps of a run stand after the question
-
-
-def _arranged(
-    system: str | None,
-    messages: Sequence[Message],
-    query: str | None,
-    scratch: Sequence[Mapping[str, Any] | Message],
-) -> Arranged:
-    if not isinstance(query, str | None):
-        raise BadQuery(f"the question must be text, not {type(query).__name__}")
-    prompt = [Message(role="system", content=system)] if system else []
-    run = [m if isinstance(m, Message) else Message.from_openai(m) for m in scratch]
-    return arrange([*prompt, *messages], query, run)
-
-
-def _again(window: Window) -> Recalled:
-    """Return what an earlier window for the same question recalled."""
-    return Recalled(blocks=window.blocks, nothing_relevant=window.report.nothing_relevant)

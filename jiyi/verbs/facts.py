@@ -7,8 +7,7 @@ from typing import cast, get_args
 from jiyi.errors import BadQuery
 from jiyi.long_term import Learned, Neighbour, profile_of
 from jiyi.records import Fact, FactCategory, FactStatus, Message, Query
-from jiyi.verbs.base import Verbs
-from jiyi.verbs.checks import check_limit, check_text, moment_of
+from jiyi.verbs.base import Verbs, check_limit, check_text, moment_of
 
 __all__ = ["FactVerbs"]
 

@@ -20,8 +20,7 @@ from jiyi.records import (
     check_metadata,
 )
 from jiyi.storage import ImportReceipt, import_file
-from jiyi.verbs.base import Verbs
-from jiyi.verbs.checks import path_of
+from jiyi.verbs.base import Verbs, path_of
 
 __all__ = ["MessageVerbs"]
 
@@ -180,7 +179,11 @@ class MessageVerbs(Verbs):
                 chosen.setdefault(name, carried)
         if "created_at" in chosen:
             chosen["created_at"] = read_moment(chosen["created_at"])
+        elif not isinstance(given, Message):
+            chosen["created_at"] = self._clock()
         metadata = chosen.pop("metadata", None)
+        # A count it brings may be of other words: what is stored is counted here.
+        chosen |= {"scope": scope, "tokens": None}
         if isinstance(given, Message):
             message = replace(given, **chosen)
         else:
@@ -189,8 +192,7 @@ class MessageVerbs(Verbs):
             metadata = message.extra.get("metadata")
         if metadata is not None:
             message = replace(message, extra={**message.extra, "metadata": check_metadata(metadata)})
-        # A count it brings may be of other words: what is stored is counted here.
-        return self._prepared(replace(message, scope=scope, tokens=None))
+        return self._prepared(message)
 
     def _prepared(self, message: Message) -> Message:
         dated = message if message.created_at else replace(message, created_at=self._clock())

@@ -55,7 +55,7 @@ class RecallVerbs(Verbs):
                 dict: messages that have all its values).
             asked_at: when the question is asked, now by default: what "yesterday" in it means;
                 what was said more than a day later counts for little.
-            around: how many messages before and behind a message come with it, as
+            around: how many messages before and after a message come with it, as
                 ``hit.around``, at most 1,000; one that another hit shows already is not repeated.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 

@@ -37,7 +37,7 @@ class UpkeepVerbs(Verbs):
         return None if self._long_term.reader is None else self._long_term.reader.state()
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
-        """Finish all pending vectors now, of every user; return how many records it were.
+        """Finish all pending vectors now, of every user; return the number of records embedded.
 
         Summaries that a language model is writing in this process are waited for first; one that
         fails is no error here, but in the notes of its session's next window. Without the bundled
@@ -46,11 +46,11 @@ class UpkeepVerbs(Verbs):
         Raises:
             EmbeddingError: the embedder failed; what was done stays done.
         """
-        self._folding.flush()
+        self._summaries.flush()
         return self._long_term.indexer.flush(progress)
 
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
-        """Bind the data to the embedder in use and embed everything anew; return how many records.
+        """Bind the data to the embedder in use and embed everything again; return the number of records.
 
         Where only some vectors are pending, those are all that is made; what the embedder refused
         is tried again. Else searches use the old ones until the new ones are whole; called again
@@ -64,10 +64,10 @@ class UpkeepVerbs(Verbs):
     def close(self) -> None:
         """Stop the background work and release the database; what is pending waits for the next open.
 
-        A summary in hand has five seconds left to be stored; else a later window folds anew.
+        A summary in hand has five seconds left to be stored; else a later window folds again.
         """
         self._short_term.close()
-        self._folding.close()
+        self._summaries.close()
         if self._long_term.reader is not None:
             self._long_term.reader.close()
         self._long_term.indexer.close()

@@ -1,7 +1,6 @@
 """Working memory: the task in hand, and the scratch pad of the run that works on it."""
 
-from jiyi.working.blocks import task_block
 from jiyi.working.scratch import Scratch, describe_call
-from jiyi.working.tasks import WorkingMemory
+from jiyi.working.tasks import WorkingMemory, task_block
 
 __all__ = ["Scratch", "WorkingMemory", "describe_call", "task_block"]

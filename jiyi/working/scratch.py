@@ -6,21 +6,18 @@ from typing import Any
 
 from jiyi.compression import Compressed
 from jiyi.errors import InputError
+from jiyi.prompts import wording
 from jiyi.records import Message, Task, ToolCall
-from jiyi.records.ids import new_id
+from jiyi.records.checks import new_id
 from jiyi.text import language
 
 __all__ = ["Scratch", "describe_call"]
 
 _LONGEST = 200  # characters of a call in words
-_UNKNOWN = {
-    "zh": "（中断了：没有结果，做没做成不清楚；先查一下再决定是否重做）",
-    "en": "(interrupted: there is no result, it may or may not have been done; look before you do it again)",
-}
 
 
 class Scratch:
-    """What the model thought, did and saw in one run, as messages behind the question.
+    """What the model thought, did and saw in one run, as messages after the question.
 
     - Conversation memory does not know it: give `messages` to ``build_context(scratch=...)``
       at each step, and `clear` it in the end.
@@ -57,7 +54,7 @@ class Scratch:
             plain = step.description == describe_call(step.tool_name, step.args)
             scratch.act([call], "" if plain else step.description)
             ended = step.status in ("completed", "failed") and step.result is not None
-            seen = (step.result or "") if ended else _UNKNOWN[language(task.request)]
+            seen = (step.result or "") if ended else wording("task", language(task.request))["interrupted"]
             scratch.observe(call.id, seen, id=step.id)
         return scratch
 
@@ -79,7 +76,7 @@ class Scratch:
         self._add(Message(role="user", content=text))
 
     def act(self, calls: Sequence[ToolCall], thought: str = "") -> None:
-        """Add an action of the model: the tools it calls, with the words it said beside it.
+        """Add an action of the model: the tools it calls, with the words it said with them.
 
         Raises:
             InputError: there are no calls, two have one id, or an earlier one has no result yet.

@@ -6,7 +6,7 @@ import pytest
 
 from jiyi.errors import BadBudget
 from jiyi.records import Budget, model_size, model_sizes
-from jiyi.records.models import ASSUMED
+from jiyi.records.budget import ASSUMED
 
 
 def test_each_row_is_sourced_and_possible():

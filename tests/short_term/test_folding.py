@@ -1,4 +1,4 @@
-"""Folding on a real database: when, what stays, restarts, failures, and two at once."""
+"""SummaryUpdater on a real database: when, what stays, restarts, failures, and two at once."""
 
 from dataclasses import replace
 
@@ -10,8 +10,8 @@ from jiyi.compression.summarize import Summarize
 from jiyi.errors import LLMUnreachable
 from jiyi.records import Message, Query
 from jiyi.short_term import RunningSummary, ShortTermMemory
-from jiyi.short_term.folding import Folding, Standing
 from jiyi.short_term.summaries import Summaries
+from jiyi.short_term.summary_updater import SummaryState, SummaryUpdater
 
 WIDE = 100_000  # a window no conversation here fills
 
@@ -37,7 +37,7 @@ class Noting:
 def folding(store, summarize=None, backlog=None, **policy):
     extractive = Summarize(max_tokens=120)
     made = RunningSummary(8_000, **policy)
-    return Folding(Summaries(store), made, summarize or extractive, backlog=backlog or extractive)
+    return SummaryUpdater(Summaries(store), made, summarize or extractive, backlog=backlog or extractive)
 
 
 def recent(store, turns=20, scope=SCOPE):
@@ -46,7 +46,7 @@ def recent(store, turns=20, scope=SCOPE):
 
 def test_nothing_happens_before_it_is_time(store):
     save(store, *talk_of(25))
-    assert folding(store).when_due(SCOPE, recent(store, 30), WIDE) == Standing()
+    assert folding(store).when_due(SCOPE, recent(store, 30), WIDE) == SummaryState()
 
 
 @pytest.mark.parametrize(("turns", "window"), [(26, WIDE), (10, 100)])

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 
 from jiyi.errors import DuplicateId, InputError
 from jiyi.records import Kind, Message, Query, Record, Scope, Session, Summary, Task
-from jiyi.records.ids import new_id
+from jiyi.records.checks import new_id
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
 from jiyi.storage.store import Store

@@ -1,4 +1,4 @@
-"""The head of a window: system messages, skills, profile and summary, which change least."""
+"""The beginning of a window: system messages, skills, profile and summary, which change least."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,14 +8,14 @@ from jiyi.context.render import Piece, render_profile, render_skills, render_sum
 from jiyi.records import Block, Message
 from jiyi.text import TokenCounter
 
-__all__ = ["Head", "SummaryPlace", "taken_of"]
+__all__ = ["Prefix", "SummaryPlace", "taken_of"]
 
 SummaryPlace = Literal["system", "message"]
 """Where profile and summary stand: inside the system section, or as a user message of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class Prefix:
     """What stands before the history, and what of it may leave."""
 
     system: tuple[Message, ...]  # as they came
@@ -38,16 +38,16 @@ class Head:
             out.append(Message(role="user", content=own))
         return tuple(out)
 
-    def counted(self, counter: TokenCounter) -> list[tuple[Block, int]]:
-        """Return the blocks it shows, each with the tokens it takes there."""
+    def counted(self, messages: Sequence[Message], counter: TokenCounter) -> list[tuple[Block, int]]:
+        """Return the blocks that its ``messages()`` show, each with the tokens it takes there."""
         inside, own = self._pieces()
-        messages = [*self.messages()]
         out: list[tuple[Block, int]] = []
-        if own:
-            out += taken_of(own, messages.pop(), Message(role="user", content=""), counter)
         if inside:
+            place = -2 if own else -1
             bare = self.system[-1] if self.system else Message(role="system", content="")
-            out[:0] = taken_of([("\n\n", None), *inside], messages[-1], bare, counter)
+            out += taken_of([("\n\n", None), *inside], messages[place], bare, counter)
+        if own:
+            out += taken_of(own, messages[-1], Message(role="user", content=""), counter)
         return out
 
     def _pieces(self) -> tuple[list[Piece], list[Piece]]:
@@ -56,8 +56,8 @@ class Head:
         own = _parted(own, render_summary(self.summary))
         return (inside, own) if self.place == "message" else (_parted(inside, own), [])
 
-    def smaller(self) -> "Head | None":
-        """Return the head without what may leave first, or None where nothing may.
+    def smaller(self) -> "Prefix | None":
+        """Return the prefix without what may leave first, or None where nothing may.
 
         The summary goes first, then opened skills, lowest score first, of equals the last, then
         the profile. Whatever is required stays.

@@ -1,9 +1,9 @@
-"""The account of a window: what went in, what stayed out, and what was done to make it fit."""
+"""The report of a window: what went in, what stayed out, and what was done to make it fit."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from jiyi.context.head import Head
+from jiyi.context.prefix import Prefix
 from jiyi.records import (
     SECTIONS,
     Block,
@@ -18,7 +18,7 @@ from jiyi.records.atoms import atoms
 from jiyi.short_term import Dropped
 from jiyi.text import TokenCounter
 
-__all__ = ["Account", "of_block", "of_message"]
+__all__ = ["ReportBuilder", "of_block", "of_message"]
 
 _TITLE = 60
 _LEAVING = {
@@ -29,11 +29,11 @@ _LEAVING = {
 
 
 @dataclass(slots=True)
-class Account:
+class ReportBuilder:
     """Gathers what a `Report` says while the window is made."""
 
     counter: TokenCounter
-    out: list[ReportItem] = field(default_factory=list)
+    left_out: list[ReportItem] = field(default_factory=list)
     steps: list[ReportStep] = field(default_factory=list)
     saved: dict[str, int] = field(default_factory=dict)
     shortened: dict[str, tuple[int, int]] = field(default_factory=dict)  # message id -> tokens before, now
@@ -43,10 +43,10 @@ class Account:
         made = ReportStep(what=what, items=items, tokens_before=before, tokens=after, note=note)
         self.steps.append(made)
 
-    def head_left(self, gone: Sequence[Block]) -> None:
-        """Note what had to leave the head."""
+    def shrunk_prefix(self, gone: Sequence[Block]) -> None:
+        """Note what had to leave the prefix."""
         reason = "left out so that system, pinned and current messages fit"
-        self.out += [of_block(block, reason) for block in gone]
+        self.left_out += [of_block(block, reason) for block in gone]
         for section, what in _LEAVING.items():
             some = [block for block in gone if block.section == section]
             if some:
@@ -54,7 +54,7 @@ class Account:
 
     def trimmed(self, messages: Sequence[Message], dropped: Sequence[Dropped]) -> None:
         """Note which of the history's messages left; one that no model accepts is no trimming."""
-        self.out += [of_message(d.message, "history", d.reason, self.counter) for d in dropped]
+        self.left_out += [of_message(d.message, "history", d.reason, self.counter) for d in dropped]
         if not dropped:
             return
         broken = {messages[i].id for atom in atoms(messages) if atom.broken for i in atom.indices}
@@ -71,9 +71,10 @@ class Account:
             kept_out = sum(before - now for before, now in pairs)
             self.saved["tool_output"] = self.saved.get("tool_output", 0) + kept_out
 
-    def report(
+    def finished(
         self,
-        head: Head,
+        prefix: Prefix,
+        before: Sequence[Message],
         talk: Sequence[Message],
         shown: Sequence[tuple[Block, int]],
         current: Message | None,
@@ -83,13 +84,17 @@ class Account:
         nothing_relevant: float | None,
         notes: Sequence[str],
     ) -> Report:
-        """Return the report of a window that shows these; each item has the tokens it takes there."""
-        included = [self._message(m, "system", "system messages always stay") for m in head.system]
-        included += [of_block(block, _why(block), taken) for block, taken in head.counted(self.counter)]
-        included += [self._message(m, "history", self._why_history(m)) for m in talk]
+        """Return the report of a window that shows these; each item has the tokens it takes there.
+
+        ``before`` are the messages of the prefix, and ``talk`` is what is left of the history.
+        """
+        counter = self.counter
+        included = [of_message(m, "system", "system messages always stay", counter) for m in prefix.system]
+        included += [of_block(block, _why(block), taken) for block, taken in prefix.counted(before, counter)]
+        included += [of_message(m, "history", self._why_history(m), counter) for m in talk]
         included += [of_block(block, _why(block), taken) for block, taken in shown]
         if current is not None:
-            included.append(self._message(current, "input", "the current message always stays"))
+            included.append(of_message(current, "input", "the current message always stays", counter))
         sections: dict[Section, int] = dict.fromkeys(SECTIONS, 0)
         for item in included:
             sections[item.section] += item.tokens
@@ -99,17 +104,14 @@ class Account:
             sections=sections,
             framing=tokens - sum(sections.values()),
             included=tuple(included),
-            left_out=tuple(self.out),
+            left_out=tuple(self.left_out),
             notes=tuple(notes),
             steps=tuple(self.steps),
             nothing_relevant=nothing_relevant,
             saved=self.saved,
-            counted_by=self.counter.name,
-            exact=self.counter.exact,
+            counted_by=counter.name,
+            exact=counter.exact,
         )
-
-    def _message(self, message: Message, section: Section, reason: str) -> ReportItem:
-        return of_message(message, section, reason, self.counter)
 
     def _why_history(self, message: Message) -> str:
         if message.pinned:

@@ -1,4 +1,4 @@
-"""The life of a session: how well its context is, and whether to go on in it."""
+"""The health of a session: how good its context is, and whether to go on in it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from jiyi.errors import BadBudget, SettingsError
 from jiyi.records import Message
-from jiyi.short_term import turns
+from jiyi.records.atoms import turns
+from jiyi.short_term.policy import as_messages
 from jiyi.text import TokenCounter, Trait, counter_for, query_terms, traits
 
 __all__ = ["Action", "Advice", "Health", "Thresholds", "advise", "goal_of", "health"]
@@ -97,7 +98,7 @@ def health(
     if max_tokens < 1 or recent < 1:
         raise BadBudget(f"max_tokens={max_tokens!r} and recent={recent!r} must be at least 1")
     counter = counter or counter_for()
-    talk = [m if isinstance(m, Message) else Message.from_openai(m) for m in messages]
+    talk = as_messages(messages)
     sizes = [counter.count(message) for message in talk]
     rounds = turns(talk)
     newest = {i for places in rounds[-recent:] for i in places}
@@ -152,7 +153,7 @@ def goal_of(messages: Sequence[Message]) -> str:
 
 
 def _signs(health: Health, limits: Thresholds) -> dict[str, str]:
-    """Return the bad signs beside the length, each as a sentence."""
+    """Return the bad signs other than the length, each as a sentence."""
     found: dict[str, str] = {}
     if health.stale >= limits.stale:
         found["stale"] = f"{health.stale:.0%} is older and has nothing to do with the newest turns"

@@ -1,4 +1,4 @@
-"""Verbs about the life of what is remembered: learned from, forgotten, brought back, carried away."""
+"""Verbs about keeping and forgetting: maintain, forget, restore, pin."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -16,16 +16,15 @@ from jiyi.long_term import (
 )
 from jiyi.records import SEARCHABLE, Kind, Query, Scope
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
-from jiyi.verbs.base import Verbs
-from jiyi.verbs.checks import check_flags, check_text, ids_of, moment_of, path_to_write
+from jiyi.verbs.base import Verbs, check_flags, check_text, ids_of, moment_of, path_to_write
 
-__all__ = ["LifeVerbs"]
+__all__ = ["ForgettingVerbs"]
 
 _MOST = 1_000  # records that words may forget at once
 _FORGETTABLE: tuple[Kind, ...] = (*SEARCHABLE, "task")
 
 
-class LifeVerbs(Verbs):
+class ForgettingVerbs(Verbs):
     """Maintain the memory, forget, restore, pin, export."""
 
     def run_forget_gate(
@@ -109,7 +108,7 @@ class LifeVerbs(Verbs):
             kinds: only messages, episodes, knowledge, facts or tasks; what is derived from them
                 goes along whatever its kind.
             filters: ``role``, ``since``, ``until``, ``pinned``, ``metadata``, as in `search`.
-            reason: kept beside it until it is dropped for good.
+            reason: kept with it until it is purged.
             purge: overwrite it on disk.
             dry_run: only say what would go.
             limit: how many records words may be about; more is an error.

@@ -1,4 +1,4 @@
-"""Folding: older messages of a session go into its stored summary when it is time."""
+"""SummaryUpdater: older messages of a session go into its stored summary when it is time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from jiyi.errors import LLMError, NotFound
 from jiyi.records import Message, ReportStep, Scope, Summary
 from jiyi.short_term.background import Background
-from jiyi.short_term.candidates import Candidates
+from jiyi.short_term.policy import Candidates
 from jiyi.short_term.summaries import Summaries
 from jiyi.short_term.summary import Folded, RunningSummary, Summarized, Summarizer
 
-__all__ = ["Folding", "Standing"]
+__all__ = ["SummaryState", "SummaryUpdater"]
 
 _PAGE = 500  # messages folded in at a time
 _MOST = 10_000  # messages one page may grow to, where a turn is that long
@@ -18,7 +18,7 @@ _WRITING = "a language model is writing the summary; until it is there, the wind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SummaryState:
     """The summary of a session as it stands, and what was done for that."""
 
     summary: Summary | None = None  # None where nothing was folded yet
@@ -27,18 +27,17 @@ class Standing:
     error: LLMError | None = None  # why a model did not write it
 
     def uncovered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return those of a session's messages that must be shown beside the summary.
+        """Return those of a session's messages that must be shown with the summary.
 
         They are the later ones, and system and pinned messages with what belongs to them.
         """
         if self.summary is None:
             return tuple(messages)
-        upto = self.summary.upto_seq
-        held = {i for atom in Candidates.of(messages).required for i in atom.indices}
+        upto, held = self.summary.upto_seq, Candidates.of(messages).held
         return tuple(m for i, m in enumerate(messages) if i in held or m.seq is None or m.seq > upto)
 
 
-class Folding:
+class SummaryUpdater:
     """Keeps the summary of each session up to date.
 
     Guarantees: nothing is skipped, however much there is to fold; a summary that fails
@@ -65,7 +64,7 @@ class Folding:
         summarize: Summarizer,
         *,
         backlog: Summarizer,
-        background: Background[Scope, Standing] | None = None,
+        background: Background[Scope, SummaryState] | None = None,
     ) -> None:
         self._summaries = summaries
         self._policy = policy
@@ -73,14 +72,14 @@ class Folding:
         self._backlog = backlog
         self._background = background
 
-    def standing(self, scope: Scope) -> Standing:
+    def standing(self, scope: Scope) -> SummaryState:
         """Return the summary as it is; nothing is folded."""
-        return Standing(summary=self._summaries.latest(scope))
+        return SummaryState(summary=self._summaries.latest(scope))
 
-    def when_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> Standing:
+    def when_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
         """Fold if it is time, and return the summary.
 
-        It is time when the messages behind the summary fill the window or are many, see
+        It is time when the messages after the summary fill the window or are many, see
         `RunningSummary`, or when some of them are not among ``recent`` any more.
 
         Args:
@@ -89,13 +88,13 @@ class Folding:
             max_tokens: size of the window.
         """
         ended = self._background.take(scope) if self._background else None
-        standing = self._when_due(scope, recent, max_tokens)
+        state = self._updated(scope, recent, max_tokens)
         if ended is None:
-            return standing
-        notes = tuple(dict.fromkeys([*ended.notes, *standing.notes]))
-        return replace(standing, step=standing.step or ended.step, notes=notes)
+            return state
+        notes = tuple(dict.fromkeys([*ended.notes, *state.notes]))
+        return replace(state, step=state.step or ended.step, notes=notes)
 
-    def fold(self, scope: Scope) -> Standing:
+    def fold(self, scope: Scope) -> SummaryState:
         """Fold everything older than the last turns into the summary, whether it is time or not.
 
         A fold of this session that is under way is waited for.
@@ -114,20 +113,20 @@ class Folding:
         if self._background is not None:
             self._background.close()
 
-    def _when_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> Standing:
-        standing = self.standing(scope)
-        fresh = standing.uncovered(recent)
-        beside = standing.summary.tokens if standing.summary else 0
+    def _updated(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
+        state = self.standing(scope)
+        fresh = state.uncovered(recent)
+        beside = state.summary.tokens if state.summary else 0
         policy = replace(self._policy, max_tokens=max_tokens)
-        if policy.due(fresh, beside=beside) or self._lost(scope, standing, fresh):
-            if self._background is None:
-                return self._fold(scope, standing.summary)
-            return self._meanwhile(scope, standing.summary, self._background)
-        return standing
+        if not policy.due(fresh, beside=beside) and not self._left_uncovered(scope, state, fresh):
+            return state
+        if self._background is None:
+            return self._fold(scope, state.summary)
+        return self._meanwhile(scope, state.summary, self._background)
 
     def _meanwhile(
-        self, scope: Scope, after: Summary | None, background: Background[Scope, Standing]
-    ) -> Standing:
+        self, scope: Scope, after: Summary | None, background: Background[Scope, SummaryState]
+    ) -> SummaryState:
         """Return an extract of what is to be folded, and have the summary written."""
         extract = self._fold(scope, after, extract=True)
         made = extract.summary
@@ -136,17 +135,17 @@ class Folding:
         background.put(scope, lambda: self._written(scope, made.previous))
         return replace(extract, notes=(*extract.notes, _WRITING))
 
-    def _written(self, scope: Scope, after: str | None) -> Standing:
+    def _written(self, scope: Scope, after: str | None) -> SummaryState:
         """Fold, unless another process did; what goes wrong is in the notes."""
         try:
-            standing = self._summaries.latest(scope)
-            if (standing.id if standing else None) != after:
-                return Standing()
-            return self._fold(scope, standing)
+            latest = self._summaries.latest(scope)
+            if (latest.id if latest else None) != after:
+                return SummaryState()
+            return self._fold(scope, latest)
         except Exception as error:  # parts from outside may raise anything
-            return Standing(notes=(f"nothing was summarised: {error}",))
+            return SummaryState(notes=(f"nothing was summarised: {error}",))
 
-    def _fold(self, scope: Scope, summary: Summary | None, *, extract: bool = False) -> Standing:
+    def _fold(self, scope: Scope, summary: Summary | None, *, extract: bool = False) -> SummaryState:
         """Fold in pages; with ``extract`` the last page is not stored, and no model is asked."""
         messages, before, notes, limit = 0, 0, list[str](), _PAGE
         shown: Summary | None = None
@@ -158,14 +157,15 @@ class Folding:
             folded = self._policy.fold(page, summary, write, force=True)
             notes += [folded.note] if folded.note and (folded.changed or page) else []
             if folded.changed:
+                version = _next_version(scope, folded, summary)
                 if last and extract:
-                    shown = _unsaved(scope, folded, summary)
+                    shown = version
                     break
-                stored = self._store(scope, folded, summary)
+                stored = self._store(version, summary)
                 if stored is None:
                     notes.append("what was being summarised changed meanwhile; the summary stays as it was")
                     break
-                messages += len(folded.summary.covers) if folded.summary else 0
+                messages += len(version.covers)
                 before += sum(self._policy.counter.count(one.message) for one in folded.dropped)
                 summary, limit = stored, _PAGE
             elif not last and limit < _MOST:
@@ -175,12 +175,12 @@ class Folding:
                 break
         step = _step(messages, before, summary) if messages and summary else None
         told = tuple(dict.fromkeys(notes))
-        return Standing(summary=shown or summary, step=step, notes=told, error=folded.error)
+        return SummaryState(summary=shown or summary, step=step, notes=told, error=folded.error)
 
-    def _lost(self, scope: Scope, standing: Standing, fresh: Sequence[Message]) -> bool:
+    def _left_uncovered(self, scope: Scope, state: SummaryState, fresh: Sequence[Message]) -> bool:
         """Say whether messages left the session's window without being in the summary."""
-        upto = standing.summary.upto_seq if standing.summary else -1
-        held = {i for atom in Candidates.of(fresh).required for i in atom.indices}
+        upto = state.summary.upto_seq if state.summary else -1
+        held = Candidates.of(fresh).held
         oldest = next((m.seq for i, m in enumerate(fresh) if i not in held and m.seq is not None), None)
         if oldest is None:
             return False
@@ -190,40 +190,24 @@ class Folding:
         there = self._summaries.unfolded(scope, upto, upto_seq=oldest - 1, limit=between + 1)
         return len(there) > between
 
-    def _store(self, scope: Scope, folded: Folded, after: Summary | None) -> Summary | None:
-        made, upto = _made(folded)
+    def _store(self, version: Summary, after: Summary | None) -> Summary | None:
         try:
-            return self._summaries.add(
-                scope,
-                made.text,
-                covers=made.covers,
-                upto_seq=upto,
-                method=made.method,
-                language=made.language,
-                tokens=made.tokens,
-                after=after,
-            )
+            return self._summaries.add_version(version, after)
         except NotFound:
             return None
 
 
-def _made(folded: Folded) -> tuple[Summarized, int]:
-    """Return a summary that was just written, and how far it goes."""
+def _next_version(scope: Scope, folded: Folded, after: Summary | None) -> Summary:
+    """Return the next version; without a date, since it is not stored yet."""
     made = folded.summary
     assert isinstance(made, Summarized), "what was folded is new"
     assert made.upto_seq is not None, "stored messages have their place"
-    return made, made.upto_seq
-
-
-def _unsaved(scope: Scope, folded: Folded, after: Summary | None) -> Summary:
-    """Return what would be the next version; without a date, since it is stored nowhere."""
-    made, upto = _made(folded)
     return Summary(
         scope=scope,
         text=made.text,
         version=after.version + 1 if after else 1,
         covers=made.covers,
-        upto_seq=upto,
+        upto_seq=made.upto_seq,
         method=made.method,
         language=made.language,
         tokens=made.tokens,

@@ -1,0 +1,114 @@
+"""A session's messages by their part in the window, and its large tool results made smaller."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from jiyi.records import Message, ReportItem
+from jiyi.records.atoms import atoms, turns
+from jiyi.text import TokenCounter
+
+__all__ = ["Arranged", "Shorten", "arrange", "shorten_outputs"]
+
+Shorten = Callable[[Message, int], Message | None]
+"""``shorten(message, max_tokens)``: the tool result in fewer tokens, or None to leave it as it is."""
+
+_LARGE = 4  # a result is large that takes more than this part of the history's allotment
+_LEAST = 64  # tokens below which nothing is large
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arranged:
+    """A session's messages by their part in the window; together they are the input."""
+
+    system: tuple[Message, ...]
+    history: tuple[Message, ...]  # before the current message
+    current: Message | None  # the newest user message, or the question asked
+    tail: tuple[Message, ...]  # after the current message
+    repeated: tuple[ReportItem, ...]  # system messages that say what an earlier one says
+
+
+def arrange(messages: Sequence[Message], question: str | None, scratch: Sequence[Message] = ()) -> Arranged:
+    """Split ``messages`` (oldest first) around the newest user message.
+
+    A ``question`` that the newest user message already asks is that message; another
+    question becomes a new user message after all others. Without a question the newest
+    user message is the current one. ``scratch``, the steps of a run that the conversation
+    does not keep, comes last.
+    """
+    system: list[Message] = []
+    repeated: list[ReportItem] = []
+    for message in messages:
+        if message.role != "system":
+            continue
+        if any(message.content == earlier.content for earlier in system):
+            repeated.append(_repeated(message))
+        else:
+            system.append(message)
+    talk = [message for message in messages if message.role != "system"]
+    place = max((i for i, message in enumerate(talk) if message.role == "user"), default=None)
+    if question and (place is None or talk[place].text.strip() != question.strip()):
+        talk, place = [*talk, Message(role="user", content=question)], len(talk)
+    before = talk if place is None else talk[:place]
+    return Arranged(
+        system=tuple(system),
+        history=tuple(before),
+        current=None if place is None else talk[place],
+        tail=tuple(scratch) if place is None else (*talk[place + 1 :], *scratch),
+        repeated=tuple(repeated),
+    )
+
+
+def _repeated(message: Message) -> ReportItem:
+    return ReportItem(
+        section="system",
+        kind="message",
+        id=message.id,
+        tokens=message.tokens or 0,
+        reason="says the same as an earlier system message",
+        title=message.text[:60],
+        created_at=message.created_at,
+    )
+
+
+def shorten_outputs(
+    history: Sequence[Message],
+    allotment: int,
+    shorten: Shorten,
+    *,
+    counter: TokenCounter,
+    newest_is_apart: bool = True,
+) -> tuple[list[Message], dict[str, tuple[int, int]]]:
+    """Shorten the tool results that take more than a quarter of ``allotment``, to that quarter.
+
+    Returns the history, and by id of a shortened result its tokens before and now.
+
+    Guarantees: pinned results, those that belong to a pinned call, and the newest turn stay as
+    they are; only a result's content changes, its ids stay; a result that would not get
+    smaller stays.
+
+    Args:
+        history: messages, oldest first.
+        allotment: tokens of the history.
+        shorten: makes one result smaller.
+        counter: counts tokens.
+        newest_is_apart: the newest turn is not in ``history``; where it is, its results stay whole.
+    """
+    limit = max(allotment // _LARGE, _LEAST)
+    held = {i for a in atoms(history) if any(history[i].pinned for i in a.indices) for i in a.indices}
+    if not newest_is_apart:
+        held |= set(turns(history)[-1] if history else ())
+    out = list(history)
+    changed: dict[str, tuple[int, int]] = {}
+    for place, message in enumerate(history):
+        before = counter.count(message)
+        if message.role != "tool" or place in held or before <= limit:
+            continue
+        made = shorten(message, limit)
+        if made is None:
+            continue
+        smaller = counter.counted(replace(message, content=made.content, tokens=None, tokens_by=None))
+        now = counter.count(smaller)
+        if now < before:
+            out[place] = smaller
+            changed[message.id] = (before, now)
+    return out, changed

@@ -1,0 +1,137 @@
+"""Verbs about one session: its summary, its whole outputs, its health, what to take into the next one."""
+
+from typing import cast
+
+from jiyi.compression.tool_output import Page, page
+from jiyi.context import Advice, Health, advise, handover, health
+from jiyi.errors import NotFound
+from jiyi.records import Message, Query, Scope, Step, Summary, Task
+from jiyi.verbs.base import Verbs
+
+__all__ = ["SessionVerbs"]
+
+
+class SessionVerbs(Verbs):
+    """Summarise a session, look at how it is doing, and hand it over to the next."""
+
+    def summarize_session(
+        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> Summary | None:
+        """Fold all but the last turns of a conversation into its summary now, and return that.
+
+        `build_context` does so by itself when it is time. None where there is nothing to fold yet.
+
+        Raises:
+            LLMError: a language model is set and failed; the summary stays as it was.
+        """
+        standing = self._summaries.fold(self._scope(user_id, agent_id, session_id))
+        if standing.error is not None:
+            raise standing.error
+        return standing.summary
+
+    def summary(
+        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> Summary | None:
+        """Return the running summary of a conversation, None where nothing was folded yet."""
+        return self._summaries.standing(self._scope(user_id, agent_id, session_id)).summary
+
+    def open_output(
+        self,
+        output_id: str,
+        offset: int = 0,
+        *,
+        max_tokens: int = 1_000,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Page:
+        """Return a message's or a step's text from a place on: what a shortened tool output left out.
+
+        Args:
+            output_id: as the shortened text names it.
+            offset: characters to pass over; the page says where the next one begins.
+            max_tokens: of the page.
+
+        Raises:
+            NotFound: the user has no such message and no such step.
+            InputError: ``offset`` or ``max_tokens`` is impossible.
+        """
+        scope = self._scope(user_id, agent_id)
+        found = self._store.find(Query(scope=scope, kinds=("message", "step"), ids=(output_id,), limit=1))
+        if not found:
+            raise NotFound(f"user {scope.user_id!r} has no message and no step with the id {output_id!r}")
+        record = found[0]
+        text = record.text if isinstance(record, Message) else cast("Step", record).result or ""
+        return page(text, offset, max_tokens, self._counter)
+
+    def session_health(
+        self,
+        session_id: str,
+        max_tokens: int | None = None,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Health:
+        """Return how full, stale, repetitive and astray a session is; see `jiyi.context.health`.
+
+        Looks at what a window shows of it: the messages after its summary. With the setting
+        ``monitor`` the recalled texts that replies did not use are in it, too.
+
+        Args:
+            session_id: the conversation.
+            max_tokens: size of its windows; the settings' by default.
+            user_id, agent_id: whose, where `jiyi.open` did not say.
+        """
+        scope = self._scope(user_id, agent_id, session_id)
+        recent = self._short_term.window(scope).kept
+        return health(
+            self._summaries.standing(scope).uncovered(recent),
+            self._settings.limits[0] if max_tokens is None else max_tokens,
+            goal=self._goal(scope, self._working.current(scope)),
+            hit_rate=self._monitor.gauges().hit_rate if self._monitor else None,
+            counter=self._counter,
+        )
+
+    def session_advice(
+        self,
+        session_id: str,
+        max_tokens: int | None = None,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Advice:
+        """Return what to do with a session: continue, summarise, restart or split; and why."""
+        return advise(self.session_health(session_id, max_tokens, user_id=user_id, agent_id=agent_id))
+
+    def handover(
+        self,
+        session_id: str,
+        max_tokens: int = 800,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> str:
+        """Return a text to begin the next session with; see `jiyi.context.handover`.
+
+        It holds the goal, decisions, the state of the task, open to-dos, the summary and the
+        last turns, in at most ``max_tokens``.
+
+        Raises:
+            BudgetTooSmall: not even the beginning of the goal fits.
+        """
+        scope = self._scope(user_id, agent_id, session_id)
+        summary, task = self._summaries.standing(scope).summary, self._working.current(scope)
+        return handover(
+            self._short_term.window(scope).kept,
+            summary=summary.text if summary else "",
+            task=task,
+            goal=self._goal(scope, task),
+            max_tokens=max_tokens,
+            counter=self._counter,
+        )
+
+    def _goal(self, scope: Scope, task: Task | None) -> str:
+        """Return what a session is for: the task in hand, else the first thing the user said."""
+        if task is not None:
+            return task.request
+        first = self._store.find(Query(scope=scope, kinds=("message",), roles=("user",), limit=1))
+        return cast("Message", first[0]).text if first else ""
