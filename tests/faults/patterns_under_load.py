@@ -27,6 +27,7 @@ RUNS = (
 FEW, MANY = 4_000, 16_000  # characters
 WORTH_TIMING = 0.002  # seconds at FEW
 AT_MOST = 2.6**2  # how much longer it takes at four times the length
+NOTHING = 0.1  # seconds at MANY that hold nobody up
 PATIENCE = 3.0  # seconds of CPU for one pattern and run
 
 
@@ -96,7 +97,7 @@ def slower_than_linear(found: dict[re.Pattern[str], str]) -> Iterator[tuple[str,
             if (short := seconds(pattern, few)) < WORTH_TIMING:
                 continue
             long = min(seconds(pattern, (run * MANY)[:MANY]) for _ in range(3 if short < 0.1 else 1))
-            if long >= PATIENCE or long > AT_MOST * max(short, seconds(pattern, few)):
+            if long >= PATIENCE or (long > NOTHING and long > AT_MOST * max(short, seconds(pattern, few))):
                 yield pattern.pattern, place, run, round(long, 3)
                 break
 

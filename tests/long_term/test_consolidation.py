@@ -286,10 +286,10 @@ class Meddling(Store):
         super().__init__(database)
         self.acts = list(acts)
 
-    def transaction(self):
+    def together(self, verb, *, repeatable=False):
         if self.acts:
             self.acts.pop(0)()
-        return super().transaction()
+        return super().together(verb, repeatable=repeatable)
 
 
 def test_what_changed_since_it_was_read_is_read_again(database, store, upkeep, clock):

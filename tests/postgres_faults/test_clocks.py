@@ -49,7 +49,7 @@ def test_processes_whose_clocks_differ_write_one_session(open_memory, postgres_u
 def lease(memory, seconds):
     """Take texts to embed as a process whose clock is wrong by some seconds, and die."""
     vectors = memory._long_term.indexer._vectors
-    vectors._states._now = lambda: time.time() + seconds
+    vectors._now = lambda: time.time() + seconds
     return len(vectors.pending(100))
 
 
