@@ -4,8 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 TORCH := .venv/torch
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install demo test test-chroma install-torch test-llmlingua check lint bench clean
+.PHONY: help install demo test test-slow test-chroma install-torch test-llmlingua check lint bench clean
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -22,8 +23,11 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)   ## replay the example conversation and show three windows
 	$(BIN)/jiyi demo --db demo.db
 
-test: check      ## lint, types, layers, then every test
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+test: check      ## lint, types, layers, then what takes less than a second of every room
+	$(PYTEST) -m "not slow"
+
+test-slow: $(READY)  ## every other test: kills, terminals, benches, a fresh clone, a real model
+	$(PYTEST) -m slow
 
 test-chroma: $(READY)  ## install Chroma, then run its tests and the contract on it
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[chroma]'

@@ -34,6 +34,16 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
+SLOW_FOLDERS = ("faults", "postgres_faults")  # they kill processes and servers
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave whole folders to `make test-slow`."""
+    for item in items:
+        if item.path.parent.name in SLOW_FOLDERS:
+            item.add_marker("slow")
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "agent.db"

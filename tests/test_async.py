@@ -14,6 +14,7 @@ def opened(path, **options):
     return jiyi.open_async(path, **({"user_id": "ana", "embedder": HashEmbedder()} | options))
 
 
+@pytest.mark.slow
 def test_every_verb_runs_concurrently(path):
     async def session(memory, number):
         name = f"s{number}"
@@ -62,6 +63,7 @@ def test_the_verbs_of_life_run_too(path, tmp_path):
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_forgetting_while_others_save_and_ask_loses_nothing(path):
     async def main():
         async with opened(path) as memory:

@@ -111,6 +111,7 @@ def embedder_at(url: str, *, timeout: float = 5, retries: int = 1) -> OpenAIEmbe
     return OpenAIEmbedder("m", endpoint=Endpoint(base_url=url, api_key="", timeout=timeout, retries=retries))
 
 
+@pytest.mark.slow
 def test_a_dead_model_is_waited_for_once_and_then_skipped_by_all_who_ask_it(dead):
     endpoint = Endpoint(base_url=dead, api_key="", retries=2)
     started = time.monotonic()
@@ -126,6 +127,7 @@ def test_a_dead_model_is_waited_for_once_and_then_skipped_by_all_who_ask_it(dead
         embedder_at(dead).embed(["x"], "query")
 
 
+@pytest.mark.slow
 def test_searches_stall_once_and_say_why_vectors_are_not_used(dead, tmp_path):
     options = {"embedder": "openai", "embedding_model": "n", "embedding_base_url": dead}
     with jiyi.open(tmp_path / "a.db", user_id="u", background=False, **options) as memory:
@@ -138,6 +140,7 @@ def test_searches_stall_once_and_say_why_vectors_are_not_used(dead, tmp_path):
     assert any("not asked for another" in note for note in hits.notes), hits.notes
 
 
+@pytest.mark.slow
 def test_after_the_pause_one_call_tries_it_again_and_an_answer_ends_it(monkeypatch):
     monkeypatch.setattr("jiyi.endpoint._FIRST_SKIP", 0.4)
     with ScriptedEndpoint(*[Reply(silent=True)] * 3) as server:
@@ -184,6 +187,7 @@ def test_pauses_double_up_to_five_minutes(failures, after, pause):
     assert breaker.skipped == ""
 
 
+@pytest.mark.slow
 def test_one_of_many_threads_tries_it_again():
     breaker, tried, skipped = Breaker(), [], []
     breaker.failed(LLMUnreachable("away"), seconds=0.6)

@@ -45,6 +45,7 @@ def import_of_jiyi():
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "package",
     [

@@ -88,6 +88,7 @@ def test_an_unknown_name_has_the_usual_error(name: str) -> None:
         getattr(jiyi, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["testing", "evaluate", "agent", "cli"])
 def test_folders_are_imported_as_ever(folder: str) -> None:
     code = f"from jiyi import {folder}; print({folder}.__name__)"
@@ -99,6 +100,7 @@ def test_the_names_are_listed_nowhere() -> None:
     assert not set(USE) & (set(dir(jiyi)) | set(jiyi.__all__))
 
 
+@pytest.mark.slow
 def test_they_are_read_only_when_one_is_missing() -> None:
     code = "import sys, jiyi; jiyi.open, jiyi.Agent; print('jiyi.names' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -63,6 +63,7 @@ print(json.dumps({"done": done, "failed": failed}))
 EXTRAS = {"chromadb", "openai", "opentelemetry", "psycopg", "psycopg_pool", "sentence_transformers"}
 
 
+@pytest.mark.slow
 def test_every_module_is_imported_without_the_modules_of_posix() -> None:
     # `posix` is the interpreter's own here and cannot be taken away.
     words = " ".join(sorted(MODULES - {"posix"}))
@@ -137,11 +138,13 @@ def test_the_check_sees_what_is_unguarded(code: str, found: list[str]) -> None:
     assert list(unguarded(ast.parse(code))) == found
 
 
+@pytest.mark.slow
 def test_nothing_of_posix_is_used_unguarded() -> None:
     found = {named(file): list(unguarded(tree(file))) for file in FILES}
     assert {name: uses for name, uses in found.items() if uses} == {}
 
 
+@pytest.mark.slow
 def test_texts_are_read_and_written_in_utf_8() -> None:
     """Without a name of its own Windows takes the encoding of the country."""
     enough = {"read_text": 1, "write_text": 2}

@@ -201,6 +201,7 @@ with jiyi.open(sys.argv[1], user_id="ana", embedder=HashEmbedder()):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [LOADING, NOT_LOADING], ids=["bundled", "own"])
 def test_opening_loads_the_bundled_model_in_the_background_where_it_is_used(path, code):
     command = [sys.executable, "-W", "error", "-c", code, str(path)]

@@ -12,6 +12,8 @@ import pytest
 import jiyi
 from jiyi.testing import HashEmbedder, ManualClock
 
+pytestmark = pytest.mark.slow
+
 OPS = Path(__file__).parents[2] / "examples"
 QUESTIONS = (
     "edge-01 的 502 上次是怎么修好的？",

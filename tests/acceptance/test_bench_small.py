@@ -15,6 +15,8 @@ import jiyi.embeddings
 from jiyi.evaluate import load_dataset
 from jiyi.testing import HashEmbedder
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 BENCH = ROOT / "bench"
 SMALL = ROOT / "tests" / "evaluate" / "small-en.json"

@@ -147,6 +147,7 @@ def example_lines() -> Iterator[tuple[str, list[str]]]:
                     yield f"{name_of(page)}:{block.line}", shlex.split(line)[2:]
 
 
+@pytest.mark.slow
 def test_example_commands_exist() -> None:
     lines = list(example_lines())
     assert lines

@@ -57,6 +57,7 @@ def named(page: Path, table: int) -> set[str]:
     return {name for row in tables[table].splitlines() for name in MODULE.findall(row.split(" | ")[-1])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
 def test_every_module_that_asks_a_language_model_is_named(page: Path) -> None:
     asking = {name for name, tree in modules() if not name.startswith("llm.") and asks_a_model(tree)}
@@ -64,6 +65,7 @@ def test_every_module_that_asks_a_language_model_is_named(page: Path) -> None:
     assert named(page, 0) == asking
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
 def test_every_module_that_asks_another_endpoint_is_named(page: Path) -> None:
     # A cache of vectors hands on what these ask; models have a table of their own.
@@ -73,6 +75,7 @@ def test_every_module_that_asks_another_endpoint_is_named(page: Path) -> None:
     assert named(page, 1) == asking
 
 
+@pytest.mark.slow
 def test_every_prompt_belongs_to_a_module_that_is_named() -> None:
     folders = {"llm", "agent"}  # they fill prompts in beside the module that asks
     users = {name: prompts_of(tree) for name, tree in modules()}

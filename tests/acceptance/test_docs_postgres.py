@@ -74,6 +74,7 @@ def test_the_orders_of_a_superuser_run_and_the_role_they_make_is_enough(page, fi
             server.execute("DROP ROLE app")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
 def test_a_backup_by_the_plain_role_comes_back_whole(page, filled, postgres_server, tmp_path):
     dump, restore, look = blocks(page, "bash")

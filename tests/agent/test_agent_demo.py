@@ -12,6 +12,7 @@ from jiyi.testing import HashEmbedder
 DEMO = Path(__file__).parents[2] / "examples" / "agent_demo.py"
 
 
+@pytest.mark.slow
 def test_the_answer_of_turn_2_is_in_the_last_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

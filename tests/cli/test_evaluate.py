@@ -227,6 +227,7 @@ def test_help(run):
     assert run("evaluate", code=2).output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
 def test_an_interruption_leaves_no_temporary_folder(start, tmp_path):
     data = json.loads(EN.read_text("utf-8"))
@@ -249,6 +250,7 @@ def test_an_interruption_leaves_no_temporary_folder(start, tmp_path):
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_two_backends_side_by_side(written, run, empty_postgres_url):
     words = (
         EN,

@@ -288,6 +288,7 @@ def test_every_width_without_control_characters(run, old, monkeypatch, columns):
 ASCII = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
 
 
+@pytest.mark.slow
 def test_a_terminal_without_chinese(start, real_db):
     words = ("forget", "nginx", "--dry-run", "--db", real_db)
     said, complaint = start(*words, "--json", **ASCII).communicate(timeout=60)
@@ -326,6 +327,7 @@ def in_a_terminal():
     return in_a_terminal
 
 
+@pytest.mark.slow
 def test_in_a_terminal_it_asks_there(in_a_terminal, real_db):
     code, said, screen = in_a_terminal("n\n", "forget", "502", "--db", real_db)
     assert (code, said.splitlines()[0]) == (1, "1 message would be forgotten")
@@ -339,6 +341,7 @@ def test_in_a_terminal_it_asks_there(in_a_terminal, real_db):
     assert (code, "nothing with the id 'm-502'" in screen) == (1, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_json", [True, False])
 def test_in_a_terminal_progress_is_shown_there_alone(in_a_terminal, real_db, as_json):
     words = ["maintain", "--db", real_db, *["--json"] * as_json]
@@ -353,6 +356,7 @@ def test_in_a_terminal_progress_is_shown_there_alone(in_a_terminal, real_db, as_
         assert said == "ana:\n  1 episode rated anew\n"
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early(start, tmp_path):
     db = tmp_path / "long.db"
     with opened(db, learn_facts=False) as memory:

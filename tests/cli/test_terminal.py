@@ -11,6 +11,8 @@ import jiyi
 from jiyi.databases import check_database
 from jiyi.testing import HashEmbedder
 
+pytestmark = pytest.mark.slow
+
 ASCII = {"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"}
 SEARCH = ("search", "502", "--around", 1, "--why")
 

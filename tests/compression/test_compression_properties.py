@@ -61,6 +61,7 @@ def check(made, texts, limit) -> None:
         assert [one for one in known if one in made.sources] == list(made.sources)
 
 
+@pytest.mark.slow
 @MANY
 @given(texts=GIVEN, limit=LIMITS, rate=st.sampled_from([0.2, 0.5, 0.9]))
 def test_pruning(texts, limit, rate) -> None:
@@ -91,12 +92,14 @@ def test_pruned_words_are_words_of_the_text_in_order(texts, limit) -> None:
     assert all(word in left for word in re.findall(r"[A-Za-z]+|\d+", made))
 
 
+@pytest.mark.slow
 @MANY
 @given(texts=GIVEN, limit=LIMITS)
 def test_relevance(texts, limit) -> None:
     check(Relevance()(texts, max_tokens=limit, query=QUERY), texts, limit)
 
 
+@pytest.mark.slow
 @MANY
 @given(texts=GIVEN, limit=LIMITS)
 def test_extract(texts, limit) -> None:

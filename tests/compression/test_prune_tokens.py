@@ -161,6 +161,7 @@ def test_odd_text_takes_linear_time(text: str) -> None:
     assert PruneTokens()(text).tokens <= COUNT(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["locomo-en-dev", "lifecycle-zh-dev"])
 def test_answers_are_kept_at_half_the_tokens(name: str) -> None:
     file = DATA / f"{name}.json"

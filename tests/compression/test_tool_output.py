@@ -160,6 +160,7 @@ LEAF = (
 ITEMS = st.lists(st.dictionaries(st.sampled_from("abc"), LEAF, max_size=3), min_size=3, max_size=40)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(items=ITEMS)
 def test_what_the_head_says_of_all_items_is_true(items: list[dict[str, object]]) -> None:

@@ -86,6 +86,7 @@ def plain_count(counter, dicts):
     return counter.count_all([Message.from_openai(d) for d in dicts])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=120)
 @given(materials(), budgets, st.sampled_from((EXACT, ESTIMATE)), st.sampled_from(("zh", "en")))
 def test_what_a_window_promises_holds_for_any_materials(given_materials, budget, counter, language):

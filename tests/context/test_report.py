@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 from conversations import TEXTS, conversations
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,6 +67,7 @@ def materials(draw):
     )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(
     materials(),

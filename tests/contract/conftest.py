@@ -16,6 +16,7 @@ from jiyi.storage import Store, Trash, Upkeep, VectorIndex
 from jiyi.storage import faiss as approximate
 
 BACKENDS = ["sqlite", "postgres"]
+EVERYDAY = ("test_store", "test_transactions", "test_trash", "test_vectors")  # on a server in every run
 if os.environ.get("JIYI_TEST_CITUS_URL"):
     BACKENDS.append("citus")
 # Where vectors matter: FAISS for a file, and Chroma in a folder and on a server.
@@ -52,7 +53,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" in metafunc.fixturenames:
         about = {"vectors", "both", "one_of_each"}.intersection(metafunc.fixturenames)
         more = ["faiss", *CHROMA] if about or "test_vectors" in metafunc.module.__name__ else []
-        metafunc.parametrize("backend", [*BACKENDS, *more], indirect=True)
+        everyday = metafunc.module.__name__.rpartition(".")[2] in EVERYDAY
+        backends = [
+            pytest.param(name, marks=[] if everyday or name == "sqlite" else pytest.mark.slow)
+            for name in BACKENDS
+        ]
+        metafunc.parametrize("backend", [*backends, *more], indirect=True)
 
 
 @pytest.fixture

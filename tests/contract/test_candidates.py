@@ -285,6 +285,7 @@ def _random_step(store, scope, rng, records):
         del records[gone]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
 @given(seed=st.integers(0, 10**6))
 def test_what_grew_step_by_step_equals_what_is_read_anew(backend, seed):
@@ -310,6 +311,7 @@ def test_what_grew_step_by_step_equals_what_is_read_anew(backend, seed):
         opened.close()
 
 
+@pytest.mark.slow
 def test_asking_while_others_write(store):
     store.put([message("the first word", id="first")])
 
@@ -356,6 +358,7 @@ opened.database.close()
 """
 
 
+@pytest.mark.slow
 def test_a_second_process_is_seen_at_once(backend, store):
     store.put(talk(3))
     assert set(rows_of(ask(store, "bravo"))) == {"s0", "s1", "s2"}

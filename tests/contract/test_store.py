@@ -49,6 +49,7 @@ def test_every_kind_comes_back_as_it_went_in(store, text):
         assert find(store, kind_of(record), ids=(record.id,)) == [expected]
 
 
+@pytest.mark.slow
 def test_a_megabyte_comes_back_too(store):
     records = store.put([message(MEGABYTE), episode("e", outcome_summary=MEGABYTE), task(MEGABYTE)])
     assert find(store, "message", "episode", "task") == records

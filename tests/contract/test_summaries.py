@@ -221,6 +221,7 @@ def test_without_a_date_it_is_refused(store):
         store.put([replace(summary(None), created_at=None)])
 
 
+@pytest.mark.slow
 def test_ten_thousand_messages_in_three_hundred_versions(store):
     said = [id_ for n in range(20) for id_ in ids(store.put([message(f"m{i}") for i in range(n, n + 500)]))]
     standing = None

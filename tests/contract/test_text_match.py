@@ -63,6 +63,7 @@ def test_awkward_texts_are_found_by_their_words(store, text):
     assert found(store, text) == (["it"] if query_terms(text) else [])
 
 
+@pytest.mark.slow
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     deadline=None,
@@ -93,6 +94,7 @@ def test_every_searchable_kind_is_found_by_all_its_words(store):
     assert found(store, "certbot", kinds=("task",)) == []
 
 
+@pytest.mark.slow
 def test_a_question_of_a_megabyte_is_answered(store):
     store.put([message("the very first needle", id="first"), message("and the last haystack", id="last")])
     filler = " ".join(f"word{i}" for i in range(100_000))

@@ -72,6 +72,7 @@ def test_a_block_that_fails_first_leaves_the_transaction_as_if_it_had_not_been(s
     assert kept.seq == 0
 
 
+@pytest.mark.slow
 def test_no_other_writer_comes_between(backend):
     (store, _), (second, _) = backend.open(), backend.open()
     (job,) = store.put([task()])
@@ -86,6 +87,7 @@ def test_no_other_writer_comes_between(backend):
     assert [s.seq for s in store.find(Query(scope=ANA, kinds=("task",)))[0].steps] == list(range(100))
 
 
+@pytest.mark.slow
 def test_threads_write_and_read_at_once(store):
     def work(number):
         out = [store.put([message(f"w{number} {i}", id=new_id())])[0].seq for i in range(20)]

@@ -214,6 +214,7 @@ def test_what_is_undone_was_never_taken_out_or_brought_back(one_of_each):
     assert len(find(store)) == len(before) - 1
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_keys(store, trash):
     store.put([message(f"word {i}", id=f"{i}") for i in range(2_500)])
     keys = [("message", f"{i}") for i in range(100_000)]
@@ -256,6 +257,7 @@ opened.database.close()
 """
 
 
+@pytest.mark.slow
 def test_another_process_is_noticed_at_once(backend, store, vectors, trash):
     store.put([message(f"word {i}", id=f"{i}") for i in range(3)])
     embed(vectors)

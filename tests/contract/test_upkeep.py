@@ -77,6 +77,7 @@ def test_a_scan_is_of_one_kind_that_search_finds(upkeep, kinds):
         upkeep.scan(Query(scope=ANA, kinds=kinds))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_there_throughout_is_scanned_exactly_once(every, seed):
     chance = random.Random(seed)
@@ -214,6 +215,7 @@ def test_no_value_gets_in_that_no_record_may_hold(name, bad):
         Amendment(id="a", **{name: bad})
 
 
+@pytest.mark.slow
 def test_thousands_are_amended_at_once_and_all_or_none(store, upkeep):
     store.put([episode(id=f"{i}") for i in range(3_000)])
     changes = [Amendment(id=f"{i}", importance=i / 4_000) for i in range(4_000)]

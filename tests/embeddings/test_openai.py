@@ -155,6 +155,7 @@ def test_a_passing_fault_is_tried_again(make: Make, bad: Reply) -> None:
     assert len(server.asked) == 2
 
 
+@pytest.mark.slow
 def test_retry_after_is_honoured(make: Make) -> None:
     with ScriptedEndpoint(Reply(status=429, body={}, headers={"Retry-After": "1"})) as server:
         started = time.monotonic()
@@ -179,6 +180,7 @@ def test_a_batch_that_fails_fails_the_call(make: Make) -> None:
     assert len(server.asked) == 2
 
 
+@pytest.mark.slow
 def test_silence_times_out(make: Make) -> None:
     with ScriptedEndpoint(*[Reply(silent=True)] * 2) as server:
         embedder = make(server.url, timeout=0.3, retries=1)

@@ -22,6 +22,7 @@ def test_the_backends_that_are_there(empty_postgres_url):
     assert list(found) == ["sqlite", "postgresql", "postgresql 2"]
 
 
+@pytest.mark.slow
 def test_nothing_of_an_evaluation_stays_on_a_server(empty_postgres_url):
     dataset = load_dataset(EN)
     [_, opener] = opener_for(empty_postgres_url)
@@ -53,6 +54,7 @@ def test_a_broken_evaluation_leaves_nothing_on_a_server(empty_postgres_url):
         assert server.execute("SELECT count(*) FROM documents").fetchone() == (0,)
 
 
+@pytest.mark.slow
 def test_backends_are_filled_with_the_same_and_embedded_once(empty_postgres_url):
     embedded = []
 

@@ -130,6 +130,7 @@ def test_no_context_without_a_budget():
     assert jiyi.as_dict()["latency_ms"]["context_p50"] is None
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_figures_whatever_else_runs():
     dataset = talk(["the same words"] * 40, [{"question": "the same words?", "evidence": ["m7"]}])
 

@@ -24,10 +24,10 @@ RUNS = (
     *("- ", "--", "\n ", "汉 ", "汉，", "一二", "http", "http://", "www.", "```\n", "<think>", "May "),
     *("is ", "the ", "my ", "no ", "not ", "and ", "or ", "I ", "at ", "on ", "one ", "half "),
 )
-FEW, MANY = 4_000, 16_000  # characters
-WORTH_TIMING = 0.002  # seconds at FEW
+FEW, MANY = 2_000, 8_000  # characters
+WORTH_TIMING = 0.001  # seconds at FEW
 AT_MOST = 2.6**2  # how much longer it takes at four times the length
-NOTHING = 0.1  # seconds at MANY that hold nobody up
+NOTHING = 0.05  # seconds at MANY that hold nobody up
 PATIENCE = 3.0  # seconds of CPU for one pattern and run
 
 

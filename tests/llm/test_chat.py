@@ -277,6 +277,7 @@ def test_silence_in_the_middle_ends_at_the_timeout(make: Make) -> None:
         make(server.url, timeout=0.4).chat(HELLO, on_text=lambda piece: None)
 
 
+@pytest.mark.slow
 def test_a_stream_that_never_ends_is_left_alone(make: Make) -> None:
     endless = Reply(body=sse(*[delta(content="x")] * 500), drip=0.002)
     pieces: list[str] = []

@@ -27,6 +27,7 @@ def llm(local_llm: str) -> Iterator[OpenAILLM]:
     model.close()
 
 
+@pytest.mark.slow
 def test_it_answers_and_counts(llm: OpenAILLM) -> None:
     reply = llm.complete([{"role": "user", "content": "Say hello."}], max_tokens=8)
     assert reply.text.strip()
@@ -50,6 +51,7 @@ def test_it_refuses_what_it_cannot_hold(llm: OpenAILLM) -> None:
         llm.complete([{"role": "user", "content": "word " * 10_000}])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", ["Tell me about a party in Paris.", "说说杭州的一次聚会。"])
 def test_it_is_held_to_a_schema(llm: OpenAILLM, question: str) -> None:
     found = ask_json(llm, [{"role": "user", "content": question}], SCHEMA, max_tokens=200)

@@ -179,6 +179,7 @@ def test_a_passing_fault_is_tried_again(make: Make, bad: Reply) -> None:
     assert len(server.asked) == 2
 
 
+@pytest.mark.slow
 def test_pauses_grow(make: Make) -> None:
     bad = Reply(status=500, body={})
     with ScriptedChat(bad, bad) as server:
@@ -211,6 +212,7 @@ def test_a_pause_longer_than_the_time_there_is_is_not_begun(make: Make) -> None:
         assert time.monotonic() - started < 4
 
 
+@pytest.mark.slow
 def test_silence_is_asked_again_and_then_an_error(make: Make) -> None:
     silent, says = [Reply(silent=True)] * 2, r"did not answer within 0\.3 s, 2 time"
     with ScriptedChat(*silent) as server, pytest.raises(LLMUnreachable, match=says):
@@ -218,6 +220,7 @@ def test_silence_is_asked_again_and_then_an_error(make: Make) -> None:
     assert len(server.asked) == 2
 
 
+@pytest.mark.slow
 def test_the_time_limit_holds_over_all_tries(make: Make) -> None:
     with ScriptedChat(*[Reply(silent=True)] * 5) as server:
         started = time.monotonic()
@@ -227,6 +230,7 @@ def test_the_time_limit_holds_over_all_tries(make: Make) -> None:
     assert len(server.asked) < 4
 
 
+@pytest.mark.slow
 def test_an_answer_that_never_ends_is_left_alone(make: Make) -> None:
     endless = Reply(body=b" " * 1_000, drip=0.05)
     with ScriptedChat(*[endless] * 9) as server:

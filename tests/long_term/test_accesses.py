@@ -104,6 +104,7 @@ def test_messages_are_not_counted(store, accesses):
     assert not [thread for thread in threading.enumerate() if thread.name == "jiyi-accesses"]
 
 
+@pytest.mark.slow
 def test_they_are_written_a_little_later_by_themselves_and_together(store, accesses):
     found = store.put([episode(id=f"e{i}") for i in range(30)])
     began = time.monotonic()
@@ -116,6 +117,7 @@ def test_they_are_written_a_little_later_by_themselves_and_together(store, acces
     wait_until(lambda: counts(store, "e0")["e0"][0] == 2)
 
 
+@pytest.mark.slow
 def test_very_many_are_written_in_batches(store, accesses):
     found = store.put([episode(id=f"e{i}") for i in range(1_200)])
     accesses.note(ANA, [hit(record, "episode") for record in found])
@@ -201,6 +203,7 @@ def test_a_store_that_fails_at_the_end_is_logged(store, accesses, caplog):
     assert counts(store)["e"][0] == 1
 
 
+@pytest.mark.slow
 def test_the_thread_goes_on_after_a_failure(store, accesses, caplog):
     (past,) = store.put([episode(id="e")])
     store.refuse = 1

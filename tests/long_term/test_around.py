@@ -100,6 +100,7 @@ def naive_prior(scores, found):
     return out
 
 
+@pytest.mark.slow
 @given(found=tables(most=20), data=st.data())
 def test_a_session_is_worth_the_mean_of_its_five_best_rows(found, data):
     some = st.lists(st.floats(-50, 50, width=32), min_size=len(found), max_size=len(found))
@@ -115,6 +116,7 @@ def test_one_good_row_is_less_than_five():
     assert session_prior(scores[:2], nowhere).tolist() == [0, 0]
 
 
+@pytest.mark.slow
 @given(found=tables(), data=st.data())
 def test_the_order_of_rows_plays_no_part(found, data):
     order = data.draw(st.permutations(range(len(found))))

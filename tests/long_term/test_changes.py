@@ -41,6 +41,7 @@ texts = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(found=tables(most=8), text=texts, days=asked_at, data=st.data())
 def test_the_order_of_rows_plays_no_part(found, text, days, data):
     order = list(data.draw(st.permutations(range(len(found)))))

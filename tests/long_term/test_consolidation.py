@@ -359,6 +359,7 @@ def test_a_knowledge_is_written_anew_from_what_is_left(store, consolidation, clo
     assert consolidation.rewritten(again) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["a", "b", ""])), max_size=25))
 def test_any_mix_is_consolidated_once_and_then_stable(tmp_path_factory, mix):

@@ -92,6 +92,7 @@ def test_every_member_is_like_its_leader_and_in_one_group():
         assert (likeness.to_all(leader)[group] >= 1).all()
 
 
+@pytest.mark.slow
 def test_two_thousand_texts_take_seconds():
     rng = random.Random(1)
     texts = [" ".join(f"w{rng.randrange(5_000)}" for _ in range(20)) for _ in range(2_000)]

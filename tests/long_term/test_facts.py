@@ -267,6 +267,7 @@ def _learn(path: str, number: int) -> None:
     database.close()
 
 
+@pytest.mark.slow
 def test_two_processes_leave_what_one_would_leave(path: Path, memory: FactMemory) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_learn, args=(str(path), number)) for number in (0, 1)]

@@ -112,6 +112,7 @@ def expected(full, tmp_path):
     return sorted(kept)
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_do_what_one_would(full, database, start, expected):
     processes = [start(), start(batch=33)]
     for process in processes:
@@ -124,6 +125,7 @@ def test_two_processes_at_once_do_what_one_would(full, database, start, expected
     assert sum(counts) == COUNT - MOST, "each record is counted by the one that took it"
 
 
+@pytest.mark.slow
 def test_threads_at_once_with_other_clocks_never_leave_too_few(full, path):
     """Their ages differ, so do their cuts: together they must not take more than is too much."""
     opened = [SqliteDatabase(path, lock_timeout=60) for _ in range(3)]
@@ -149,6 +151,7 @@ def test_threads_at_once_with_other_clocks_never_leave_too_few(full, path):
         database.close()
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_nothing_is_lost_and_the_next_run_finishes(full, database, start, expected):
     seeded, unfinished = random.Random(7), 0
     for _ in range(5):

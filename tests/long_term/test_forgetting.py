@@ -181,6 +181,7 @@ def test_a_whole_user_and_nobody_else(memory):
     assert (receipt.counts["task"], receipt.counts["episode"]) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_receipt_names_a_thousand_and_counts_all(memory):
     many = [memory.say(f"w{n}", learn=False) for n in range(1_050)]
     receipt = memory.forget(scope=ANA.in_session("s"))

@@ -52,6 +52,7 @@ def test_a_session_comes_back_as_it_was(memory, session):
     assert (back.left, back.total >= receipt.total) == ({}, True)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(data=st.data())
 def test_whatever_is_forgotten_and_in_whatever_order_it_comes_back(tmp_path_factory, data):

@@ -204,6 +204,7 @@ def test_the_gate_lets_messages_go_and_keeps_their_summary(memory, path):
     SqliteDatabase(path).check()
 
 
+@pytest.mark.slow
 def test_thousands_of_messages(memory):
     first = memory.say("first", learn=False)
     said = memory.store.put([replace(first, id=f"m{n}", seq=None) for n in range(3_000)])

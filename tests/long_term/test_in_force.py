@@ -37,6 +37,7 @@ def judged(found, asked, about, texts):
     return measured, ranked, judge(found, measured, ranked, {row: texts[row % len(texts)] for row in rows})
 
 
+@pytest.mark.slow
 @given(tables(), questions, st.integers(0, 2**32), st.permutations(WORDS))
 def test_whatever_was_found_only_the_order_of_the_first_ten_changes(found, asked, seed, texts):
     for about in (None, at_random(seed, len(found), pending=0.3)):

@@ -110,6 +110,7 @@ def test_what_a_crash_left_is_finished_by_the_worker_of_the_next_open(make):
     wait_until(lambda: one.pending() == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [unreachable(), RuntimeError("a bug in somebody's embedder")])
 def test_a_failing_embedder_is_asked_again_and_nothing_is_lost(make, error):
     one = make(Moody(error))
@@ -200,6 +201,7 @@ def test_a_repeated_text_is_embedded_once_and_the_longest_come_first(make):
     assert [row.score > 0.99 for row in rows] == [True] * 3 + [False] * 3
 
 
+@pytest.mark.slow
 def test_batches_grow_where_it_goes_fast_and_shrink_where_it_does_not(make, monkeypatch):
     monkeypatch.setattr("jiyi.long_term.indexing._PIECE", 1.0)  # seconds: a busy machine is no slow embedder
     one = make()
@@ -217,6 +219,7 @@ def test_batches_grow_where_it_goes_fast_and_shrink_where_it_does_not(make, monk
     assert sum(pieces) == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, 5])
 def test_vectors_do_not_depend_on_the_number_of_threads(path, tmp_path, threads):
     texts = [f"note {i}: " + "the gateway answered 网关超时 " * (i % 5) for i in range(12)]

@@ -21,6 +21,7 @@ def asked(found, what, about=None):
     return found, features, ranked, judge(found, features, ranked, texts)
 
 
+@pytest.mark.slow
 @given(found=tables(), what=questions, seed=st.integers(0, 2**32), vectors=st.booleans())
 def test_it_is_a_probability_and_one_without_candidates(found, what, seed, vectors):
     given_all = asked(found, what, at_random(seed, len(found), pending=0.3) if vectors else None)

@@ -152,6 +152,7 @@ def test_a_line_of_the_profile_is_quoted_and_has_no_system_message_of_its_own(me
     assert [m["role"] for m in with_message.messages][:1] == ["system"]
 
 
+@pytest.mark.slow
 def test_it_costs_little_among_many_facts(memory):
     """Only the profile's own facts are read: three times as many others change nothing."""
     memory.remember("Never mention the merger", category="rule")

@@ -69,6 +69,7 @@ any_features = (
 )
 
 
+@pytest.mark.slow
 @given(any_features)
 def test_scores_are_weighted_sums_and_their_shares_explain_them(drawn):
     found, given_features = drawn
@@ -84,6 +85,7 @@ def test_scores_are_weighted_sums_and_their_shares_explain_them(drawn):
         assert all(strengths)
 
 
+@pytest.mark.slow
 @given(any_features)
 def test_only_rows_that_may_be_returned_are_ranked_best_first(drawn):
     found, given_features = drawn

@@ -16,6 +16,7 @@ from jiyi.llm import OpenAILLM
 __all__ = ["clock", "local_llm", "make", "place", "plain_environment", "server"]
 
 
+@pytest.mark.slow
 def test_talk_that_has_come_to_rest_is_read_by_itself(make, server):
     memory = make(background=True, clock=lambda: datetime.now(UTC), reader_pause_minutes=0.002)
     (said,) = talk(memory, [1])
@@ -122,6 +123,7 @@ def test_it_can_be_switched_off(make, server, clock):
     assert make().maintain(dry_run=True).reading is None
 
 
+@pytest.mark.slow
 def test_nothing_waits_for_the_model(make, server):
     memory = make(background=True, clock=lambda: datetime.now(UTC), reader_pause_minutes=0, time_limit=30)
     server.replies += [Reply(silent=True)] * 5
@@ -138,6 +140,7 @@ def test_nothing_waits_for_the_model(make, server):
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.slow
 def test_what_was_being_read_at_the_end_is_free_at_once(make, server):
     now = lambda: datetime.now(UTC)  # noqa: E731
     memory = make(background=True, clock=now, reader_pause_minutes=0, time_limit=30)
@@ -181,6 +184,7 @@ def test_a_claim_that_is_over_changes_nothing(make, server, clock):
     assert fact.confidence == 0.7, "it was not said twice"
 
 
+@pytest.mark.slow
 def test_several_threads_read_each_stretch_once(make, server, clock):
     memories = [make() for _ in range(3)]
     for number in range(12):

@@ -23,6 +23,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BAD)
 def test_a_stretch_without_a_usable_answer_waits_and_is_passed_over_in_the_end(make, server, clock, kind):
     memory = make()
@@ -57,6 +58,7 @@ AWAY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", AWAY)
 def test_while_the_model_cannot_be_had_everybody_waits_and_nothing_is_lost(make, server, clock, kind):
     rounds, reply = AWAY[kind]
@@ -84,6 +86,7 @@ def test_while_the_model_cannot_be_had_everybody_waits_and_nothing_is_lost(make,
     assert (state.failures, state.error, state.waiting, state.again_at) == (0, "", 0, None)
 
 
+@pytest.mark.slow
 def test_a_network_that_is_dead_for_days_is_asked_once_an_hour_and_nothing_is_passed_over(
     make, server, clock
 ):
@@ -134,6 +137,7 @@ def test_what_always_fails_stops_nothing_else_and_shrinks_until_it_is_passed_ove
     assert (memory.reading().waiting, memory.reading().passed_over) == (0, 1)
 
 
+@pytest.mark.slow
 def test_a_stretch_that_failed_is_tried_again_at_half_its_length(make, server, clock):
     memory = make(reader_messages=8)
     talk(memory, range(8))

@@ -99,6 +99,7 @@ def test_what_is_deleted_between_finding_and_fetching_is_left_out(database, vect
     assert 0 <= found.nothing_relevant <= 1
 
 
+@pytest.mark.slow
 def test_limits_beyond_what_one_listing_may_hold(store, recall, flush):
     """Three times the limit is looked at; a listing gives 10,000 records at most."""
     store.put([message("disk") for _ in range(60)])
@@ -137,6 +138,7 @@ def test_odd_questions_are_answered(store, recall, flush, text):
     assert 0 <= found.nothing_relevant <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "first"),
     [

@@ -212,6 +212,7 @@ Indexer(opened.vectors, HashEmbedder(dims=32)).reembed()
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_statement_it_goes_on(memory, opened, path):
     script = KILLED.format(tests=str(Path(__file__).parents[1] / "contract"))
     killed, after = 0, 5

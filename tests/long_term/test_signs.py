@@ -48,6 +48,7 @@ def seconds(call):
     return least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 def test_time_is_linear_in_the_text(unit):
     """Eight times the text takes at most eight times as long, within a factor of four."""

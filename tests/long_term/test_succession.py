@@ -171,6 +171,7 @@ def ended(store, vectors, model, made, facts):
     return tell
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tongue", CHANGES)
 def test_changes_are_seen_and_look_alikes_left(ended, tongue):
     seen = list(ended([*CHANGES[tongue], *LOOK_ALIKES[tongue]]))

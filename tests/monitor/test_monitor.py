@@ -186,6 +186,7 @@ def test_many_threads_add_up(window_of: WindowOf) -> None:
     assert whole.sections["recalled"] == sum(part.sections["recalled"] for part in parts) == 20 * total
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(window_of: WindowOf) -> None:
     monitor = ContextMonitor(keep=20, clock=ManualClock())
     shown = [window_of(f"what is {n}?", f"the number {n} " * 20, tokens=n) for n in range(20)]

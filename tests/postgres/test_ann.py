@@ -57,6 +57,7 @@ def database(postgres_url, monkeypatch) -> Iterator[PostgresDatabase]:
     database.close()
 
 
+@pytest.mark.slow
 def test_the_index_finds_what_comparing_all_finds(database, postgres_url):
     rows = fill(database, 1_000)
     vectors, told = PostgresVectors(database), []
@@ -112,6 +113,7 @@ def test_what_is_small_in_the_table_is_compared_whole(indexed, monkeypatch):
     assert indexed._ann.plan("ana", 28) is None
 
 
+@pytest.mark.slow
 def test_conditions_are_met_exactly(indexed):
     vector = random_rows(1, 500)[7]
     one_session = Query(scope=Scope(user_id="ana", session_id="elsewhere"), kinds=("message",))
@@ -132,6 +134,7 @@ def test_what_is_known_is_asked_again_after_a_minute(database):
     assert known.plan("ana", 28) is not None
 
 
+@pytest.mark.slow
 def test_an_index_that_went_is_noticed_at_once(indexed, postgres_url):
     vector = random_rows(1, 500)[7]
     query = Query(scope=ANA, kinds=("message",))
@@ -141,6 +144,7 @@ def test_an_index_that_went_is_noticed_at_once(indexed, postgres_url):
     assert indexed.nearest(query, vector) == before
 
 
+@pytest.mark.slow
 def test_after_a_switch_the_new_set_is_searched(indexed, database):
     other = random_rows(9, 600)
     assert indexed._ann.plan("ana", 28) is not None

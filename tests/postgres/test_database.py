@@ -53,6 +53,7 @@ def trips(monkeypatch) -> list[int]:
     return counted
 
 
+@pytest.mark.slow
 def test_verbs_cost_few_round_trips(database, store, trips):
     vectors, upkeep = PostgresVectors(database), Upkeep(database)
     store.put([message("the first")])
@@ -117,6 +118,7 @@ def test_a_search_costs_few_round_trips(postgres_url, trips):
         assert len(trips) <= 3
 
 
+@pytest.mark.slow
 def test_a_failed_statement_undoes_its_block_only(database, store):
     """The error comes with a later statement: those without a result wait for one."""
     store.put([message("there", id="1")])
@@ -155,6 +157,7 @@ def test_a_swallowed_error_does_not_pass_for_a_commit(database, store):
     assert store.count(Query(scope=ANA, kinds=("session",)))["session"] == 1
 
 
+@pytest.mark.slow
 def test_numbers_ascend_in_the_order_of_commits(postgres_url):
     databases = [PostgresDatabase(postgres_url, pool_max=4) for _ in range(2)]
     stores = [Store(database) for database in databases]
@@ -195,6 +198,7 @@ def test_two_processes_cannot_bind_two_embedders(postgres_url):
         database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [5, 300], ids=["one by one", "copied"])
 def test_few_and_many_are_stored_alike(database, store, count):
     texts = [*AWKWARD.values(), "\\N", "\t\\.\n", "x" * 300_000]

@@ -104,6 +104,7 @@ def test_what_broke_off_is_finished(stand_in, store, postgres_url):
     assert stand_in.execute(GROUPS).fetchall() == [(1,)]
 
 
+@pytest.mark.slow
 def test_it_waits_for_who_writes(stand_in, store, postgres_url):
     spreading = threading.Thread(target=distribute, args=(postgres_url,))
     with store.transaction():

@@ -96,6 +96,7 @@ def lose(database):
     return lose
 
 
+@pytest.mark.slow
 def test_only_its_users_fail(database, lose):
     store = Store(database)
     store.put([message("x", user="dead"), message("x", user="ana")])

@@ -60,6 +60,7 @@ def other_database(server, template: str | None) -> Iterator[str]:
     server.drop(url)
 
 
+@pytest.mark.slow
 def test_the_migrations_make_what_is_described(empty_postgres_url, postgres_server):
     assert migrate(empty_postgres_url) == ALL_STEPS
     with other_database(postgres_server, "jiyi_empty") as url:

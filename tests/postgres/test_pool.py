@@ -54,6 +54,7 @@ def test_who_finds_no_free_connection_is_told(open_database):
     assert len(store.find(MINE)) == 1
 
 
+@pytest.mark.slow
 def test_fifty_threads_share_three_connections(open_database):
     database = open_database(pool_max=3)
     store = Store(database)
@@ -101,6 +102,7 @@ def test_a_writer_waits_for_another_one_of_its_user_only(open_database):
         assert other.take_numbers("ana", 1) == 2
 
 
+@pytest.mark.slow
 def test_a_connection_that_was_cut_is_replaced_unseen(open_database, postgres_server, postgres_url):
     database = open_database(pool_min=4)
     store = Store(database)
@@ -176,6 +178,7 @@ def test_what_cannot_be_repeated_says_that_it_may_be_done(open_database, monkeyp
     assert [m.id for m in store.find(MINE)] == ["b"], "here it was done"
 
 
+@pytest.mark.slow
 def test_a_server_that_restarts_is_waited_for(open_database, postgres_server):
     store = Store(open_database())
     store.put([message("0", id="0")])
@@ -204,6 +207,7 @@ def test_a_server_that_restarts_is_waited_for(open_database, postgres_server):
     assert [m.seq for m in found] == list(range(len(saved) + 1))
 
 
+@pytest.mark.slow
 def test_a_server_that_stays_away_is_given_up(open_database, postgres_server, postgres_url):
     store = Store(open_database(reconnect_seconds=1))
     store.put([message("0", id="0")])

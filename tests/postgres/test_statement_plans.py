@@ -14,6 +14,8 @@ from jiyi.storage.postgres.pool import connect
 from jiyi.storage.postgres.statements import named, set_tenant
 from jiyi.storage.postgres.transaction import Ask
 
+pytestmark = pytest.mark.slow
+
 SMALL, LARGE = "ana", "u7"  # of 20 records, and of thousands
 USERS, RECORDS, MANY = 100, 100, 4_000
 PLAIN = {"meta", "staged"}  # tables without users' rows

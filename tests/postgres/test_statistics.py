@@ -52,6 +52,7 @@ def asked_for_ids(monkeypatch) -> list[tuple[str, dict[str, object]]]:
     return asked
 
 
+@pytest.mark.slow
 def test_after_many_came_ids_are_looked_up_by_their_index(postgres_url, asked_for_ids):
     lines = [{"role": "user", "content": f"line {n}"} for n in range(3_000)]
     with jiyi.open(postgres_url, user_id="ana", embedder=HashEmbedder(), background=False) as memory:

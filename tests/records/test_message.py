@@ -56,6 +56,7 @@ def openai_messages(draw):
     return message
 
 
+@pytest.mark.slow
 @given(openai_messages())
 def test_every_valid_dict_comes_back_as_it_was(message):
     text = json.dumps(message)
@@ -66,6 +67,7 @@ def test_every_valid_dict_comes_back_as_it_was(message):
     assert json.loads(json.dumps(read.to_dict())) == json.loads(text)
 
 
+@pytest.mark.slow
 @given(openai_messages())
 def test_only_fields_of_the_api_are_sent(message):
     sent = Message.from_openai(message).to_openai()
@@ -74,6 +76,7 @@ def test_only_fields_of_the_api_are_sent(message):
     assert {key for key in KNOWN if message.get(key) not in (None, [])} <= set(sent)
 
 
+@pytest.mark.slow
 @given(openai_messages())
 def test_what_is_searched_holds_words_calls_and_arguments(message):
     read = Message.from_openai(message)

@@ -149,6 +149,7 @@ def test_misuse_is_named(llm: OpenAILLM) -> None:
 # --- a real model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "texts"),
     [

@@ -55,6 +55,7 @@ def test_follows_the_protocol(reranker: Reranker) -> None:
     assert reranker.name.strip()
 
 
+@pytest.mark.slow
 def test_one_finite_score_per_text_in_their_order(reranker: Reranker) -> None:
     texts = ["磁盘满了\n第二行", "lunch is at noon", "the disk is full", "磁盘满了\n第二行"]
     scores = reranker.score("磁盘满了怎么办", texts)
@@ -70,12 +71,14 @@ def test_no_texts_give_no_scores(reranker: Reranker) -> None:
     assert list(reranker.score("q", [])) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
 def test_any_text_is_accepted(reranker: Reranker, text: str) -> None:
     assert len(reranker.score("port?", [text, "pay-gw listens on 9443"])) == 2
     assert len(reranker.score(text, ["pay-gw listens on 9443"])) == 1
 
 
+@pytest.mark.slow
 def test_several_threads_get_what_one_gets(reranker: Reranker) -> None:
     lists = [["a line\n" * (i + 1), "one"] for i in range(4)]
     expected = [reranker.score("q", texts) for texts in lists]

@@ -115,6 +115,7 @@ def test_what_can_be_no_budget_or_seed_is_refused(bad):
         ImportanceSampling(9, seed="x")
 
 
+@pytest.mark.slow
 def test_ten_thousand_messages():
     talk = [
         replace(user(f"第 {n} 条：端口 {n % 977}"), tokens=12, tokens_by=COUNTER.name) for n in range(10_000)
@@ -127,6 +128,7 @@ def test_ten_thousand_messages():
     assert tokens(*kept) <= 4_000
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(conversations(), budgets, st.none() | budgets, st.integers(0, 3), st.booleans())
 def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, seed, keep_last):

@@ -107,6 +107,7 @@ def holds(policy, talk, budget):
     return decided
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(conversations(), policies(), st.none() | st.integers(20, 400))
 def test_every_policy_keeps_the_guarantees(talk, policy, budget):
@@ -127,6 +128,7 @@ def one_by_one(parts, talk, budget):
         step = part(step, budget).kept
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(conversations(), st.lists(policies(), min_size=1, max_size=3), st.none() | st.integers(20, 400))
 def test_every_pipeline_keeps_the_guarantees(talk, parts, budget):

@@ -81,6 +81,7 @@ steps_of_life = st.lists(
 lives = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
 
 
+@pytest.mark.slow
 @lives
 @given(conversations(max_size=60, late=False), st.integers(1, 4), st.integers(1, 12), steps_of_life)
 def test_the_window_is_what_the_policy_makes_of_the_whole_session(store, talk, max_turns, page, steps):
@@ -92,6 +93,7 @@ def test_the_window_is_what_the_policy_makes_of_the_whole_session(store, talk, m
     live(store, talk, max_turns, page, steps, look)
 
 
+@pytest.mark.slow
 @lives
 @given(conversations(max_size=60), st.integers(1, 4), st.integers(1, 12), steps_of_life)
 def test_windows_stay_sound_however_late_results_come(store, talk, max_turns, page, steps):

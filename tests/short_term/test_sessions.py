@@ -261,6 +261,7 @@ def test_impossible_settings_are_refused(store, bad):
         ShortTermMemory(store, **bad)
 
 
+@pytest.mark.slow
 def test_many_threads_in_one_session_lose_and_double_nothing(store):
     memory = ShortTermMemory(store, max_turns=500, ttl=timedelta(microseconds=1))
     begin, failures = threading.Barrier(9), []

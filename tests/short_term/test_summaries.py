@@ -177,6 +177,7 @@ def _folding(path, name, ready, go):
     store.close()
 
 
+@pytest.mark.slow
 def test_two_processes_fold_at_once_and_nothing_is_lost_or_twice(store, summaries, tmp_path):
     save(store, *[user(f"{n}") for n in range(60)])
     context = multiprocessing.get_context("spawn")

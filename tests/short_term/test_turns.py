@@ -105,6 +105,7 @@ def test_taking_out_an_atom_leaves_the_others_as_they_were(talk):
         assert after == [atom for atom in atoms(talk) if atom != gone]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(conversations())
 def test_every_message_but_system_is_in_one_turn_and_no_atom_in_two(talk):

@@ -299,6 +299,7 @@ with both_ends(*sys.argv[1:3]) as (here, there):
 """
 
 
+@pytest.mark.slow
 def test_killed_anywhere_it_goes_on_and_ends_the_same(tmp_path):
     with both_ends(tmp_path / "here.db", tmp_path / "other.db") as (here, _):
         fill(here)

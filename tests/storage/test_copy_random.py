@@ -92,6 +92,7 @@ def live(side, deeds):
             continue  # the id, or a version, is taken
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(deeds=LIVES, session=SESSIONS)
 def test_whatever_happened_the_copy_is_the_same(deeds, session):
@@ -107,6 +108,7 @@ def test_whatever_happened_the_copy_is_the_same(deeds, session):
         there.database.check()
 
 
+@pytest.mark.slow
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(deeds=LIVES, more=LIVES.map(lambda deeds: [deed for deed in deeds if deed[0] in (say, make_vectors)]))
 def test_a_later_copy_brings_what_was_said_since(deeds, more):

@@ -14,6 +14,8 @@ from jiyi.records import Query, Scope
 from jiyi.storage.transfer import copy, pieces
 from jiyi.storage.transfer.copy import copy_memory
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def _small_pieces(monkeypatch):

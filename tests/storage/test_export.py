@@ -116,6 +116,7 @@ OTHERS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(records=st.lists(MESSAGES | OTHERS, max_size=12), steps=st.lists(STEPS, max_size=3))
 def test_any_records_come_back_the_same(tmp_path_factory, records, steps):

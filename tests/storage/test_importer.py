@@ -28,6 +28,7 @@ def figures(receipt) -> tuple[int, int, int]:
     return receipt.added, receipt.known, len(receipt.rejected)
 
 
+@pytest.mark.slow
 def test_twice_adds_nothing(tmp_path, memory):
     path = talk(tmp_path, 450)
     seen: list[int] = []
@@ -93,6 +94,7 @@ def test_an_id_used_twice_goes_in_once_and_is_reported(tmp_path, memory):
     assert figures(memory.import_(path)) == (0, 4, 1)
 
 
+@pytest.mark.slow
 def test_a_crash_leaves_whole_batches_and_the_next_import_completes(tmp_path, memory):
     path = talk(tmp_path, 1_000)
 
@@ -124,6 +126,7 @@ def test_only_bad_entries(tmp_path, memory):
     assert figures(memory.import_(path)) == (0, 0, 300)
 
 
+@pytest.mark.slow
 def test_any_text_goes_in_and_comes_back(tmp_path, memory):
     texts = ["a\ud800b", "nul \0 byte", "", " ", "😀" * 1000, "記憶" * 600_000]
     path = tmp_path / "odd.jsonl"
@@ -143,6 +146,7 @@ def test_dates_without_a_zone_are_of_the_settings_zone(tmp_path):
     assert message.created_at.isoformat() == "2026-03-02T00:00:00+00:00"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lifecycle-zh-dev.json", "memorybank-en.json"])
 def test_evaluation_files_go_in_whole(memory, name):
     path = DATA / name

@@ -134,6 +134,7 @@ MESSAGES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.one_of(FACTS, KNOWLEDGE, EPISODES, TASKS, STEPS, MESSAGES))
 def test_any_record_comes_back_from_one_text(record):
     text = encode_whole(record)

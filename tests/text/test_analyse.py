@@ -191,6 +191,7 @@ def test_encoded_binary_is_not_taken_apart():
     assert len(analyse(f"image: {blob} end")) < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

@@ -187,6 +187,7 @@ def test_the_same_text_means_the_same_further_on(text, before):
     assert [(span.at, span.text, span.start) for span in find_dates(before + text, NOW)] == spans
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

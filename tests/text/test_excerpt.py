@@ -125,6 +125,7 @@ def test_same_input_same_excerpt(limit):
     assert excerpt(log, terms, limit, count) == excerpt(log, set(terms), limit, count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["a\n", "\n", "a", "记忆\n", "a b c, ", LOG[0] + "\n"])
 def test_one_megabyte_is_quick(unit):
     text = unit * (1_000_000 // len(unit.encode()))

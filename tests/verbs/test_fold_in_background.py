@@ -64,6 +64,7 @@ def written(window):
     return "the model wrote this" in window.messages[0]["content"]
 
 
+@pytest.mark.slow
 def test_a_window_takes_an_extract_while_the_model_writes(asking):
     gate = threading.Event()
     with ScriptedChat(held(gate)) as server:
@@ -88,6 +89,7 @@ def test_a_window_takes_an_extract_while_the_model_writes(asking):
     assert len(server.asked) == 1
 
 
+@pytest.mark.slow
 def test_the_setting_brings_the_waiting_back(asking):
     for options in ({"summary_wait": True}, {"background": False}):
         with ScriptedChat(slowly()) as server:
@@ -113,6 +115,7 @@ def test_a_failure_is_in_the_notes_of_the_next_window_which_tries_again(asking):
         assert not any("no credit left" in note for note in timed(memory)[0].report.notes)
 
 
+@pytest.mark.slow
 def test_sessions_and_threads_share_one_worker_and_each_session_one_fold(asking):
     with ScriptedChat(*(slowly(seconds=0.2) for _ in range(3))) as server:
         memory = asking(server)
@@ -129,6 +132,7 @@ def test_sessions_and_threads_share_one_worker_and_each_session_one_fold(asking)
     assert len(server.asked) == 3
 
 
+@pytest.mark.slow
 def test_by_hand_the_fold_under_way_is_waited_for(asking):
     with ScriptedChat(slowly()) as server:
         memory = asking(server)
@@ -138,6 +142,7 @@ def test_by_hand_the_fold_under_way_is_waited_for(asking):
     assert len(server.asked) == 1
 
 
+@pytest.mark.slow
 def test_closing_keeps_what_is_in_hand_and_leaves_the_rest_to_later(asking):
     gate = threading.Event()
     with ScriptedChat(held(gate), says(WRITTEN)) as server:

@@ -190,6 +190,7 @@ def test_large_numbers_and_long_texts(memory):
     assert memory.forget(ids=[said.id] * 10_000).counts["message"] == 1
 
 
+@pytest.mark.slow
 def test_thousands_of_messages_are_forgotten_by_their_ids(open_memory):
     memory = open_memory(learn_facts=False)
     ids = [m.id for m in memory.save_messages("s", [{"role": "user", "content": "x y"}] * 2_500)]

@@ -145,6 +145,7 @@ def test_another_memory_on_the_same_file_sees_everything_at_once(open_memory):
     assert len(two.search("message")) == 5
 
 
+@pytest.mark.slow
 def test_threads_may_share_a_memory(open_memory):
     memory = open_memory(background=True)
 

@@ -163,6 +163,7 @@ def model_file_of_the_package() -> Path:
         return model_file()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nowhere")
 def test_the_worker_says_it_once(
     path: Path, nowhere: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
