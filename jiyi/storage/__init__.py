@@ -3,6 +3,7 @@
 from jiyi.storage.candidates import ROLES, Candidates, Key
 from jiyi.storage.database import Connection, Database
 from jiyi.storage.readings import Claim, Due, Readings
+from jiyi.storage.relational.write import age_of
 from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.store import Store
@@ -43,6 +44,7 @@ __all__ = [
     "Upkeep",
     "VectorIndex",
     "VectorRow",
+    "age_of",
     "export_lines",
     "export_markdown",
     "import_file",

@@ -11,6 +11,7 @@ from jiyi.monitor import ContextMonitor
 from jiyi.records import (
     ContentPart,
     Given,
+    Listing,
     Message,
     Query,
     Role,
@@ -21,6 +22,7 @@ from jiyi.records import (
 )
 from jiyi.storage import ImportReceipt, import_file
 from jiyi.verbs.base import Verbs, path_of
+from jiyi.verbs.cursors import page
 
 __all__ = ["MessageVerbs"]
 
@@ -123,21 +125,42 @@ class MessageVerbs(Verbs):
         session_id: str,
         limit: int = 10_000,
         *,
+        after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-    ) -> list[Message]:
-        """Return the newest ``limit`` messages of a conversation as stored, oldest first."""
+    ) -> Listing[Message]:
+        """Return the newest ``limit`` messages of a conversation as stored, oldest first.
+
+        ``after`` is the `next` of a part: what it brings are older ones, again oldest first.
+
+        Raises:
+            BadQuery: a limit outside 1..10,000, a cursor of another list.
+        """
         scope = self._scope(user_id, agent_id, session_id)
         query = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
-        return cast("list[Message]", self._store.find(query))[::-1]
+        found: Listing[Message] = page(self._store, query, after)
+        found.reverse()
+        return found
 
     def sessions(
-        self, limit: int = 100, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> list[Session]:
-        """Return the user's conversations, newest first."""
+        self,
+        limit: int = 100,
+        *,
+        after: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Listing[Session]:
+        """Return the user's conversations, the one begun last first.
+
+        ``after`` is the `next` of the part before. Each conversation that is there throughout
+        comes once, whatever is said or forgotten meanwhile, unless its first message changes.
+
+        Raises:
+            BadQuery: a limit outside 1..10,000, a cursor of another list.
+        """
         scope = self._scope(user_id, agent_id)
-        found = self._store.find(Query(scope=scope, kinds=("session",), newest_first=True, limit=limit))
-        return cast("list[Session]", found)
+        query = Query(scope=scope, kinds=("session",), newest_first=True, limit=limit)
+        return page(self._store, query, after)
 
     def import_(
         self,
