@@ -25,6 +25,7 @@ from jiyi.records.experience import (
     TriggerType,
 )
 from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus, names_point
+from jiyi.records.listing import Listing
 from jiyi.records.message import ContentPart, Dumps, Given, Message, Role, ToolCall, as_mapping
 from jiyi.records.query import DOUBT, SEARCHABLE, Hit, Hits, Kind, Match, Query, Record, Searchable
 from jiyi.records.session import Scope, Session, Summary
@@ -57,6 +58,7 @@ __all__ = [
     "Knowledge",
     "Label",
     "Labels",
+    "Listing",
     "Match",
     "Message",
     "ModelSize",

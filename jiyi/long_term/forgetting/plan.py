@@ -84,6 +84,7 @@ def plan_forgetting(
     rewrite: Rewrite,
     query: Query | None = None,
     gone: Sequence[Forgettable] = (),
+    alone: bool = False,
 ) -> Plan:
     """Return what goes with the records that are asked for. Nothing is changed.
 
@@ -94,8 +95,9 @@ def plan_forgetting(
         rewrite: rewrites knowledge from fewer episodes.
         query: what was asked, where it was a query.
         gone: records that are out already, but what is derived from them may not be.
+        alone: leave the calls of results that go, and the results of calls.
     """
-    return _Planner(rows, at, rewrite, gone).plan(asked, query)
+    return _Planner(rows, at, rewrite, gone, alone).plan(asked, query)
 
 
 @dataclass(slots=True)
@@ -104,6 +106,7 @@ class _Planner:
     at: datetime
     rewrite: Rewrite
     gone: Sequence[Forgettable]
+    alone: bool
     made: Plan = field(default_factory=Plan)
     facts: dict[str, Fact] = field(default_factory=dict)  # that go
     tasks: list[str] = field(default_factory=list)  # that episodes which go came from
@@ -115,7 +118,8 @@ class _Planner:
     def plan(self, asked: Iterable[Forgettable], query: Query | None) -> Plan:
         for record in asked:
             self._take_asked(record)
-        self._tool_pairs()
+        if not self.alone:
+            self._tool_pairs()
         for task in self.rows.find(Task, self.tasks):
             self.made.take(task, "its episode goes")
         for episode in self._episodes_of(self.ended):
