@@ -1,12 +1,12 @@
 """Verbs about facts: what is known of somebody or something, now or at another time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from jiyi.errors import BadQuery
 from jiyi.long_term import Learned, Neighbour, profile_of
-from jiyi.records import Fact, FactCategory, FactStatus, Message, Query
+from jiyi.records import Fact, FactCategory, FactStatus, Message, Query, read_filter
 from jiyi.verbs.base import Verbs, check_limit, check_text, moment_of
 
 __all__ = ["FactVerbs"]
@@ -27,6 +27,7 @@ class FactVerbs(Verbs):
         valid_from: datetime | None = None,
         valid_to: datetime | None = None,
         pinned: bool = False,
+        metadata: Mapping[str, Any] | None = None,
         session_id: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
@@ -36,11 +37,13 @@ class FactVerbs(Verbs):
         Nothing of it is lost: the receipt says what was read from it, and in ``kept`` which fact
         has all of its words. A newer value takes the place of an older one, which stays in
         `history`. What is ``pinned`` stands in every window, see `profile`, and is never forgotten
-        by itself. See `FactMemory.remember`.
+        by itself. ``metadata`` are labels of the caller's own, as `save_message` takes them. See
+        `FactMemory.remember`.
 
         Raises:
             BadQuery: neither a text nor all three parts; more than 1,000,000 characters; a range
                 that ends before it begins; an unknown category.
+            InputError: metadata that cannot be kept.
             NaiveDatetime: a time has no zone.
         """
         check_text(text=text, subject=subject, predicate=predicate, object=object, speaker=speaker)
@@ -59,6 +62,7 @@ class FactVerbs(Verbs):
                 speaker=speaker,
                 valid_from=begins,
                 valid_to=ends,
+                metadata=metadata,
             )
             if pinned and learned.kept:
                 self._long_term.forgetting.pin(self._scope(user_id, agent_id), [learned.kept])
@@ -103,6 +107,7 @@ class FactVerbs(Verbs):
         *,
         as_of: datetime | None = None,
         status: FactStatus | Sequence[FactStatus] | None = None,
+        filters: Mapping[str, Any] | None = None,
         limit: int = 100,
         user_id: str | None = None,
         agent_id: str | None = None,
@@ -110,10 +115,11 @@ class FactVerbs(Verbs):
         """Return the facts that hold, oldest first; with ``as_of`` those that held then.
 
         ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for
-        unsure, superseded, retracted or expired ones. See `FactMemory.facts`.
+        unsure, superseded, retracted or expired ones, ``filters`` narrow as in `search`. See
+        `FactMemory.facts`.
 
         Raises:
-            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000.
+            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000, an impossible filter.
             NaiveDatetime: ``as_of`` has no time zone.
         """
         scope = self._scope(user_id, agent_id)
@@ -121,7 +127,10 @@ class FactVerbs(Verbs):
         check_limit(limit)
         if status is not None and not isinstance(status, Iterable):
             raise BadQuery(f"status is a status or a list of them, not {type(status).__name__}")
-        return self._long_term.facts.facts(scope, subject, as_of=as_of, status=status, limit=limit)
+        where = read_filter(filters) if filters else None
+        return self._long_term.facts.facts(
+            scope, subject, as_of=as_of, status=status, where=where, limit=limit
+        )
 
     def history(
         self,

@@ -62,7 +62,7 @@ class MessageVerbs(Verbs):
             importance: 0..1, where somebody judged it.
             pinned: never leaves the window.
             metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept
-                with the message, searched by with ``filters={"metadata": {...}}``, never sent.
+                with the message, found by ``filters={"metadata": {...}}``, never sent.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
@@ -123,13 +123,17 @@ class MessageVerbs(Verbs):
         session_id: str,
         limit: int = 10_000,
         *,
+        filters: Mapping[str, Any] | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Message]:
-        """Return the newest ``limit`` messages of a conversation as stored, oldest first."""
+        """Return the newest ``limit`` messages of a conversation as stored, oldest first.
+
+        ``filters`` narrow as in `search`.
+        """
         scope = self._scope(user_id, agent_id, session_id)
         query = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
-        return cast("list[Message]", self._store.find(query))[::-1]
+        return cast("list[Message]", self._store.find(query.with_filters(filters)))[::-1]
 
     def sessions(
         self, limit: int = 100, *, user_id: str | None = None, agent_id: str | None = None

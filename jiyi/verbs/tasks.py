@@ -157,19 +157,22 @@ class TaskVerbs(Verbs):
         limit: int = 100,
         *,
         status: TaskStatus | None = None,
+        filters: Mapping[str, Any] | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Task]:
-        """Return the user's tasks with their steps, newest first; ``status`` narrows.
+        """Return the user's tasks with their steps, newest first.
+
+        ``status`` narrows, and ``filters`` do as in `search`.
 
         Raises:
-            BadQuery: an unknown status, a limit outside 1..10,000.
+            BadQuery: an unknown status, a limit outside 1..10,000, an impossible filter.
         """
         if status is not None and status not in get_args(TaskStatus):
             raise BadQuery(f"status {status!r} is not one of {', '.join(get_args(TaskStatus))}")
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=("task",), status=status, newest_first=True, limit=limit)
-        return cast("list[Task]", self._store.find(query))
+        return cast("list[Task]", self._store.find(query.with_filters(filters)))
 
     def _ended(self, episode: Episode) -> Episode:
         """Have the episode indexed, and close what skills its task opened."""
