@@ -37,7 +37,7 @@ def test_searches_and_forgetting_take_filters(filled):
     gone = filled.forget(filters={"and": [{"kind": "message"}, {"metadata.n": {"lt": 2}}]})
     assert [m.content[-4:] for m in filled.session_messages("s")] == ["8002"]
     assert gone.counts["message"] == 2
-    assert filled.forget(filters={"metadata.n": {"lt": 2}}, purge=True).erased == 2
+    assert filled.forget(filters={"metadata.n": {"lt": 2}}, purge=True).erased == 4  # and their facts
 
 
 def test_relevance_is_the_probability_of_an_answer_and_falls_with_the_score(filled):
