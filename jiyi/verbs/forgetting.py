@@ -107,7 +107,7 @@ class ForgettingVerbs(Verbs):
             everything: the whole memory.
             kinds: only messages, episodes, knowledge, facts or tasks; what is derived from them
                 goes along whatever its kind.
-            filters: ``role``, ``since``, ``until``, ``pinned``, ``metadata``, as in `search`.
+            filters: as in `search`. What lacks a field is ``ne`` to every value of it: name ``kind``, too.
             reason: kept with it until it is purged.
             purge: overwrite it on disk.
             dry_run: only say what would go.

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, cast
 
 from jiyi.clock import Clock, aware, to_micros, utc_now
-from jiyi.errors import BadQuery
+from jiyi.errors import BadQuery, InputError
 from jiyi.extraction import Reading, Statement, extract, extract_message, extract_with, read_by_llm
 from jiyi.llm import LLM
 from jiyi.long_term.facts.known import (
@@ -24,7 +24,18 @@ from jiyi.long_term.facts.merge import Learned, joined, merge
 from jiyi.long_term.facts.slots import NOTE, Names
 from jiyi.long_term.facts.succession import Succession, freed
 from jiyi.long_term.facts.timeline import holding, start_of
-from jiyi.records import Fact, FactCategory, FactMethod, FactStatus, Message, Query, Scope
+from jiyi.records import (
+    Fact,
+    FactCategory,
+    FactMethod,
+    FactStatus,
+    Filter,
+    Message,
+    Query,
+    Scope,
+    check_metadata,
+    matches,
+)
 from jiyi.storage import Store
 from jiyi.text import analyse
 from jiyi.text.keys import predicate_key
@@ -161,14 +172,17 @@ class FactMemory:
         speaker: str | None = None,
         valid_from: datetime | None = None,
         valid_to: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Learned:
         """Keep what the caller states: a text, or subject, predicate and object.
 
         A text is read without a model. Unless one fact that is read has all of its words, the
         whole text is kept as well, as a note about the speaker: nothing of it is lost.
-        ``Learned.kept`` is the id of the fact that has all.
+        ``Learned.kept`` is the id of the fact that has all. ``metadata`` is kept with every fact that
+        is new or said again; of keys that one has already, the new value counts.
 
         Raises:
+            InputError: metadata that cannot be kept.
             BadQuery: neither a text nor all of subject, predicate and object; more than 1,000,000
                 characters; a range that ends before it begins.
             NaiveDatetime: a time has no zone.
@@ -200,7 +214,22 @@ class FactMemory:
         }
         changed = cast("Mapping[str, Any]", {**given, "speaker": who, "confidence": _SAID})
         read = [replace(statement, **changed) for statement in found]
-        return self._store.together(lambda: self._keep_whole(scope, read, replace(note, **changed)))
+        labels = {} if metadata is None else check_metadata(metadata, InputError)
+        return self._store.together(
+            lambda: self._labelled(scope, self._keep_whole(scope, read, replace(note, **changed)), labels)
+        )
+
+    def _labelled(self, scope: Scope, learned: Learned, labels: Mapping[str, Any]) -> Learned:
+        """Keep metadata with the facts that were said."""
+        if not labels:
+            return learned
+        said = {*learned.new, *learned.reinforced, learned.kept or ""} - {""}
+        changed = {
+            fact.id: replace(fact, metadata={**fact.metadata, **labels})
+            for fact in find_facts(self._store, wide(scope), ids=tuple(said), limit=len(said))
+        }
+        self._store.put(list(changed.values()))
+        return replace(learned, facts=tuple(changed.get(fact.id, fact) for fact in learned.facts))
 
     def _keep_whole(self, scope: Scope, read: Sequence[Statement], note: Statement) -> Learned:
         """Keep what was read, and the whole text where no fact that was read has all of its words."""
@@ -220,6 +249,7 @@ class FactMemory:
         *,
         as_of: datetime | None = None,
         status: FactStatus | Sequence[FactStatus] | None = None,
+        where: Filter | None = None,
         limit: int = 100,
         before: tuple[int, str] | None = None,
     ) -> list[Fact]:
@@ -234,6 +264,7 @@ class FactMemory:
                 these, by the identifiers in it ("the edge-02 gateway": edge-02).
             as_of: an aware datetime.
             status: only facts in this state, or one of these.
+            where: only facts that meet this filter; with ``as_of``, of what held then.
             limit: how many at most.
             before: only what was said before these microseconds since 1970, or then under a smaller id.
         """
@@ -243,11 +274,12 @@ class FactMemory:
         else:
             statuses = (status,) if isinstance(status, str) else tuple(status)
         if as_of is None:
-            part = {"after": before, "limit": min(limit, _MOST)}
+            part = {"where": where, "after": before, "limit": min(limit, _MOST)}
             found = self._about(scope, names, subject, fact_status=statuses, **part)
-        else:  # what holds is known when all are
+        else:  # what holds is known when all are; a filter would hide what took the place of others
             found = self._about(scope, names, subject, as_of=as_of, fact_status=statuses)
-            found = holding(found, aware(as_of, "as_of"), names)
+            held = holding(found, aware(as_of, "as_of"), names)
+            found = [fact for fact in held if where is None or matches(fact, where)]
         known = sorted(found, key=_said)
         return [fact for fact in known if before is None or _said(fact) < before][-limit:]
 

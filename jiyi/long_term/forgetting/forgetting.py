@@ -146,8 +146,8 @@ class Forgetting:
     ) -> ForgetReceipt:
         """Forget, and overwrite: afterwards no byte of it is in the file, its log or a temporary file.
 
-        What lies in the trash already is asked for in the same way (by ids, by words and the
-        filters role, since, until, pinned and metadata, or all of the scope), and whatever in the trash
+        What lies in the trash already is asked for in the same way (by ids, by words and filters,
+        or all of the scope), and whatever in the trash
         was derived from it goes too. Nothing of it can be restored. Purging again is fine, also
         where nothing is left to take out: the file is overwritten each time, which takes about
         as long as copying it, and as much room on the disk again.

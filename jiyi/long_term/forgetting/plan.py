@@ -26,7 +26,7 @@ Rewrite = Callable[[Knowledge], Knowledge | None]
 
 _NAMED = 2_000  # records whose first words are kept for the receipt
 # Filters that speak of messages, not of summaries.
-_OF_MESSAGES = ("ids", "roles", "since", "until", "pinned", "metadata")
+_OF_MESSAGES = ("ids", "roles", "since", "until", "pinned", "where")
 
 
 @dataclass(slots=True)
