@@ -2,9 +2,9 @@
 
 import io
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,11 +21,61 @@ from jiyi.cli.search import context, search
 from jiyi.cli.server import keys, serve
 from jiyi.cli.terminal import say
 from jiyi.cli.transfer import copy, export, import_, reembed
+from typer.core import TyperGroup
 
 __all__ = ["app", "main"]
 
+_COMMANDS = {  # in the order of the help: where each is; it is loaded when it is used
+    "demo": "demo:demo",
+    "import": "transfer:import_",
+    "search": "search:search",
+    "context": "search:context",
+    "show": "records:show",
+    "stats": "records:stats",
+    "doctor": "doctor:doctor",
+    "tasks": "records:list_tasks",
+    "episodes": "records:list_episodes",
+    "knowledge": "records:list_knowledge",
+    "facts": "records:list_facts",
+    "forget": "life:forget",
+    "restore": "life:restore",
+    "pin": "life:pin",
+    "maintain": "life:maintain",
+    "monitor": "monitor:monitor",
+    "export": "transfer:export",
+    "evaluate": "evaluate:evaluate_files",
+    "chat": "chat:chat",
+    "copy": "transfer:copy",
+    "reembed": "transfer:reembed",
+    "model": "model:model",
+    "migrate": "database:migrate",
+    "mcp": "mcp:mcp",
+    "serve-db": "database:serve_db",
+}
+
+
+class _Commands(TyperGroup):
+    """Loads the one command that is used: a client that starts `jiyi mcp` does not wait for the others."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        alone = typer.Typer(
+            add_completion=False,
+            pretty_exceptions_enable=False,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+        alone.command(name=cmd_name)(getattr(import_module(f"jiyi.cli.{module}"), name))
+        return typer.main.get_command(alone)
+
+
 app = typer.Typer(
     name="jiyi",
+    cls=_Commands,
     help="jiyi (记忆): memory for LLM agents.",
     no_args_is_help=True,
     add_completion=False,
@@ -67,7 +117,7 @@ app.add_typer(keys, name="keys")
 
 def _print_version(asked: bool) -> None:
     if asked:
-        say(f"jiyi {version('jiyi')}")
+        typer.echo(f"jiyi {version('jiyi')}")
         raise typer.Exit
 
 

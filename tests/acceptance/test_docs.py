@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -52,8 +53,8 @@ def name_of(page: Path) -> str:
 
 
 def commands() -> dict[str, click.Command]:
-    root = typer.main.get_command(app)
-    return dict(root.commands)  # type: ignore[attr-defined]
+    root: Any = typer.main.get_command(app)
+    return {name: root.get_command(None, name) for name in root.list_commands(None)}
 
 
 def options_of(command: click.Command) -> set[str]:
