@@ -11,7 +11,9 @@ The tree; each class says what it means::
     ├── EmbeddingError: EmbedderMismatch, ModelMissing, EndpointUnreachable
     │   └── EndpointRefused: TextRefused
     ├── LLMError: LLMUnreachable, LLMRefused, BadReply
-    └── RerankError
+    ├── RerankError
+    └── ServerError: ServerUnreachable, Unauthorized, Forbidden, RateLimited, RequestTooLarge,
+            RequestTimedOut, RequestInHand, KeyReused, Changed
 
 Each message says what happened and what to do next. Errors of other libraries
 are translated once, in the adapter that calls them, and kept as ``__cause__``.
@@ -24,6 +26,7 @@ __all__ = [
     "BadReply",
     "BadScope",
     "BudgetTooSmall",
+    "Changed",
     "Closed",
     "CopyMismatch",
     "DatabaseBusy",
@@ -37,11 +40,13 @@ __all__ = [
     "EmbeddingError",
     "EndpointRefused",
     "EndpointUnreachable",
+    "Forbidden",
     "ForeignDatabase",
     "ImportFailed",
     "IndexUnreachable",
     "InputError",
     "JiyiError",
+    "KeyReused",
     "LLMError",
     "LLMRefused",
     "LLMUnreachable",
@@ -50,11 +55,18 @@ __all__ = [
     "NaiveDatetime",
     "NewerDatabase",
     "NotFound",
+    "RateLimited",
+    "RequestInHand",
+    "RequestTimedOut",
+    "RequestTooLarge",
     "RerankError",
     "ScopeMissing",
+    "ServerError",
+    "ServerUnreachable",
     "SettingsError",
     "StorageError",
     "TextRefused",
+    "Unauthorized",
     "UnknownFilter",
     "WrongState",
 ]
@@ -235,3 +247,43 @@ class BadReply(LLMError):
 
 class RerankError(JiyiError):
     """Texts could not be scored; the order they came in still holds."""
+
+
+class ServerError(JiyiError):
+    """A server refused a request, or could not be asked."""
+
+
+class ServerUnreachable(ServerError):
+    """The server refused connections, timed out, or kept failing."""
+
+
+class Unauthorized(ServerError):
+    """The key is missing, unknown, expired or revoked."""
+
+
+class Forbidden(ServerError):
+    """The key does not allow this: it lacks a scope, or is of another user."""
+
+
+class RateLimited(ServerError):
+    """Too many requests with this key; ask again after the time the answer names."""
+
+
+class RequestTooLarge(ServerError):
+    """The body is larger than the server takes."""
+
+
+class RequestTimedOut(ServerError):
+    """The server gave up waiting; what was asked for may still be done."""
+
+
+class RequestInHand(ServerError):
+    """A request with this idempotency key is being done; ask again for its answer."""
+
+
+class KeyReused(ServerError):
+    """This idempotency key was used for another request; nothing was done."""
+
+
+class Changed(ServerError):
+    """The record is not as it was when it was read; read it again."""

@@ -1,0 +1,92 @@
+"""Errors as RFC 9457 problems, made from the one error tree and read back into it.
+
+``type`` is an anchor of the page ``/errors`` that the server itself shows, so that it names the class;
+``detail`` is the error's message. Attributes of an error travel as members of their own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jiyi import errors
+from jiyi.errors import JiyiError
+
+__all__ = ["PAGE", "Problem", "error_of", "problem_of"]
+
+PAGE = "/errors#"
+"""What the ``type`` of each problem begins with; the name of its class follows."""
+
+_ATTRIBUTES = ("needed", "available", "status")
+_STATUSES: Mapping[type[JiyiError], int] = {  # of a class and those below it; the nearest counts
+    errors.InputError: 400,
+    errors.DuplicateId: 409,
+    errors.BudgetTooSmall: 422,
+    errors.NotFound: 404,
+    errors.WrongState: 409,
+    errors.ImportFailed: 422,
+    errors.MissingExtra: 501,
+    errors.StorageError: 500,
+    errors.DatabaseLocked: 503,
+    errors.DatabaseBusy: 503,
+    errors.DatabaseUnreachable: 503,
+    errors.IndexUnreachable: 503,
+    errors.DiskFull: 507,
+    errors.Closed: 503,
+    errors.EmbeddingError: 502,
+    errors.LLMError: 502,
+    errors.RerankError: 502,
+    errors.Unauthorized: 401,
+    errors.Forbidden: 403,
+    errors.RateLimited: 429,
+    errors.RequestTooLarge: 413,
+    errors.RequestTimedOut: 504,
+    errors.RequestInHand: 409,
+    errors.KeyReused: 422,
+    errors.Changed: 412,
+}
+_OTHERS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What went wrong, as the body of an answer of the type ``application/problem+json``."""
+
+    status: int  # of HTTP
+    name: str  # of the class
+    title: str  # what the class means
+    detail: str  # what happened and what to do
+    members: Mapping[str, Any] = field(default_factory=dict)  # attributes of the error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        own = {"type": PAGE + self.name, "title": self.title, "status": self.status, "detail": self.detail}
+        return {**self.members, **own}
+
+
+def problem_of(error: JiyiError, detail: str | None = None) -> Problem:
+    """Return the problem that an error is; ``detail`` stands in for its message."""
+    of = type(error)
+    status = next((_STATUSES[parent] for parent in of.__mro__ if parent in _STATUSES), _OTHERS)
+    members = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
+    if "status" in members:  # that of an endpoint asked by the server
+        members["endpoint_status"] = members.pop("status")
+    title = (of.__doc__ or of.__name__).partition("\n")[0]
+    return Problem(
+        status=status,
+        name=of.__name__,
+        title=title,
+        detail=str(error) if detail is None else detail,
+        members=members,
+    )
+
+
+def error_of(data: Mapping[str, Any]) -> JiyiError:
+    """Return the error of a problem's JSON object; of an unknown class a `ServerError`."""
+    name = str(data.get("type", "")).rpartition("#")[2]
+    of = getattr(errors, name, None) if name in errors.__all__ else None
+    detail = str(data.get("detail") or data.get("title") or f"the server answered {data.get('status')}")
+    if of is errors.BudgetTooSmall:
+        return errors.BudgetTooSmall(detail, needed=data["needed"], available=data["available"])
+    if of is errors.TextRefused:
+        return errors.TextRefused(detail, status=data["endpoint_status"])
+    return (of or errors.ServerError)(detail)

@@ -1,0 +1,172 @@
+"""The table of routes: which verb answers where, and who may ask.
+
+What a request may say follows from the verb's own signature: parameters that stand in the path come
+from there, those of GET and DELETE from the query, all others from a JSON object.
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, create_model
+
+from jiyi.manager import MemoryManager
+from jiyi.wire.codec import message_of
+
+__all__ = ["ROUTES", "Access", "Call", "Route", "call_of"]
+
+Access = Literal["read", "write", "forget", "admin"]
+"""What a key must allow; admin is for what concerns more than one user."""
+
+_How = Literal["answer", "job"]
+"""Whether the request waits for the verb, or is given a job to look at."""
+
+_GivenMessage = Annotated[dict[str, Any], AfterValidator(message_of)]
+_STAY_HERE = ("self", "progress", "policy", "compress", "path")
+_TRAVELS: Mapping[str, Any] = {  # parameters that are of another type in JSON
+    "message": _GivenMessage | None,
+    "messages": list[_GivenMessage],
+    "scratch": list[_GivenMessage],
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Route:
+    """One row of the table."""
+
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+    path: str  # below /v1
+    verb: str  # of `MemoryManager`
+    access: Access
+    how: _How = "answer"
+    example: Mapping[str, Any] = field(default_factory=dict)  # of the request, for the documentation
+
+    @property
+    def writes(self) -> bool:
+        """Whether a request may carry an idempotency key."""
+        return self.method != "GET" and self.access != "read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """How a route's verb is called."""
+
+    in_path: tuple[str, ...]
+    request: type[BaseModel]  # everything else that may be said, in the query or the body
+    left_out: tuple[str, ...]  # parameters that cannot travel, such as a policy
+    result: Any  # the annotation of what is returned
+    summary: str  # the first line of the verb's docstring
+    description: str  # the rest of it
+
+
+_TALK = {"role": "user", "content": "I moved to Lisbon. 我喜欢喝茶。"}
+
+ROUTES: Sequence[Route] = (
+    Route("GET", "/sessions", "sessions", "read"),
+    Route("POST", "/sessions/{session_id}/messages", "save_message", "write", example={"message": _TALK}),
+    Route(
+        "POST",
+        "/sessions/{session_id}/messages/batch",
+        "save_messages",
+        "write",
+        example={"messages": [_TALK, {"role": "assistant", "content": "Noted."}]},
+    ),
+    Route("GET", "/sessions/{session_id}/messages", "session_messages", "read"),
+    Route("GET", "/sessions/{session_id}/window", "recent_messages", "read"),
+    Route(
+        "POST",
+        "/sessions/{session_id}/context",
+        "build_context",
+        "read",
+        example={"query": "Where do I live?", "budget": 2000},
+    ),
+    Route("GET", "/sessions/{session_id}/summary", "summary", "read"),
+    Route("POST", "/sessions/{session_id}/summary", "summarize_session", "write"),
+    Route("GET", "/sessions/{session_id}/health", "session_health", "read"),
+    Route("GET", "/sessions/{session_id}/advice", "session_advice", "read"),
+    Route("GET", "/sessions/{session_id}/handover", "handover", "read"),
+    Route("POST", "/sessions/{session_id}/learn", "learn_facts", "write"),
+    Route("GET", "/sessions/{session_id}/task", "current_task", "read"),
+    Route(
+        "POST",
+        "/sessions/{session_id}/tasks",
+        "start_task",
+        "write",
+        example={"request": "Renew the certificate of web-01", "tags": ["ops"]},
+    ),
+    Route("GET", "/sessions/{session_id}/skills", "opened_skills", "read"),
+    Route("POST", "/sessions/{session_id}/skills/{name}", "open_skill", "write"),
+    Route("DELETE", "/sessions/{session_id}/skills/{name}", "close_skill", "write"),
+    Route("GET", "/tasks", "tasks", "read"),
+    Route("PATCH", "/tasks/{task_id}", "update_task", "write", example={"summary": "half done"}),
+    Route(
+        "POST",
+        "/tasks/{task_id}/steps",
+        "add_step",
+        "write",
+        example={"description": "Ask for the certificate", "status": "completed"},
+    ),
+    Route("PATCH", "/steps/{step_id}", "update_step", "write", example={"status": "completed"}),
+    Route("POST", "/tasks/{task_id}/complete", "complete_task", "write", example={"summary": "renewed"}),
+    Route("POST", "/tasks/{task_id}/fail", "fail_task", "write", example={"reason": "no access"}),
+    Route("POST", "/search", "search", "read", example={"query": "where does she live?", "limit": 5}),
+    Route("GET", "/episodes", "episodes", "read"),
+    Route("GET", "/knowledge", "knowledge", "read"),
+    Route("GET", "/facts", "facts", "read"),
+    Route(
+        "POST",
+        "/facts",
+        "remember",
+        "write",
+        example={"text": "I prefer tea to coffee", "speaker": "Ana"},
+    ),
+    Route("GET", "/history", "history", "read", example={"subject": "Ana"}),
+    Route("GET", "/neighbours", "neighbours", "read", example={"entity": "Ana"}),
+    Route("GET", "/profile", "profile", "read"),
+    Route("GET", "/records/{record_id}", "get", "read"),
+    Route("GET", "/outputs/{output_id}", "open_output", "read"),
+    Route("POST", "/pin", "pin", "write", example={"ids": []}),
+    Route("POST", "/unpin", "unpin", "write", example={"ids": []}),
+    Route("POST", "/forget", "forget", "forget", example={"query": "tea", "dry_run": True}),
+    Route("POST", "/restore", "restore", "forget"),
+    Route("POST", "/forget-gate", "run_forget_gate", "forget", "job", example={"dry_run": True}),
+    Route("POST", "/consolidation", "run_consolidation", "write", "job"),
+    Route("POST", "/maintenance", "maintain", "forget", "job", example={"dry_run": True}),
+    Route("GET", "/skills", "skills", "read"),
+    Route("GET", "/stats", "stats", "read"),
+    Route("GET", "/reading", "reading", "admin"),
+    Route("POST", "/flush", "flush", "admin", "job"),
+    Route("POST", "/reembed", "reembed", "admin", "job"),
+)
+
+
+@lru_cache(maxsize=256)
+def call_of(route: Route) -> Call:
+    """Return how a route's verb is called."""
+    verb = getattr(MemoryManager, route.verb)
+    hints = get_type_hints(verb)
+    in_path = tuple(part[1:-1] for part in route.path.split("/") if part.startswith("{"))
+    fields, left_out = dict[str, Any](), list[str]()
+    for name, parameter in inspect.signature(verb).parameters.items():
+        if name in in_path:
+            continue
+        if name in _STAY_HERE:
+            left_out.append(name)
+            continue
+        given = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        fields[name] = (_TRAVELS.get(name, hints[name]), given)
+    summary, _, description = inspect.cleandoc(verb.__doc__ or "").partition("\n\n")
+    return Call(
+        in_path=in_path,
+        request=create_model(
+            "".join(part.capitalize() for part in route.verb.split("_")) + "Request",
+            __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=True),
+            **fields,
+        ),
+        left_out=tuple(name for name in left_out if name != "self"),
+        result=hints["return"],
+        summary=summary.replace("\n", " "),
+        description=description,
+    )

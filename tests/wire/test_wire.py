@@ -1,0 +1,136 @@
+"""What travels: every result of a verb comes back equal, errors keep their class, tenants never meet."""
+
+import inspect
+from typing import get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jiyi
+from jiyi import errors
+from jiyi.errors import BadMessage, BadScope, BudgetTooSmall
+from jiyi.manager import MemoryManager
+from jiyi.records import Message, Scope
+from jiyi.wire import (
+    ROUTES,
+    adapter,
+    call_of,
+    check_tenant,
+    error_of,
+    message_of,
+    problem_of,
+    shown_text,
+    shown_user,
+    stored_user,
+    to_json,
+)
+
+HERE = {"close", "import_", "export", "search_episodes", "search_knowledge"}  # made of others, or of files
+
+
+@pytest.fixture
+def memory(tmp_path):
+    with jiyi.open(tmp_path / "m.db", user_id="ana", background=False) as memory:
+        memory.save_message("s", {"role": "user", "content": "I live in Lisbon. 我喜欢茶", "kind": "message"})
+        memory.save_message("s", role="user", content="tea 🍵", metadata={"a": [1]}, pinned=True)
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        memory.save_message("s", {"role": "assistant", "content": None, "tool_calls": [call]})
+        memory.save_message("s", {"role": "tool", "content": "ok", "tool_call_id": "c", "scope": "odd"})
+        task = memory.start_task("s", "renew", context={"n": 1})
+        memory.add_step(task.id, "ask", args={"x": None})
+        memory.complete_task(task.id)
+        memory.remember("I prefer tea", speaker="Ana")
+        yield memory
+
+
+def asked(memory: MemoryManager) -> dict[str, object]:
+    return {
+        "session_messages": memory.session_messages("s"),
+        "search": memory.search("where does Ana live?", around=2),
+        "build_context": memory.build_context("s", "where?", budget=500),
+        "facts": memory.facts(),
+        "history": memory.history("Ana"),
+        "episodes": memory.episodes(),
+        "tasks": memory.tasks(),
+        "sessions": memory.sessions(),
+        "forget": memory.forget("tea", dry_run=True),
+        "maintain": memory.maintain(dry_run=True),
+        "session_health": memory.session_health("s"),
+        "stats": memory.stats(),
+        "summary": memory.summary("s"),
+        "profile": memory.profile(),
+    }
+
+
+def test_results_come_back_equal(memory):
+    for verb, value in asked(memory).items():
+        of = get_type_hints(getattr(MemoryManager, verb))["return"]
+        assert adapter(of).validate_json(to_json(value, of)) == value, verb
+
+
+def test_half_a_surrogate_pair_travels_as_a_mark(memory):
+    saved = memory.save_message("odd", role="user", content="\ud83d half a pair", importance=0.5)
+    back = adapter(Message).validate_json(to_json(saved, Message))
+    assert (back.content, back.importance) == ("\ufffd half a pair", 0.5)
+
+
+def test_a_message_keeps_fields_that_are_named_like_those_of_the_record():
+    given = {"role": "user", "content": "x", "id_": 1, "seq": 7, "scope": {"user_id": "ben"}, "kind": "other"}
+    message = Message.from_openai(given, scope=Scope(user_id="ana", session_id="s"))
+    back = adapter(Message).validate_json(to_json(message, Message))
+    assert back == message
+    assert back.to_dict() == given
+
+
+def test_every_verb_has_one_route():
+    verbs = {name for name, _ in inspect.getmembers(MemoryManager, inspect.isfunction) if name[0] != "_"}
+    assert sorted(route.verb for route in ROUTES) == sorted(verbs - HERE)
+    assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.verb)
+def test_examples_are_requests(route):
+    call = call_of(route)
+    call.request.model_validate(route.example)
+    assert call.summary
+
+
+def test_only_an_envelope_is_read_as_a_message(memory):
+    assert message_of({"role": "user", "content": "x"}) == {"role": "user", "content": "x"}
+    one = memory.session_messages("s")[0]
+    assert message_of(adapter(Message).dump_python(one, mode="json")) == one
+    with pytest.raises(BadMessage, match="cannot be read"):
+        message_of({"kind": "message", "message": "no dict"})
+
+
+@pytest.mark.parametrize("name", [name for name in errors.__all__ if name not in {"TextRefused"}])
+def test_errors_keep_their_class(name):
+    of = getattr(errors, name)
+    error = of("why", needed=9, available=5) if of is BudgetTooSmall else of("why")
+    problem = problem_of(error)
+    assert 400 <= problem.status <= 599
+    back = error_of(problem.to_dict())
+    assert type(back) is of
+    assert str(back) == "why"
+    assert vars(back) == vars(error)
+
+
+def test_an_unknown_problem_is_an_error_of_the_server():
+    assert type(error_of({"title": "Not Found", "status": 404})) is errors.ServerError
+    assert type(error_of({"type": "/errors#__all__", "detail": "x"})) is errors.ServerError
+
+
+@given(st.from_regex(r"[a-z0-9][a-z0-9-]{0,5}", fullmatch=True), st.text(min_size=1))
+def test_tenants_never_meet(tenant, user):
+    stored = stored_user(check_tenant(tenant), user)
+    assert shown_user(stored) == user
+    assert shown_text(f"user {stored!r} has nothing", tenant).startswith("user ")
+    with pytest.raises(BadScope):
+        stored_user("", stored)
+
+
+@pytest.mark.parametrize("name", ["A", "a/b", "-a", "a" * 64, "茶", "a_b"])
+def test_odd_tenants_are_refused(name):
+    with pytest.raises(BadScope, match="hyphens"):
+        check_tenant(name)
