@@ -1,0 +1,3 @@
+"""The server."""
+
+__all__: list[str] = []
