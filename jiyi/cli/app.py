@@ -7,20 +7,6 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
-
-from jiyi.cli.chat import chat
-from jiyi.cli.database import migrate, serve_db
-from jiyi.cli.demo import demo
-from jiyi.cli.doctor import doctor
-from jiyi.cli.evaluate import evaluate_files
-from jiyi.cli.life import forget, maintain, pin, restore
-from jiyi.cli.model import model
-from jiyi.cli.monitor import monitor
-from jiyi.cli.records import list_episodes, list_facts, list_knowledge, list_tasks, show, stats
-from jiyi.cli.search import context, search
-from jiyi.cli.server import keys, serve
-from jiyi.cli.terminal import say
-from jiyi.cli.transfer import copy, export, import_, reembed
 from typer.core import TyperGroup
 
 __all__ = ["app", "main"]
@@ -49,6 +35,8 @@ _COMMANDS = {  # in the order of the help: where each is; it is loaded when it i
     "reembed": "transfer:reembed",
     "model": "model:model",
     "migrate": "database:migrate",
+    "serve": "server:serve",
+    "keys": "server:keys",
     "mcp": "mcp:mcp",
     "serve-db": "database:serve_db",
 }
@@ -64,12 +52,15 @@ class _Commands(TyperGroup):
         if cmd_name not in _COMMANDS:
             return None
         module, _, name = _COMMANDS[cmd_name].partition(":")
+        found = getattr(import_module(f"jiyi.cli.{module}"), name)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_command(found)
         alone = typer.Typer(
             add_completion=False,
             pretty_exceptions_enable=False,
             context_settings={"help_option_names": ["-h", "--help"]},
         )
-        alone.command(name=cmd_name)(getattr(import_module(f"jiyi.cli.{module}"), name))
+        alone.command(name=cmd_name)(found)
         return typer.main.get_command(alone)
 
 
@@ -82,37 +73,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-_COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
-    "demo": demo,
-    "import": import_,
-    "search": search,
-    "context": context,
-    "show": show,
-    "stats": stats,
-    "doctor": doctor,
-    "tasks": list_tasks,
-    "episodes": list_episodes,
-    "knowledge": list_knowledge,
-    "facts": list_facts,
-    "forget": forget,
-    "restore": restore,
-    "pin": pin,
-    "maintain": maintain,
-    "monitor": monitor,
-    "export": export,
-    "evaluate": evaluate_files,
-    "chat": chat,
-    "copy": copy,
-    "reembed": reembed,
-    "model": model,
-    "migrate": migrate,
-    "serve-db": serve_db,
-    "serve": serve,
-}
-for _name, _command in _COMMANDS.items():
-    app.command(name=_name)(_command)
-app.add_typer(keys, name="keys")
 
 
 def _print_version(asked: bool) -> None:

@@ -11,7 +11,7 @@ from random import SystemRandom
 from typing import Any, Protocol, TypeVar, cast
 
 from jiyi.endpoint import Endpoint
-from jiyi.errors import JiyiError, RequestInHand, ServerError, ServerUnreachable
+from jiyi.errors import JiyiError, ServerError, ServerUnreachable
 from jiyi.wire import adapter, error_of
 
 __all__ = ["Answer", "Ask", "Lost", "Sink", "Steps", "answered", "read_as"]
@@ -127,7 +127,7 @@ def _error(reply: Answer | Lost | None, there: Endpoint) -> JiyiError | None:
 def _pause(reply: Answer | Lost | None, error: JiyiError, number: int) -> float | None:
     """Return the seconds to wait before another try, None where it would not help."""
     if isinstance(reply, Answer):
-        if reply.status not in _AGAIN and not isinstance(error, RequestInHand):
+        if reply.status not in _AGAIN:
             return None
         try:
             asked = float(reply.headers["retry-after"])

@@ -12,7 +12,6 @@ import httpx
 import openai
 import pytest
 import uvicorn
-from jiyi.server.app import make_app
 from local_llm import local_llm  # noqa: F401
 from openai import OpenAI
 from scripted_chat import END, ScriptedChat, call, delta, refuses, says, streams, turn
@@ -20,6 +19,7 @@ from scripted_endpoint import Reply
 
 import jiyi
 from jiyi.server import Keys
+from jiyi.server.app import make_app
 from jiyi.server.proxy import PREFIX
 from jiyi.testing import HashEmbedder
 
