@@ -29,6 +29,7 @@ from jiyi.long_term import (
     Rule,
     Second,
     Succession,
+    Updating,
     gate_of,
 )
 from jiyi.manager import MemoryManager
@@ -278,6 +279,15 @@ class _Wiring:
             consolidation=consolidation,
             gate=gate_of(store, upkeep, trash, settings=settings, rule=rule, clock=clock),
             forgetting=Forgetting(store, upkeep, trash, rewrite=consolidation.rewritten, learn=facts.learn),
+            updating=Updating(
+                store,
+                upkeep,
+                trash,
+                facts,
+                learn=facts.learn if settings.learn_facts else lambda _: None,
+                rewrite=consolidation.rewritten,
+                counter=self.counter,
+            ),
         )
 
 

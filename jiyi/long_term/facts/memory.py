@@ -90,6 +90,12 @@ class FactMemory:
         Raises:
             StorageError: the database cannot take it; nothing was changed.
         """
+        return joined(
+            [self._keep(scope, found, "patterns") for scope, found in self.stated(messages).items()]
+        )
+
+    def stated(self, messages: Sequence[Message]) -> dict[Scope, list[Statement]]:
+        """Return what `learn` reads in messages, by their scopes; nothing is kept."""
         read: dict[Scope, list[Statement]] = {}
         for place, message in enumerate(messages):
             if message.scope is None or message.created_at is None:
@@ -97,7 +103,7 @@ class FactMemory:
             found = extract_message(message, self._zone, self._before(messages, place))
             if found:
                 read.setdefault(message.scope, []).extend(found)
-        return joined([self._keep(scope, found, "patterns") for scope, found in read.items()])
+        return read
 
     def learn_with_llm(self, scope: Scope, messages: Sequence[Message]) -> Learned:
         """Read messages of a conversation by the language model and keep what they state.
@@ -195,7 +201,7 @@ class FactMemory:
         who = speaker or "user"
         parts = (subject, predicate, object)
         if text is not None and text.strip() and not any(parts):
-            words, found = text.strip(), self._read(text, who, now, only_rules=category == "rule")
+            words, found = text.strip(), self.read_text(text, who, now, only_rules=category == "rule")
         elif text is None and all(part and part.strip() for part in parts):
             words = " ".join(map(str, parts))
             found = [
@@ -342,7 +348,8 @@ class FactMemory:
         found = cast("list[Message]", self._store.find(earlier))[::-1]
         return [one.text for one in found if one.id != message.id and (one.seq or 0) < message.seq]
 
-    def _read(self, text: str, who: str, now: datetime, *, only_rules: bool) -> list[Statement]:
+    def read_text(self, text: str, who: str, now: datetime, *, only_rules: bool = False) -> list[Statement]:
+        """Return what somebody states in a text about a named point of something; nothing is kept."""
         found = extract(text, speaker=who, role="user", said_at=now, zone=self._zone)
         wanted = [one for one in found if one.category == "rule"] if only_rules else found
         return [statement for statement in wanted if statement.subject and statement.predicate]

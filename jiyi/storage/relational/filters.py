@@ -11,7 +11,7 @@ from jiyi.storage.database import Dialect
 
 __all__ = ["OfDocuments", "OfTasks"]
 
-_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_SIGNS = {"in": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _TABLES = {"message": "messages", "episode": "episodes", "knowledge": "knowledge", "fact": "facts"}
 _WITH_METADATA = ("message", "knowledge", "fact")
 _OF_DOCUMENTS = ("kind", "id", "session_id", "agent_id", "created_at", "pinned", "role")
@@ -70,14 +70,15 @@ class OfDocuments:
 
     def _labelled(self, where: Condition) -> str:
         """Return the condition on a key of metadata."""
-        limit = where.values[0] if where.values else None
+        first = where.values[0] if where.values else None
+        ordered = isinstance(first, str | int | float) and not isinstance(first, bool)
         if where.op == "exists":
             test = self._dialect.yes
-        elif where.op == "in":
+        elif where.op == "in" and not (ordered and len(where.values) == 1):
             test = self._dialect.label_in.format(value=self._keep(json.dumps(where.values)))
-        else:
-            words = self._dialect.label_text if isinstance(limit, str) else self._dialect.label_number
-            test = words.format(sign=_SIGNS[where.op], value=self._keep(limit))
+        else:  # one value alone needs no list
+            words = self._dialect.label_text if isinstance(first, str) else self._dialect.label_number
+            test = words.format(sign=_SIGNS[where.op], value=self._keep(first))
         body = self._by_kind({kind: self._body(kind) for kind in _WITH_METADATA})
         return self._dialect.label.format(body=body, key=self._keep(where.key), test=test)
 
