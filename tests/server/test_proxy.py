@@ -306,6 +306,12 @@ def test_without_an_upstream_it_says_so(proxy: Proxy) -> None:
     assert (got.status_code, "proxy_upstream" in got.json()["error"]["message"]) == (501, True)
 
 
+def test_other_routes_are_said_to_be_none(proxy: Proxy, upstream: ScriptedChat) -> None:
+    with pytest.raises(openai.NotFoundError, match="this proxy serves"):
+        proxy(upstream.url).sdk().embeddings.create(model="m", input="hello")
+    assert not upstream.asked
+
+
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"messages": 3, "user": "ana"}'])
 def test_what_is_no_conversation_is_the_upstreams_business(
     proxy: Proxy, upstream: ScriptedChat, body: bytes

@@ -54,6 +54,7 @@ class Proxy:
             Endpoint(f"{PREFIX}/models", self._models, methods=["GET"]),
             Endpoint(f"{PREFIX}/models/{{model:path}}", self._models, methods=["GET"]),
             *(Endpoint(PREFIX + form.path, self._talk(form), methods=["POST"]) for form in (CHAT, RESPONSES)),
+            Endpoint(PREFIX + "/{rest:path}", _nothing, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
         ]
 
     async def aclose(self) -> None:
@@ -109,3 +110,8 @@ class Proxy:
         session = named or (f"openai:{kept}" if kept else session_of(talk))
         owner = Owner(self._served.memory_of(caller.tenant), user, session)
         return owner, "write" in caller.access
+
+
+async def _nothing(_: Request) -> Response:
+    served = "POST /chat/completions, POST /responses, GET /models"
+    return failure(404, f"this proxy serves {served}", "not_found")
