@@ -5,13 +5,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
 import pytest
-import uvicorn
 from local_llm import local_llm  # noqa: F401
 from openai import OpenAI
 from scripted_chat import END, ScriptedChat, call, delta, refuses, says, streams, turn
@@ -19,7 +19,6 @@ from scripted_endpoint import Reply
 
 import jiyi
 from jiyi.server import Keys
-from jiyi.server.app import make_app
 from jiyi.server.proxy import PREFIX
 from jiyi.testing import HashEmbedder
 
@@ -30,15 +29,11 @@ ASK = "What is the code of the blue door?"
 class Proxied:
     """A server with a proxy, and what its clients do."""
 
-    def __init__(self, memory: jiyi.MemoryManager) -> None:
-        self.memory = memory
+    def __init__(self, server: Any) -> None:
+        self.memory = server.memory
+        self.url = server.url + PREFIX
+        self.address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
         self.sdks: list[OpenAI] = []
-        server = socket.create_server(("127.0.0.1", 0))
-        self.address = server.getsockname()
-        self.url = f"http://127.0.0.1:{self.address[1]}{PREFIX}"
-        self.server = uvicorn.Server(uvicorn.Config(make_app(memory), log_config=None))
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [server]})
-        self.thread.start()
 
     def sdk(self, api_key: str = "sk-theirs", **headers: str) -> OpenAI:
         named = {f"X-Jiyi-{name}": value for name, value in headers.items()}
@@ -60,31 +55,27 @@ class Proxied:
             time.sleep(0.01)
         return found
 
-    def close(self) -> None:
-        for sdk in self.sdks:
-            sdk.close()
-        self.server.should_exit = True
-        self.thread.join()
 
-
-Serve = Callable[..., Proxied]
+Proxy = Callable[..., Proxied]
 
 
 @pytest.fixture
-def serve(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    served: list[Proxied] = []
+def database(path: Path) -> Path:
+    return path
+
+
+@pytest.fixture
+def proxy(serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with ExitStack() as opened:
 
-    def make(upstream: str | None, keys: Callable[[Keys], None] = lambda _: None, **settings: Any) -> Proxied:
-        options = {"embedder": HashEmbedder(), "background": False, "proxy_upstream": upstream}
-        memory = jiyi.open(path, **options, **settings)
-        keys(Keys(memory.parts.ledger))
-        served.append(Proxied(memory))
-        return served[-1]
+        def make(upstream: str | None, **settings: Any) -> Proxied:
+            given = {"embedder": HashEmbedder(), "proxy_upstream": upstream, **settings}
+            proxied = Proxied(opened.enter_context(serve(**given)))
+            opened.callback(lambda: [sdk.close() for sdk in proxied.sdks])
+            return proxied
 
-    yield make
-    for one in served:
-        one.close()
+        yield make
 
 
 @pytest.fixture
@@ -97,8 +88,8 @@ def ask(text: str = ASK, **more: Any) -> dict[str, Any]:
     return {"model": "m", "user": "ana", "messages": [{"role": "user", "content": text}]} | more
 
 
-def test_what_one_conversation_says_another_recalls(serve: Serve, upstream: ScriptedChat) -> None:
-    proxied = serve(upstream.url)
+def test_what_one_conversation_says_another_recalls(proxy: Proxy, upstream: ScriptedChat) -> None:
+    proxied = proxy(upstream.url)
     sdk = proxied.sdk()
     upstream.replies = [says("Noted."), says("It is 7341.")]
     sdk.chat.completions.create(**ask(DOOR))
@@ -120,13 +111,13 @@ def test_what_one_conversation_says_another_recalls(serve: Serve, upstream: Scri
     assert proxied.stored(4) == [DOOR, "Noted.", ASK, "It is 7341."]
 
 
-def test_a_stream_is_passed_on_byte_for_byte_and_kept(serve: Serve, upstream: ScriptedChat) -> None:
+def test_a_stream_is_passed_on_byte_for_byte_and_kept(proxy: Proxy, upstream: ScriptedChat) -> None:
     pieces = [delta(content=word) for word in ("你好", ", ", "wörld")]
     half = call("f", '{"a":') | {"index": 0}
     told = streams(*pieces, delta(tool_calls=[half]), END, "[DONE]")
     told.body = b": thinking\n\n" + told.body + b'data: {"choices": []}\r\n\r\n'
     upstream.replies = [told]
-    proxied = serve(upstream.url)
+    proxied = proxy(upstream.url)
     got = proxied.post(ask(stream=True), Session="s-1")
     assert got.content == told.body
     assert got.headers["content-type"] == "text/event-stream"
@@ -134,8 +125,8 @@ def test_a_stream_is_passed_on_byte_for_byte_and_kept(serve: Serve, upstream: Sc
     assert [session.id for session in proxied.memory.sessions(user_id="ana")] == ["s-1"]
 
 
-def test_tool_calls_go_round_untouched(serve: Serve, upstream: ScriptedChat) -> None:
-    proxied = serve(upstream.url)
+def test_tool_calls_go_round_untouched(proxy: Proxy, upstream: ScriptedChat) -> None:
+    proxied = proxy(upstream.url)
     proxied.memory.save_message("old", role="user", content=DOOR, user_id="ana")
     upstream.replies = [turn(None, tool_calls=[call("open", '{"door": "blue"}')]), says("Open.")]
     sdk, messages = proxied.sdk(), ask()["messages"]
@@ -154,7 +145,7 @@ def test_tool_calls_go_round_untouched(serve: Serve, upstream: ScriptedChat) -> 
     assert proxied.stored(5)[1:] == [ASK, 'open {"door": "blue"}', "ok", "Open."]
 
 
-def test_responses_are_passed_on_too(serve: Serve, upstream: ScriptedChat) -> None:
+def test_responses_are_passed_on_too(proxy: Proxy, upstream: ScriptedChat) -> None:
     said = {
         "type": "message",
         "role": "assistant",
@@ -162,7 +153,7 @@ def test_responses_are_passed_on_too(serve: Serve, upstream: ScriptedChat) -> No
     }
     whole = {"id": "r1", "object": "response", "output": [said | {"id": "m1", "status": "completed"}]}
     upstream.replies = [Reply(body=whole), streams({"type": "response.completed", "response": whole})]
-    proxied = serve(upstream.url)
+    proxied = proxy(upstream.url)
     proxied.memory.save_message("old", role="user", content=DOOR, user_id="ana")
     sdk = proxied.sdk()
     got = sdk.responses.create(model="m", input=ASK, user="ana", instructions="Be brief.")
@@ -180,9 +171,9 @@ def test_responses_are_passed_on_too(serve: Serve, upstream: ScriptedChat) -> No
     assert proxied.stored(5)[1:] == [ASK, "It is 7341.", "And now?", "It is 7341."]
 
 
-def test_the_upstreams_errors_are_passed_on_and_nothing_is_kept(serve: Serve, upstream: ScriptedChat) -> None:
+def test_the_upstreams_errors_are_passed_on_and_nothing_is_kept(proxy: Proxy, upstream: ScriptedChat) -> None:
     upstream.replies = [refuses("slow down", status=429, code="rate_limit_exceeded")]
-    proxied = serve(upstream.url)
+    proxied = proxy(upstream.url)
     with pytest.raises(openai.RateLimitError, match="slow down") as caught:
         proxied.sdk().chat.completions.create(**ask())
     assert caught.value.code == "rate_limit_exceeded"
@@ -192,27 +183,27 @@ def test_the_upstreams_errors_are_passed_on_and_nothing_is_kept(serve: Serve, up
     assert proxied.stored(0) == []
 
 
-def test_a_dead_upstream_is_an_error_as_openai_writes_them(serve: Serve) -> None:
+def test_a_dead_upstream_is_an_error_as_openai_writes_them(proxy: Proxy) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(openai.InternalServerError, match="ConnectError") as caught:
-        serve(f"http://127.0.0.1:{port}/v1").sdk().chat.completions.create(**ask())
+        proxy(f"http://127.0.0.1:{port}/v1").sdk().chat.completions.create(**ask())
     assert (caught.value.status_code, caught.value.type) == (502, "upstream_error")
 
 
 def test_an_answer_that_breaks_off_breaks_off_and_the_question_is_kept(
-    serve: Serve, upstream: ScriptedChat
+    proxy: Proxy, upstream: ScriptedChat
 ) -> None:
     told = streams(delta(content="It"), cut=True)
     upstream.replies = [told]
-    proxied = serve(upstream.url)
+    proxied = proxy(upstream.url)
     with pytest.raises(httpx.RemoteProtocolError):
         proxied.post(ask(stream=True))
     assert proxied.stored(1) == [ASK]
 
 
-def test_without_its_memory_a_request_goes_on_as_it_is(serve: Serve, upstream: ScriptedChat) -> None:
-    proxied = serve(upstream.url)
+def test_without_its_memory_a_request_goes_on_as_it_is(proxy: Proxy, upstream: ScriptedChat) -> None:
+    proxied = proxy(upstream.url)
     proxied.memory.save_message("old", role="user", content=DOOR, user_id="ana")
     off = proxied.post(ask(), Memory="off")
     assert not [name for name in off.headers if name.startswith("x-jiyi")]
@@ -223,8 +214,8 @@ def test_without_its_memory_a_request_goes_on_as_it_is(serve: Serve, upstream: S
     assert upstream.asked == [ask()] * 2
 
 
-def test_a_slow_memory_does_not_keep_a_request_waiting(serve: Serve, upstream: ScriptedChat) -> None:
-    proxied = serve(upstream.url, proxy_seconds=0.2)
+def test_a_slow_memory_does_not_keep_a_request_waiting(proxy: Proxy, upstream: ScriptedChat) -> None:
+    proxied = proxy(upstream.url, proxy_seconds=0.2)
     entered, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -251,9 +242,9 @@ def test_a_slow_memory_does_not_keep_a_request_waiting(serve: Serve, upstream: S
     assert upstream.asked == [ask()]
 
 
-def test_a_client_that_leaves_ends_the_upstreams_work(serve: Serve) -> None:
+def test_a_client_that_leaves_ends_the_upstreams_work(proxy: Proxy) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        proxied = serve(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
+        proxied = proxy(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
         for begun in (b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}\n\n"):
             client = socket.create_connection(proxied.address)
             body = json.dumps(ask(stream=True)).encode()
@@ -273,14 +264,14 @@ def test_a_client_that_leaves_ends_the_upstreams_work(serve: Serve) -> None:
             asked.close()
 
 
-def test_keys_say_whose_memory_and_are_shown_to_nobody(serve: Serve, upstream: ScriptedChat) -> None:
-    secrets: dict[str, str] = {}
-
-    def make(keys: Keys) -> None:
-        secrets.update((tenant, keys.create(tenant, ["read", "write"])[1]) for tenant in ("acme", "globex"))
+def test_keys_say_whose_memory_and_are_shown_to_nobody(
+    proxy: Proxy, upstream: ScriptedChat, path: Path
+) -> None:
+    with jiyi.open(path, embedder=HashEmbedder(), background=False) as memory:
+        keys = Keys(memory.parts.ledger)
+        secrets = {tenant: keys.create(tenant, ["read", "write"])[1] for tenant in ("acme", "globex")}
         secrets["reads"] = keys.create("acme", ["read"], user="ana")[1]
-
-    proxied = serve(upstream.url, make)
+    proxied = proxy(upstream.url)
     acme, globex = (proxied.sdk(Key=secrets[tenant]) for tenant in ("acme", "globex"))
     acme.chat.completions.create(**ask(DOOR))
     assert proxied.stored(2, "acme//ana") == [DOOR, "ok"]
@@ -298,8 +289,8 @@ def test_keys_say_whose_memory_and_are_shown_to_nobody(serve: Serve, upstream: S
         acme.chat.completions.create(model="m", messages=ask()["messages"])
 
 
-def test_the_servers_own_key_goes_to_the_upstream(serve: Serve, upstream: ScriptedChat) -> None:
-    proxied = serve(upstream.url, proxy_upstream_key="sk-ours")
+def test_the_servers_own_key_goes_to_the_upstream(proxy: Proxy, upstream: ScriptedChat) -> None:
+    proxied = proxy(upstream.url, proxy_upstream_key="sk-ours")
     proxied.sdk().chat.completions.create(**ask())
     upstream.replies = [Reply(body={"object": "list", "data": [{"id": "a/m", "object": "model"}]})]
     assert [model.id for model in proxied.sdk().models.list()] == ["a/m"]
@@ -310,24 +301,30 @@ def test_the_servers_own_key_goes_to_the_upstream(serve: Serve, upstream: Script
     assert httpx.get(f"{proxied.url}/models/%2e%2e/admin").status_code == 404
 
 
-def test_without_an_upstream_it_says_so(serve: Serve) -> None:
-    got = serve(None).post(ask())
+def test_without_an_upstream_it_says_so(proxy: Proxy) -> None:
+    got = proxy(None).post(ask())
     assert (got.status_code, "proxy_upstream" in got.json()["error"]["message"]) == (501, True)
+
+
+def test_other_routes_are_said_to_be_none(proxy: Proxy, upstream: ScriptedChat) -> None:
+    with pytest.raises(openai.NotFoundError, match="this proxy serves"):
+        proxy(upstream.url).sdk().embeddings.create(model="m", input="hello")
+    assert not upstream.asked
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"messages": 3, "user": "ana"}'])
 def test_what_is_no_conversation_is_the_upstreams_business(
-    serve: Serve, upstream: ScriptedChat, body: bytes
+    proxy: Proxy, upstream: ScriptedChat, body: bytes
 ) -> None:
     upstream.replies = [refuses("no such request")]
-    got = httpx.post(f"{serve(upstream.url).url}/chat/completions", content=body)
+    got = httpx.post(f"{proxy(upstream.url).url}/chat/completions", content=body)
     assert (got.status_code, got.json()["error"]["message"]) == (400, "no such request")
     assert upstream.bodies == [body]
 
 
 @pytest.mark.slow
-def test_a_real_model_with_memory(serve: Serve, local_llm: str) -> None:  # noqa: F811
-    proxied = serve(local_llm, proxy_tokens=300)
+def test_a_real_model_with_memory(proxy: Proxy, local_llm: str) -> None:  # noqa: F811
+    proxied = proxy(local_llm, proxy_tokens=300)
     proxied.memory.save_message("old", role="user", content=DOOR, user_id="ana")
     sdk = proxied.sdk()
     whole = sdk.chat.completions.with_raw_response.create(**ask(max_tokens=24, temperature=0))

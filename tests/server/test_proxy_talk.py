@@ -118,6 +118,18 @@ def test_it_recalls_what_other_conversations_said_and_not_what_this_one_shows(
     assert not talk.recall(sent, Owner(memory, "bo", "s")).text
 
 
+def test_what_is_recalled_stays_the_same_while_a_run_goes_on(
+    talk: Passing, memory: jiyi.MemoryManager
+) -> None:
+    memory.save_message("other", role="user", content=DOOR)
+    sent = said("What is the code of the blue door?")
+    first = talk.recall(CHAT.read(sent))
+    kept = memory.save_message("other", role="user", content="No, the blue door's code is 8000 now")
+    run = [*sent, {"role": "assistant", "tool_calls": [call("f")]}]
+    assert talk.recall(CHAT.read(run)) is first
+    assert kept.id in talk.recall(CHAT.read(sent)).ids
+
+
 def test_rules_of_the_user_are_shown_whatever_is_asked(talk: Passing, memory: jiyi.MemoryManager) -> None:
     memory.remember("Always answer in German", category="rule")
     assert "German" in talk.recall(CHAT.read(said("What is two and two?"))).text

@@ -150,7 +150,7 @@ class Relay:
         headers["accept-encoding"] = "identity"  # streams are read on the way
         if self._upstream.key:
             headers["authorization"] = f"Bearer {self._upstream.key}"
-        url = f"{self._upstream.url.rstrip('/')}{path}{query}"
+        url = f"{self._upstream.url}{path}{query}"
         asked = self._client.build_request(request.method, url, content=content, headers=headers)
         return await self._client.send(asked, stream=True)
 

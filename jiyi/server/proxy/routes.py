@@ -7,10 +7,11 @@ from urllib.parse import quote
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from jiyi.errors import JiyiError, ScopeMissing
+from jiyi.endpoint import is_web_address
+from jiyi.errors import JiyiError, ScopeMissing, SettingsError
 from jiyi.records import Message
+from jiyi.server.asking import Endpoint
 from jiyi.server.callers import Caller
 from jiyi.server.proxy.forms import CHAT, RESPONSES, Form
 from jiyi.server.proxy.relay import Relay, Upstream, failure
@@ -29,27 +30,31 @@ class Proxy:
 
     Args:
         served: whose memories they are, and its settings ``proxy_*``.
+
+    Raises:
+        SettingsError: the upstream's address is none.
     """
 
     def __init__(self, served: Served) -> None:
         self._served = served
         settings = served.settings
+        url, key = settings.proxy_upstream, settings.proxy_upstream_key
         self._relay: Relay | None = None
-        if settings.proxy_upstream is not None:
-            key = settings.proxy_upstream_key
-            upstream = Upstream(
-                url=settings.proxy_upstream,
-                key=key.get_secret_value() if key else "",
-                memory_seconds=settings.proxy_seconds,
-            )
-            self._relay = Relay(upstream, tokens=settings.proxy_tokens, whose=self._whose)
+        if url is None:
+            return
+        if not is_web_address(url):
+            raise SettingsError("proxy_upstream must be a web address such as https://api.openai.com/v1")
+        said = key.get_secret_value() if key else ""
+        upstream = Upstream(url=url.rstrip("/"), key=said, memory_seconds=settings.proxy_seconds)
+        self._relay = Relay(upstream, tokens=settings.proxy_tokens, whose=self._whose)
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[Endpoint]:
         """Return the routes."""
         return [
-            Route(f"{PREFIX}/models", self._models, methods=["GET"]),
-            Route(f"{PREFIX}/models/{{model:path}}", self._models, methods=["GET"]),
-            *(Route(PREFIX + form.path, self._talk(form), methods=["POST"]) for form in (CHAT, RESPONSES)),
+            Endpoint(f"{PREFIX}/models", self._models, methods=["GET"]),
+            Endpoint(f"{PREFIX}/models/{{model:path}}", self._models, methods=["GET"]),
+            *(Endpoint(PREFIX + form.path, self._talk(form), methods=["POST"]) for form in (CHAT, RESPONSES)),
+            Endpoint(PREFIX + "/{rest:path}", _nothing, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
         ]
 
     async def aclose(self) -> None:
@@ -105,3 +110,8 @@ class Proxy:
         session = named or (f"openai:{kept}" if kept else session_of(talk))
         owner = Owner(self._served.memory_of(caller.tenant), user, session)
         return owner, "write" in caller.access
+
+
+async def _nothing(_: Request) -> Response:
+    served = "POST /chat/completions, POST /responses, GET /models"
+    return failure(404, f"this proxy serves {served}", "not_found")

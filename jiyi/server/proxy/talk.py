@@ -1,6 +1,7 @@
 """What the memory does for a conversation that passes by: recalls for it, and keeps it."""
 
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -15,6 +16,7 @@ __all__ = ["Owner", "Recalled", "Talk", "session_of"]
 _KNOWN = 200  # newest messages of a session among which those of a request are looked for
 _ASKED = 4_000  # characters at either end of a question that are searched by
 _LOCKS = 64
+_RUNS = 1_000  # questions whose recalled text is kept while a run goes on
 _RECALLED = ("skills", "profile", "knowledge", "episodes", "recalled")
 
 
@@ -41,7 +43,7 @@ class Recalled:
 def session_of(talk: Sequence[Message]) -> str:
     """Return a session id made of a conversation's first words, which the client sends each time."""
     first = next((message.text for message in talk if message.role == "user"), "")
-    return f"openai:{sha256(first.strip().encode('utf-8', 'replace')).hexdigest()[:24]}"
+    return f"openai:{_digest(first.strip())}"
 
 
 class Talk:
@@ -53,13 +55,26 @@ class Talk:
 
     def __init__(self, *, tokens: int) -> None:
         self._tokens = tokens
+        self._runs: OrderedDict[str, Recalled] = OrderedDict()
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
 
     def recall(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
-        """Return what the memory has for the user's newest message, without what the talk has itself."""
-        question = next((message.text for message in reversed(talk) if message.role == "user"), "")
-        if not question.strip():
+        """Return what the memory has for the user's newest message, without what the talk has itself.
+
+        While a run goes on, tool after tool, it is the same for the same question.
+        """
+        at = max((i for i, message in enumerate(talk) if message.role == "user"), default=None)
+        if at is None:
             return Recalled()
+        run = _digest(repr((owner.user_id, owner.session_id, [_key(m) for m in talk[: at + 1]])))
+        found = self._runs.get(run) if at < len(talk) - 1 else None
+        if found is None:
+            found = self._runs[run] = self._recalled(owner, talk, talk[at].text)
+            if len(self._runs) > _RUNS:
+                self._runs.popitem(last=False)
+        return found
+
+    def _recalled(self, owner: Owner, talk: Sequence[Message], question: str) -> Recalled:
         if len(question) > 2 * _ASKED:
             question = f"{question[:_ASKED]}\n{question[-_ASKED:]}"
         # Their ids are enough for the window to leave them out.
@@ -68,7 +83,7 @@ class Talk:
         counter = owner.memory.counter
         window = owner.memory.build_context(
             # A session of its own: the conversation itself and its summary are the client's.
-            f"proxy:{sha256(owner.session_id.encode('utf-8', 'replace')).hexdigest()[:24]}",
+            f"proxy:{_digest(owner.session_id)}",
             question,
             self._tokens + counter.count_all([Message(role="user", content=question), *there]),
             scratch=there,
@@ -127,3 +142,7 @@ def _key(message: Message) -> tuple[Any, ...]:
     """Return what a message is known by when the client sends it again."""
     calls = tuple((call.name, call.arguments) for call in message.tool_calls)
     return message.role, message.text.strip(), calls, message.tool_call_id
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
