@@ -37,6 +37,8 @@ _COMMANDS = {  # in the order of the help: where each is; it is loaded when it i
     "migrate": "database:migrate",
     "mcp": "mcp:mcp",
     "serve-db": "database:serve_db",
+    "serve": "server:serve",
+    "keys": "server:keys",
 }
 
 
@@ -50,12 +52,13 @@ class _Commands(TyperGroup):
         if cmd_name not in _COMMANDS:
             return None
         module, _, name = _COMMANDS[cmd_name].partition(":")
-        alone = typer.Typer(
-            add_completion=False,
-            pretty_exceptions_enable=False,
-            context_settings={"help_option_names": ["-h", "--help"]},
-        )
-        alone.command(name=cmd_name)(getattr(import_module(f"jiyi.cli.{module}"), name))
+        found = getattr(import_module(f"jiyi.cli.{module}"), name)
+        if isinstance(found, typer.Typer):  # commands of its own
+            group = typer.main.get_group(found)
+            group.name = cmd_name
+            return group
+        alone = typer.Typer(add_completion=False)
+        alone.command(name=cmd_name)(found)
         return typer.main.get_command(alone)
 
 
