@@ -35,10 +35,10 @@ _COMMANDS = {  # in the order of the help: where each is; it is loaded when it i
     "reembed": "transfer:reembed",
     "model": "model:model",
     "migrate": "database:migrate",
-    "serve": "server:serve",
-    "keys": "server:keys",
     "mcp": "mcp:mcp",
     "serve-db": "database:serve_db",
+    "serve": "server:serve",
+    "keys": "server:keys",
 }
 
 
@@ -53,13 +53,11 @@ class _Commands(TyperGroup):
             return None
         module, _, name = _COMMANDS[cmd_name].partition(":")
         found = getattr(import_module(f"jiyi.cli.{module}"), name)
-        if isinstance(found, typer.Typer):
-            return typer.main.get_command(found)
-        alone = typer.Typer(
-            add_completion=False,
-            pretty_exceptions_enable=False,
-            context_settings={"help_option_names": ["-h", "--help"]},
-        )
+        if isinstance(found, typer.Typer):  # commands of its own
+            group = typer.main.get_group(found)
+            group.name = cmd_name
+            return group
+        alone = typer.Typer(add_completion=False)
         alone.command(name=cmd_name)(found)
         return typer.main.get_command(alone)
 
