@@ -1,17 +1,18 @@
 """Questions about a whole database, whoever its users are: for whoever looks after it, not for agents."""
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from jiyi.clock import utc_now
 from jiyi.long_term import ReadingState, reading_state
 from jiyi.settings import load_settings
-from jiyi.storage import Readings
+from jiyi.storage import Ledger, Readings
 from jiyi.storage.backend import has_tables, open_database
 from jiyi.storage.database import Database
 from jiyi.storage.place import Place, locate
 
-__all__ = ["check_database", "is_there", "reading_of", "users_of"]
+__all__ = ["check_database", "is_there", "opened_ledger", "reading_of", "users_of"]
 
 
 def check_database(url: str | Path | Place) -> str:
@@ -47,6 +48,13 @@ def users_of(url: str | Path | Place) -> list[str]:
     """Return the names of all users in a database: for whoever looks after it, not for agents."""
     with _opened(url) as database:
         return database.users()
+
+
+@contextmanager
+def opened_ledger(url: str | Path | Place) -> Iterator[Ledger]:
+    """Give what servers share through a database, which is made where there is none."""
+    with _opened(url) as database:
+        yield Ledger(database)
 
 
 def _opened(url: str | Path | Place) -> "closing[Database]":

@@ -13,7 +13,7 @@ The tree; each class says what it means::
     ├── LLMError: LLMUnreachable, LLMRefused, BadReply
     ├── RerankError
     └── ServerError: ServerUnreachable, Unauthorized, Forbidden, RateLimited, RequestTooLarge,
-            RequestTimedOut, RequestInHand, KeyReused, Changed
+            RequestTimedOut, KeyReused, Changed
 
 Each message says what happened and what to do next. Errors of other libraries
 are translated once, in the adapter that calls them, and kept as ``__cause__``.
@@ -56,7 +56,6 @@ __all__ = [
     "NewerDatabase",
     "NotFound",
     "RateLimited",
-    "RequestInHand",
     "RequestTimedOut",
     "RequestTooLarge",
     "RerankError",
@@ -266,7 +265,15 @@ class Forbidden(ServerError):
 
 
 class RateLimited(ServerError):
-    """Too many requests with this key; ask again after the time the answer names."""
+    """Too many requests with this key; ask again later.
+
+    Attributes:
+        retry_after: in how many seconds.
+    """
+
+    def __init__(self, message: str, *, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class RequestTooLarge(ServerError):
@@ -275,10 +282,6 @@ class RequestTooLarge(ServerError):
 
 class RequestTimedOut(ServerError):
     """The server gave up waiting; what was asked for may still be done."""
-
-
-class RequestInHand(ServerError):
-    """A request with this idempotency key is being done; ask again for its answer."""
 
 
 class KeyReused(ServerError):

@@ -129,6 +129,12 @@ class Settings(BaseSettings):
     reader_calls_per_hour: int = Field(60, ge=0)  # most of the reader, of all processes together
     reader_tokens_per_day: int = Field(500_000, ge=0)  # asked and answered, of all processes together
 
+    server_requests_per_minute: int = Field(6_000, ge=0)  # of one key; 0: any number
+    server_body_mb: float = Field(10, gt=0, le=1_000)  # largest body of a request
+    server_import_mb: float = Field(1_000, gt=0, le=1e6)  # largest file to import
+    server_seconds: float = Field(60, gt=0, le=3_600)  # most a request may take
+    server_stop_seconds: float = Field(30, ge=0, le=3_600)  # requests in hand get so long to end
+
     @field_validator("recall_floor", mode="before")
     @classmethod
     def _off_is_zero(cls, floor: object) -> object:

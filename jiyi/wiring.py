@@ -167,6 +167,7 @@ class _Wiring:
             long_term=self.long_term(rule),
             short_term=self.short_term(),
             summaries=self.summaries(),
+            ledger=self.backend.ledger,
             skills=self.skills(),
             monitor=monitor,
             counter=self.counter,

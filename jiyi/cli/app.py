@@ -18,6 +18,7 @@ from jiyi.cli.model import model
 from jiyi.cli.monitor import monitor
 from jiyi.cli.records import list_episodes, list_facts, list_knowledge, list_tasks, show, stats
 from jiyi.cli.search import context, search
+from jiyi.cli.server import keys, serve
 from jiyi.cli.terminal import say
 from jiyi.cli.transfer import copy, export, import_, reembed
 
@@ -57,9 +58,11 @@ _COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "model": model,
     "migrate": migrate,
     "serve-db": serve_db,
+    "serve": serve,
 }
 for _name, _command in _COMMANDS.items():
     app.command(name=_name)(_command)
+app.add_typer(keys, name="keys")
 
 
 def _print_version(asked: bool) -> None:

@@ -11,7 +11,7 @@ from random import SystemRandom
 from typing import Any, Protocol, TypeVar, cast
 
 from jiyi.endpoint import Endpoint
-from jiyi.errors import JiyiError, RequestInHand, ServerError, ServerUnreachable
+from jiyi.errors import JiyiError, ServerError, ServerUnreachable
 from jiyi.wire import adapter, error_of
 
 __all__ = ["Answer", "Ask", "Lost", "Sink", "Steps", "answered", "read_as"]
@@ -82,7 +82,7 @@ def answered(ask: Ask, there: Endpoint) -> Steps[Answer]:
         error = _error(reply, there)
         if error is None:
             return cast("Answer", reply)
-        pause = _pause(reply, error, number)
+        pause = _pause(reply, number)
         if pause is None or number >= there.retries:
             raise error from (there.shareable(reply.cause) if isinstance(reply, Lost) else None)
         yield pause
@@ -124,10 +124,10 @@ def _error(reply: Answer | Lost | None, there: Endpoint) -> JiyiError | None:
     return ServerError(f"{there.shown} answered {reply.status} ({said}), not as jiyi does: check the address")
 
 
-def _pause(reply: Answer | Lost | None, error: JiyiError, number: int) -> float | None:
+def _pause(reply: Answer | Lost | None, number: int) -> float | None:
     """Return the seconds to wait before another try, None where it would not help."""
     if isinstance(reply, Answer):
-        if reply.status not in _AGAIN and not isinstance(error, RequestInHand):
+        if reply.status not in _AGAIN:
             return None
         try:
             asked = float(reply.headers["retry-after"])

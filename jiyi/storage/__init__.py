@@ -2,6 +2,7 @@
 
 from jiyi.storage.candidates import ROLES, Candidates, Key
 from jiyi.storage.database import Connection, Database
+from jiyi.storage.ledger import Answered, Ledger
 from jiyi.storage.readings import Claim, Due, Readings
 from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
@@ -18,6 +19,7 @@ from jiyi.storage.vectors import Binding, Parts, PendingText, VectorIndex, Vecto
 __all__ = [
     "ROLES",
     "Amendment",
+    "Answered",
     "Binding",
     "Candidates",
     "Claim",
@@ -30,6 +32,7 @@ __all__ = [
     "Found",
     "ImportReceipt",
     "Key",
+    "Ledger",
     "Page",
     "Parts",
     "PendingText",

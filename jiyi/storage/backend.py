@@ -11,6 +11,7 @@ from jiyi.errors import MissingExtra, SettingsError
 from jiyi.settings import Settings
 from jiyi.storage.database import Database
 from jiyi.storage.elsewhere import leave, refuse_bound, take_over
+from jiyi.storage.ledger import Ledger
 from jiyi.storage.place import Place
 from jiyi.storage.readings import Readings
 from jiyi.storage.relational.vector_states import VectorStates
@@ -52,6 +53,7 @@ class Backend:
     trash: Trash
     vectors: VectorIndex
     readings: Readings
+    ledger: Ledger
 
 
 def open_backend(place: Place, settings: Settings) -> Backend:
@@ -93,6 +95,7 @@ def _on(database: Database) -> Backend:
         trash=Trash(database),
         vectors=vectors,
         readings=Readings(database, attempt=database.attempt),
+        ledger=Ledger(database),
     )
 
 

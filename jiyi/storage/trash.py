@@ -168,6 +168,8 @@ class Trash:
                 values["before"] = to_micros(before)
             if keys is not None:
                 where += f" AND ({_among_keys(keys, db.dialect, values)})"
+            if before is None:  # what was answered may hold the same words
+                db.run("drop_answers", {"user_id": scope.user_id, "before": _EVER})
             return len(db.rows("erase_trash", values | {"limit": limit}, where=where))
 
     def check_alone(self) -> None:

@@ -15,7 +15,7 @@ from jiyi.records import Scope
 from jiyi.settings import Settings
 from jiyi.short_term import ShortTermMemory, SummaryUpdater
 from jiyi.skills import SkillShelf
-from jiyi.storage import Store, Upkeep
+from jiyi.storage import Ledger, Store, Upkeep
 from jiyi.text import TokenCounter
 from jiyi.working import WorkingMemory
 
@@ -44,6 +44,7 @@ class Parts:
     long_term: LongTermMemory  # what outlives the session
     short_term: ShortTermMemory  # the conversations in hand
     summaries: SummaryUpdater  # their running summaries
+    ledger: Ledger  # keys and answers of servers
     skills: SkillShelf | None  # know-how shown when needed; None where no folder was named
     monitor: ContextMonitor | None  # watches windows and replies; None: off
     counter: TokenCounter  # of the model the windows are for
@@ -56,6 +57,7 @@ class Verbs:
     """The parts of a memory."""
 
     def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._store = parts.store
         self._upkeep = parts.upkeep
         self._long_term = parts.long_term
@@ -70,6 +72,11 @@ class Verbs:
         self._settings = parts.settings
         self._clock = parts.clock
         self._on_close = parts.on_close
+
+    @property
+    def parts(self) -> Parts:
+        """What the memory is made of: for servers and adapters, which look below the verbs."""
+        return self._parts
 
     @property
     def zone(self) -> tzinfo:

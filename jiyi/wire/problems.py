@@ -16,7 +16,7 @@ __all__ = ["PAGE", "Problem", "error_of", "problem_of"]
 PAGE = "/errors#"
 """What the ``type`` of each problem begins with; the name of its class follows."""
 
-_ATTRIBUTES = ("needed", "available", "status")
+_ATTRIBUTES = ("needed", "available", "status", "retry_after")
 _STATUSES: Mapping[type[JiyiError], int] = {  # of a class and those below it; the nearest counts
     errors.InputError: 400,
     errors.DuplicateId: 409,
@@ -40,7 +40,6 @@ _STATUSES: Mapping[type[JiyiError], int] = {  # of a class and those below it; t
     errors.RateLimited: 429,
     errors.RequestTooLarge: 413,
     errors.RequestTimedOut: 504,
-    errors.RequestInHand: 409,
     errors.KeyReused: 422,
     errors.Changed: 412,
 }
@@ -87,6 +86,8 @@ def error_of(data: Mapping[str, Any]) -> JiyiError:
     detail = str(data.get("detail") or data.get("title") or f"the server answered {data.get('status')}")
     if of is errors.BudgetTooSmall:
         return errors.BudgetTooSmall(detail, needed=data["needed"], available=data["available"])
+    if of is errors.RateLimited:
+        return errors.RateLimited(detail, retry_after=data["retry_after"])
     if of is errors.TextRefused:
         return errors.TextRefused(detail, status=data["endpoint_status"])
     return (of or errors.ServerError)(detail)

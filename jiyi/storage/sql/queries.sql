@@ -153,6 +153,10 @@ SELECT value FROM meta WHERE name = :name;
 -- every tenant: a table of the whole database
 SELECT name, value FROM meta;
 
+-- name: find_meta
+-- every tenant: a table of the whole database
+SELECT value FROM meta WHERE name = :name;
+
 -- name: set_meta
 -- every tenant: a table of the whole database
 INSERT INTO meta (name, value) VALUES (:name, :value)
@@ -214,3 +218,15 @@ UPDATE readings
 SET next_seq = @greatest(next_seq, :next_seq), holder = '', wait_until = :until, failures = :failures
 WHERE @user = :user_id AND session_id = :session_id AND holder = :holder
 RETURNING next_seq;
+
+-- name: find_answer
+SELECT asked, status, body FROM answers WHERE @user = :user_id AND key = :key AND made_at >= :since;
+
+-- name: put_answer
+INSERT INTO answers (@user, key, made_at, asked, status, body)
+VALUES (:user_id, :key, :made_at, :asked, :status, :body)
+ON CONFLICT (@user, key) DO UPDATE
+SET made_at = excluded.made_at, asked = excluded.asked, status = excluded.status, body = excluded.body;
+
+-- name: drop_answers
+DELETE FROM answers WHERE @user = :user_id AND made_at < :before;

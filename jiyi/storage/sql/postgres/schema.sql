@@ -247,6 +247,19 @@ CREATE TABLE readings (
   FOREIGN KEY (tenant_id, session_id) REFERENCES sessions (tenant_id, session_id) ON DELETE CASCADE
 ) WITH (fillfactor = 70);
 
+-- What was answered to requests that carry an idempotency key, so that the same request again is answered
+-- and not done again. made_at is in microseconds; asked tells whether it is the same request.
+
+CREATE TABLE answers (
+  tenant_id text COLLATE "C" NOT NULL,
+  key       text COLLATE "C" NOT NULL,
+  made_at   bigint NOT NULL,
+  asked     text COLLATE "C" NOT NULL,
+  status    integer NOT NULL,
+  body      text COLLATE "C" NOT NULL,
+  PRIMARY KEY (tenant_id, key)
+);
+
 -- The second wall: a transaction sees the rows of the tenant it names, and no rows where it names none.
 -- Only what looks after all users, such as a search for expired trash, may see every row.
 ALTER TABLE owners ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -265,6 +278,7 @@ ALTER TABLE covered ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE trash ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE chroma_items ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE readings ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE answers ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON owners USING (
   tenant_id = current_setting('jiyi.tenant', true) OR current_setting('jiyi.every_tenant', true) = 'on');
 CREATE POLICY tenant ON sessions USING (
@@ -296,4 +310,6 @@ CREATE POLICY tenant ON trash USING (
 CREATE POLICY tenant ON chroma_items USING (
   tenant_id = current_setting('jiyi.tenant', true) OR current_setting('jiyi.every_tenant', true) = 'on');
 CREATE POLICY tenant ON readings USING (
+  tenant_id = current_setting('jiyi.tenant', true) OR current_setting('jiyi.every_tenant', true) = 'on');
+CREATE POLICY tenant ON answers USING (
   tenant_id = current_setting('jiyi.tenant', true) OR current_setting('jiyi.every_tenant', true) = 'on');

@@ -1,0 +1,179 @@
+"""`jiyi serve` and `jiyi keys`: a server for other programs, and who may ask it."""
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from jiyi.cli.options import AGENT_DB, Db, Json, brief_errors
+from jiyi.cli.terminal import note, print_json, say
+from jiyi.clock import utc_now
+from jiyi.databases import opened_ledger
+from jiyi.errors import InputError, MissingExtra, SettingsError
+from jiyi.server import EVERYTHING, Key, Keys
+from jiyi.server.audit import audit
+from jiyi.storage.place import Place
+from jiyi.wiring import open_memory
+
+__all__ = ["keys", "serve"]
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_TIME = re.compile(r"(\d{1,6})([mhd])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+keys = typer.Typer(help="Make, list, end and renew the API keys of a server.", no_args_is_help=True)
+
+
+def serve(
+    db: Db = AGENT_DB,
+    host: Annotated[str, typer.Option(help="Where to listen; other than 127.0.0.1 only with keys.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8710,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log no requests, only what went wrong.")] = False,
+) -> None:
+    """Serve the memory to other programs until Ctrl-C; needs the extra "api"."""
+    with brief_errors():
+        try:
+            import uvicorn
+
+            from jiyi.server.app import make_app
+        except ImportError as error:
+            raise MissingExtra('a server needs packages: pip install "jiyi[api]"') from error
+        _log_lines(quiet=quiet)
+        memory = open_memory(db)
+        local = host in _LOOPBACK
+        if not local and not memory.parts.ledger.keys():
+            memory.close()
+            raise SettingsError(
+                f"{host} can be reached from other machines, and there are no keys yet; make one with: "
+                "jiyi keys create --tenant NAME"
+            )
+        settings = memory.parts.settings
+        config = uvicorn.Config(
+            make_app(memory, local=local),
+            host=host,
+            port=port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=int(settings.server_stop_seconds),
+        )
+        uvicorn.Server(config).run()
+
+
+@keys.command("create")
+def _create(
+    db: Db = AGENT_DB,
+    tenant: Annotated[str, typer.Option(help="Whose users it is for; none: those of this machine.")] = "",
+    scopes: Annotated[str, typer.Option(help="Of read, write, forget, admin.")] = "read,write,forget",
+    user: Annotated[str | None, typer.Option(help="The only user it is for; any of the tenant's.")] = None,
+    expires: Annotated[str | None, typer.Option(metavar="90d", help="After so many m, h or d.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key and show it, once."""
+    with _keys(db) as kept:
+        names = [name for name in re.split(r"[,\s]+", scopes) if name]
+        key, secret = kept.create(tenant, names, user=user, expires_in=_time(expires))
+        _show(key, secret, "key.create", as_json=as_json)
+
+
+@keys.command("list")
+def _list(
+    db: Db = AGENT_DB,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the keys, oldest first; the keys themselves are not kept."""
+    with _keys(db) as kept:
+        found = kept.list(tenant)
+    if as_json:
+        print_json([key.to_dict() for key in found])
+        return
+    for key in found:
+        told = key.to_dict()
+        ends = (
+            f"revoked {told['revoked_at']}" if key.revoked_at else f"expires {told['expires_at'] or 'never'}"
+        )
+        whose = f"tenant {told['tenant'] or '-'}, user {told['user'] or 'any'}"
+        say(f"{key.name}  {whose}, {','.join(told['scopes'])}, made {told['created_at']}, {ends}")
+    if not found:
+        say("there are no keys yet; make one with: jiyi keys create --tenant NAME")
+
+
+@keys.command("revoke")
+def _revoke(name: Annotated[str, typer.Argument(help="As listed.")], db: Db = AGENT_DB) -> None:
+    """End a key; servers notice within five seconds."""
+    with _keys(db) as kept:
+        key = kept.revoke(name)
+        audit("key.revoke", EVERYTHING, name=key.name, of=key.caller.tenant)
+    say(f"revoked {key.name}")
+
+
+@keys.command("rotate")
+def _rotate(
+    name: Annotated[str, typer.Argument(help="As listed.")],
+    db: Db = AGENT_DB,
+    keep: Annotated[str | None, typer.Option(metavar="24h", help="How long the old one still works.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key that allows the same, and end the old one."""
+    with _keys(db) as kept:
+        key, secret = kept.rotate(name, keep=_time(keep) or timedelta(0))
+        _show(key, secret, "key.rotate", as_json=as_json)
+
+
+@contextmanager
+def _keys(db: Place) -> Iterator[Keys]:
+    with brief_errors(), opened_ledger(db) as ledger:
+        yield Keys(ledger)
+
+
+def _show(key: Key, secret: str, action: str, *, as_json: bool) -> None:
+    audit(action, EVERYTHING, name=key.name, of=key.caller.tenant)
+    if as_json:
+        print_json({**key.to_dict(), "key": secret})
+        return
+    note("this is shown once; only its SHA-256 is kept")
+    say(secret)
+
+
+def _time(given: str | None) -> timedelta | None:
+    if given is None:
+        return None
+    parts = _TIME.fullmatch(given)
+    if parts is None:
+        raise InputError(f"{given!r} is no time such as 90d, 12h or 30m")
+    return timedelta(**{_UNITS[parts[2]]: int(parts[1])})
+
+
+class _Line(logging.Formatter):
+    """Writes a line of JSON: the server's own records are that already."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = record.getMessage()
+        if message.startswith("{"):
+            return message
+        line = {"time": utc_now().isoformat(), "level": record.levelname, "message": message}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _log_lines(*, quiet: bool) -> None:
+    """Write the log to standard error."""
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(_Line())
+    levels = {"jiyi": logging.WARNING, "uvicorn.error": logging.WARNING if quiet else logging.INFO}
+    for name, level in levels.items():
+        logging.getLogger(name).addHandler(lines)
+        logging.getLogger(name).setLevel(level)
+    logging.getLogger("jiyi.server").setLevel(logging.WARNING if quiet else logging.INFO)
+    logging.getLogger("jiyi.audit").setLevel(logging.INFO)

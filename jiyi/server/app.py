@@ -1,0 +1,119 @@
+"""The app: everything a server answers, on one memory."""
+
+import html
+import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio.to_thread
+from fastapi import FastAPI
+from prometheus_client import generate_latest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from jiyi import errors
+from jiyi.errors import InputError, JiyiError, NotFound, ServerError, StorageError
+from jiyi.manager import MemoryManager
+from jiyi.monitor import prometheus_text
+from jiyi.server.asking import Endpoint, caller_of, in_thread, served_by
+from jiyi.server.gate import LOCAL_HOSTS, Gate, Metrics, problem_body
+from jiyi.server.openapi import description
+from jiyi.server.rest import rest_routes
+from jiyi.server.served import Served
+from jiyi.wire import shown_text
+
+__all__ = ["make_app"]
+
+_THREADS = 64  # requests whose verbs run at once
+_FREE = ("/v1/import",)
+
+
+def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
+    """Return an ASGI app over a memory, which it closes when it is shut down.
+
+    Args:
+        memory: opened without a user; tenants and users come with the requests.
+        local: whether it is for this machine only: then, while there are no keys, it needs none, and
+            answers to the names of this machine alone.
+    """
+    served, metrics = Served(memory), Metrics()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
+        yield
+        await anyio.to_thread.run_sync(served.close)
+
+    app = FastAPI(title="jiyi", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.served, app.state.metrics = served, metrics
+    app.router.routes.extend(rest_routes())
+    for path, endpoint in (
+        ("/healthz", _alive),
+        ("/readyz", _ready),
+        ("/metrics", _metrics),
+        ("/errors", _errors),
+        ("/openapi.json", _openapi),
+    ):
+        app.router.routes.append(Endpoint(path, endpoint, methods=["GET"]))
+    app.add_exception_handler(JiyiError, _as_problem)
+    app.add_exception_handler(HTTPException, _as_problem)
+    app.add_exception_handler(Exception, _as_problem)
+    app.add_middleware(
+        Gate,
+        metrics=metrics,
+        most_bytes=served.settings.server_body_mb * 1e6,
+        hosts=LOCAL_HOSTS if local and not served.keys.needed() else None,
+        free=_FREE,
+    )
+    return app
+
+
+async def _alive(_: Request) -> Response:
+    """Say that the process runs."""
+    return JSONResponse({"status": "ok"})
+
+
+async def _ready(request: Request) -> Response:
+    """Say that the database answers."""
+    served = served_by(request)
+    try:
+        await in_thread(served, lambda: served.memory.parts.ledger.key(""))
+    except StorageError:
+        return JSONResponse({"status": "the database does not answer"}, 503, {"retry-after": "1"})
+    return JSONResponse({"status": "ok"})
+
+
+async def _metrics(request: Request) -> Response:
+    """Give the figures of this process to Prometheus; with keys, to one that is no tenant's."""
+    served = served_by(request)
+    caller_of(request).check("admin")
+    memory, text = served.memory, generate_latest(request.app.state.metrics.registry).decode()
+    if memory.monitor is not None:
+        watched = memory.monitor
+        text += await in_thread(served, lambda: prometheus_text(watched, memory.reading()))
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _errors(_: Request) -> Response:
+    """Show what each error means: where the `type` of a problem points to."""
+    told = {name: html.escape(inspect.getdoc(getattr(errors, name)) or "") for name in errors.__all__}
+    rows = "".join(f'<dt id="{name}"><b>{name}</b></dt><dd>{text}</dd>' for name, text in told.items())
+    return HTMLResponse(f"<!doctype html><meta charset=utf-8><title>Errors of jiyi</title><dl>{rows}</dl>")
+
+
+async def _openapi(_: Request) -> Response:
+    return JSONResponse(description())
+
+
+async def _as_problem(request: Request, error: Exception) -> Response:
+    """Answer an error as a problem; what the server did not expect tells nothing."""
+    caller = getattr(request.state, "caller", None)
+    if isinstance(error, HTTPException):
+        found = NotFound if error.status_code == 404 else InputError
+        refused = found(f"{request.method} {error.detail}: the table of routes is at /openapi.json")
+        status, body, headers = problem_body(refused, status=error.status_code)
+        return Response(body, status, {**(error.headers or {}), **headers})
+    known = error if isinstance(error, JiyiError) else ServerError("the server failed; its log says why")
+    status, body, headers = problem_body(known, shown_text(str(known), caller.tenant if caller else ""))
+    return Response(body, status, headers)

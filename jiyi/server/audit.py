@@ -1,0 +1,33 @@
+"""One line for whatever takes a memory away or lets somebody in: who did what to whose, never the words."""
+
+import json
+import logging
+from typing import Any
+
+from jiyi.clock import utc_now
+from jiyi.server.callers import Caller
+from jiyi.wire import shown_user
+
+__all__ = ["audit"]
+
+_log = logging.getLogger("jiyi.audit")
+
+
+def audit(action: str, caller: Caller, *, user: str | None = None, **more: Any) -> None:
+    """Write one line of JSON to the log ``jiyi.audit``.
+
+    Args:
+        action: "forget", "purge", "restore", "export", "import" or one of keys, such as "key.revoke".
+        caller: who did it.
+        user: the stored id of the user whose memory it is.
+        more: names and numbers, no texts of a memory.
+    """
+    line = {
+        "time": utc_now().isoformat(),
+        "audit": action,
+        "tenant": caller.tenant,
+        "key": caller.key,
+        "user": None if user is None else shown_user(user),
+        **more,
+    }
+    _log.info(json.dumps(line, ensure_ascii=False))

@@ -1,0 +1,66 @@
+"""Who asks: the tenant, what the key allows, and whose memory may be meant."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import get_args
+
+from jiyi.errors import Forbidden, InputError, ScopeMissing
+from jiyi.records import Scope
+from jiyi.wire import Access, stored_user
+
+__all__ = ["EVERYTHING", "Caller", "access_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Whoever sent a request, as their key says it; nothing of it comes from the request itself."""
+
+    key: str = ""  # the key's name; "" where the server needs none
+    tenant: str = ""  # "" for none: users are stored under their own ids
+    access: frozenset[Access]
+    user: str | None = None  # the only one the key is for
+
+    def check(self, needed: Access) -> None:
+        """Make sure that the key allows something.
+
+        Raises:
+            Forbidden: it does not, or it is a tenant's and this concerns more than one tenant.
+        """
+        if needed not in self.access:
+            has = ", ".join(sorted(self.access))
+            raise Forbidden(f"this needs a key with the scope {needed!r}; this one has {has}")
+        if needed == "admin" and self.tenant:
+            raise Forbidden("this concerns the whole database; it needs a key without a tenant")
+
+    def stored_user(self, given: str | None) -> str:
+        """Return the id under which the user that is meant is stored.
+
+        Raises:
+            ScopeMissing: none is named, and the key is for more than one.
+            Forbidden: the key is for another user.
+            BadScope: no user can have this id.
+        """
+        user = self.user if given is None else given
+        if user is None:
+            raise ScopeMissing("whose memory? Send user_id, or use a key that is for one user")
+        if self.user is not None and user != self.user:
+            raise Forbidden("this key is for one user, and not for the one that user_id names")
+        return stored_user(self.tenant, Scope(user_id=user).user_id)
+
+
+EVERYTHING = Caller(access=frozenset(get_args(Access)))
+"""Whoever asks a server without keys: a program on the same machine."""
+
+
+def access_of(names: Collection[str]) -> frozenset[Access]:
+    """Return what scopes allow, by their names.
+
+    Raises:
+        InputError: there is no such scope, or none is named.
+    """
+    known = get_args(Access)
+    if odd := sorted(set(names) - set(known)):
+        raise InputError(f"no scope is named {', '.join(odd)}; there are {', '.join(known)}")
+    if not names:
+        raise InputError(f"name at least one scope: {', '.join(known)}")
+    return frozenset(name for name in known if name in names)

@@ -1,0 +1,169 @@
+"""What every request goes through: the host it names, the size of its body, the log and the metrics."""
+
+import json
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jiyi.clock import utc_now
+from jiyi.errors import InputError, JiyiError, RequestTooLarge
+from jiyi.wire import problem_of
+
+__all__ = ["LOCAL_HOSTS", "Gate", "Metrics", "problem_body"]
+
+LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+"""What a server without keys may be called: a page that a browser shows cannot get round it by DNS."""
+
+_log = logging.getLogger("jiyi.server")
+_UNROUTED = "(none)"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """What Prometheus is told of requests; labels are routes, never ids."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.seconds = Histogram(
+            "jiyi_http_request_seconds",
+            "Time from a request's first byte to its answer's last.",
+            ("method", "route"),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.answers = Counter(
+            "jiyi_http_answers", "Answers.", ("method", "route", "status"), registry=self.registry
+        )
+        self.in_hand = Gauge("jiyi_http_requests_in_hand", "Requests being answered.", registry=self.registry)
+
+
+class Gate:
+    """ASGI middleware around the whole app.
+
+    Args:
+        app: what answers.
+        metrics: told of each request.
+        most_bytes: of a body; what `free` names checks its own.
+        hosts: what the server may be called, None for any name.
+        free: beginnings of paths whose bodies are not limited here.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        metrics: Metrics,
+        most_bytes: float,
+        hosts: Collection[str] | None,
+        free: tuple[str, ...] = (),
+    ) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._most = most_bytes
+        self._hosts = hosts
+        self._free = free
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and note what came of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 0
+        scope.setdefault("state", {})
+        if scope["path"].startswith("/v1/"):  # ids may hold slashes; they are decoded after the routing
+            scope["path"] = scope["raw_path"].decode("ascii")
+
+        async def note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        self._metrics.in_hand.inc()
+        try:
+            refused = self._refused(scope)
+            if refused is not None:
+                await _answer(refused, note)
+                return
+            await self._app(scope, self._limited(scope, receive), note)
+        finally:
+            self._metrics.in_hand.dec()
+            self._note(scope, status, time.perf_counter() - started)
+
+    def _refused(self, scope: Scope) -> JiyiError | None:
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if self._hosts is not None and name not in self._hosts:
+            return InputError(
+                "a server without keys is asked as localhost only; make a key: jiyi keys create"
+            )
+        length = headers.get(b"content-length", b"0")
+        if not self._is_free(scope) and length.isdigit() and int(length) > self._most:
+            return self._too_large()
+        return None
+
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        if self._is_free(scope):
+            return receive
+        size = 0
+
+        async def limited() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self._most:
+                raise self._too_large()
+            return message
+
+        return limited
+
+    def _is_free(self, scope: Scope) -> bool:
+        return bool(scope["path"].startswith(self._free)) if self._free else False
+
+    def _too_large(self) -> RequestTooLarge:
+        return RequestTooLarge(f"the body is larger than {self._most / 1e6:g} MB; send less at once")
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", None) or _UNROUTED
+        self._metrics.seconds.labels(scope["method"], route).observe(seconds)
+        self._metrics.answers.labels(scope["method"], route, str(status)).inc()
+        caller = scope["state"].get("caller")
+        line = {
+            "time": utc_now().isoformat(),
+            "method": scope["method"],
+            "route": route,
+            "status": status,
+            "ms": round(seconds * 1000, 1),
+            "tenant": caller.tenant if caller else "",
+            "key": caller.key if caller else "",
+        }
+        _log.info(json.dumps(line))
+
+
+def problem_body(
+    error: JiyiError, detail: str | None = None, *, status: int | None = None
+) -> tuple[int, bytes, dict[str, str]]:
+    """Return status, body and headers of the answer that an error is."""
+    problem = problem_of(error, detail)
+    if status is not None:
+        problem = replace(problem, status=status)
+    headers = {"content-type": "application/problem+json"}
+    if problem.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if problem.status in (429, 503):
+        headers["retry-after"] = str(getattr(error, "retry_after", 1))
+    return problem.status, json.dumps(problem.to_dict(), ensure_ascii=False).encode(), headers
+
+
+async def _answer(error: JiyiError, send: Send) -> None:
+    status, body, headers = problem_body(error)
+    named: list[tuple[bytes, bytes]] = [(n.encode(), v.encode()) for n, v in headers.items()]
+    start: dict[str, Any] = {"type": "http.response.start", "status": status, "headers": named}
+    await send(start)
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,112 @@
+"""The OpenAPI 3.1 description: of the table of routes from the verbs' signatures, the rest from a file."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from jiyi.server.rest import PREFIX
+from jiyi.wire import ROUTES, Route, adapter, call_of
+
+__all__ = ["description"]
+
+_REF = "#/components/schemas/{model}"
+_KEY_HEADER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "The same request with the same key is done once; for a day it is only answered again.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+}
+
+
+@lru_cache(maxsize=1)
+def description() -> Mapping[str, Any]:
+    """Return the description of everything below ``/v1``, as JSON values."""
+    wanted: list[tuple[str, Any, TypeAdapter[Any]]] = []
+    for route in ROUTES:
+        call = call_of(route)
+        wanted.append((f"{route.verb} asked", "validation", TypeAdapter(call.request)))
+        wanted.append((f"{route.verb} answered", "serialization", adapter(call.result)))
+    schemas, shared = TypeAdapter.json_schemas(wanted, ref_template=_REF)
+    by_name = {key: schema for (key, _), schema in schemas.items()}
+    written = json.loads(files("jiyi.server").joinpath("openapi.json").read_text("utf-8"))
+    paths: dict[str, Any] = written["paths"]
+    for route in ROUTES:
+        asked, answered = by_name[f"{route.verb} asked"], by_name[f"{route.verb} answered"]
+        place = paths.setdefault(PREFIX + route.path, {})
+        place[route.method.lower()] = _operation(route, _followed(asked, shared), asked, answered)
+    written["info"]["version"] = version("jiyi")
+    written["components"]["schemas"] |= shared.get("$defs", {})
+    return written  # type: ignore[no-any-return]
+
+
+def _followed(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = schema.get("$ref", "").rpartition("/")[2]
+    found: Mapping[str, Any] = shared["$defs"][name] if name else schema
+    return found
+
+
+def _operation(
+    route: Route, request: Mapping[str, Any], asked: Mapping[str, Any], answered: Mapping[str, Any]
+) -> dict[str, Any]:
+    call = call_of(route)
+    operation: dict[str, Any] = {
+        "operationId": route.verb,
+        "summary": call.summary,
+        "description": call.description,
+        "tags": [route.path.split("/")[1]],
+        "security": [{"key": [route.access]}],
+        "parameters": [_in_path(name) for name in call.in_path],
+        "responses": _responses(route, answered),
+    }
+    if route.method in ("GET", "DELETE"):
+        operation["parameters"] += _in_query(request, route.example)
+    else:
+        content: dict[str, Any] = {"schema": asked}
+        if route.example:
+            content["example"] = dict(route.example)
+        needed = bool(request.get("required"))
+        operation["requestBody"] = {"required": needed, "content": {"application/json": content}}
+    if route.writes:
+        operation["parameters"].append(_KEY_HEADER)
+    return operation
+
+
+def _in_path(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+
+
+def _in_query(request: Mapping[str, Any], example: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parameters of a query; one that may be left out is left out, there is no null."""
+    out = []
+    for name, schema in request.get("properties", {}).items():
+        options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
+        if options:
+            rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
+            own = {**rest, **options[0]} if len(options) == 1 else {**rest, "anyOf": options}
+        else:
+            own = schema
+        needed = name in request.get("required", ())
+        parameter = {"name": name, "in": "query", "required": needed, "schema": own}
+        if name in example:
+            parameter["example"] = example[name]
+        out.append(parameter)
+    return out
+
+
+def _responses(route: Route, answered: Mapping[str, Any]) -> dict[str, Any]:
+    if route.how == "job":
+        schema: Mapping[str, Any] = {"$ref": _REF.format(model="Job")}
+        done = {"202": {"description": "The job was begun.", "content": _json(schema)}}
+    else:
+        done = {"200": {"description": "Done.", "content": _json(answered)}}
+    problems: Sequence[str] = ("400", "401", "403", "404", "409", "413", "422", "429", "503", "default")
+    return {**done, **{status: {"$ref": "#/components/responses/Problem"} for status in problems}}
+
+
+def _json(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": dict(schema)}}

@@ -1,0 +1,143 @@
+"""REST: the table of routes over the verbs, what is streamed, and what is the server's own."""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute
+
+from jiyi.errors import Changed, InputError
+from jiyi.manager import MemoryManager
+from jiyi.server.asking import Endpoint, body_of, caller_of, in_thread, served_by
+from jiyi.server.audit import audit
+from jiyi.server.callers import Caller
+from jiyi.server.once import check_key, fingerprint, once
+from jiyi.server.served import Served
+from jiyi.server.streams import export, import_, job, job_events, monitor, users
+from jiyi.wire import ROUTES, Call, Route, adapter, call_of, to_json
+
+__all__ = ["PREFIX", "rest_routes"]
+
+PREFIX = "/v1"
+
+_COUNTS = ("access_count", "last_accessed_at")  # change when a record is found: it is the same version
+_VERSIONED = ("get", "update")
+
+
+def rest_routes() -> list[BaseRoute]:
+    """Return everything below `PREFIX`."""
+    table = [Endpoint(PREFIX + r.path, _endpoint(r), methods=[r.method], name=r.verb) for r in ROUTES]
+    own = (
+        ("GET", "/users", users),
+        ("GET", "/monitor", monitor),
+        ("GET", "/export", export),
+        ("POST", "/import", import_),
+        ("GET", "/jobs/{job_id}", job),
+        ("GET", "/jobs/{job_id}/events", job_events),
+    )
+    return [*table, *(Endpoint(PREFIX + path, of, methods=[method]) for method, path, of in own)]
+
+
+def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
+    """Return what answers a row of the table."""
+    call = call_of(route)
+
+    async def answer(request: Request) -> Response:
+        served, caller = served_by(request), caller_of(request)
+        caller.check(route.access)
+        body = b"" if route.method in ("GET", "DELETE") else await body_of(request)
+        said = _said(route, call, request, body)
+        user = None
+        if "user_id" in call.request.model_fields:
+            user = said["user_id"] = caller.stored_user(said.get("user_id"))
+        memory = served.memory_of(caller.tenant)
+        if route.verb == "forget" and not said.get("dry_run"):
+            audit("purge" if said.get("purge") else "forget", caller, user=user, said=sorted(said))
+        if route.how == "job":
+            return _begin_job(served, caller, route, said, request.headers.get("idempotency-key", ""))
+
+        def act() -> tuple[int, bytes]:
+            if "if-match" in request.headers:
+                _check_unchanged(memory, said, request.headers["if-match"])
+            return 200, to_json(getattr(memory, route.verb)(**said), call.result)
+
+        work = act
+        key = request.headers.get("idempotency-key")
+        if key is not None and route.writes and user is not None:
+            path, query = request.scope["path"], request.scope["query_string"]
+            asked = fingerprint(route.method.encode(), path.encode(), query, body)
+            together = route.how == "answer" and not said.get("purge")
+            work = partial(once, memory, user, check_key(key), asked, act, together=together)
+        elif "if-match" in request.headers:
+            work = partial(memory.parts.store.together, act)
+        status, content = await in_thread(served, work)
+        return _response(request, route, status, content)
+
+    return answer
+
+
+def _said(route: Route, call: Call, request: Request, body: bytes) -> dict[str, Any]:
+    """Return the arguments of the verb that a request gives.
+
+    Raises:
+        InputError: one is missing, unknown or of a wrong type; says which.
+    """
+    try:
+        if route.method in ("GET", "DELETE"):
+            query = request.query_params
+            given = {n: v[0] if len(v := query.getlist(n)) == 1 else v for n in query}
+            said = call.request.model_validate(given)
+        else:
+            said = call.request.model_validate_json(body or b"{}", strict=True)
+    except ValidationError as error:
+        raise InputError("; ".join(map(_told, error.errors(include_url=False)))) from error
+    arguments = {name: getattr(said, name) for name in said.model_fields_set}
+    return arguments | {name: unquote(request.path_params[name]) for name in call.in_path}
+
+
+def _told(error: Any) -> str:
+    where = ".".join(map(str, error["loc"]))
+    return f"{where}: {error['msg']}" if where else str(error["msg"])
+
+
+def _begin_job(served: Served, caller: Caller, route: Route, said: dict[str, Any], key: str) -> Response:
+    verb, call = getattr(served.memory_of(caller.tenant), route.verb), call_of(route)
+
+    def work(tell: Callable[..., None]) -> Any:
+        told = {"progress": tell} if "progress" in call.left_out else {}
+        return adapter(call.result).dump_python(verb(**said, **told), mode="json")
+
+    user, id_ = said.get("user_id"), None
+    if key:
+        parts = (caller.tenant, user or "", route.verb, check_key(key))
+        id_ = fingerprint(*(part.encode() for part in parts))[:32]
+    begun = served.jobs.start(route.verb, caller, user, work, id=id_)
+    return JSONResponse(begun.to_dict(), 202, {"location": f"{PREFIX}/jobs/{begun.id}"})
+
+
+def _response(request: Request, route: Route, status: int, content: bytes) -> Response:
+    headers = {}
+    if route.verb in _VERSIONED:
+        headers["etag"] = _etag(json.loads(content))
+        if request.headers.get("if-none-match") == headers["etag"] and route.method == "GET":
+            return Response(status_code=304, headers=headers)
+    return Response(content, status, headers, "application/json")
+
+
+def _etag(record: dict[str, Any]) -> str:
+    lasting = {name: value for name, value in record.items() if name not in _COUNTS}
+    return f'"{hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()[:32]}"'
+
+
+def _check_unchanged(memory: MemoryManager, said: dict[str, Any], expected: str) -> None:
+    """Make sure that a record is as it was when it was read."""
+    whose = {name: said[name] for name in ("user_id", "agent_id") if name in said}
+    record = memory.get(said["record_id"], **whose)
+    if expected != "*" and _etag(json.loads(to_json(record, type(record)))) not in expected:
+        raise Changed(f"the record {said['record_id']} is not as If-Match says; read it again")

@@ -1,0 +1,77 @@
+"""What a server holds: one memory on one database, shared by all tenants, and what is a tenant's own."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+
+from jiyi.errors import Unauthorized
+from jiyi.manager import MemoryManager
+from jiyi.monitor import ContextMonitor
+from jiyi.server.callers import Caller
+from jiyi.server.jobs import Jobs
+from jiyi.server.keys import Keys
+from jiyi.server.limits import RateLimit
+from jiyi.settings import Settings
+
+__all__ = ["Served"]
+
+_MOST_TENANTS = 1_000  # whose monitors are kept
+
+
+class Served:
+    """A memory as a server gives it away.
+
+    Attributes:
+        memory: that of users without a tenant; all tenants' rows lie in its database.
+        settings: as it was opened with.
+        keys: who may ask.
+        jobs: long work in hand.
+    """
+
+    def __init__(self, memory: MemoryManager) -> None:
+        self.memory = memory
+        self.settings: Settings = memory.parts.settings
+        self.keys = Keys(memory.parts.ledger, clock=memory.parts.clock)
+        self.jobs = Jobs()
+        self._rate = RateLimit(self.settings.server_requests_per_minute)
+        self._tenants: OrderedDict[str, MemoryManager] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def caller(self, headers: Mapping[str, str]) -> Caller:
+        """Return who sent a request, by its headers, and count it.
+
+        Keys come as ``Authorization: Bearer KEY``, ``Authorization: Token KEY`` or ``X-API-Key: KEY``.
+
+        Raises:
+            Unauthorized: the key is missing, unknown, expired or revoked.
+            RateLimited: there were too many requests with it.
+        """
+        given = headers.get("x-jiyi-key") or headers.get("x-api-key")
+        if given is None and (said := headers.get("authorization")) is not None:
+            how, _, given = said.strip().partition(" ")
+            if how.lower() not in ("bearer", "token"):
+                raise Unauthorized("send the API key as Authorization: Bearer jiyi_…")
+        caller = self.keys.caller(given.strip() if given else None)
+        self._rate.take(caller.key)
+        return caller
+
+    def memory_of(self, tenant: str) -> MemoryManager:
+        """Return the memory of a tenant's users: the same database, its own monitor."""
+        if not tenant or self.memory.monitor is None:
+            return self.memory
+        with self._lock:
+            memory = self._tenants.pop(tenant, None)
+            if memory is None:
+                parts = self.memory.parts
+                monitor = ContextMonitor(clock=parts.clock, counter=parts.counter)
+                memory = MemoryManager(replace(parts, monitor=monitor))
+            self._tenants[tenant] = memory
+            if len(self._tenants) > _MOST_TENANTS:
+                self._tenants.popitem(last=False)
+        return memory
+
+    def close(self) -> None:
+        """Let jobs end, then release the database."""
+        self.jobs.close()
+        self.memory.close()

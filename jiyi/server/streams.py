@@ -1,0 +1,155 @@
+"""What is not one verb and one answer: files that go out and come in, jobs, users and gauges."""
+
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import anyio.to_thread
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from jiyi.errors import InputError, NotFound, RequestTooLarge
+from jiyi.monitor import Gauges
+from jiyi.server.asking import caller_of, in_thread, served_by
+from jiyi.server.audit import audit
+from jiyi.storage import ExportReceipt, ImportReceipt
+from jiyi.wire import adapter, shown_text, to_json
+
+__all__ = ["export", "import_", "job", "job_events", "monitor", "users"]
+
+_TYPES = {"jsonl": "application/x-ndjson", "markdown": "text/markdown; charset=utf-8"}
+_STREAM = {"cache-control": "no-store", "x-accel-buffering": "no"}  # proxies pass each event on at once
+_MEGABYTE = 1_000_000
+_PIECE = 65_536
+
+
+async def export(request: Request) -> Response:
+    """Stream everything of a user: as JSONL, or as Markdown with ``format=markdown``."""
+    served, caller = served_by(request), caller_of(request)
+    caller.check("read")
+    query = request.query_params
+    form = query.get("format", "jsonl")
+    if form not in _TYPES:
+        raise InputError(f"format={form[:40]!r} is neither jsonl nor markdown")
+    user, agent = caller.stored_user(query.get("user_id")), query.get("agent_id")
+    memory = served.memory_of(caller.tenant)
+    path = _new_file(f".{form}")
+
+    def write() -> ExportReceipt:
+        as_format = cast("Literal['jsonl', 'markdown']", form)
+        return memory.export(path, format=as_format, user_id=user, agent_id=agent)
+
+    try:
+        receipt = await anyio.to_thread.run_sync(write)
+    except BaseException:
+        _remove(path)
+        raise
+    audit("export", caller, user=user, bytes=path.stat().st_size)
+    lines = _shown_lines(path, caller.tenant)
+    counts = {"x-jiyi-counts": json.dumps(dict(receipt.counts))}
+    return StreamingResponse(lines, 200, counts, _TYPES[form], BackgroundTask(_remove, path))
+
+
+async def import_(request: Request) -> Response:
+    """Take in a file of lines as `export` writes them, or of conversations, as a job."""
+    served, caller = served_by(request), caller_of(request)
+    caller.check("write")
+    query = request.query_params
+    user, agent = caller.stored_user(query.get("user_id")), query.get("agent_id")
+    session = query.get("session_id")
+    memory = served.memory_of(caller.tenant)
+    name = Path(query.get("name", "import.jsonl")).name
+    path = await _received(request, Path(name).suffix, served.settings.server_import_mb * _MEGABYTE)
+
+    def work(tell: Callable[..., None]) -> Any:
+        try:
+            done = memory.import_(path, session_id=session, progress=tell, user_id=user, agent_id=agent)
+        finally:
+            _remove(path)
+        return adapter(ImportReceipt).dump_python(done, mode="json")
+
+    begun = served.jobs.start("import_", caller, user, work)
+    audit("import", caller, user=user, job=begun.id)
+    return JSONResponse(begun.to_dict(), 202, {"location": f"/v1/jobs/{begun.id}"})
+
+
+async def job(request: Request) -> Response:
+    """Tell how far a job is."""
+    found = served_by(request).jobs.get(request.path_params["job_id"], caller_of(request))
+    return JSONResponse(found.to_dict())
+
+
+async def job_events(request: Request) -> Response:
+    """Stream how far a job is as server-sent events, each with the job as JSON, until it has ended."""
+    jobs = served_by(request).jobs
+    found = jobs.get(request.path_params["job_id"], caller_of(request))
+
+    async def events() -> AsyncIterator[bytes]:
+        async for told in jobs.follow(found):
+            data = json.dumps(told, ensure_ascii=False)
+            yield f"event: {told['state']}\ndata: {data}\n\n".encode()
+
+    return StreamingResponse(events(), media_type="text/event-stream", headers=_STREAM)
+
+
+async def users(request: Request) -> Response:
+    """List the tenant's users."""
+    served, caller = served_by(request), caller_of(request)
+    caller.check("read")
+    ledger = served.memory.parts.ledger
+    names = await in_thread(served, lambda: ledger.users(f"{caller.tenant}//" if caller.tenant else ""))
+    mine = [name for name in names if caller.user in (None, name)]
+    return JSONResponse(mine)
+
+
+async def monitor(request: Request) -> Response:
+    """Tell what the tenant's windows held and what came of them, in this process."""
+    served, caller = served_by(request), caller_of(request)
+    caller.check("read")
+    watched = served.memory_of(caller.tenant).monitor
+    if watched is None or caller.user is not None:
+        raise NotFound("there are no gauges: the setting monitor is off, or the key is for one user")
+    gauges = await in_thread(served, watched.gauges)
+    return Response(to_json(gauges, Gauges), media_type="application/json")
+
+
+def _shown_lines(path: Path, tenant: str) -> Iterator[bytes]:
+    """Give a file in pieces; the first line names the user, here as their tenant knows them."""
+    with path.open("rb") as file:
+        yield shown_text(file.readline().decode(), tenant).encode()
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+async def _received(request: Request, suffix: str, most: float) -> Path:
+    """Write a body into a file and return it."""
+    path, size = _new_file(suffix), 0
+    try:
+        async with await anyio.open_file(path, "wb") as file:
+            async for piece in request.stream():
+                size += len(piece)
+                if size > most:
+                    raise RequestTooLarge(
+                        f"the file is larger than {most / _MEGABYTE:g} MB; import it in parts"
+                    )
+                await file.write(piece)
+    except BaseException:
+        _remove(path)
+        raise
+    return path
+
+
+def _new_file(suffix: str) -> Path:
+    handle, name = tempfile.mkstemp(suffix=suffix, prefix="jiyi-")
+    os.close(handle)
+    return Path(name)
+
+
+def _remove(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        path.unlink()

