@@ -57,8 +57,8 @@ def commands() -> dict[str, click.Command]:
 
 
 def options_of(command: click.Command) -> set[str]:
-    """Every spelling of every option, such as --vectors and --no-vectors."""
-    names: set[str] = set()
+    """Every spelling of every option, such as --vectors and --no-vectors; of a group those of its commands."""
+    names: set[str] = set().union(*map(options_of, getattr(command, "commands", {}).values()))
     for parameter in command.params:
         if parameter.param_type_name == "option":
             names.update(parameter.opts, parameter.secondary_opts)
