@@ -48,6 +48,7 @@ from jiyi.records import (
 from jiyi.short_term import Policy
 from jiyi.storage import ExportReceipt, ImportReceipt
 from jiyi.text import TokenCounter
+from jiyi.verbs.base import Parts
 
 __all__ = ["AsyncMemoryManager"]
 
@@ -775,6 +776,10 @@ class AsyncMemoryManager:
 
         A summary in hand has five seconds left to be stored; else a later window folds again.
         """
+
+    @property
+    def parts(self) -> Parts:
+        """What the memory is made of: for servers and adapters, which look below the verbs."""
 
     @property
     def zone(self) -> tzinfo:

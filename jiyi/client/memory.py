@@ -10,9 +10,11 @@ from jiyi.client.files import exported, imported
 from jiyi.client.http import AsyncConnections, Connections
 from jiyi.client.verbs import asked
 from jiyi.endpoint import Endpoint
+from jiyi.errors import WrongState
 from jiyi.manager import MemoryManager
 from jiyi.settings import load_settings
 from jiyi.text import counter_for
+from jiyi.verbs import Parts
 from jiyi.wire import ROUTES
 
 __all__ = ["AsyncRemoteMemory", "RemoteMemory"]
@@ -43,6 +45,11 @@ class RemoteMemory(MemoryManager):
         if verb in _OF_FILES:
             return _OF_FILES[verb](self._there, self._whose, *args, **kwargs)
         return asked(verb, self._there, self._whose, *args, **kwargs)
+
+    @property
+    def parts(self) -> Parts:
+        """Not here: they are on the server."""
+        raise WrongState("the parts of this memory are on the server; this program has its verbs only")
 
     def close(self) -> None:
         """Close the connections; the memory on the server stays open."""

@@ -59,11 +59,6 @@ def test_the_server_says_how_long_to_wait(scripted, memory):
         memory.stats()
 
 
-def test_a_request_in_hand_is_asked_for_until_it_is_done(scripted, memory):
-    scripted.answers = [GONE, problem(errors.DatabaseBusy("wait")), (200, {}, SAVED)]
-    assert memory.save_message("s", role="user", content="hello").id == "m"
-
-
 @pytest.mark.parametrize(
     ("answer", "error", "told"),
     [
