@@ -213,11 +213,8 @@ class FactMemory:
             raise BadQuery(f"{len(words):,} characters are too many for a fact; save_message takes them")
         kind = "rule" if category == "rule" else NOTE
         note = Statement(category="note", subject=who, predicate=kind, object=words, quote=words, said_at=now)
-        given = {
-            name: value
-            for name, value in (("category", category), ("valid_from", begins), ("valid_to", ends))
-            if value is not None
-        }
+        named = {"category": category, "valid_from": begins, "valid_to": ends}
+        given = {name: value for name, value in named.items() if value is not None}
         changed = cast("Mapping[str, Any]", {**given, "speaker": who, "confidence": _SAID})
         read = [replace(statement, **changed) for statement in found]
         labels = {} if metadata is None else check_metadata(metadata, InputError)
@@ -275,10 +272,8 @@ class FactMemory:
             before: only what was said before these microseconds since 1970, or then under a smaller id.
         """
         names, _ = names_in(self._store, scope)
-        if status is None:
-            statuses: tuple[FactStatus, ...] | None = ("active",) if as_of is None else None
-        else:
-            statuses = (status,) if isinstance(status, str) else tuple(status)
+        states = "active" if status is None and as_of is None else status
+        statuses = (states,) if isinstance(states, str) else states if states is None else tuple(states)
         if as_of is None:
             part = {"where": where, "after": before, "limit": min(limit, _MOST)}
             found = self._about(scope, names, subject, fact_status=statuses, **part)
