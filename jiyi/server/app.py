@@ -3,7 +3,9 @@
 import html
 import inspect
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from fastapi import FastAPI
@@ -24,6 +26,9 @@ from jiyi.server.rest import rest_routes
 from jiyi.server.served import Served
 from jiyi.wire import shown_text
 
+if TYPE_CHECKING:  # needs the extra "mcp"
+    from jiyi.server.tools import ToolsApp
+
 __all__ = ["make_app"]
 
 _THREADS = 64  # requests whose verbs run at once
@@ -40,12 +45,16 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
     """
     served, metrics = Served(memory), Metrics()
     proxy = Proxy(served)
+    unlocked = local and not served.keys.needed()
+    tools = _tools(served, local=unlocked)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
-        yield
-        await proxy.aclose()
+        async with AsyncExitStack() as running:
+            if tools is not None:
+                await running.enter_async_context(tools.running())
+            yield
         await anyio.to_thread.run_sync(served.close)
 
     app = FastAPI(title="jiyi", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
@@ -59,6 +68,8 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
         ("/openapi.json", _openapi),
     ):
         app.router.routes.append(Endpoint(path, endpoint, methods=["GET"]))
+    if tools is not None:
+        app.router.routes.append(Endpoint("/mcp", tools))
     app.add_exception_handler(JiyiError, _as_problem)
     app.add_exception_handler(HTTPException, _as_problem)
     app.add_exception_handler(Exception, _as_problem)
@@ -66,10 +77,19 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
         Gate,
         metrics=metrics,
         most_bytes=served.settings.server_body_mb * 1e6,
-        hosts=LOCAL_HOSTS if local and not served.keys.needed() else None,
+        hosts=LOCAL_HOSTS if unlocked else None,
         free=_FREE,
     )
     return app
+
+
+def _tools(served: Served, *, local: bool) -> "ToolsApp | None":
+    """Return what answers ``/mcp``; None where the extra "mcp" is not installed."""
+    if find_spec("mcp") is None:
+        return None
+    from jiyi.server.tools import ToolsApp
+
+    return ToolsApp(served, local=local)
 
 
 async def _alive(_: Request) -> Response:
