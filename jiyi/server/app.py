@@ -13,6 +13,7 @@ from prometheus_client import generate_latest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Match
 
 from jiyi import errors
 from jiyi.errors import InputError, JiyiError, NotFound, ServerError, StorageError
@@ -129,6 +130,12 @@ async def _openapi(_: Request) -> Response:
     return JSONResponse(description())
 
 
+def _methods(request: Request) -> set[str]:
+    """Return what may be done at a path: several routes share one."""
+    there = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
+    return set().union(*(getattr(route, "methods", None) or () for route in there))
+
+
 async def _as_problem(request: Request, error: Exception) -> Response:
     """Answer an error as a problem; what the server did not expect tells nothing."""
     caller = getattr(request.state, "caller", None)
@@ -136,6 +143,8 @@ async def _as_problem(request: Request, error: Exception) -> Response:
         found = NotFound if error.status_code == 404 else InputError
         refused = found(f"{request.method} {error.detail}: the table of routes is at /openapi.json")
         status, body, headers = problem_body(refused, status=error.status_code)
+        if status == 405:
+            headers["Allow"] = ", ".join(sorted(_methods(request)))
         return Response(body, status, {**(error.headers or {}), **headers})
     known = error if isinstance(error, JiyiError) else ServerError("the server failed; its log says why")
     status, body, headers = problem_body(known, shown_text(str(known), caller.tenant if caller else ""))
