@@ -55,6 +55,7 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
         async with AsyncExitStack() as running:
             if tools is not None:
                 await running.enter_async_context(tools.running())
+            running.push_async_callback(proxy.aclose)
             yield
         await anyio.to_thread.run_sync(served.close)
 
