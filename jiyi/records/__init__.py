@@ -26,6 +26,7 @@ from jiyi.records.experience import (
 )
 from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus, names_point
 from jiyi.records.filters import FIELDS, Condition, Filter, Junction, matches, read_filter
+from jiyi.records.listing import Listing
 from jiyi.records.message import ContentPart, Dumps, Given, Message, Role, ToolCall, as_mapping
 from jiyi.records.query import DOUBT, SEARCHABLE, Hit, Hits, Kind, Match, Query, Record, Searchable
 from jiyi.records.session import Scope, Session, Summary
@@ -60,6 +61,7 @@ __all__ = [
     "Junction",
     "Kind",
     "Knowledge",
+    "Listing",
     "Match",
     "Message",
     "ModelSize",

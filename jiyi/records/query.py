@@ -68,6 +68,7 @@ class Query:
     stretches: tuple[tuple[str, int, int], ...] | None = (
         None  # messages of sessions, from one place to another
     )
+    after: tuple[int, str] | None = None  # in a list by age, what follows on these µs since 1970 and id
     limit: int = 10  # how many at most
     newest_first: bool = False  # order of lists
     asked_at: datetime | None = None  # when the question is asked: what "yesterday" in it means

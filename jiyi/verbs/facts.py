@@ -4,10 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast, get_args
 
+from jiyi.clock import to_micros
 from jiyi.errors import BadQuery
 from jiyi.long_term import Learned, Neighbour, profile_of
-from jiyi.records import Fact, FactCategory, FactStatus, Message, Query, read_filter
+from jiyi.records import Fact, FactCategory, FactStatus, Listing, Message, Query, read_filter
 from jiyi.verbs.base import Verbs, check_limit, check_text, moment_of
+from jiyi.verbs.cursors import LATEST, Place, listing, place_of
 
 __all__ = ["FactVerbs"]
 
@@ -109,17 +111,20 @@ class FactVerbs(Verbs):
         status: FactStatus | Sequence[FactStatus] | None = None,
         filters: Mapping[str, Any] | None = None,
         limit: int = 100,
+        after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-    ) -> list[Fact]:
-        """Return the facts that hold, oldest first; with ``as_of`` those that held then.
+    ) -> Listing[Fact]:
+        """Return the newest ``limit`` facts that hold, oldest first; with ``as_of`` those that held then.
 
         ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for
-        unsure, superseded, retracted or expired ones, ``filters`` narrow as in `search`. See
+        unsure, superseded, retracted or expired ones, ``filters`` narrow as in `search`; ``after``
+        is the `next` of a part: what it brings are older ones, again oldest first. See
         `FactMemory.facts`.
 
         Raises:
-            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000, an impossible filter.
+            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000, an impossible
+                filter, a cursor of another list.
             NaiveDatetime: ``as_of`` has no time zone.
         """
         scope = self._scope(user_id, agent_id)
@@ -128,26 +133,46 @@ class FactVerbs(Verbs):
         if status is not None and not isinstance(status, Iterable):
             raise BadQuery(f"status is a status or a list of them, not {type(status).__name__}")
         where = read_filter(filters) if filters else None
-        return self._long_term.facts.facts(
-            scope, subject, as_of=as_of, status=status, where=where, limit=limit
+        states = status if status is None or isinstance(status, str) else tuple(status)
+        list_ = repr(("facts", scope, subject, moment_of(as_of, "as_of"), states, where))
+        found = self._long_term.facts.facts(
+            scope,
+            subject,
+            as_of=as_of,
+            status=states,
+            where=where,
+            limit=limit + 1,
+            before=place_of(after, 1, list_) or LATEST,
         )
+        part = listing(found[-limit:][::-1], len(found) > limit, _said, list_)
+        part.reverse()
+        return part
 
     def history(
         self,
         subject: str,
         predicate: str | None = None,
         *,
+        limit: int = 10_000,
+        after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-    ) -> list[Fact]:
-        """Return all that was ever known of something, oldest first, whatever became of it.
+    ) -> Listing[Fact]:
+        """Return what was ever known of something, oldest first, whatever became of it.
+
+        ``after`` is the `next` of the part before.
 
         Raises:
-            BadQuery: an empty subject or predicate.
+            BadQuery: an empty subject or predicate, a limit outside 1..10,000, a cursor of another list.
         """
         scope = self._scope(user_id, agent_id)
         check_text(subject=subject if subject is not None else "", predicate=predicate)
-        return self._long_term.facts.history(scope, subject, predicate)
+        check_limit(limit)
+        list_ = repr(("history", scope, subject, predicate))
+        place = place_of(after, 2, list_)
+        known = self._long_term.facts.history(scope, subject, predicate)
+        found = known if place is None else [fact for fact in known if _began(fact) > place]
+        return listing(found[:limit], len(found) > limit, _began, list_)
 
     def neighbours(
         self, entity: str, depth: int = 1, *, user_id: str | None = None, agent_id: str | None = None
@@ -160,3 +185,11 @@ class FactVerbs(Verbs):
         scope = self._scope(user_id, agent_id)
         check_text(entity=entity if entity is not None else "")
         return self._long_term.facts.neighbours(scope, entity, depth)
+
+
+def _said(fact: Fact) -> Place:
+    return to_micros(fact.created_at), fact.id
+
+
+def _began(fact: Fact) -> Place:
+    return to_micros(fact.valid_from or fact.created_at), *_said(fact)

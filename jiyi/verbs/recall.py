@@ -13,12 +13,14 @@ from jiyi.records import (
     Hits,
     Kind,
     Knowledge,
+    Listing,
     Query,
     Searchable,
     Task,
 )
 from jiyi.text import secrets
 from jiyi.verbs.base import Verbs
+from jiyi.verbs.cursors import page
 
 __all__ = ["RecallVerbs"]
 
@@ -129,26 +131,31 @@ class RecallVerbs(Verbs):
         limit: int = 100,
         *,
         filters: Mapping[str, Any] | None = None,
+        after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-    ) -> list[Episode]:
-        """Return the user's finished tasks, newest first; ``filters`` narrow as in `search`."""
+    ) -> Listing[Episode]:
+        """Return the user's finished tasks, newest first; ``filters`` narrow as in `search`.
+
+        ``after`` is the `next` of the part before.
+        """
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=("episode",), newest_first=True, limit=limit)
-        return cast("list[Episode]", self._store.find(query.with_filters(filters)))
+        return page(self._store, query.with_filters(filters), after)
 
     def knowledge(
         self,
         limit: int = 100,
         *,
         filters: Mapping[str, Any] | None = None,
+        after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-    ) -> list[Knowledge]:
-        """Return what the user's episodes taught, newest first; ``filters`` narrow as in `search`."""
+    ) -> Listing[Knowledge]:
+        """Return what the user's episodes taught, newest first; ``filters``, ``after`` as in `episodes`."""
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=("knowledge",), newest_first=True, limit=limit)
-        return cast("list[Knowledge]", self._store.find(query.with_filters(filters)))
+        return page(self._store, query.with_filters(filters), after)
 
     def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None

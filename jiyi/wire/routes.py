@@ -74,6 +74,10 @@ ROUTES: Sequence[Route] = (
         example={"messages": [_TALK, {"role": "assistant", "content": "Noted."}]},
     ),
     Route("GET", "/sessions/{session_id}/messages", "session_messages", "read"),
+    Route(
+        "PUT", "/sessions/{session_id}/messages", "replace_messages", "forget", example={"messages": [_TALK]}
+    ),
+    Route("POST", "/sessions/{session_id}/messages/pop", "pop_messages", "forget", example={"limit": 2}),
     Route("GET", "/sessions/{session_id}/window", "recent_messages", "read"),
     Route(
         "POST",

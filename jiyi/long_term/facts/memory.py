@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, cast
 
-from jiyi.clock import Clock, aware, utc_now
+from jiyi.clock import Clock, aware, to_micros, utc_now
 from jiyi.errors import BadQuery, InputError
 from jiyi.extraction import Reading, Statement, extract, extract_message, extract_with, read_by_llm
 from jiyi.llm import LLM
@@ -213,11 +213,8 @@ class FactMemory:
             raise BadQuery(f"{len(words):,} characters are too many for a fact; save_message takes them")
         kind = "rule" if category == "rule" else NOTE
         note = Statement(category="note", subject=who, predicate=kind, object=words, quote=words, said_at=now)
-        given = {
-            name: value
-            for name, value in (("category", category), ("valid_from", begins), ("valid_to", ends))
-            if value is not None
-        }
+        named = {"category": category, "valid_from": begins, "valid_to": ends}
+        given = {name: value for name, value in named.items() if value is not None}
         changed = cast("Mapping[str, Any]", {**given, "speaker": who, "confidence": _SAID})
         read = [replace(statement, **changed) for statement in found]
         labels = {} if metadata is None else check_metadata(metadata, InputError)
@@ -257,6 +254,7 @@ class FactMemory:
         status: FactStatus | Sequence[FactStatus] | None = None,
         where: Filter | None = None,
         limit: int = 100,
+        before: tuple[int, str] | None = None,
     ) -> list[Fact]:
         """Return what is known, oldest first, the newest ``limit`` of it.
 
@@ -271,18 +269,20 @@ class FactMemory:
             status: only facts in this state, or one of these.
             where: only facts that meet this filter; with ``as_of``, of what held then.
             limit: how many at most.
+            before: only what was said before these microseconds since 1970, or then under a smaller id.
         """
         names, _ = names_in(self._store, scope)
-        if status is None:
-            statuses: tuple[FactStatus, ...] | None = ("active",) if as_of is None else None
-        else:
-            statuses = (status,) if isinstance(status, str) else tuple(status)
-        asked = where if as_of is None else None  # else it would hide what took the place of others
-        found = self._about(scope, names, subject, as_of=as_of, fact_status=statuses, where=asked)
-        if as_of is not None:
+        states = "active" if status is None and as_of is None else status
+        statuses = (states,) if isinstance(states, str) else states if states is None else tuple(states)
+        if as_of is None:
+            part = {"where": where, "after": before, "limit": min(limit, _MOST)}
+            found = self._about(scope, names, subject, fact_status=statuses, **part)
+        else:  # what holds is known when all are; a filter would hide what took the place of others
+            found = self._about(scope, names, subject, as_of=as_of, fact_status=statuses)
             held = holding(found, aware(as_of, "as_of"), names)
             found = [fact for fact in held if where is None or matches(fact, where)]
-        return sorted(found, key=lambda fact: (fact.created_at, fact.id))[-limit:]
+        known = sorted(found, key=_said)
+        return [fact for fact in known if before is None or _said(fact) < before][-limit:]
 
     def history(self, scope: Scope, subject: str, predicate: str | None = None) -> list[Fact]:
         """Return all that was ever known about something, oldest first, whatever became of it.
@@ -378,7 +378,8 @@ class FactMemory:
         if subject is None:
             return self._find(scope, [None], narrowed)
         found = self._find(scope, names.of(subject), narrowed)
-        if found:
+        whole = {name: value for name, value in narrowed.items() if name != "after"}
+        if found or (narrowed.get("after") and self._find(scope, names.of(subject), whole)):
             return found
         parts = _IDENTIFIER.findall(subject)
         return self._find(scope, dict.fromkeys(name for part in parts for name in names.of(part)), narrowed)
@@ -386,9 +387,13 @@ class FactMemory:
     def _find(self, scope: Scope, subjects: Iterable[str | None], narrowed: Mapping[str, Any]) -> list[Fact]:
         found: dict[str, Fact] = {}
         for subject in subjects:
-            facts = find_facts(self._store, scope, subject=subject, limit=_MOST, **narrowed)
+            facts = find_facts(self._store, scope, subject=subject, **{"limit": _MOST, **narrowed})
             found.update((fact.id, fact) for fact in facts)
         return list(found.values())
+
+
+def _said(fact: Fact) -> tuple[int, str]:
+    return to_micros(fact.created_at), fact.id
 
 
 def _ended(fact: Fact) -> Fact:

@@ -32,6 +32,7 @@ class _Request:
     reason: str
     at: datetime
     dry_run: bool
+    alone: bool = False
 
     def __post_init__(self) -> None:
         """Refuse ids together with a query, and an empty list of ids."""
@@ -100,6 +101,7 @@ class Forgetting:
         reason: str,
         at: datetime,
         dry_run: bool = False,
+        alone: bool = False,
     ) -> ForgetReceipt:
         """Take records out of the memory into the trash, from where `restore` brings them back.
 
@@ -114,6 +116,7 @@ class Forgetting:
             reason: kept with the records in the trash.
             at: the moment all of it is taken out.
             dry_run: only tell what would go.
+            alone: a tool call stays where its result goes, and a result where its call goes.
 
         Raises:
             BadQuery: both ids and a query, an empty one, one without a word, or words that are in
@@ -122,7 +125,7 @@ class Forgetting:
             StorageError: the database cannot do it; nothing was changed.
         """
         asked = None if query is None else replace(query, scope=scope)
-        request = _Request(scope, ids, asked, reason, at, dry_run)
+        request = _Request(scope, ids, asked, reason, at, dry_run, alone)
         if dry_run:
             return self._forget(request)[0]
         return self._store.together(lambda: self._forget(request)[0])
@@ -250,6 +253,7 @@ class Forgetting:
             rewrite=self._rewrite,
             query=request.query,
             gone=[cast("Forgettable", entry.record) for entry in gone],
+            alone=request.alone,
         )
         if not request.dry_run:
             carry_out(rows, plan, self._learn, reason=request.reason, at=request.at)

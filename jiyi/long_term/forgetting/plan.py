@@ -87,6 +87,7 @@ def plan_forgetting(
     rewrite: Rewrite,
     query: Query | None = None,
     gone: Sequence[Forgettable] = (),
+    alone: bool = False,
     staying: Collection[str] = (),
 ) -> Plan:
     """Return what goes with the records that are asked for. Nothing is changed.
@@ -98,9 +99,10 @@ def plan_forgetting(
         rewrite: rewrites knowledge from fewer episodes.
         query: what was asked, where it was a query.
         gone: records that are out already, but what is derived from them may not be.
+        alone: leave the calls of results that go, and the results of calls.
         staying: ids of facts that stay as they are.
     """
-    return _Planner(rows, at, rewrite, gone, staying).plan(asked, query)
+    return _Planner(rows, at, rewrite, gone, alone, staying).plan(asked, query)
 
 
 def carry_out(rows: Rows, plan: Plan, learn: Learn, *, reason: str, at: datetime) -> None:
@@ -135,6 +137,7 @@ class _Planner:
     at: datetime
     rewrite: Rewrite
     gone: Sequence[Forgettable]
+    alone: bool
     staying: Collection[str]
     made: Plan = field(default_factory=Plan)
     facts: dict[str, Fact] = field(default_factory=dict)  # that go
@@ -147,7 +150,8 @@ class _Planner:
     def plan(self, asked: Iterable[Forgettable], query: Query | None) -> Plan:
         for record in asked:
             self._take_asked(record)
-        self._tool_pairs()
+        if not self.alone:
+            self._tool_pairs()
         for task in self.rows.find(Task, self.tasks):
             self.made.take(task, "its episode goes")
         for episode in self._episodes_of(self.ended):
