@@ -236,7 +236,8 @@ class Updating:
             text = cast("str", change.text).strip()
             value = next((text.removeprefix(start) for start in starts if text.startswith(start)), None)
         if value is not None:
-            return replace(fact, object=value.strip(), text="", valid_from=None)
+            whole = value if predicate_key(fact.predicate) == predicate_key(NOTE) else ""
+            return replace(fact, object=value.strip(), text=whole, valid_from=None)
         found = self._facts.read_text(text, fact.speaker or "user", at)
         about = [one for one in found if entity_key(one.subject) == entity_key(fact.subject)]
         key = predicate_key(fact.predicate)

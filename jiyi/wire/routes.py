@@ -1,7 +1,7 @@
 """The table of routes: which verb answers where, and who may ask.
 
 What a request may say follows from the verb's own signature: parameters that stand in the path come
-from there, those of GET and DELETE from the query, all others from a JSON object.
+from there, those of GET and DELETE from the query (filters as JSON in a text), all others from a JSON object.
 """
 
 import inspect
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Json, create_model
 
 from jiyi.manager import MemoryManager
 from jiyi.wire.codec import message_of
@@ -30,6 +30,7 @@ _TRAVELS: Mapping[str, Any] = {  # parameters that are of another type in JSON
     "messages": list[_GivenMessage],
     "scratch": list[_GivenMessage],
 }
+_TRAVELS_IN_QUERY: Mapping[str, Any] = {"filters": Json[dict[str, Any]] | None}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +162,8 @@ def call_of(route: Route) -> Call:
             left_out.append(name)
             continue
         given = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[name] = (_TRAVELS.get(name, hints[name]), given)
+        in_query = _TRAVELS_IN_QUERY if route.method in ("GET", "DELETE") else {}
+        fields[name] = (in_query.get(name, _TRAVELS.get(name, hints[name])), given)
     summary, _, description = inspect.cleandoc(verb.__doc__ or "").partition("\n\n")
     return Call(
         in_path=in_path,
