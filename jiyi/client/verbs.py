@@ -109,7 +109,7 @@ def _in_path(name: str, value: object) -> str:
 
 
 def in_query(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as they stand in a URL; a list is its name several times."""
+    """Return arguments as they stand in a URL; a list is its name several times, a dict is JSON."""
     return {name: _in_query(name, value) for name, value in given.items()}
 
 
@@ -122,7 +122,9 @@ def _in_query(name: str, value: object) -> Any:
         return value.isoformat()
     if isinstance(value, str | int | float):
         return str(value)
-    if isinstance(value, Iterable) and not isinstance(value, Mapping):
+    if isinstance(value, Mapping):
+        return _body(value).decode()
+    if isinstance(value, Iterable):
         return [_in_query(name, one) for one in value]
     raise BadQuery(f"{name} cannot be of type {type(value).__name__}")
 
