@@ -69,6 +69,7 @@ class AsyncRemoteMemory(AsyncMemoryManager):
 
     async def close(self) -> None:
         """Close the connections of this loop; the memory on the server stays open."""
+        self._remote.close()
         await self._connections.close()
 
 
