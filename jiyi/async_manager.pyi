@@ -31,6 +31,7 @@ from jiyi.records import (
     Hits,
     Kind,
     Knowledge,
+    Listing,
     Message,
     Outcome,
     Role,
@@ -99,7 +100,7 @@ class AsyncMemoryManager:
             importance: 0..1, where somebody judged it.
             pinned: never leaves the window.
             metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept
-                with the message, searched by with ``filters={"metadata": {...}}``, never sent.
+                with the message, found by ``filters={"metadata": {...}}``, never sent.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
@@ -122,6 +123,49 @@ class AsyncMemoryManager:
         Each is what `save_message` takes, with its own ``id``, ``created_at`` and ``metadata``.
         """
 
+    async def pop_message(
+        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> Message | None:
+        """Take the newest message out of a conversation and return it; None where there is none."""
+
+    async def pop_messages(
+        self, session_id: str, limit: int = 1, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> list[Message]:
+        """Take the newest messages out of a conversation and return them, oldest first.
+
+        What was derived from them alone goes too, as `forget` says, and `restore` brings it back. A
+        tool call whose result goes stays; windows leave it out.
+
+        Raises:
+            BadQuery: a limit outside 1..10,000.
+        """
+
+    async def replace_messages(
+        self,
+        session_id: str,
+        messages: Iterable[Given | Message],
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Message]:
+        """Make a conversation exactly these messages, in one transaction; return it as stored.
+
+        Those it begins with already stay as they are, with their ids and what was learned from
+        them. From the first that differs on, the old ones are forgotten as by `pop_messages` and
+        the new ones saved as by `save_messages`. Without messages the conversation is gone.
+
+        Args:
+            session_id: the conversation.
+            messages: what `save_message` takes. One is there already where it says the same; an id
+                or metadata that it carries must be the same too.
+            user_id, agent_id: whose, where `jiyi.open` did not say. Of an agent, only the agent's
+                messages are looked at.
+
+        Raises:
+            BadMessage, NaiveDatetime: one of them cannot be saved; nothing was changed.
+            DuplicateId: an id is taken by a message that stays; nothing was changed.
+        """
+
     async def recent_messages(
         self,
         session_id: str,
@@ -136,14 +180,40 @@ class AsyncMemoryManager:
         """
 
     async def session_messages(
-        self, session_id: str, limit: int = 10000, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> list[Message]:
-        """Return the newest ``limit`` messages of a conversation as stored, oldest first."""
+        self,
+        session_id: str,
+        limit: int = 10000,
+        *,
+        filters: Mapping[str, Any] | None = None,
+        after: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Listing[Message]:
+        """Return the newest ``limit`` messages of a conversation as stored, oldest first.
+
+        ``filters`` narrow as in `search`. ``after`` is the `next` of a part: what it brings are
+        older ones, again oldest first.
+
+        Raises:
+            BadQuery: a limit outside 1..10,000, an impossible filter, a cursor of another list.
+        """
 
     async def sessions(
-        self, limit: int = 100, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> list[Session]:
-        """Return the user's conversations, newest first."""
+        self,
+        limit: int = 100,
+        *,
+        after: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Listing[Session]:
+        """Return the user's conversations, the one begun last first.
+
+        ``after`` is the `next` of the part before. Each conversation that is there throughout
+        comes once, whatever is said or forgotten meanwhile, unless its first message changes.
+
+        Raises:
+            BadQuery: a limit outside 1..10,000, a cursor of another list.
+        """
 
     async def import_(
         self,
@@ -261,13 +331,20 @@ class AsyncMemoryManager:
         limit: int = 100,
         *,
         status: TaskStatus | None = None,
+        filters: Mapping[str, Any] | None = None,
+        after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-    ) -> list[Task]:
-        """Return the user's tasks with their steps, newest first; ``status`` narrows.
+    ) -> Listing[Task]:
+        """Return the user's tasks with their steps, newest first.
+
+        ``status`` narrows, and ``filters`` do as in `search`.
+
+        ``after`` is the `next` of the part before.
 
         Raises:
-            BadQuery: an unknown status, a limit outside 1..10,000.
+            BadQuery: an unknown status, a limit outside 1..10,000, an impossible filter, a cursor of
+                another list.
         """
 
     async def search(
@@ -280,6 +357,7 @@ class AsyncMemoryManager:
         filters: Mapping[str, Any] | None = None,
         asked_at: datetime | None = None,
         around: int = 0,
+        min_score: float = 0.0,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Hits:
@@ -288,23 +366,28 @@ class AsyncMemoryManager:
         ``hit.why`` says what each feature added to a hit's score (with a reranker its score is
         ``why["reranker"]``, and the rest is why it was a candidate); ``hit.secrets`` names the
         kinds of secrets in its words, which are given as they are; ``hits.nothing_relevant`` is
-        the probability that the memory holds no answer at all.
+        the probability that the memory holds no answer at all. ``hit.relevance`` is, of the best hit,
+        the probability that there is an answer, 1 - ``nothing_relevant``; of each other so much less
+        as the ranking's odds are against it. Unlike scores it compares between questions, and a
+        reranker changes the order only.
 
         Args:
             query: words or a question, Chinese or English.
             limit: how many hits at most.
             kinds: "message", "episode", "knowledge", "fact"; all by default.
             session_id: only this conversation.
-            filters: ``role``, ``since``, ``until`` (aware datetimes), ``pinned``, ``metadata`` (a
-                dict: messages that have all its values).
+            filters: conditions on fields and metadata, such as ``{"role": "user", "metadata.channel":
+                ["slack", "mail"], "created_at": {"gte": ...}}``, joined by ``and``, ``or``, ``not``;
+                see `jiyi.records.read_filter`.
             asked_at: when the question is asked, now by default: what "yesterday" in it means;
                 what was said more than a day later counts for little.
             around: how many messages before and after a message come with it, as
                 ``hit.around``, at most 1,000; one that another hit shows already is not repeated.
+            min_score: 0 to 1; hits with a lower ``relevance`` are left out.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
-            BadQuery: an empty query, an unknown kind, an impossible limit.
+            BadQuery: an empty query, an unknown kind, an impossible limit, filter or ``min_score``.
             UnknownFilter: a filter that does not exist.
         """
 
@@ -315,6 +398,7 @@ class AsyncMemoryManager:
         *,
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
+        min_score: float = 0.0,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Hits:
@@ -327,20 +411,36 @@ class AsyncMemoryManager:
         *,
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
+        min_score: float = 0.0,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Hits:
         """Search knowledge only; see `search`."""
 
     async def episodes(
-        self, limit: int = 100, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> list[Episode]:
-        """Return the user's finished tasks, newest first."""
+        self,
+        limit: int = 100,
+        *,
+        filters: Mapping[str, Any] | None = None,
+        after: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Listing[Episode]:
+        """Return the user's finished tasks, newest first; ``filters`` narrow as in `search`.
+
+        ``after`` is the `next` of the part before.
+        """
 
     async def knowledge(
-        self, limit: int = 100, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> list[Knowledge]:
-        """Return what the user's episodes taught, newest first."""
+        self,
+        limit: int = 100,
+        *,
+        filters: Mapping[str, Any] | None = None,
+        after: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Listing[Knowledge]:
+        """Return what the user's episodes taught, newest first; ``filters``, ``after`` as in `episodes`."""
 
     async def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
@@ -532,6 +632,7 @@ class AsyncMemoryManager:
         valid_from: datetime | None = None,
         valid_to: datetime | None = None,
         pinned: bool = False,
+        metadata: Mapping[str, Any] | None = None,
         session_id: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
@@ -541,11 +642,13 @@ class AsyncMemoryManager:
         Nothing of it is lost: the receipt says what was read from it, and in ``kept`` which fact
         has all of its words. A newer value takes the place of an older one, which stays in
         `history`. What is ``pinned`` stands in every window, see `profile`, and is never forgotten
-        by itself. See `FactMemory.remember`.
+        by itself. ``metadata`` are labels of the caller's own, as `save_message` takes them. See
+        `FactMemory.remember`.
 
         Raises:
             BadQuery: neither a text nor all three parts; more than 1,000,000 characters; a range
                 that ends before it begins; an unknown category.
+            InputError: metadata that cannot be kept.
             NaiveDatetime: a time has no zone.
         """
 
@@ -572,17 +675,22 @@ class AsyncMemoryManager:
         *,
         as_of: datetime | None = None,
         status: FactStatus | Sequence[FactStatus] | None = None,
+        filters: Mapping[str, Any] | None = None,
         limit: int = 100,
+        after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-    ) -> list[Fact]:
-        """Return the facts that hold, oldest first; with ``as_of`` those that held then.
+    ) -> Listing[Fact]:
+        """Return the newest ``limit`` facts that hold, oldest first; with ``as_of`` those that held then.
 
         ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for
-        unsure, superseded, retracted or expired ones. See `FactMemory.facts`.
+        unsure, superseded, retracted or expired ones, ``filters`` narrow as in `search`; ``after``
+        is the `next` of a part: what it brings are older ones, again oldest first. See
+        `FactMemory.facts`.
 
         Raises:
-            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000.
+            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000, an impossible
+                filter, a cursor of another list.
             NaiveDatetime: ``as_of`` has no time zone.
         """
 
@@ -591,13 +699,17 @@ class AsyncMemoryManager:
         subject: str,
         predicate: str | None = None,
         *,
+        limit: int = 10000,
+        after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-    ) -> list[Fact]:
-        """Return all that was ever known of something, oldest first, whatever became of it.
+    ) -> Listing[Fact]:
+        """Return what was ever known of something, oldest first, whatever became of it.
+
+        ``after`` is the `next` of the part before.
 
         Raises:
-            BadQuery: an empty subject or predicate.
+            BadQuery: an empty subject or predicate, a limit outside 1..10,000, a cursor of another list.
         """
 
     async def neighbours(
@@ -678,7 +790,7 @@ class AsyncMemoryManager:
             everything: the whole memory.
             kinds: only messages, episodes, knowledge, facts or tasks; what is derived from them
                 goes along whatever its kind.
-            filters: ``role``, ``since``, ``until``, ``pinned``, ``metadata``, as in `search`.
+            filters: as in `search`. What lacks a field is ``ne`` to every value of it: name ``kind``, too.
             reason: kept with it until it is purged.
             purge: overwrite it on disk.
             dry_run: only say what would go.
@@ -702,6 +814,40 @@ class AsyncMemoryManager:
 
         Raises:
             NotFound: nothing like it lies in the trash.
+        """
+
+    async def update(
+        self,
+        record_id: str,
+        *,
+        text: str | None = None,
+        object: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        importance: float | None = None,
+        pinned: bool | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Searchable:
+        """Change a message, fact, knowledge or episode, and return it as stored; its id stays.
+
+        What search finds follows, and so does what was derived from it: a changed message is read
+        again, and facts that only its old words stated go. A fact's new words are read as `remember`
+        reads them, and its old value is in `history`, superseded. See `Updating`.
+
+        Args:
+            record_id: its id; tasks are changed by `update_task`.
+            text: the words of a message or fact, the content of knowledge, how an episode ended.
+            object: the value of a fact, for the same point of the same subject.
+            metadata: takes the place of all it has; {} leaves none. Episodes have none.
+            importance: 0 to 1, of messages and episodes.
+            pinned: as `pin` and `unpin`.
+            user_id, agent_id: whose, where `jiyi.open` did not say.
+
+        Raises:
+            NotFound: the user has no such record.
+            BadQuery: nothing to change, or nothing of the sort at its kind; an empty text.
+            InputError: metadata that cannot be kept.
+            WrongState: another value of a fact that holds no more.
         """
 
     async def pin(

@@ -29,6 +29,7 @@ from jiyi.long_term import (
     Rule,
     Second,
     Succession,
+    Updating,
     gate_of,
 )
 from jiyi.manager import MemoryManager
@@ -270,6 +271,7 @@ class _Wiring:
                 clock=clock,
                 on_new=indexer.notify,
             )
+        rewrite, learn = consolidation.rewritten, facts.learn if settings.learn_facts else lambda _: None
         return LongTermMemory(
             recall=recall,
             indexer=indexer,
@@ -277,7 +279,10 @@ class _Wiring:
             reader=reader,
             consolidation=consolidation,
             gate=gate_of(store, upkeep, trash, settings=settings, rule=rule, clock=clock),
-            forgetting=Forgetting(store, upkeep, trash, rewrite=consolidation.rewritten, learn=facts.learn),
+            forgetting=Forgetting(store, upkeep, trash, rewrite=rewrite, learn=facts.learn),
+            updating=Updating(
+                store, upkeep, trash, facts, learn=learn, rewrite=rewrite, counter=self.counter
+            ),
         )
 
 

@@ -1,8 +1,7 @@
 """Long work on a server: begun once, watched by its events until it has ended."""
 
-import json
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
@@ -33,7 +32,7 @@ def job_done(ask: Ask, there: Endpoint, progress: Callable[..., object] | None) 
     """
     for _ in range(_TRIES):
         answer = yield from answered(ask, there)
-        events = _Events(read_as(_Job, answer.body, there), progress)
+        events = _Events(read_as(_Job, answer.body, there), progress, there)
         try:
             while events.job["state"] not in ("done", "failed"):
                 yield from _watched(f"/v1/jobs/{events.job['id']}", events, there)
@@ -58,8 +57,9 @@ def _watched(path: str, events: "_Events", there: Endpoint) -> Steps[None]:
 class _Events:
     """The job as the newest event tells it."""
 
-    def __init__(self, job: _Job, progress: Callable[..., object] | None) -> None:
+    def __init__(self, job: _Job, progress: Callable[..., object] | None, there: Endpoint) -> None:
         self.job = job
+        self._there = there
         self._progress = progress
         self._rest = b""
 
@@ -70,7 +70,7 @@ class _Events:
         *lines, self._rest = (self._rest + piece).replace(b"\r\n", b"\n").split(b"\n")
         for line in lines:
             if line.startswith(b"data:"):
-                job = cast("_Job", json.loads(line[5:]))
+                job: _Job = read_as(_Job, line[5:], self._there)
                 told, self.job = job["progress"] != self.job["progress"], job
                 if told and self._progress is not None:
                     self._progress(*job["progress"])

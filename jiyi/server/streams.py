@@ -18,7 +18,7 @@ from jiyi.monitor import Gauges
 from jiyi.server.asking import caller_of, in_thread, served_by
 from jiyi.server.audit import audit
 from jiyi.storage import ExportReceipt, ImportReceipt
-from jiyi.wire import adapter, shown_text, to_json
+from jiyi.wire import adapter, shown_text, shown_user, to_json
 
 __all__ = ["export", "import_", "job", "job_events", "monitor", "users"]
 
@@ -103,8 +103,8 @@ async def users(request: Request) -> Response:
     caller.check("read")
     ledger = served.memory.parts.ledger
     names = await in_thread(served, lambda: ledger.users(f"{caller.tenant}//" if caller.tenant else ""))
-    mine = [name for name in names if caller.user in (None, name)]
-    return JSONResponse(mine)
+    own = [name for name in names if caller.tenant or shown_user(name) == name]  # not those of tenants
+    return JSONResponse([name for name in own if caller.user in (None, name)])
 
 
 async def monitor(request: Request) -> Response:
