@@ -51,17 +51,25 @@ def _watched(path: str, events: "_Events", there: Endpoint) -> Steps[None]:
         yield from answered(Ask(method="GET", path=f"{path}/events", into=events), there)
     except ServerUnreachable:
         answer = yield from answered(Ask(method="GET", path=path), there)
-        events.job = read_as(_Job, answer.body, there)
+        events.now(read_as(_Job, answer.body, there))
 
 
 class _Events:
-    """The job as the newest event tells it."""
+    """The job as it was told last."""
 
     def __init__(self, job: _Job, progress: Callable[..., object] | None, there: Endpoint) -> None:
-        self.job = job
-        self._there = there
         self._progress = progress
+        self._there = there
+        self._told: list[Any] = []
         self._rest = b""
+        self.now(job)
+
+    def now(self, job: _Job) -> None:
+        self.job = job
+        if job["progress"] != self._told:
+            self._told = job["progress"]
+            if self._progress is not None:
+                self._progress(*self._told)
 
     def begin(self) -> None:
         self._rest = b""
@@ -70,7 +78,4 @@ class _Events:
         *lines, self._rest = (self._rest + piece).replace(b"\r\n", b"\n").split(b"\n")
         for line in lines:
             if line.startswith(b"data:"):
-                job: _Job = read_as(_Job, line[5:], self._there)
-                told, self.job = job["progress"] != self.job["progress"], job
-                if told and self._progress is not None:
-                    self._progress(*job["progress"])
+                self.now(read_as(_Job, line[5:], self._there))
