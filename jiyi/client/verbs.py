@@ -85,7 +85,8 @@ def _message(given: Any) -> Any:
         return given
     body = dict(as_mapping(given))
     dates = {name: body.pop(name) for name in ("created_at", "timestamp") if body.get(name) is not None}
-    return {**plain(body, "message", BadMessage), **{name: read_moment(at) for name, at in dates.items()}}
+    read = {name: read_moment(at) if isinstance(at, float) else at for name, at in dates.items()}
+    return {**plain(body, "message", BadMessage), **read}
 
 
 def _messages(given: Iterable[Any]) -> list[Any]:
