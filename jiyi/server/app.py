@@ -21,6 +21,7 @@ from jiyi.monitor import prometheus_text
 from jiyi.server.asking import Endpoint, caller_of, in_thread, served_by
 from jiyi.server.gate import LOCAL_HOSTS, Gate, Metrics, problem_body
 from jiyi.server.openapi import description
+from jiyi.server.proxy import Proxy
 from jiyi.server.rest import rest_routes
 from jiyi.server.served import Served
 from jiyi.wire import shown_text
@@ -45,6 +46,7 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
     served, metrics = Served(memory), Metrics()
     unlocked = local and not served.keys.needed()
     tools = _tools(served, local=unlocked)
+    proxy = Proxy(served)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -53,11 +55,12 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
             if tools is not None:
                 await running.enter_async_context(tools.running())
             yield
+        await proxy.aclose()
         await anyio.to_thread.run_sync(served.close)
 
     app = FastAPI(title="jiyi", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.served, app.state.metrics = served, metrics
-    app.router.routes.extend(rest_routes())
+    app.router.routes.extend([*rest_routes(), *proxy.routes()])
     for path, endpoint in (
         ("/healthz", _alive),
         ("/readyz", _ready),
