@@ -101,6 +101,7 @@ def test_without_keys_it_is_for_programs_of_this_machine(server):
 
 
 def test_bad_requests_are_refused_and_the_server_lives(server):
+    assert httpx.get(f"{server.url}/mcp", headers={"accept": "text/event-stream"}).status_code == 405
     for body in (b"{", b"[]", b"\xff", b'{"jsonrpc":"2.0"}', b"[" * 100_000):
         answer = httpx.post(
             f"{server.url}/mcp", content=body, headers={**JSON, "content-type": "application/json"}
