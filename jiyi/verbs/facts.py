@@ -1,13 +1,13 @@
 """Verbs about facts: what is known of somebody or something, now or at another time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery
 from jiyi.long_term import Learned, Neighbour, profile_of
-from jiyi.records import Fact, FactCategory, FactStatus, Listing, Message, Query
+from jiyi.records import Fact, FactCategory, FactStatus, Listing, Message, Query, read_filter
 from jiyi.verbs.base import Verbs, check_limit, check_text, moment_of
 from jiyi.verbs.cursors import LATEST, Place, listing, place_of
 
@@ -29,6 +29,7 @@ class FactVerbs(Verbs):
         valid_from: datetime | None = None,
         valid_to: datetime | None = None,
         pinned: bool = False,
+        metadata: Mapping[str, Any] | None = None,
         session_id: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
@@ -38,11 +39,13 @@ class FactVerbs(Verbs):
         Nothing of it is lost: the receipt says what was read from it, and in ``kept`` which fact
         has all of its words. A newer value takes the place of an older one, which stays in
         `history`. What is ``pinned`` stands in every window, see `profile`, and is never forgotten
-        by itself. See `FactMemory.remember`.
+        by itself. ``metadata`` are labels of the caller's own, as `save_message` takes them. See
+        `FactMemory.remember`.
 
         Raises:
             BadQuery: neither a text nor all three parts; more than 1,000,000 characters; a range
                 that ends before it begins; an unknown category.
+            InputError: metadata that cannot be kept.
             NaiveDatetime: a time has no zone.
         """
         check_text(text=text, subject=subject, predicate=predicate, object=object, speaker=speaker)
@@ -61,6 +64,7 @@ class FactVerbs(Verbs):
                 speaker=speaker,
                 valid_from=begins,
                 valid_to=ends,
+                metadata=metadata,
             )
             if pinned and learned.kept:
                 self._long_term.forgetting.pin(self._scope(user_id, agent_id), [learned.kept])
@@ -105,6 +109,7 @@ class FactVerbs(Verbs):
         *,
         as_of: datetime | None = None,
         status: FactStatus | Sequence[FactStatus] | None = None,
+        filters: Mapping[str, Any] | None = None,
         limit: int = 100,
         after: str | None = None,
         user_id: str | None = None,
@@ -113,12 +118,13 @@ class FactVerbs(Verbs):
         """Return the newest ``limit`` facts that hold, oldest first; with ``as_of`` those that held then.
 
         ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for
-        unsure, superseded, retracted or expired ones; ``after`` is the `next` of a part: what it
-        brings are older ones, again oldest first. See `FactMemory.facts`.
+        unsure, superseded, retracted or expired ones, ``filters`` narrow as in `search`; ``after``
+        is the `next` of a part: what it brings are older ones, again oldest first. See
+        `FactMemory.facts`.
 
         Raises:
-            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000, a cursor of
-                another list.
+            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000, an impossible
+                filter, a cursor of another list.
             NaiveDatetime: ``as_of`` has no time zone.
         """
         scope = self._scope(user_id, agent_id)
@@ -126,13 +132,15 @@ class FactVerbs(Verbs):
         check_limit(limit)
         if status is not None and not isinstance(status, Iterable):
             raise BadQuery(f"status is a status or a list of them, not {type(status).__name__}")
+        where = read_filter(filters) if filters else None
         states = status if status is None or isinstance(status, str) else tuple(status)
-        list_ = repr(("facts", scope, subject, moment_of(as_of, "as_of"), states))
+        list_ = repr(("facts", scope, subject, moment_of(as_of, "as_of"), states, where))
         found = self._long_term.facts.facts(
             scope,
             subject,
             as_of=as_of,
             status=states,
+            where=where,
             limit=limit + 1,
             before=place_of(after, 1, list_) or LATEST,
         )

@@ -68,7 +68,7 @@ class MessageVerbs(Verbs):
             importance: 0..1, where somebody judged it.
             pinned: never leaves the window.
             metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept
-                with the message, searched by with ``filters={"metadata": {...}}``, never sent.
+                with the message, found by ``filters={"metadata": {...}}``, never sent.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
@@ -212,20 +212,22 @@ class MessageVerbs(Verbs):
         session_id: str,
         limit: int = 10_000,
         *,
+        filters: Mapping[str, Any] | None = None,
         after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Message]:
         """Return the newest ``limit`` messages of a conversation as stored, oldest first.
 
-        ``after`` is the `next` of a part: what it brings are older ones, again oldest first.
+        ``filters`` narrow as in `search`. ``after`` is the `next` of a part: what it brings are
+        older ones, again oldest first.
 
         Raises:
-            BadQuery: a limit outside 1..10,000, a cursor of another list.
+            BadQuery: a limit outside 1..10,000, an impossible filter, a cursor of another list.
         """
         scope = self._scope(user_id, agent_id, session_id)
         query = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
-        found: Listing[Message] = page(self._store, query, after)
+        found: Listing[Message] = page(self._store, query.with_filters(filters), after)
         found.reverse()
         return found
 

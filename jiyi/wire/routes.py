@@ -149,6 +149,7 @@ ROUTES: Sequence[Route] = (
     Route("GET", "/neighbours", "neighbours", "read", example={"entity": "Ana"}),
     Route("GET", "/profile", "profile", "read"),
     Route("GET", "/records/{record_id}", "get", "read"),
+    Route("PATCH", "/records/{record_id}", "update", "write", example={"text": "I prefer coffee"}),
     Route("GET", "/outputs/{output_id}", "open_output", "read"),
     Route("POST", "/pin", "pin", "write", example={"ids": []}),
     Route("POST", "/unpin", "unpin", "write", example={"ids": []}),

@@ -5,15 +5,21 @@ import os
 import re
 import shlex
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
+
+from jiyi.databases import users_of
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
@@ -108,6 +114,15 @@ def test_the_server_waits_for_its_database_and_can_change_nothing_else():
     assert {name.partition(":")[0] for name in service["volumes"]} <= set(COMPOSE["volumes"])
 
 
+def test_the_password_of_the_database_may_stand_outside_its_url(postgres_url, monkeypatch):
+    of_server = COMPOSE["services"]["jiyi"]["environment"]
+    assert urlsplit(of_server["JIYI_DATABASE_URL"]).password is None
+    assert of_server["PGPASSWORD"] == COMPOSE["services"]["postgres"]["environment"]["JIYI_PASSWORD"]
+    password = urlsplit(postgres_url).password or ""
+    monkeypatch.setenv("PGPASSWORD", unquote(password))
+    assert users_of(postgres_url.replace(f":{password}@", "@")) == []
+
+
 @pytest.fixture(scope="module")
 def image() -> Iterator[Path]:
     """A folder with what the image has below /: the steps of the first stage were run for it."""
@@ -158,6 +173,20 @@ def inside(image: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    words, _ = process.communicate(timeout=60)
+    return process.returncode, words
+
+
+def becomes_healthy(image: Path, free: int) -> bool:
+    check = [word.replace(f" {port()},", f" {free},") for word in only("HEALTHCHECK").listed]
+    for _ in range(100):
+        if ended(inside(image, *check))[0] == 0:
+            return True
+        time.sleep(0.2)
+    return False
+
+
 def written(image: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in (image / "app").rglob("*")}
 
@@ -165,10 +194,25 @@ def written(image: Path) -> dict[Path, int]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(sys.platform == "win32", reason="the image is for Linux")
-def test_what_was_built_works_and_writes_to_its_data_only(image):
+def test_what_was_built_serves_once_there_is_a_key_and_writes_to_its_data_only(image):
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        free = found.getsockname()[1]
+    jiyi = only("ENTRYPOINT").listed
+    serve = [*jiyi, *(str(free) if word == port() else word for word in only("CMD").listed)]
     before = written(image)
-    told = inside(image, *only("ENTRYPOINT").listed, "doctor")
-    words, _ = told.communicate(timeout=60)
-    assert told.returncode == 0, words
+    status, words = ended(inside(image, *serve))
+    assert status != 0
+    assert "jiyi keys create" in words
+    assert ended(inside(image, *jiyi, "keys", "create"))[0] == 0
+    server = inside(image, *serve)
+    try:
+        assert becomes_healthy(image, free)
+    finally:
+        server.terminate()
+        status, words = ended(server)
+    assert status in (0, -signal.SIGTERM), words  # uvicorn passes the signal on when it is done
+    assert "shutdown complete" in words
     assert written(image) == before
+    assert [path.name for path in (image / "data").iterdir()] == ["jiyi.db"]
     assert not (image / "app" / "bin" / "pip").exists()

@@ -1,12 +1,12 @@
 """Queries to SQL conditions: every condition begins with the user."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from jiyi.clock import to_micros
 from jiyi.records import SEARCHABLE, Kind, Query
 from jiyi.storage.database import Dialect
+from jiyi.storage.relational.filters import OfDocuments, OfTasks
 from jiyi.storage.rows import is_storable
 from jiyi.text.keys import entity_key, predicate_key
 
@@ -17,7 +17,7 @@ Conditions = tuple[str, dict[str, Any]]
 
 OF_DOCUMENTS = (
     "roles",
-    "metadata",
+    "where",
     "after_seq",
     "before_seq",
     "stretches",
@@ -133,10 +133,8 @@ def on_documents(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> 
     where.follows("d.created_at", "d.id")
     if query.pinned is not None:
         where.add(f"d.pinned = {where.flag(query.pinned)}")
-    for number, (key, label) in enumerate(query.metadata or ()):
-        names = {"key": f"label_{number}", "value": f"label_value_{number}"}
-        labelled = dialect.labelled.format(**names)
-        where.add(labelled, **{names["key"]: key, names["value"]: json.dumps(label)})
+    if query.where is not None:
+        where.add(OfDocuments(dialect, where.values).sql(query.where))
     if query.after_seq is not None:
         where.add("d.seq > :after_seq", after_seq=query.after_seq)
     if query.before_seq is not None:
@@ -264,5 +262,7 @@ def _on_task(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
     where.times("t.started_at")
     if kind == "task":
         where.follows("t.started_at", "t.id")
-    where.nothing_foreign(known=(*OF_TASKS, "after") if kind == "task" else OF_TASKS)
+        if query.where is not None:
+            where.add(OfTasks(dialect, where.values).sql(query.where))
+    where.nothing_foreign(known=(*OF_TASKS, "after", "where") if kind == "task" else OF_TASKS)
     return where.done()
