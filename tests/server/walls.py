@@ -15,14 +15,16 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
 import httpx
 
-__all__ = ["World", "walk"]
+__all__ = ["OPERATIONS", "World", "begin", "parrot", "tenants", "walk"]
 
 MARK = re.compile(r"mark[a-z]*\d*x\w+?zz")
 STORED = re.compile(r"[a-z0-9][a-z0-9-]*//[a-z]")
@@ -284,6 +286,48 @@ def figures(me: Somebody) -> None:
     me.expect(stats == first, f"figures of a user who did nothing: {first}, then {stats}")
 
 
+def proxied(me: Somebody) -> None:
+    """Ask through the proxy an upstream that repeats all it is sent, and what was recalled with it."""
+    said = {"role": "user", "content": me.drawn.choice(["Which port?", "喜欢喝什么", me.text()])}
+    asked = {"model": "m", "messages": [said], "user": me.user}
+    headers = {"x-jiyi-session": me.drawn.choice(SESSIONS)}
+    client = me.world.clients[me.tenant]
+    answer = client.post("/openai/v1/chat/completions", json=asked, headers=headers)
+    me.check("POST /openai/chat", answer)
+    me.expect(answer.status_code == 200, f"the proxy answered {answer.status_code}")
+
+
+class Parrot(BaseHTTPRequestHandler):
+    """An upstream that answers with all that it was sent."""
+
+    def do_POST(self) -> None:
+        sent = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        told = json.dumps(sent["messages"], ensure_ascii=False)
+        reply = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": told}}
+        body = json.dumps({"id": "x", "object": "chat.completion", "model": "m", "choices": [reply]}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def parrot() -> Iterator[str]:
+    """Run the upstream and give its URL."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Parrot) as upstream:
+        thread = Thread(target=upstream.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{upstream.server_address[1]}"
+        finally:
+            upstream.shutdown()
+            thread.join()
+
+
 OPERATIONS: dict[Callable[[Somebody], None], int] = {
     save: 20,
     save_several: 4,
@@ -298,6 +342,7 @@ OPERATIONS: dict[Callable[[Somebody], None], int] = {
     transfer: 2,
     jobs: 3,
     figures: 3,
+    proxied: 6,
 }
 
 
@@ -340,7 +385,10 @@ def main() -> int:
     asked = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         place = asked.db or Path(folder) / "walls.db"
-        with running(place, server_requests_per_minute=0) as server:
+        with (
+            parrot() as upstream,
+            running(place, server_requests_per_minute=0, proxy_upstream=upstream) as server,
+        ):
             world = begin(dict(tenants(server, asked.tenants)))
             each = asked.operations // asked.threads
             threads = [
