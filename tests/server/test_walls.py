@@ -1,7 +1,8 @@
 """Tenants share a server and a database, and never see each other; `walls.py` does the same at length."""
 
 import pytest
-from walls import OPERATIONS, begin, parrot, tenants, walk
+from parrot import parrot
+from walls import OPERATIONS, begin, tenants, walk
 
 
 @pytest.mark.slow

@@ -15,16 +15,14 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
 import httpx
 
-__all__ = ["OPERATIONS", "World", "begin", "parrot", "tenants", "walk"]
+__all__ = ["OPERATIONS", "World", "begin", "tenants", "walk"]
 
 MARK = re.compile(r"mark[a-z]*\d*x\w+?zz")
 STORED = re.compile(r"[a-z0-9][a-z0-9-]*//[a-z]")
@@ -297,37 +295,6 @@ def proxied(me: Somebody) -> None:
     me.expect(answer.status_code == 200, f"the proxy answered {answer.status_code}")
 
 
-class Parrot(BaseHTTPRequestHandler):
-    """An upstream that answers with all that it was sent."""
-
-    def do_POST(self) -> None:
-        sent = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        told = json.dumps(sent["messages"], ensure_ascii=False)
-        reply = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": told}}
-        body = json.dumps({"id": "x", "object": "chat.completion", "model": "m", "choices": [reply]}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def parrot() -> Iterator[str]:
-    """Run the upstream and give its URL."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Parrot) as upstream:
-        thread = Thread(target=upstream.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{upstream.server_address[1]}"
-        finally:
-            upstream.shutdown()
-            thread.join()
-
-
 OPERATIONS: dict[Callable[[Somebody], None], int] = {
     save: 20,
     save_several: 4,
@@ -377,6 +344,7 @@ def main() -> int:
     """Run it at length and print what was seen."""
     sys.path[:0] = map(str, Path(__file__).parents[:2])
     from conftest import running
+    from parrot import parrot
 
     options = argparse.ArgumentParser(description=__doc__)
     for name, default in (("operations", 2_000), ("tenants", 20), ("users", 5), ("threads", 4), ("seed", 1)):
