@@ -7,40 +7,20 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jiyi.clock import utc_now
 from jiyi.errors import Forbidden, InputError, JiyiError, RequestTooLarge
+from jiyi.server.metrics import Metrics
 from jiyi.wire import problem_of
 
-__all__ = ["LOCAL_HOSTS", "Gate", "Metrics", "problem_body"]
+__all__ = ["LOCAL_HOSTS", "Gate", "problem_body"]
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """What a server without keys may be called: a page that a browser shows cannot get round it by DNS."""
 
 _log = logging.getLogger("jiyi.server")
-_UNROUTED, _OTHER = "(none)", "(other)"
-_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
-
-class Metrics:
-    """What Prometheus is told of requests; labels are routes, never ids."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.seconds = Histogram(
-            "jiyi_http_request_seconds",
-            "Time from a request's first byte to its answer's last.",
-            ("method", "route"),
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self.answers = Counter(
-            "jiyi_http_answers", "Answers.", ("method", "route", "status"), registry=self.registry
-        )
-        self.in_hand = Gauge("jiyi_http_requests_in_hand", "Requests being answered.", registry=self.registry)
+_UNROUTED = "(none)"
 
 
 class Gate:
@@ -86,7 +66,7 @@ class Gate:
                 status = message["status"]
             await send(message)
 
-        self._metrics.in_hand.inc()
+        self._metrics.begin()
         try:
             refused = self._refused(scope)
             if refused is not None:
@@ -94,7 +74,6 @@ class Gate:
                 return
             await self._app(scope, self._limited(scope, receive), note)
         finally:
-            self._metrics.in_hand.dec()
             self._note(scope, status, time.perf_counter() - started)
 
     def _refused(self, scope: Scope) -> JiyiError | None:
@@ -136,13 +115,11 @@ class Gate:
         if not self._paths and "app" in scope:
             self._paths = {getattr(r, "endpoint", None): getattr(r, "path", "") for r in scope["app"].routes}
         route = self._paths.get(scope.get("endpoint")) or _UNROUTED
-        method = scope["method"] if scope["method"] in _METHODS else _OTHER
-        self._metrics.seconds.labels(method, route).observe(seconds)
-        self._metrics.answers.labels(method, route, str(status)).inc()
+        self._metrics.end(scope["method"], route, status, seconds)
         caller = scope["state"].get("caller")
         line = {
             "time": utc_now().isoformat(),
-            "method": method,
+            "method": scope["method"],
             "route": route,
             "status": status,
             "ms": round(seconds * 1000, 1),

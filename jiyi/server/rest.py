@@ -28,6 +28,7 @@ __all__ = ["PREFIX", "rest_routes"]
 PREFIX = "/v1"
 
 _COUNTS = ("access_count", "last_accessed_at")  # change when a record is found: it is the same version
+_APART = ("summarize_session", "learn_facts")  # wait for a language model, or for a thread that writes
 _VERSIONED = ("get", "update")
 
 
@@ -75,7 +76,7 @@ def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
         if key is not None and route.writes and user is not None:
             path, query = request.scope["path"], request.scope["query_string"]
             asked = fingerprint(route.method.encode(), path.encode(), query, body)
-            together = route.how == "answer" and not said.get("purge")
+            together = route.verb not in _APART and not said.get("purge")
             work = partial(once, memory, user, check_key(key), asked, act, together=together)
         elif expected is not None:
             work = partial(memory.parts.store.together, act)

@@ -1,6 +1,7 @@
 """What a fuzzer or a hostile page sends, and what it gets."""
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 ANA = {"user_id": "ana"}
 
@@ -60,10 +61,12 @@ def test_figures_are_labelled_by_route_and_known_method(server):
     client.get("/v1/sessions/some-name/window?user_id=ana")
     client.request("ODD", "/v1/stats")
     told = client.get("/metrics").text
-    assert (
-        'jiyi_http_answers_total{method="GET",route="/v1/sessions/{session_id}/window",status="200"} 1.0'
-        in told
-    )
+    found = {family.name: family for family in text_string_to_metric_families(told)}
+    window = {"method": "GET", "route": "/v1/sessions/{session_id}/window"}
+    answers = [(sample.labels, sample.value) for sample in found["jiyi_http_answers"].samples]
+    assert ({**window, "status": "200"}, 1) in answers
+    within = [s for s in found["jiyi_http_request_seconds"].samples if s.labels.items() >= window.items()]
+    assert [s.value for s in within if s.name.endswith("_count") or s.labels.get("le") == "+Inf"] == [1, 1]
     assert 'method="(other)"' in told
     assert "ODD" not in told
     assert "some-name" not in told
