@@ -38,7 +38,9 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {  # told in the schema; the verbs ch
     "user_id": _ID,
     "agent_id": _ID,
     "session_id": _ID,
-    **dict.fromkeys(("text", "subject", "predicate", "object", "speaker", "entity"), _WORDS),
+    **dict.fromkeys(
+        ("text", "subject", "predicate", "object", "speaker", "entity", "request", "description"), _WORDS
+    ),
     "limit": {"minimum": 1, "maximum": 10_000},
     "around": {"minimum": 0, "maximum": 1_000},
     "episodes": {"minimum": 0, "maximum": 100},
