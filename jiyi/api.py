@@ -3,6 +3,7 @@
 from jiyi import errors
 from jiyi.agent import Action, Agent, Goal, action
 from jiyi.async_manager import AsyncMemoryManager
+from jiyi.client import connect, connect_async
 from jiyi.errors import JiyiError
 from jiyi.long_term import ForgetRule
 from jiyi.manager import MemoryManager
@@ -14,6 +15,7 @@ from jiyi.records import (
     Hit,
     Hits,
     Knowledge,
+    Listing,
     Message,
     Query,
     Report,
@@ -48,6 +50,7 @@ __all__ = [
     "ImportanceSampling",
     "JiyiError",
     "Knowledge",
+    "Listing",
     "MemoryManager",
     "Message",
     "Pipeline",
@@ -67,6 +70,8 @@ __all__ = [
     "Window",
     "__version__",
     "action",
+    "connect",
+    "connect_async",
     "errors",
     "open",
     "open_async",

@@ -11,7 +11,16 @@ from urllib.parse import urlsplit
 
 from jiyi.errors import JiyiError, SettingsError
 
-__all__ = ["Breaker", "Endpoint", "Failure", "Faults", "breaker_of", "patiently", "skipped_endpoints"]
+__all__ = [
+    "Breaker",
+    "Endpoint",
+    "Failure",
+    "Faults",
+    "breaker_of",
+    "is_web_address",
+    "patiently",
+    "skipped_endpoints",
+]
 
 _T = TypeVar("_T")
 
@@ -53,7 +62,7 @@ class Endpoint:
         url = (self.base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL).strip()
         given = os.environ.get("OPENAI_API_KEY") if self.api_key is None else self.api_key
         key = (given or "").strip() or _NO_KEY
-        if not _is_web_address(url):
+        if not is_web_address(url):
             raise SettingsError('base_url must be a web address such as "http://localhost:11434/v1"')
         if not key.isascii() or not key.isprintable() or " " in key:
             raise SettingsError("api_key holds characters that no key has: look for a paste error")
@@ -91,7 +100,8 @@ class Endpoint:
         return None if self.key_is_in(f"{error} {error.__cause__}") else error
 
 
-def _is_web_address(url: str) -> bool:
+def is_web_address(url: str) -> bool:
+    """Say whether it is an address of the web, with a host."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -1,5 +1,6 @@
 """MemoryManager: the one object users hold."""
 
+from jiyi.monitor import traced
 from jiyi.verbs import (
     ContextVerbs,
     FactVerbs,
@@ -15,6 +16,7 @@ from jiyi.verbs import (
 __all__ = ["MemoryManager"]
 
 
+@traced
 class MemoryManager(
     MessageVerbs,
     TaskVerbs,

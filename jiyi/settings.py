@@ -128,12 +128,17 @@ class Settings(BaseSettings):
     reader_pause_minutes: float = Field(10, ge=0, le=1e6)  # a session is read to its end after that
     reader_calls_per_hour: int = Field(60, ge=0)  # most of the reader, of all processes together
     reader_tokens_per_day: int = Field(500_000, ge=0)  # asked and answered, of all processes together
-
     server_requests_per_minute: int = Field(6_000, ge=0)  # of one key; 0: any number
     server_body_mb: float = Field(10, gt=0, le=1_000)  # largest body of a request
     server_import_mb: float = Field(1_000, gt=0, le=1e6)  # largest file to import
     server_seconds: float = Field(60, gt=0, le=3_600)  # most a request may take
     server_stop_seconds: float = Field(30, ge=0, le=3_600)  # requests in hand get so long to end
+    proxy_upstream: str | None = (
+        None  # where /openai/v1 passes requests on to, such as https://api.openai.com/v1
+    )
+    proxy_upstream_key: SecretStr | None = None  # sent there; None: what the client sends
+    proxy_tokens: int = Field(1_500, ge=50)  # most that is recalled for a request
+    proxy_seconds: float = Field(3, gt=0, le=600)  # the memory may take; then a request goes on without it
 
     @field_validator("recall_floor", mode="before")
     @classmethod

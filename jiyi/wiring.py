@@ -1,14 +1,17 @@
 """From a URL and settings to a working memory: the only place that picks concrete parts."""
 
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import SecretStr
 
 from jiyi.async_manager import AsyncMemoryManager
+from jiyi.client import AsyncRemoteMemory, RemoteMemory, connect
 from jiyi.clock import Clock, utc_now
 from jiyi.compression.summarize import Summarize
 from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, Endpoint, OpenAIEmbedder
@@ -26,6 +29,7 @@ from jiyi.long_term import (
     Rule,
     Second,
     Succession,
+    Updating,
     gate_of,
 )
 from jiyi.manager import MemoryManager
@@ -68,7 +72,7 @@ def open_memory(
 
     Args:
         url: a path, ``sqlite:///path`` or ``postgresql://…``; else what the setting
-            ``database_url`` says.
+            ``database_url`` says. With ``https://…`` this is `jiyi.connect`, with its arguments.
         user_id, agent_id: whose memory by default.
         embedder, reranker, llm: own ones, or names as in the settings: ``reranker="llm"``.
         forget_rule: what episodes are worth to the forget gate; it stands in for the settings
@@ -88,6 +92,9 @@ def open_memory(
         EmbedderMismatch: another embedder made its vectors.
         MissingExtra: the package for this place or these settings is not installed.
     """
+    if isinstance(url, str) and url.startswith(("https://", "http://")):
+        own = (embedder, reranker, llm, forget_rule, monitor_thresholds, monitor_judge)
+        return _connected(url, settings | {"user_id": user_id, "agent_id": agent_id}, own)
     settings |= {n: p for n, p in (("embedder", embedder), ("reranker", reranker)) if isinstance(p, str)}
     chosen = load_settings(user_id=user_id, agent_id=agent_id, **settings)
     place = _place(url, chosen)
@@ -102,12 +109,16 @@ def open_memory(
         backend.store.close()
         raise
     if background and check_embedder:
-        if isinstance(models.embedder.inner, E5Embedder):
-            models.embedder.inner.load_in_background()
-        parts.long_term.indexer.start()
-        if parts.long_term.reader is not None:
-            parts.long_term.reader.start()
+        _begin(models.embedder, parts.long_term)
     return MemoryManager(parts)
+
+
+def _begin(embedder: CachedEmbedder, long_term: LongTermMemory) -> None:
+    if isinstance(embedder.inner, E5Embedder):
+        embedder.inner.load_in_background()
+    long_term.indexer.start()
+    if long_term.reader is not None:
+        long_term.reader.start()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +271,7 @@ class _Wiring:
                 clock=clock,
                 on_new=indexer.notify,
             )
+        rewrite, learn = consolidation.rewritten, facts.learn if settings.learn_facts else lambda _: None
         return LongTermMemory(
             recall=recall,
             indexer=indexer,
@@ -267,7 +279,10 @@ class _Wiring:
             reader=reader,
             consolidation=consolidation,
             gate=gate_of(store, upkeep, trash, settings=settings, rule=rule, clock=clock),
-            forgetting=Forgetting(store, upkeep, trash, rewrite=consolidation.rewritten, learn=facts.learn),
+            forgetting=Forgetting(store, upkeep, trash, rewrite=rewrite, learn=facts.learn),
+            updating=Updating(
+                store, upkeep, trash, facts, learn=learn, rewrite=rewrite, counter=self.counter
+            ),
         )
 
 
@@ -278,7 +293,16 @@ def _prepare(router: Router) -> None:
 
 def open_async_memory(url: str | Path | Place | None = None, **options: Any) -> AsyncMemoryManager:
     """Open a memory whose verbs are awaited; ``options`` as for `open_memory`."""
-    return AsyncMemoryManager(open_memory(url, **options))
+    memory = open_memory(url, **options)
+    return AsyncRemoteMemory(memory) if isinstance(memory, RemoteMemory) else AsyncMemoryManager(memory)
+
+
+def _connected(url: str, options: Mapping[str, Any], parts: Sequence[object]) -> RemoteMemory:
+    odd = sorted(set(options) - set(signature(connect).parameters))
+    if odd or any(part is not None for part in parts):
+        told = ", ".join(odd) or "embedder, llm and other parts"
+        raise SettingsError(f"{told}: this is for the server's settings, see `jiyi serve`; leave it out here")
+    return connect(url, **options)
 
 
 def embedder_for(settings: Settings) -> Embedder:

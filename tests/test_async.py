@@ -1,13 +1,23 @@
 """The same verbs awaited: concurrently, with the same errors, and closed at the end."""
 
 import asyncio
+import contextvars
 import copy
+import inspect
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import pytest
+from async_stub import STUB, written
 
 import jiyi
 from jiyi.errors import BadQuery, Closed
 from jiyi.testing import HashEmbedder
+
+ROOT = Path(__file__).parents[1]
 
 
 def opened(path, **options):
@@ -118,9 +128,8 @@ def test_errors_come_through_and_unknown_verbs_are_named(path):
         async with opened(path) as memory:
             with pytest.raises(BadQuery):
                 await memory.search("")
-            for name in ("dance", "_store", "__wrapped__"):
-                with pytest.raises(AttributeError, match="no verb"):
-                    getattr(memory, name)
+            with pytest.raises(AttributeError, match="no attribute 'dance'"):
+                await memory.dance()
             assert copy.copy(memory) is not memory
 
     asyncio.run(main())
@@ -137,6 +146,112 @@ def test_what_is_no_verb_is_there_unawaited(path):
             assert memory.monitor is None
 
     asyncio.run(main())
+
+
+def test_every_verb_is_shown_as_a_coroutine_with_its_arguments():
+    for name, verb in inspect.getmembers(jiyi.MemoryManager):
+        if not name.startswith("_"):
+            awaited = getattr(jiyi.AsyncMemoryManager, name)
+            assert inspect.getdoc(awaited) == inspect.getdoc(verb)
+            assert inspect.iscoroutinefunction(awaited) is not isinstance(verb, property)
+            if callable(verb):
+                assert inspect.signature(awaited) == inspect.signature(verb)
+    assert {"search", "monitor"} <= set(dir(jiyi.AsyncMemoryManager))
+
+
+def test_the_stub_says_what_the_verbs_take():
+    assert STUB.read_text("utf-8") == written(), "run: python tests/async_stub.py"
+
+
+_TYPED = """
+from jiyi import AsyncMemoryManager, open_async
+from jiyi.records import Hits, Message
+
+async def use(memory: AsyncMemoryManager) -> None:
+    message: Message = await memory.save_message("s", {"role": "user", "content": "hello"})
+    hits: Hits = await memory.search("hello", limit=3, kinds="message")
+    numbers: dict[str, int] = {**await memory.stats(), "tokens": memory.counter.count_text("hello")}
+    async with open_async("agent.db") as opened:
+        await opened.forget(ids=[message.id, *(hit.id for hit in hits)])
+    await memory.search("hello", limit="3")  # wrong
+    await memory.search("hello", kinds="massage")  # wrong
+    await memory.save_message("s", text="hello")  # wrong
+    text: str = await memory.search("hello")  # wrong
+    memory.search("hello").nothing_relevant  # wrong
+    await memory.dance()  # wrong
+    print(numbers, text)
+"""
+
+
+@pytest.mark.slow
+def test_a_type_checker_knows_arguments_and_results(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(_TYPED)
+    run = [sys.executable, "-m", "mypy", "jiyi", str(program)]  # strict, and what was checked before is known
+    told = subprocess.run(run, capture_output=True, text=True, cwd=ROOT, check=False).stdout
+    wrong = {number for number, line in enumerate(_TYPED.splitlines(), 1) if line.endswith("# wrong")}
+    assert {int(line.split(":")[1]) for line in told.splitlines() if ": error:" in line} == wrong, told
+
+
+def test_verbs_that_wait_hold_up_neither_the_loops_own_threads_nor_other_verbs(path):
+    go_on = threading.Event()
+
+    class Waiting(HashEmbedder):
+        def embed(self, texts, kind):
+            go_on.wait(10)
+            return super().embed(texts, kind)
+
+    async def main():
+        async with opened(path, embedder=Waiting(), background=False) as memory:
+            await memory.save_message("s", role="user", content="hello")
+            waiting = [asyncio.create_task(memory.flush()) for _ in range(20)]
+            await asyncio.sleep(0)
+            assert await asyncio.wait_for(asyncio.to_thread(int), 5) == 0
+            assert (await asyncio.wait_for(memory.stats(), 5))["message"] == 1
+            waiting[0].cancel()
+            go_on.set()
+            done = await asyncio.gather(*waiting, return_exceptions=True)
+            assert isinstance(done[0], asyncio.CancelledError)
+            assert (await memory.stats())["vectors_pending"] == 0
+
+    asyncio.run(main())
+
+
+def test_what_the_caller_has_in_its_context_is_there_in_the_thread(path):
+    name = contextvars.ContextVar("name", default="")
+
+    async def main():
+        async with opened(path, background=False) as memory:
+            name.set("ana")
+            seen = []
+            await memory.save_message("s", role="user", content="hello")
+            await memory.flush(lambda _: seen.append(name.get()))
+            assert seen == ["ana"]
+
+    asyncio.run(main())
+
+
+_FORKED = """
+import asyncio, os, sys, jiyi
+from jiyi.testing import HashEmbedder
+
+async def count(path):
+    async with jiyi.open_async(path, user_id="ana", embedder=HashEmbedder()) as memory:
+        return (await memory.stats())["message"]
+
+asyncio.run(count(sys.argv[1]))
+child = os.fork()
+number = asyncio.run(count(sys.argv[2]))
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_forked_process_has_threads_of_its_own(tmp_path):
+    run = [sys.executable, "-c", _FORKED, str(tmp_path / "a.db"), str(tmp_path / "b.db")]
+    assert subprocess.run(run, timeout=60, check=False).returncode == 0
 
 
 def test_it_can_be_closed_by_hand(path):

@@ -43,7 +43,7 @@ def test_the_ways_to_name_a_file(tmp_path, monkeypatch, open_memory):
     [
         "mysql://localhost/x",
         "sqlite://relative.db",
-        "http://x",
+        "ftp://x",
         "",
         "  ",
         ":memory:",

@@ -2,30 +2,69 @@
 
 import io
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-
-from jiyi.cli.chat import chat
-from jiyi.cli.database import migrate, serve_db
-from jiyi.cli.demo import demo
-from jiyi.cli.doctor import doctor
-from jiyi.cli.evaluate import evaluate_files
-from jiyi.cli.life import forget, maintain, pin, restore
-from jiyi.cli.model import model
-from jiyi.cli.monitor import monitor
-from jiyi.cli.records import list_episodes, list_facts, list_knowledge, list_tasks, show, stats
-from jiyi.cli.search import context, search
-from jiyi.cli.server import keys, serve
-from jiyi.cli.terminal import say
-from jiyi.cli.transfer import copy, export, import_, reembed
+from typer.core import TyperGroup
 
 __all__ = ["app", "main"]
 
+_COMMANDS = {  # in the order of the help: where each is; it is loaded when it is used
+    "demo": "demo:demo",
+    "import": "transfer:import_",
+    "search": "search:search",
+    "context": "search:context",
+    "show": "records:show",
+    "stats": "records:stats",
+    "doctor": "doctor:doctor",
+    "tasks": "records:list_tasks",
+    "episodes": "records:list_episodes",
+    "knowledge": "records:list_knowledge",
+    "facts": "records:list_facts",
+    "forget": "life:forget",
+    "restore": "life:restore",
+    "pin": "life:pin",
+    "maintain": "life:maintain",
+    "monitor": "monitor:monitor",
+    "export": "transfer:export",
+    "evaluate": "evaluate:evaluate_files",
+    "chat": "chat:chat",
+    "copy": "transfer:copy",
+    "reembed": "transfer:reembed",
+    "model": "model:model",
+    "migrate": "database:migrate",
+    "mcp": "mcp:mcp",
+    "serve-db": "database:serve_db",
+    "serve": "server:serve",
+    "keys": "server:keys",
+}
+
+
+class _Commands(TyperGroup):
+    """Loads the one command that is used: a client that starts `jiyi mcp` does not wait for the others."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        found = getattr(import_module(f"jiyi.cli.{module}"), name)
+        if isinstance(found, typer.Typer):  # commands of its own
+            group = typer.main.get_group(found)
+            group.name = cmd_name
+            return group
+        alone = typer.Typer(add_completion=False)
+        alone.command(name=cmd_name)(found)
+        return typer.main.get_command(alone)
+
+
 app = typer.Typer(
     name="jiyi",
+    cls=_Commands,
     help="jiyi (记忆): memory for LLM agents.",
     no_args_is_help=True,
     add_completion=False,
@@ -33,41 +72,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
-    "demo": demo,
-    "import": import_,
-    "search": search,
-    "context": context,
-    "show": show,
-    "stats": stats,
-    "doctor": doctor,
-    "tasks": list_tasks,
-    "episodes": list_episodes,
-    "knowledge": list_knowledge,
-    "facts": list_facts,
-    "forget": forget,
-    "restore": restore,
-    "pin": pin,
-    "maintain": maintain,
-    "monitor": monitor,
-    "export": export,
-    "evaluate": evaluate_files,
-    "chat": chat,
-    "copy": copy,
-    "reembed": reembed,
-    "model": model,
-    "migrate": migrate,
-    "serve-db": serve_db,
-    "serve": serve,
-}
-for _name, _command in _COMMANDS.items():
-    app.command(name=_name)(_command)
-app.add_typer(keys, name="keys")
-
 
 def _print_version(asked: bool) -> None:
     if asked:
-        say(f"jiyi {version('jiyi')}")
+        typer.echo(f"jiyi {version('jiyi')}")
         raise typer.Exit
 
 

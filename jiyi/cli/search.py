@@ -48,6 +48,9 @@ def search(
         str | None, typer.Option(help='When it is asked: what "yesterday" in it means; now by default.')
     ] = None,
     around: Annotated[int, typer.Option(help="Messages shown before and behind each message found.")] = 0,
+    min_score: Annotated[
+        float, typer.Option(help="Leave out hits less relevant than this, from 0 to 1.")
+    ] = 0.0,
     why: Annotated[bool, typer.Option("--why", help="Also show what speaks for each hit.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -63,6 +66,7 @@ def search(
             filters=filters,
             asked_at=parse_moment(asked_at, "asked-at"),
             around=around,
+            min_score=min_score,
         )
         note_pending(memory)
     if as_json:
@@ -171,6 +175,7 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
         "session_id": scope.session_id if scope else None,
         "created_at": hit.created_at,
         "score": round(hit.score, 4),
+        "relevance": None if hit.relevance is None else round(hit.relevance, 4),
         "why": {name: round(share, 4) for name, share in hit.why.items()},
         "outdated_by": hit.outdated_by,
         "maybe_outdated_by": hit.maybe_outdated_by,

@@ -8,7 +8,7 @@ from jiyi.llm.llm import Reply, Turn
 from jiyi.records import ToolCall
 from jiyi.records.checks import new_id
 
-__all__ = ["WithoutThoughts", "encodable", "read_reply", "read_turn", "text_of"]
+__all__ = ["WithoutThoughts", "encodable", "read_reply", "read_turn", "spoken", "text_of"]
 
 _THINK, _THOUGHT = "<think>", "</think>"
 _UNNAMED = "unnamed"  # endpoints refuse a call without a name when it is sent back
@@ -21,7 +21,7 @@ def read_reply(body: bytes) -> Reply:
         ValueError: it is not such an answer; the message says what is wrong.
     """
     answer, choice, message = _opened(body)
-    return Reply(text=_spoken(message), **_account(answer, choice))
+    return Reply(text=spoken(message.get("content")), **_account(answer, choice))
 
 
 def read_turn(body: bytes) -> Turn:
@@ -35,7 +35,7 @@ def read_turn(body: bytes) -> Turn:
     """
     answer, choice, message = _opened(body)
     calls = tuple(_calls(message.get("tool_calls")))
-    return Turn(text=_spoken(message), tool_calls=calls, **_account(answer, choice))
+    return Turn(text=spoken(message.get("content")), tool_calls=calls, **_account(answer, choice))
 
 
 def text_of(content: Any) -> str:
@@ -52,6 +52,16 @@ def text_of(content: Any) -> str:
     if not isinstance(content, str):
         raise ValueError(f"its message holds no text but {type(content).__name__}")
     return content
+
+
+def spoken(content: Any) -> str:
+    """Return the text of a message without the thoughts that some models put in front of it.
+
+    Raises:
+        ValueError: it is neither text nor parts.
+    """
+    passed = WithoutThoughts()
+    return passed(text_of(content)) + passed.rest()
 
 
 class WithoutThoughts:
@@ -108,11 +118,6 @@ def _opened(body: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         raise ValueError(f"the model declined, saying: {message['refusal']}")
     return answer, choice, message
-
-
-def _spoken(message: Mapping[str, Any]) -> str:
-    spoken = WithoutThoughts()
-    return spoken(text_of(message.get("content"))) + spoken.rest()
 
 
 def _account(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, Any]:

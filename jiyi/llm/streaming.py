@@ -14,7 +14,7 @@ from jiyi.llm.answers import WithoutThoughts, text_of
 if TYPE_CHECKING:
     from openai import OpenAI
 
-__all__ = ["GivenUp", "Relay", "read_stream", "relayed"]
+__all__ = ["GivenUp", "Relay", "put_together", "read_stream", "relayed"]
 
 _T = TypeVar("_T")
 
@@ -114,6 +114,21 @@ def read_stream(client: "OpenAI", request: Mapping[str, Any], relay: Relay) -> b
             raise openai.APIConnectionError(message=str(error), request=response.http_request) from None
         relay(spoken.rest())
     return body
+
+
+def put_together(stream: bytes) -> bytes:
+    """Return the answer of a whole stream as an endpoint gives it that does not stream.
+
+    Raises:
+        ValueError: the stream says it failed, or broke off.
+    """
+    assembly = _Assembly()
+    try:
+        for line in _lines([stream]):
+            assembly.feed(line)
+        return assembly.body()
+    except _BrokenOff as error:
+        raise ValueError(str(error)) from None
 
 
 def _chunks(response: Any, relay: Relay) -> Iterator[bytes]:

@@ -20,12 +20,14 @@ from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.recall import Recall, Second
 from jiyi.long_term.recall.weights import WEIGHTS
 from jiyi.long_term.recalled import Recalled, recall_blocks
+from jiyi.long_term.updating import Change, Updating
 
 __all__ = [
     "NO_STATUS",
     "WEIGHTS",
     "Accesses",
     "BlockWriter",
+    "Change",
     "ConsolidatedGroup",
     "Consolidation",
     "ConsolidationReceipt",
@@ -50,6 +52,7 @@ __all__ = [
     "Rule",
     "Second",
     "Succession",
+    "Updating",
     "gate_of",
     "maintain",
     "profile_block",

@@ -12,6 +12,7 @@ from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.long_term.indexing import Indexer
 from jiyi.long_term.reading import Reader, ReadingReceipt
 from jiyi.long_term.recall.recall import Recall
+from jiyi.long_term.updating import Updating
 from jiyi.records import Scope
 
 __all__ = ["LongTermMemory", "Maintained", "MaintenanceProgress", "maintain"]
@@ -31,6 +32,7 @@ class LongTermMemory:
     consolidation: Consolidation  # turns episodes into knowledge
     gate: ForgetGate  # lets go of what no longer matters
     forgetting: Forgetting  # forgets what is asked for, and brings it back
+    updating: Updating  # changes what records say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from jiyi.monitor.export import otel_metrics, prometheus_text
 from jiyi.monitor.figures import Alert, Gauges, Limits, Spread, Thresholds
 from jiyi.monitor.hits import Hit, Hits, Judge, LLMHits, find_hits
 from jiyi.monitor.monitor import ContextMonitor
+from jiyi.monitor.traces import traced
 from jiyi.monitor.usage import Usage
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "find_hits",
     "otel_metrics",
     "prometheus_text",
+    "traced",
 ]

@@ -12,7 +12,7 @@ from jiyi.records.budget import (
     model_size,
     model_sizes,
 )
-from jiyi.records.checks import Label, Labels, check_metadata, has_labels, new_id, stable_id
+from jiyi.records.checks import check_metadata, new_id, stable_id
 from jiyi.records.experience import (
     Episode,
     ForgetWeights,
@@ -25,6 +25,8 @@ from jiyi.records.experience import (
     TriggerType,
 )
 from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus, names_point
+from jiyi.records.filters import FIELDS, Condition, Filter, Junction, matches, read_filter
+from jiyi.records.listing import Listing
 from jiyi.records.message import ContentPart, Dumps, Given, Message, Role, ToolCall, as_mapping
 from jiyi.records.query import DOUBT, SEARCHABLE, Hit, Hits, Kind, Match, Query, Record, Searchable
 from jiyi.records.session import Scope, Session, Summary
@@ -33,6 +35,7 @@ from jiyi.records.window import Block, BlockKind, Report, ReportItem, ReportStep
 
 __all__ = [
     "DOUBT",
+    "FIELDS",
     "PRESETS",
     "SEARCHABLE",
     "SECTIONS",
@@ -42,6 +45,7 @@ __all__ = [
     "Block",
     "BlockKind",
     "Budget",
+    "Condition",
     "ContentPart",
     "Dumps",
     "Episode",
@@ -49,14 +53,15 @@ __all__ = [
     "FactCategory",
     "FactMethod",
     "FactStatus",
+    "Filter",
     "ForgetWeights",
     "Given",
     "Hit",
     "Hits",
+    "Junction",
     "Kind",
     "Knowledge",
-    "Label",
-    "Labels",
+    "Listing",
     "Match",
     "Message",
     "ModelSize",
@@ -82,10 +87,11 @@ __all__ = [
     "Window",
     "as_mapping",
     "check_metadata",
-    "has_labels",
+    "matches",
     "model_size",
     "model_sizes",
     "names_point",
     "new_id",
+    "read_filter",
     "stable_id",
 ]

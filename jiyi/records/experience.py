@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from jiyi.errors import InputError
-from jiyi.records.checks import new_id, set_utc, stable_id
+from jiyi.records.checks import check_metadata, new_id, set_utc, stable_id
 from jiyi.records.session import Scope
 
 __all__ = [
@@ -134,7 +134,11 @@ class Episode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """A lesson with its sources."""
+    """A lesson with its sources.
+
+    Raises:
+        InputError: metadata that cannot be kept.
+    """
 
     scope: Scope  # whose
     topic: str  # what it is about, a heading
@@ -148,9 +152,12 @@ class Knowledge:
     access_count: int = 0  # how often it was recalled
     last_accessed_at: datetime | None = None
     pinned: bool = False  # never forgotten
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the caller's own labels
 
     def __post_init__(self) -> None:
-        """Bring the times to UTC."""
+        """Bring the times to UTC, and refuse metadata that cannot be kept."""
+        if self.metadata != {}:
+            object.__setattr__(self, "metadata", check_metadata(self.metadata, InputError))
         set_utc(self, "created_at", "updated_at", "last_accessed_at")
 
     @property

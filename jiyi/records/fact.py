@@ -1,12 +1,13 @@
 """A statement about somebody or something, and when it held."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from jiyi.errors import InputError
-from jiyi.records.checks import new_id, set_utc
+from jiyi.records.checks import check_metadata, new_id, set_utc
 from jiyi.records.session import Scope
 
 __all__ = ["Fact", "FactCategory", "FactMethod", "FactStatus", "names_point"]
@@ -43,7 +44,7 @@ class Fact:
     """One point of one subject, with its value, its sources and its time.
 
     Raises:
-        InputError: a category, method, status or confidence that there is not.
+        InputError: a category, method, status or confidence that there is not, or unusable metadata.
     """
 
     scope: Scope  # whose memory it belongs to
@@ -66,6 +67,7 @@ class Fact:
     access_count: int = 0  # how often it was recalled
     last_accessed_at: datetime | None = None
     pinned: bool = False  # never forgotten
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the caller's own labels
 
     def __post_init__(self) -> None:
         """Bring the times to UTC, give it a text, and refuse what no fact can be."""
@@ -74,6 +76,8 @@ class Fact:
                 raise InputError(f"{name} {getattr(self, name)!r} is not one of {', '.join(known)}")
         if not 0 <= self.confidence <= 1:
             raise InputError(f"confidence={self.confidence!r} must be a number from 0 to 1")
+        if self.metadata != {}:
+            object.__setattr__(self, "metadata", check_metadata(self.metadata, InputError))
         if not self.text.strip():
             object.__setattr__(self, "text", " ".join([self.subject, self.predicate, self.object]))
         set_utc(self, "created_at", "valid_from", "valid_to", "last_accessed_at")

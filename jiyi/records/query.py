@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, cast, get_args, overload
 
-from jiyi.errors import BadQuery, UnknownFilter
-from jiyi.records.checks import Labels, read_labels, set_utc
+from jiyi.errors import BadQuery
+from jiyi.records.checks import set_utc
 from jiyi.records.experience import Episode, Knowledge, Step, Task, TaskStatus
 from jiyi.records.fact import Fact, FactStatus
+from jiyi.records.filters import Condition, Filter, Junction, read_filter
 from jiyi.records.message import Message, Role
 from jiyi.records.session import Scope, Session, Summary
 
@@ -26,8 +27,8 @@ DOUBT = 0.5
 
 _MOST = 10_000
 _KINDS, _ROLES, _STATUSES = get_args(Kind), get_args(Role), get_args(FactStatus)
+_OWN = ("role", "since", "until", "pinned")  # filters for which a query has parts of its own
 _MOMENTS = ("since", "until", "asked_at", "as_of")
-_FILTERS = ("role", "since", "until", "pinned", "metadata")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,6 @@ class Query:
 
     Raises:
         BadQuery: an unknown kind, a limit outside 1..10,000, or since after until.
-        UnknownFilter: see `with_filters`.
         NaiveDatetime: since, until, asked_at or as_of has no time zone.
     """
 
@@ -52,7 +52,7 @@ class Query:
     since: datetime | None = None  # created at or after
     until: datetime | None = None  # created before
     pinned: bool | None = None  # only pinned, or only unpinned
-    metadata: Labels | None = None  # only messages whose metadata has these values; a dict is taken too
+    where: Filter | None = None  # only records that meet this; see `read_filter`
     task_id: str | None = None  # steps of this task, the episode of this task
     status: TaskStatus | None = None  # tasks in this state
     target: str | None = None  # episodes about this, whatever form its name has; "" for those about nothing
@@ -68,6 +68,7 @@ class Query:
     stretches: tuple[tuple[str, int, int], ...] | None = (
         None  # messages of sessions, from one place to another
     )
+    after: tuple[int, str] | None = None  # in a list by age, what follows on these µs since 1970 and id
     limit: int = 10  # how many at most
     newest_first: bool = False  # order of lists
     asked_at: datetime | None = None  # when the question is asked: what "yesterday" in it means
@@ -96,8 +97,8 @@ class Query:
                 raise BadQuery(f"{name} must be text, not {type(given).__name__}")
         if self.since and self.until and self.since > self.until:
             raise BadQuery(f"since={self.since} lies after until={self.until}; swap them")
-        if self.metadata is not None:
-            object.__setattr__(self, "metadata", read_labels(self.metadata) or None)
+        if not isinstance(self.where, Condition | Junction | None):
+            raise BadQuery(f"where is what read_filter returns, not {type(self.where).__name__}")
         for what, names, known in (
             ("role", self.roles, _ROLES),
             ("fact_status", self.fact_status, _STATUSES),
@@ -107,28 +108,41 @@ class Query:
                     raise BadQuery(f"{what} {name!r} is not one of {', '.join(known)}")
 
     def with_filters(self, filters: Mapping[str, Any] | None) -> "Query":
-        """Return this query narrowed by named filters: role, since, until, pinned, metadata.
+        """Return this query narrowed by filters as a caller writes them; see `read_filter`.
+
+        Here ``role``, ``since``, ``until`` and ``pinned`` may be None: then they do not count.
 
         Raises:
-            UnknownFilter: a name that is none of them.
+            BadQuery, UnknownFilter, NaiveDatetime: as `read_filter`; or since lies after until.
         """
         if not isinstance(filters, Mapping | None):
             raise BadQuery(f"filters is a dict by name, not {type(filters).__name__}")
-        if not filters:
-            return self
-        parts = dict(filters)
-        unknown = sorted(str(name) for name in set(parts) - set(_FILTERS))
-        if unknown:
-            raise UnknownFilter(
-                f"no filter named {', '.join(unknown)}; there are {', '.join(_FILTERS)}, "
-                f'and labels of your own go under metadata: {{"metadata": {{"{unknown[0]}": ...}}}}'
-            )
-        role = parts.pop("role", None)
-        if role is not None:
-            if not isinstance(role, str | Sequence):
-                raise BadQuery(f"role must be a role or a list of roles, not {type(role).__name__}")
-            parts["roles"] = (role,) if isinstance(role, str) else tuple(role)
-        return replace(self, **parts)
+        rest = {
+            name: value for name, value in (filters or {}).items() if not (name in _OWN and value is None)
+        }
+        narrowed = self
+        for name in _OWN:  # conditions that rows in memory answer
+            parts = _parts(name, read_filter({name: rest[name]})) if name in rest else None
+            if parts:
+                narrowed = replace(narrowed, **parts)
+                del rest[name]
+        if rest:
+            asked = read_filter(rest)
+            where = asked if self.where is None else Junction("and", (self.where, asked))
+            narrowed = replace(narrowed, where=where)
+        return narrowed
+
+
+def _parts(name: str, asked: Filter) -> dict[str, Any] | None:
+    """Return a filter of one name as parts of a query of its own; None where there are none for it."""
+    match asked:
+        case Condition("role", "in", roles):
+            return {"roles": roles}
+        case Condition("pinned", "in", (pinned,)):
+            return {"pinned": pinned}
+        case Condition("created_at", "gte" | "lt", (moment,)) if name in ("since", "until"):
+            return {name: moment}
+    return None
 
 
 def _read_kinds(kinds: object) -> tuple[Kind, ...]:
@@ -158,6 +172,7 @@ class Hit:
     record: Searchable  # the record itself
     kind: Kind
     score: float  # higher is better; comparable within one result only
+    relevance: float | None = None  # 0 to 1, comparable between results: see `MemoryManager.search`
     why: Mapping[str, float] = field(default_factory=dict)  # share by feature
     around: tuple[Message, ...] = ()  # what was said just before and after it, where asked for
     secrets: tuple[str, ...] = ()  # kinds of secrets in its words, such as "password"; see jiyi.text.secrets

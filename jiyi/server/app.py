@@ -19,6 +19,7 @@ from jiyi.monitor import prometheus_text
 from jiyi.server.asking import Endpoint, caller_of, in_thread, served_by
 from jiyi.server.gate import LOCAL_HOSTS, Gate, Metrics, problem_body
 from jiyi.server.openapi import description
+from jiyi.server.proxy import Proxy
 from jiyi.server.rest import rest_routes
 from jiyi.server.served import Served
 from jiyi.wire import shown_text
@@ -38,16 +39,18 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
             answers to the names of this machine alone.
     """
     served, metrics = Served(memory), Metrics()
+    proxy = Proxy(served)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
         yield
+        await proxy.aclose()
         await anyio.to_thread.run_sync(served.close)
 
     app = FastAPI(title="jiyi", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.served, app.state.metrics = served, metrics
-    app.router.routes.extend(rest_routes())
+    app.router.routes.extend([*rest_routes(), *proxy.routes()])
     for path, endpoint in (
         ("/healthz", _alive),
         ("/readyz", _ready),

@@ -17,8 +17,8 @@ from jiyi.errors import InputError, NotFound, RequestTooLarge
 from jiyi.monitor import Gauges
 from jiyi.server.asking import caller_of, in_thread, served_by
 from jiyi.server.audit import audit
-from jiyi.storage import ImportReceipt
-from jiyi.wire import adapter, shown_text, to_json
+from jiyi.storage import ExportReceipt, ImportReceipt
+from jiyi.wire import adapter, shown_text, shown_user, to_json
 
 __all__ = ["export", "import_", "job", "job_events", "monitor", "users"]
 
@@ -40,18 +40,19 @@ async def export(request: Request) -> Response:
     memory = served.memory_of(caller.tenant)
     path = _new_file(f".{form}")
 
-    def write() -> None:
+    def write() -> ExportReceipt:
         as_format = cast("Literal['jsonl', 'markdown']", form)
-        memory.export(path, format=as_format, user_id=user, agent_id=agent)
+        return memory.export(path, format=as_format, user_id=user, agent_id=agent)
 
     try:
-        await anyio.to_thread.run_sync(write)
+        receipt = await anyio.to_thread.run_sync(write)
     except BaseException:
         _remove(path)
         raise
     audit("export", caller, user=user, bytes=path.stat().st_size)
     lines = _shown_lines(path, caller.tenant)
-    return StreamingResponse(lines, media_type=_TYPES[form], background=BackgroundTask(_remove, path))
+    counts = {"x-jiyi-counts": json.dumps(dict(receipt.counts))}
+    return StreamingResponse(lines, 200, counts, _TYPES[form], BackgroundTask(_remove, path))
 
 
 async def import_(request: Request) -> Response:
@@ -102,8 +103,8 @@ async def users(request: Request) -> Response:
     caller.check("read")
     ledger = served.memory.parts.ledger
     names = await in_thread(served, lambda: ledger.users(f"{caller.tenant}//" if caller.tenant else ""))
-    mine = [name for name in names if caller.user in (None, name)]
-    return JSONResponse(mine)
+    own = [name for name in names if caller.tenant or shown_user(name) == name]  # not those of tenants
+    return JSONResponse([name for name in own if caller.user in (None, name)])
 
 
 async def monitor(request: Request) -> Response:

@@ -4,6 +4,7 @@ from jiyi.storage.candidates import ROLES, Candidates, Key
 from jiyi.storage.database import Connection, Database
 from jiyi.storage.ledger import Answered, Ledger
 from jiyi.storage.readings import Claim, Due, Readings
+from jiyi.storage.relational.write import age_of
 from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.store import Store
@@ -46,6 +47,7 @@ __all__ = [
     "Upkeep",
     "VectorIndex",
     "VectorRow",
+    "age_of",
     "export_lines",
     "export_markdown",
     "import_file",

@@ -30,7 +30,14 @@ class Dialect:
     same: str  # a row of another table belongs to that of documents AS d: {alias}
     yes: str  # a flag that is set
     no: str  # a flag that is not, and a condition that nothing meets
-    labelled: str  # the message of documents AS d has a value in its metadata: {key}, {value} as JSON
+    kept: (
+        str  # what of documents AS d, or of its message, is kept elsewhere in one database: {table}, {column}
+    )
+    json_text: str  # a text in JSON, NULL where it is not there: {body}, {name}
+    label: str  # JSON has a {key} in its metadata of which a {test} holds: {body}
+    label_in: str  # such a test: it equals one of the values of a JSON list: {value}
+    label_number: str  # it is a number that compares so with another: {sign}, {value}
+    label_text: str  # the same of texts, by code point
     aside: str  # put before a column, keeps its index out of use
 
 

@@ -282,7 +282,7 @@ _FORMATS: Mapping[type, _Format] = {
     ),
     Knowledge: _Format(
         {**_DOCUMENT, **_ACCESS, "updated_at": _MOMENT, "confidence": None},
-        body=("topic", "content", "key_points", "source_episodes"),
+        body=("topic", "content", "key_points", "source_episodes", "metadata"),
     ),
     Fact: _Format(
         {
@@ -295,7 +295,17 @@ _FORMATS: Mapping[type, _Format] = {
             "supersedes": None,
             "superseded_by": None,
         },
-        body=("category", "subject", "predicate", "object", "text", "speaker", "sources", "method"),
+        body=(
+            "category",
+            "subject",
+            "predicate",
+            "object",
+            "text",
+            "speaker",
+            "sources",
+            "method",
+            "metadata",
+        ),
     ),
     Task: _Format(
         {
@@ -346,7 +356,10 @@ _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
 def _body(record: Record, names: tuple[str, ...], **more: Any) -> str:
     known = {f.name for f in fields(record)}
     assert known.issuperset(names)
-    return _dump({**{name: _jsonable(getattr(record, name)) for name in names}, **more})
+    values = {name: _jsonable(getattr(record, name)) for name in names}
+    if values.get("metadata") == {}:  # most have none
+        del values["metadata"]
+    return _dump({**values, **more})
 
 
 def _load(body: str) -> Row:

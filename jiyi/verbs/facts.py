@@ -1,13 +1,15 @@
 """Verbs about facts: what is known of somebody or something, now or at another time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
+from jiyi.clock import to_micros
 from jiyi.errors import BadQuery
 from jiyi.long_term import Learned, Neighbour, profile_of
-from jiyi.records import Fact, FactCategory, FactStatus, Message, Query
+from jiyi.records import Fact, FactCategory, FactStatus, Listing, Message, Query, read_filter
 from jiyi.verbs.base import Verbs, check_limit, check_text, moment_of
+from jiyi.verbs.cursors import LATEST, Place, listing, place_of
 
 __all__ = ["FactVerbs"]
 
@@ -27,6 +29,7 @@ class FactVerbs(Verbs):
         valid_from: datetime | None = None,
         valid_to: datetime | None = None,
         pinned: bool = False,
+        metadata: Mapping[str, Any] | None = None,
         session_id: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
@@ -36,11 +39,13 @@ class FactVerbs(Verbs):
         Nothing of it is lost: the receipt says what was read from it, and in ``kept`` which fact
         has all of its words. A newer value takes the place of an older one, which stays in
         `history`. What is ``pinned`` stands in every window, see `profile`, and is never forgotten
-        by itself. See `FactMemory.remember`.
+        by itself. ``metadata`` are labels of the caller's own, as `save_message` takes them. See
+        `FactMemory.remember`.
 
         Raises:
             BadQuery: neither a text nor all three parts; more than 1,000,000 characters; a range
                 that ends before it begins; an unknown category.
+            InputError: metadata that cannot be kept.
             NaiveDatetime: a time has no zone.
         """
         check_text(text=text, subject=subject, predicate=predicate, object=object, speaker=speaker)
@@ -59,6 +64,7 @@ class FactVerbs(Verbs):
                 speaker=speaker,
                 valid_from=begins,
                 valid_to=ends,
+                metadata=metadata,
             )
             if pinned and learned.kept:
                 self._long_term.forgetting.pin(self._scope(user_id, agent_id), [learned.kept])
@@ -103,17 +109,22 @@ class FactVerbs(Verbs):
         *,
         as_of: datetime | None = None,
         status: FactStatus | Sequence[FactStatus] | None = None,
+        filters: Mapping[str, Any] | None = None,
         limit: int = 100,
+        after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-    ) -> list[Fact]:
-        """Return the facts that hold, oldest first; with ``as_of`` those that held then.
+    ) -> Listing[Fact]:
+        """Return the newest ``limit`` facts that hold, oldest first; with ``as_of`` those that held then.
 
         ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for
-        unsure, superseded, retracted or expired ones. See `FactMemory.facts`.
+        unsure, superseded, retracted or expired ones, ``filters`` narrow as in `search`; ``after``
+        is the `next` of a part: what it brings are older ones, again oldest first. See
+        `FactMemory.facts`.
 
         Raises:
-            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000.
+            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000, an impossible
+                filter, a cursor of another list.
             NaiveDatetime: ``as_of`` has no time zone.
         """
         scope = self._scope(user_id, agent_id)
@@ -121,24 +132,47 @@ class FactVerbs(Verbs):
         check_limit(limit)
         if status is not None and not isinstance(status, Iterable):
             raise BadQuery(f"status is a status or a list of them, not {type(status).__name__}")
-        return self._long_term.facts.facts(scope, subject, as_of=as_of, status=status, limit=limit)
+        where = read_filter(filters) if filters else None
+        states = status if status is None or isinstance(status, str) else tuple(status)
+        list_ = repr(("facts", scope, subject, moment_of(as_of, "as_of"), states, where))
+        found = self._long_term.facts.facts(
+            scope,
+            subject,
+            as_of=as_of,
+            status=states,
+            where=where,
+            limit=limit + 1,
+            before=place_of(after, 1, list_) or LATEST,
+        )
+        part = listing(found[-limit:][::-1], len(found) > limit, _said, list_)
+        part.reverse()
+        return part
 
     def history(
         self,
         subject: str,
         predicate: str | None = None,
         *,
+        limit: int = 10_000,
+        after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-    ) -> list[Fact]:
-        """Return all that was ever known of something, oldest first, whatever became of it.
+    ) -> Listing[Fact]:
+        """Return what was ever known of something, oldest first, whatever became of it.
+
+        ``after`` is the `next` of the part before.
 
         Raises:
-            BadQuery: an empty subject or predicate.
+            BadQuery: an empty subject or predicate, a limit outside 1..10,000, a cursor of another list.
         """
         scope = self._scope(user_id, agent_id)
         check_text(subject=subject if subject is not None else "", predicate=predicate)
-        return self._long_term.facts.history(scope, subject, predicate)
+        check_limit(limit)
+        list_ = repr(("history", scope, subject, predicate))
+        place = place_of(after, 2, list_)
+        known = self._long_term.facts.history(scope, subject, predicate)
+        found = known if place is None else [fact for fact in known if _began(fact) > place]
+        return listing(found[:limit], len(found) > limit, _began, list_)
 
     def neighbours(
         self, entity: str, depth: int = 1, *, user_id: str | None = None, agent_id: str | None = None
@@ -151,3 +185,11 @@ class FactVerbs(Verbs):
         scope = self._scope(user_id, agent_id)
         check_text(entity=entity if entity is not None else "")
         return self._long_term.facts.neighbours(scope, entity, depth)
+
+
+def _said(fact: Fact) -> Place:
+    return to_micros(fact.created_at), fact.id
+
+
+def _began(fact: Fact) -> Place:
+    return to_micros(fact.valid_from or fact.created_at), *_said(fact)

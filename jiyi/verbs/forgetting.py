@@ -1,4 +1,4 @@
-"""Verbs about keeping and forgetting: maintain, forget, restore, pin."""
+"""Verbs about keeping and forgetting: maintain, forget, restore, update, pin."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from jiyi.errors import BadQuery, InputError
 from jiyi.long_term import (
+    Change,
     ConsolidationReceipt,
     ForgetReceipt,
     GateReceipt,
@@ -14,7 +15,7 @@ from jiyi.long_term import (
     RestoreReceipt,
     maintain,
 )
-from jiyi.records import SEARCHABLE, Kind, Query, Scope
+from jiyi.records import SEARCHABLE, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
 from jiyi.verbs.base import Verbs, check_flags, check_text, ids_of, moment_of, path_to_write
 
@@ -107,7 +108,7 @@ class ForgettingVerbs(Verbs):
             everything: the whole memory.
             kinds: only messages, episodes, knowledge, facts or tasks; what is derived from them
                 goes along whatever its kind.
-            filters: ``role``, ``since``, ``until``, ``pinned``, ``metadata``, as in `search`.
+            filters: as in `search`. What lacks a field is ``ne`` to every value of it: name ``kind``, too.
             reason: kept with it until it is purged.
             purge: overwrite it on disk.
             dry_run: only say what would go.
@@ -155,6 +156,50 @@ class ForgettingVerbs(Verbs):
         )
         self._long_term.indexer.notify()
         return receipt
+
+    def update(
+        self,
+        record_id: str,
+        *,
+        text: str | None = None,
+        object: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        importance: float | None = None,
+        pinned: bool | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Searchable:
+        """Change a message, fact, knowledge or episode, and return it as stored; its id stays.
+
+        What search finds follows, and so does what was derived from it: a changed message is read
+        again, and facts that only its old words stated go. A fact's new words are read as `remember`
+        reads them, and its old value is in `history`, superseded. See `Updating`.
+
+        Args:
+            record_id: its id; tasks are changed by `update_task`.
+            text: the words of a message or fact, the content of knowledge, how an episode ended.
+            object: the value of a fact, for the same point of the same subject.
+            metadata: takes the place of all it has; {} leaves none. Episodes have none.
+            importance: 0 to 1, of messages and episodes.
+            pinned: as `pin` and `unpin`.
+            user_id, agent_id: whose, where `jiyi.open` did not say.
+
+        Raises:
+            NotFound: the user has no such record.
+            BadQuery: nothing to change, or nothing of the sort at its kind; an empty text.
+            InputError: metadata that cannot be kept.
+            WrongState: another value of a fact that holds no more.
+        """
+        scope = self._scope(user_id, agent_id)
+        check_text(record_id="" if record_id is None else record_id, text=text, object=object)
+        if pinned is not None:
+            check_flags(pinned=pinned)
+        if text is not None and object is not None:
+            raise BadQuery("text and object both say what a fact is; give one of them")
+        change = Change(text=text, object=object, metadata=metadata, importance=importance, pinned=pinned)
+        updated = self._long_term.updating.update(scope, record_id, change, self._clock())
+        self._long_term.indexer.notify()
+        return updated
 
     def pin(
         self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
 from jiyi.clock import Moment, read_moment
-from jiyi.errors import BadMessage, BadQuery
+from jiyi.errors import BadMessage, BadQuery, DuplicateId
 from jiyi.monitor import ContextMonitor
 from jiyi.records import (
     ContentPart,
     Given,
+    Listing,
     Message,
     Query,
     Role,
@@ -20,9 +22,13 @@ from jiyi.records import (
     check_metadata,
 )
 from jiyi.storage import ImportReceipt, import_file
+from jiyi.storage.pages import all_messages
 from jiyi.verbs.base import Verbs, path_of
+from jiyi.verbs.cursors import page
 
 __all__ = ["MessageVerbs"]
+
+_PIECE = 1_000  # messages read at once
 
 
 class MessageVerbs(Verbs):
@@ -62,7 +68,7 @@ class MessageVerbs(Verbs):
             importance: 0..1, where somebody judged it.
             pinned: never leaves the window.
             metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept
-                with the message, searched by with ``filters={"metadata": {...}}``, never sent.
+                with the message, found by ``filters={"metadata": {...}}``, never sent.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
@@ -101,6 +107,89 @@ class MessageVerbs(Verbs):
         scope = self._scope(user_id, agent_id, session_id)
         return self._save(scope, [self._stored_form(scope, message, {}) for message in messages])
 
+    def pop_message(
+        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> Message | None:
+        """Take the newest message out of a conversation and return it; None where there is none."""
+        return next(iter(self.pop_messages(session_id, 1, user_id=user_id, agent_id=agent_id)), None)
+
+    def pop_messages(
+        self,
+        session_id: str,
+        limit: int = 1,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Message]:
+        """Take the newest messages out of a conversation and return them, oldest first.
+
+        What was derived from them alone goes too, as `forget` says, and `restore` brings it back. A
+        tool call whose result goes stays; windows leave it out.
+
+        Raises:
+            BadQuery: a limit outside 1..10,000.
+        """
+        scope = self._scope(user_id, agent_id, session_id)
+        newest = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
+
+        def pop() -> list[Message]:
+            found = cast("list[Message]", self._store.find(newest))[::-1]
+            self._take_out(scope, found, "popped")
+            return found
+
+        popped = self._store.together(pop)
+        self._long_term.indexer.notify()
+        return popped
+
+    def replace_messages(
+        self,
+        session_id: str,
+        messages: Iterable[Given | Message],
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Message]:
+        """Make a conversation exactly these messages, in one transaction; return it as stored.
+
+        Those it begins with already stay as they are, with their ids and what was learned from
+        them. From the first that differs on, the old ones are forgotten as by `pop_messages` and
+        the new ones saved as by `save_messages`. Without messages the conversation is gone.
+
+        Args:
+            session_id: the conversation.
+            messages: what `save_message` takes. One is there already where it says the same; an id
+                or metadata that it carries must be the same too.
+            user_id, agent_id: whose, where `jiyi.open` did not say. Of an agent, only the agent's
+                messages are looked at.
+
+        Raises:
+            BadMessage, NaiveDatetime: one of them cannot be saved; nothing was changed.
+            DuplicateId: an id is taken by a message that stays; nothing was changed.
+        """
+        scope = self._scope(user_id, agent_id, session_id)
+        given = [(message, self._stored_form(scope, message, {})) for message in messages]
+
+        def replaced() -> list[Message]:
+            there = list(all_messages(self._store, scope, _PIECE))
+            pairs = zip(there, given, strict=False)
+            same = len(list(takewhile(lambda pair: _says_the_same(pair[0], *pair[1]), pairs)))
+            new = [message for _, message in given[same:]]
+            _check_unlike([*there[:same], *new])
+            self._take_out(scope, there[same:], "replaced")
+            stored = cast("list[Message]", self._store.put(new))
+            self._learn(stored)
+            return there[:same] + stored
+
+        # The new messages have their ids: done again, all of them are there already.
+        conversation = self._store.together(replaced, repeatable=True)
+        self._long_term.indexer.notify()
+        return conversation
+
+    def _take_out(self, scope: Scope, messages: Sequence[Message], reason: str) -> None:
+        if messages:
+            ids = [message.id for message in messages]
+            self._long_term.forgetting.forget(scope, ids=ids, reason=reason, at=self._clock(), alone=True)
+
     def recent_messages(
         self,
         session_id: str,
@@ -123,21 +212,44 @@ class MessageVerbs(Verbs):
         session_id: str,
         limit: int = 10_000,
         *,
+        filters: Mapping[str, Any] | None = None,
+        after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-    ) -> list[Message]:
-        """Return the newest ``limit`` messages of a conversation as stored, oldest first."""
+    ) -> Listing[Message]:
+        """Return the newest ``limit`` messages of a conversation as stored, oldest first.
+
+        ``filters`` narrow as in `search`. ``after`` is the `next` of a part: what it brings are
+        older ones, again oldest first.
+
+        Raises:
+            BadQuery: a limit outside 1..10,000, an impossible filter, a cursor of another list.
+        """
         scope = self._scope(user_id, agent_id, session_id)
         query = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
-        return cast("list[Message]", self._store.find(query))[::-1]
+        found: Listing[Message] = page(self._store, query.with_filters(filters), after)
+        found.reverse()
+        return found
 
     def sessions(
-        self, limit: int = 100, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> list[Session]:
-        """Return the user's conversations, newest first."""
+        self,
+        limit: int = 100,
+        *,
+        after: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Listing[Session]:
+        """Return the user's conversations, the one begun last first.
+
+        ``after`` is the `next` of the part before. Each conversation that is there throughout
+        comes once, whatever is said or forgotten meanwhile, unless its first message changes.
+
+        Raises:
+            BadQuery: a limit outside 1..10,000, a cursor of another list.
+        """
         scope = self._scope(user_id, agent_id)
-        found = self._store.find(Query(scope=scope, kinds=("session",), newest_first=True, limit=limit))
-        return cast("list[Session]", found)
+        query = Query(scope=scope, kinds=("session",), newest_first=True, limit=limit)
+        return page(self._store, query, after)
 
     def import_(
         self,
@@ -221,3 +333,21 @@ class MessageVerbs(Verbs):
         for message in stored:
             if message.role == "assistant" and message.text.strip():
                 monitor.reply(scope.session_id or "", message.text, user_id=scope.user_id)
+
+
+def _check_unlike(messages: Sequence[Message]) -> None:
+    ids = [message.id for message in messages]
+    for id_ in ids if len(set(ids)) < len(ids) else ():
+        if ids.count(id_) > 1:
+            raise DuplicateId(f"two of the messages have the id {id_!r}; leave one of the ids out")
+
+
+def _says_the_same(stored: Message, given: Given | Message, message: Message) -> bool:
+    """Say whether a message is stored already: id and metadata count where they are given."""
+    named = isinstance(given, Message) or as_mapping(given).get("id") is not None
+    if named and message.id != stored.id:
+        return False
+    said, whole = message.to_dict(), stored.to_dict()
+    if "metadata" not in said:
+        whole.pop("metadata", None)
+    return said in (whole, stored.to_openai())

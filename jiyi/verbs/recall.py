@@ -13,12 +13,14 @@ from jiyi.records import (
     Hits,
     Kind,
     Knowledge,
+    Listing,
     Query,
     Searchable,
     Task,
 )
 from jiyi.text import secrets
 from jiyi.verbs.base import Verbs
+from jiyi.verbs.cursors import page
 
 __all__ = ["RecallVerbs"]
 
@@ -36,6 +38,7 @@ class RecallVerbs(Verbs):
         filters: Mapping[str, Any] | None = None,
         asked_at: datetime | None = None,
         around: int = 0,
+        min_score: float = 0.0,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Hits:
@@ -44,23 +47,28 @@ class RecallVerbs(Verbs):
         ``hit.why`` says what each feature added to a hit's score (with a reranker its score is
         ``why["reranker"]``, and the rest is why it was a candidate); ``hit.secrets`` names the
         kinds of secrets in its words, which are given as they are; ``hits.nothing_relevant`` is
-        the probability that the memory holds no answer at all.
+        the probability that the memory holds no answer at all. ``hit.relevance`` is, of the best hit,
+        the probability that there is an answer, 1 - ``nothing_relevant``; of each other so much less
+        as the ranking's odds are against it. Unlike scores it compares between questions, and a
+        reranker changes the order only.
 
         Args:
             query: words or a question, Chinese or English.
             limit: how many hits at most.
             kinds: "message", "episode", "knowledge", "fact"; all by default.
             session_id: only this conversation.
-            filters: ``role``, ``since``, ``until`` (aware datetimes), ``pinned``, ``metadata`` (a
-                dict: messages that have all its values).
+            filters: conditions on fields and metadata, such as ``{"role": "user", "metadata.channel":
+                ["slack", "mail"], "created_at": {"gte": ...}}``, joined by ``and``, ``or``, ``not``;
+                see `jiyi.records.read_filter`.
             asked_at: when the question is asked, now by default: what "yesterday" in it means;
                 what was said more than a day later counts for little.
             around: how many messages before and after a message come with it, as
                 ``hit.around``, at most 1,000; one that another hit shows already is not repeated.
+            min_score: 0 to 1; hits with a lower ``relevance`` are left out.
             user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
-            BadQuery: an empty query, an unknown kind, an impossible limit.
+            BadQuery: an empty query, an unknown kind, an impossible limit, filter or ``min_score``.
             UnknownFilter: a filter that does not exist.
         """
         scope = self._scope(user_id, agent_id, session_id)
@@ -69,7 +77,7 @@ class RecallVerbs(Verbs):
             odd = ", ".join(repr(name) for name in names if name not in SEARCHABLE)
             raise BadQuery(f"no kind named {odd} to search; there are {', '.join(SEARCHABLE)}")
         asked = Query(scope=scope, text=query, kinds=names, limit=limit, asked_at=asked_at or self._clock())
-        found = self._long_term.recall.search(asked.with_filters(filters), around=around)
+        found = self._long_term.recall.search(asked.with_filters(filters), around=around, min_score=min_score)
         return replace(found, hits=tuple(map(_marked, found)))
 
     def search_episodes(
@@ -79,6 +87,7 @@ class RecallVerbs(Verbs):
         *,
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
+        min_score: float = 0.0,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Hits:
@@ -89,6 +98,7 @@ class RecallVerbs(Verbs):
             kinds="episode",
             session_id=session_id,
             filters=filters,
+            min_score=min_score,
             user_id=user_id,
             agent_id=agent_id,
         )
@@ -100,6 +110,7 @@ class RecallVerbs(Verbs):
         *,
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
+        min_score: float = 0.0,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Hits:
@@ -110,25 +121,41 @@ class RecallVerbs(Verbs):
             kinds="knowledge",
             session_id=session_id,
             filters=filters,
+            min_score=min_score,
             user_id=user_id,
             agent_id=agent_id,
         )
 
     def episodes(
-        self, limit: int = 100, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> list[Episode]:
-        """Return the user's finished tasks, newest first."""
+        self,
+        limit: int = 100,
+        *,
+        filters: Mapping[str, Any] | None = None,
+        after: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Listing[Episode]:
+        """Return the user's finished tasks, newest first; ``filters`` narrow as in `search`.
+
+        ``after`` is the `next` of the part before.
+        """
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=("episode",), newest_first=True, limit=limit)
-        return cast("list[Episode]", self._store.find(query))
+        return page(self._store, query.with_filters(filters), after)
 
     def knowledge(
-        self, limit: int = 100, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> list[Knowledge]:
-        """Return what the user's episodes taught, newest first."""
+        self,
+        limit: int = 100,
+        *,
+        filters: Mapping[str, Any] | None = None,
+        after: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Listing[Knowledge]:
+        """Return what the user's episodes taught, newest first; ``filters``, ``after`` as in `episodes`."""
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=("knowledge",), newest_first=True, limit=limit)
-        return cast("list[Knowledge]", self._store.find(query))
+        return page(self._store, query.with_filters(filters), after)
 
     def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None

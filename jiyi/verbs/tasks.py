@@ -2,12 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.records import Episode, Outcome, Query, Skill, Step, StepStatus, Task, TaskStatus, TriggerType
+from jiyi.records import (
+    Episode,
+    Listing,
+    Outcome,
+    Query,
+    Skill,
+    Step,
+    StepStatus,
+    Task,
+    TaskStatus,
+    TriggerType,
+)
 from jiyi.skills import Disclosure
 from jiyi.verbs.base import Verbs
+from jiyi.verbs.cursors import page
 
 __all__ = ["SkillVerbs", "TaskVerbs"]
 
@@ -157,19 +169,26 @@ class TaskVerbs(Verbs):
         limit: int = 100,
         *,
         status: TaskStatus | None = None,
+        filters: Mapping[str, Any] | None = None,
+        after: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
-    ) -> list[Task]:
-        """Return the user's tasks with their steps, newest first; ``status`` narrows.
+    ) -> Listing[Task]:
+        """Return the user's tasks with their steps, newest first.
+
+        ``status`` narrows, and ``filters`` do as in `search`.
+
+        ``after`` is the `next` of the part before.
 
         Raises:
-            BadQuery: an unknown status, a limit outside 1..10,000.
+            BadQuery: an unknown status, a limit outside 1..10,000, an impossible filter, a cursor of
+                another list.
         """
         if status is not None and status not in get_args(TaskStatus):
             raise BadQuery(f"status {status!r} is not one of {', '.join(get_args(TaskStatus))}")
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=("task",), status=status, newest_first=True, limit=limit)
-        return cast("list[Task]", self._store.find(query))
+        return page(self._store, query.with_filters(filters), after)
 
     def _ended(self, episode: Episode) -> Episode:
         """Have the episode indexed, and close what skills its task opened."""

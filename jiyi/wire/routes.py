@@ -74,6 +74,10 @@ ROUTES: Sequence[Route] = (
         example={"messages": [_TALK, {"role": "assistant", "content": "Noted."}]},
     ),
     Route("GET", "/sessions/{session_id}/messages", "session_messages", "read"),
+    Route(
+        "PUT", "/sessions/{session_id}/messages", "replace_messages", "forget", example={"messages": [_TALK]}
+    ),
+    Route("POST", "/sessions/{session_id}/messages/pop", "pop_messages", "forget", example={"limit": 2}),
     Route("GET", "/sessions/{session_id}/window", "recent_messages", "read"),
     Route(
         "POST",
@@ -126,6 +130,7 @@ ROUTES: Sequence[Route] = (
     Route("GET", "/neighbours", "neighbours", "read", example={"entity": "Ana"}),
     Route("GET", "/profile", "profile", "read"),
     Route("GET", "/records/{record_id}", "get", "read"),
+    Route("PATCH", "/records/{record_id}", "update", "write", example={"text": "I prefer coffee"}),
     Route("GET", "/outputs/{output_id}", "open_output", "read"),
     Route("POST", "/pin", "pin", "write", example={"ids": []}),
     Route("POST", "/unpin", "unpin", "write", example={"ids": []}),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -52,12 +53,12 @@ def name_of(page: Path) -> str:
 
 
 def commands() -> dict[str, click.Command]:
-    root = typer.main.get_command(app)
-    return dict(root.commands)  # type: ignore[attr-defined]
+    root: Any = typer.main.get_command(app)
+    return {name: root.get_command(None, name) for name in root.list_commands(None)}
 
 
 def options_of(command: click.Command) -> set[str]:
-    """Every spelling of every option, such as --vectors and --no-vectors; of a group those of its commands."""
+    """Every spelling of every option, such as --no-vectors; of a group those of its commands."""
     names: set[str] = set().union(*map(options_of, getattr(command, "commands", {}).values()))
     for parameter in command.params:
         if parameter.param_type_name == "option":

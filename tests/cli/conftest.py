@@ -5,14 +5,20 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import jiyi
 from jiyi.cli.app import app
 from jiyi.embeddings import E5Embedder, Embedder
 from jiyi.testing import HashEmbedder
+
+_root: Any = typer.main.get_command(app)
+for _name in _root.list_commands(None):  # loaded now: what they import is not yet replaced
+    _root.get_command(None, _name)
 
 
 @pytest.fixture(autouse=True)

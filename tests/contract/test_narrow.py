@@ -8,7 +8,7 @@ import pytest
 from samples import ANA, AWKWARD, BEN, START, by_words, episode, fact, knowledge, message, task
 from taken_out import embed, find
 
-from jiyi.records import SEARCHABLE, Query, Step
+from jiyi.records import SEARCHABLE, Query, Step, read_filter
 
 ODD = """ "quoted" $.a\\u0000 渠道 🎉 'x' % :name {0} """
 LABELS = {"channel": "slack", "n": 1, "ok": True, "none": None, "list": ["a"], ODD: ODD}
@@ -24,17 +24,20 @@ NARROW = {
     "without": ({"without": ("m", "g", "t", "t.1", "s", "x")}, "n e f k h u t.2"),
     "pinned": ({"pinned": True}, "n f h"),
     "unpinned": ({"pinned": False}, "m e g k t u t.1 t.2 s"),
-    "metadata": ({"metadata": {"channel": "slack"}}, "m"),
-    "two of the metadata": ({"metadata": {"ok": True, "n": 1.0}}, "m"),
-    "metadata that is null": ({"metadata": {"none": None}}, "m"),
-    "an odd key of metadata": ({"metadata": {ODD: ODD}}, "m"),
-    "other metadata": ({"metadata": {"channel": "mail"}}, "n"),
-    "one of two": ({"metadata": {"channel": "slack", "n": 2}}, ""),
-    "true is not one": ({"metadata": {"n": True}}, ""),
-    "one is not true": ({"metadata": {"ok": 1}}, ""),
-    "a number is no text": ({"metadata": {"n": "1"}}, ""),
-    "no such key": ({"metadata": {"none of these": None}}, ""),
-    "a list is no value": ({"metadata": {"list": "a"}}, ""),
+    "metadata": ({"where": read_filter({"metadata": {"channel": "slack"}})}, "m"),
+    "two of the metadata": ({"where": read_filter({"metadata": {"ok": True, "n": 1.0}})}, "m"),
+    "metadata that is null": ({"where": read_filter({"metadata": {"none": None}})}, "m"),
+    "an odd key of metadata": ({"where": read_filter({"metadata": {ODD: ODD}})}, "m"),
+    "other metadata": ({"where": read_filter({"metadata": {"channel": "mail"}})}, "n"),
+    "one of two": ({"where": read_filter({"metadata": {"channel": "slack", "n": 2}})}, ""),
+    "true is not one": ({"where": read_filter({"metadata": {"n": True}})}, ""),
+    "one is not true": ({"where": read_filter({"metadata": {"ok": 1}})}, ""),
+    "a number is no text": ({"where": read_filter({"metadata": {"n": "1"}})}, ""),
+    "no such key": ({"where": read_filter({"metadata": {"none of these": None}})}, ""),
+    "a list is no value": ({"where": read_filter({"metadata": {"list": "a"}})}, ""),
+    "a field of its own": ({"where": read_filter({"subject": "w edge-02 网关"})}, "g"),
+    "one of a task": ({"where": read_filter({"status": ["completed", "superseded"]})}, "h u"),
+    "later": ({"where": read_filter({"created_at": {"gte": LATER}})}, "n f h u"),
     "task": ({"task_id": "t"}, "e t t.1"),
     "status": ({"status": "completed"}, "u t.2"),
     "after": ({"after_seq": 0}, "n"),
@@ -129,7 +132,7 @@ def test_metadata_is_found_whatever_the_message_says(store, name):
     store.put([message(text, id=n, extra={"metadata": {"a": n, ODD: ODD}}) for n in ("m", "🎉")])
     store.put([message(text, id="x", extra={"metadata": "slack"}), message('"metadata":{"a":"m"}', id="y")])
     for n in ("m", "🎉"):
-        assert [r.id for r in find(store, metadata={"a": n, ODD: ODD})] == [n]
+        assert [r.id for r in find(store, where=read_filter({"metadata": {"a": n, ODD: ODD}}))] == [n]
 
 
 def test_a_retracted_fact_held_at_no_moment(store):

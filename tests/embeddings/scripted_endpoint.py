@@ -41,6 +41,8 @@ class ScriptedEndpoint:
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.paths: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[bytes] = []
         self.closing = threading.Event()
         self.lock = threading.Lock()
 
@@ -50,6 +52,8 @@ class ScriptedEndpoint:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 outer.serve(self)
+
+            do_GET = do_POST
 
             def log_message(self, *args: object) -> None:
                 pass
@@ -75,9 +79,15 @@ class ScriptedEndpoint:
         return Reply()
 
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
-        asked = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        body = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+        try:
+            asked = json.loads(body)
+        except ValueError:
+            asked = {}
         with self.lock:
             self.asked.append(asked)
+            self.bodies.append(body)
+            self.headers.append({name.lower(): value for name, value in handler.headers.items()})
             self.keys.append(handler.headers["Authorization"])
             self.paths.append(handler.path)
             reply = self.replies.pop(0) if self.replies else self.usual(asked)

@@ -1,14 +1,12 @@
 """A server on a real socket in this process, and on both databases where a test asks for it."""
 
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import httpx
 import pytest
-import uvicorn
+from http_server import serving
 
 import jiyi
 from jiyi.server import Keys
@@ -38,22 +36,11 @@ class Running:
 def running(place, *, local: bool = True, **settings) -> Iterator[Running]:
     memory = jiyi.open(place, background=False, **settings)
     app = make_app(memory, local=local)
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, server_header=False)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    with ExitStack() as opened:
-        opened.callback(thread.join)
-        opened.callback(setattr, server, "should_exit", True)
-        deadline = time.monotonic() + 20
-        while not server.started:
-            assert time.monotonic() < deadline
-            assert thread.is_alive()
-            time.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        running = Running(f"http://127.0.0.1:{port}", app.state.served.keys, memory)
-        opened.callback(lambda: [client.close() for client in running.clients])
+    with serving(app) as url:
+        running = Running(url, app.state.served.keys, memory)
         yield running
+        for client in running.clients:
+            client.close()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])

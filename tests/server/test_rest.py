@@ -32,7 +32,7 @@ def test_ids_may_be_any_text(server):
     client = server.client()
     for session in ("a%2Fb", "%E4%BC%9A%20%3F", "%25"):
         assert say(client, session=session).status_code == 200
-    names = [s["scope"]["session_id"] for s in client.get("/v1/sessions?user_id=ana").json()]
+    names = [s["scope"]["session_id"] for s in client.get("/v1/sessions?user_id=ana").json()["items"]]
     assert sorted(names) == ["%", "a/b", "会 ?"]
 
 
@@ -100,7 +100,7 @@ def test_a_request_with_a_key_is_done_once(serve):
         first = say(client, **{"idempotency-key": "k-1"})
         assert say(client, **{"idempotency-key": "k-1"}).json() == first.json()
         assert say(client, user="ben", **{"idempotency-key": "k-1"}).json()["id"] != first.json()["id"]
-        assert len(client.get("/v1/sessions/s-1/messages?user_id=ana").json()) == 1
+        assert len(client.get("/v1/sessions/s-1/messages?user_id=ana").json()["items"]) == 1
         other = say(client, session="s-2", **{"idempotency-key": "k-1"})
         assert (other.status_code, other.json()["type"]) == (422, "/errors#KeyReused")
         assert say(client, **{"idempotency-key": "é".encode()}).status_code == 400

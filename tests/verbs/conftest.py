@@ -1,15 +1,40 @@
-"""Fixtures of the verbs' tests: a clock to turn by hand, and a memory that goes by it."""
+"""Fixtures of the verbs' tests: a clock to turn by hand, and a memory by it, here or on a server."""
 
+from contextlib import ExitStack
 from datetime import UTC, datetime
 
 import pytest
+from at_a_server import NOT_AT_A_SERVER
+from http_server import serving
 
+import jiyi
+from jiyi.server.app import make_app
 from jiyi.testing import ManualClock
 
 
 @pytest.fixture
 def clock():
     return ManualClock(datetime(2026, 1, 5, 9, tzinfo=UTC))
+
+
+@pytest.fixture(params=["here", pytest.param("server", marks=pytest.mark.slow)])
+def open_memory(request, open_memory):
+    """Open memories here; or serve what was opened here, and ask for it over HTTP."""
+    if request.param == "here":
+        yield open_memory
+        return
+    if why := NOT_AT_A_SERVER.get(request.node.originalname):
+        pytest.skip(why)
+    with ExitStack() as opened:
+
+        def connected(*place, **options):
+            app = make_app(open_memory(*place, **{"server_requests_per_minute": 0} | options))
+            whose = {name: options.get(name) for name in ("user_id", "agent_id") if options.get(name)}
+            return opened.enter_context(
+                jiyi.connect(opened.enter_context(serving(app)), **{"user_id": "ana"} | whose)
+            )
+
+        yield connected
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ def test_metadata_narrows_a_search_and_what_is_forgotten(memory):
     assert found(channel="slack", n=2) == ["port 2"]
     assert found(channel="fax") == found(color="red") == []
     with pytest.raises(BadQuery, match="tags is list"):
-        found(tags=["a"])
+        found(tags=[["a"]])
     with pytest.raises(BadQuery, match="must be a dict"):
         memory.search("port", filters={"metadata": "slack"})
     receipt = memory.forget(filters={"metadata": {"channel": "mail"}})

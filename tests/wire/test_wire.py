@@ -26,7 +26,14 @@ from jiyi.wire import (
     to_json,
 )
 
-HERE = {"close", "import_", "export", "search_episodes", "search_knowledge"}  # made of others, or of files
+HERE = {
+    "close",
+    "import_",
+    "export",
+    "pop_message",
+    "search_episodes",
+    "search_knowledge",
+}  # made of others, or of files
 
 
 @pytest.fixture

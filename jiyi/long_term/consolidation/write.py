@@ -299,7 +299,7 @@ def briefs_of(store: Store, scope: Scope, ids: Sequence[str]) -> list[Brief]:
 
 
 def _with_uses(knowledge: Knowledge, fresh: Knowledge | None) -> Knowledge:
-    """Return a knowledge with how often the one it replaces was recalled, and whether it is pinned."""
+    """Return a knowledge with what the one it replaces is kept with: recalls, pin, metadata."""
     if fresh is None:
         return knowledge
     return replace(
@@ -307,6 +307,7 @@ def _with_uses(knowledge: Knowledge, fresh: Knowledge | None) -> Knowledge:
         access_count=fresh.access_count,
         last_accessed_at=fresh.last_accessed_at,
         pinned=fresh.pinned,
+        metadata=fresh.metadata,
     )
 
 

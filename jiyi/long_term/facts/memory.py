@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, cast
 
-from jiyi.clock import Clock, aware, utc_now
-from jiyi.errors import BadQuery
+from jiyi.clock import Clock, aware, to_micros, utc_now
+from jiyi.errors import BadQuery, InputError
 from jiyi.extraction import Reading, Statement, extract, extract_message, extract_with, read_by_llm
 from jiyi.llm import LLM
 from jiyi.long_term.facts.known import (
@@ -24,7 +24,18 @@ from jiyi.long_term.facts.merge import Learned, joined, merge
 from jiyi.long_term.facts.slots import NOTE, Names
 from jiyi.long_term.facts.succession import Succession, freed
 from jiyi.long_term.facts.timeline import holding, start_of
-from jiyi.records import Fact, FactCategory, FactMethod, FactStatus, Message, Query, Scope
+from jiyi.records import (
+    Fact,
+    FactCategory,
+    FactMethod,
+    FactStatus,
+    Filter,
+    Message,
+    Query,
+    Scope,
+    check_metadata,
+    matches,
+)
 from jiyi.storage import Store
 from jiyi.text import analyse
 from jiyi.text.keys import predicate_key
@@ -79,6 +90,12 @@ class FactMemory:
         Raises:
             StorageError: the database cannot take it; nothing was changed.
         """
+        return joined(
+            [self._keep(scope, found, "patterns") for scope, found in self.stated(messages).items()]
+        )
+
+    def stated(self, messages: Sequence[Message]) -> dict[Scope, list[Statement]]:
+        """Return what `learn` reads in messages, by their scopes; nothing is kept."""
         read: dict[Scope, list[Statement]] = {}
         for place, message in enumerate(messages):
             if message.scope is None or message.created_at is None:
@@ -86,7 +103,7 @@ class FactMemory:
             found = extract_message(message, self._zone, self._before(messages, place))
             if found:
                 read.setdefault(message.scope, []).extend(found)
-        return joined([self._keep(scope, found, "patterns") for scope, found in read.items()])
+        return read
 
     def learn_with_llm(self, scope: Scope, messages: Sequence[Message]) -> Learned:
         """Read messages of a conversation by the language model and keep what they state.
@@ -161,14 +178,17 @@ class FactMemory:
         speaker: str | None = None,
         valid_from: datetime | None = None,
         valid_to: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Learned:
         """Keep what the caller states: a text, or subject, predicate and object.
 
         A text is read without a model. Unless one fact that is read has all of its words, the
         whole text is kept as well, as a note about the speaker: nothing of it is lost.
-        ``Learned.kept`` is the id of the fact that has all.
+        ``Learned.kept`` is the id of the fact that has all. ``metadata`` is kept with every fact that
+        is new or said again; of keys that one has already, the new value counts.
 
         Raises:
+            InputError: metadata that cannot be kept.
             BadQuery: neither a text nor all of subject, predicate and object; more than 1,000,000
                 characters; a range that ends before it begins.
             NaiveDatetime: a time has no zone.
@@ -181,7 +201,7 @@ class FactMemory:
         who = speaker or "user"
         parts = (subject, predicate, object)
         if text is not None and text.strip() and not any(parts):
-            words, found = text.strip(), self._read(text, who, now, only_rules=category == "rule")
+            words, found = text.strip(), self.read_text(text, who, now, only_rules=category == "rule")
         elif text is None and all(part and part.strip() for part in parts):
             words = " ".join(map(str, parts))
             found = [
@@ -193,14 +213,26 @@ class FactMemory:
             raise BadQuery(f"{len(words):,} characters are too many for a fact; save_message takes them")
         kind = "rule" if category == "rule" else NOTE
         note = Statement(category="note", subject=who, predicate=kind, object=words, quote=words, said_at=now)
-        given = {
-            name: value
-            for name, value in (("category", category), ("valid_from", begins), ("valid_to", ends))
-            if value is not None
-        }
+        named = {"category": category, "valid_from": begins, "valid_to": ends}
+        given = {name: value for name, value in named.items() if value is not None}
         changed = cast("Mapping[str, Any]", {**given, "speaker": who, "confidence": _SAID})
         read = [replace(statement, **changed) for statement in found]
-        return self._store.together(lambda: self._keep_whole(scope, read, replace(note, **changed)))
+        labels = {} if metadata is None else check_metadata(metadata, InputError)
+        return self._store.together(
+            lambda: self._labelled(scope, self._keep_whole(scope, read, replace(note, **changed)), labels)
+        )
+
+    def _labelled(self, scope: Scope, learned: Learned, labels: Mapping[str, Any]) -> Learned:
+        """Keep metadata with the facts that were said."""
+        if not labels:
+            return learned
+        said = {*learned.new, *learned.reinforced, learned.kept or ""} - {""}
+        changed = {
+            fact.id: replace(fact, metadata={**fact.metadata, **labels})
+            for fact in find_facts(self._store, wide(scope), ids=tuple(said), limit=len(said))
+        }
+        self._store.put(list(changed.values()))
+        return replace(learned, facts=tuple(changed.get(fact.id, fact) for fact in learned.facts))
 
     def _keep_whole(self, scope: Scope, read: Sequence[Statement], note: Statement) -> Learned:
         """Keep what was read, and the whole text where no fact that was read has all of its words."""
@@ -220,7 +252,9 @@ class FactMemory:
         *,
         as_of: datetime | None = None,
         status: FactStatus | Sequence[FactStatus] | None = None,
+        where: Filter | None = None,
         limit: int = 100,
+        before: tuple[int, str] | None = None,
     ) -> list[Fact]:
         """Return what is known, oldest first, the newest ``limit`` of it.
 
@@ -233,17 +267,22 @@ class FactMemory:
                 these, by the identifiers in it ("the edge-02 gateway": edge-02).
             as_of: an aware datetime.
             status: only facts in this state, or one of these.
+            where: only facts that meet this filter; with ``as_of``, of what held then.
             limit: how many at most.
+            before: only what was said before these microseconds since 1970, or then under a smaller id.
         """
         names, _ = names_in(self._store, scope)
-        if status is None:
-            statuses: tuple[FactStatus, ...] | None = ("active",) if as_of is None else None
-        else:
-            statuses = (status,) if isinstance(status, str) else tuple(status)
-        found = self._about(scope, names, subject, as_of=as_of, fact_status=statuses)
-        if as_of is not None:
-            found = holding(found, aware(as_of, "as_of"), names)
-        return sorted(found, key=lambda fact: (fact.created_at, fact.id))[-limit:]
+        states = "active" if status is None and as_of is None else status
+        statuses = (states,) if isinstance(states, str) else states if states is None else tuple(states)
+        if as_of is None:
+            part = {"where": where, "after": before, "limit": min(limit, _MOST)}
+            found = self._about(scope, names, subject, fact_status=statuses, **part)
+        else:  # what holds is known when all are; a filter would hide what took the place of others
+            found = self._about(scope, names, subject, as_of=as_of, fact_status=statuses)
+            held = holding(found, aware(as_of, "as_of"), names)
+            found = [fact for fact in held if where is None or matches(fact, where)]
+        known = sorted(found, key=_said)
+        return [fact for fact in known if before is None or _said(fact) < before][-limit:]
 
     def history(self, scope: Scope, subject: str, predicate: str | None = None) -> list[Fact]:
         """Return all that was ever known about something, oldest first, whatever became of it.
@@ -304,7 +343,8 @@ class FactMemory:
         found = cast("list[Message]", self._store.find(earlier))[::-1]
         return [one.text for one in found if one.id != message.id and (one.seq or 0) < message.seq]
 
-    def _read(self, text: str, who: str, now: datetime, *, only_rules: bool) -> list[Statement]:
+    def read_text(self, text: str, who: str, now: datetime, *, only_rules: bool = False) -> list[Statement]:
+        """Return what somebody states in a text about a named point of something; nothing is kept."""
         found = extract(text, speaker=who, role="user", said_at=now, zone=self._zone)
         wanted = [one for one in found if one.category == "rule"] if only_rules else found
         return [statement for statement in wanted if statement.subject and statement.predicate]
@@ -338,7 +378,8 @@ class FactMemory:
         if subject is None:
             return self._find(scope, [None], narrowed)
         found = self._find(scope, names.of(subject), narrowed)
-        if found:
+        whole = {name: value for name, value in narrowed.items() if name != "after"}
+        if found or (narrowed.get("after") and self._find(scope, names.of(subject), whole)):
             return found
         parts = _IDENTIFIER.findall(subject)
         return self._find(scope, dict.fromkeys(name for part in parts for name in names.of(part)), narrowed)
@@ -346,9 +387,13 @@ class FactMemory:
     def _find(self, scope: Scope, subjects: Iterable[str | None], narrowed: Mapping[str, Any]) -> list[Fact]:
         found: dict[str, Fact] = {}
         for subject in subjects:
-            facts = find_facts(self._store, scope, subject=subject, limit=_MOST, **narrowed)
+            facts = find_facts(self._store, scope, subject=subject, **{"limit": _MOST, **narrowed})
             found.update((fact.id, fact) for fact in facts)
         return list(found.values())
+
+
+def _said(fact: Fact) -> tuple[int, str]:
+    return to_micros(fact.created_at), fact.id
 
 
 def _ended(fact: Fact) -> Fact:

@@ -1,26 +1,22 @@
 """Forgetting on request: taking out, overwriting, bringing back, and pins."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import cast
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.long_term.forgetting.facts import mended
-from jiyi.long_term.forgetting.plan import Plan, Rewrite, plan_forgetting
+from jiyi.long_term.forgetting.plan import Learn, Rewrite, carry_out, plan_forgetting
 from jiyi.long_term.forgetting.receipt import ASKED, ForgetReceipt, RestoreReceipt, forgotten, listed
 from jiyi.long_term.forgetting.restore import Restoring
 from jiyi.long_term.forgetting.rows import FORGETTABLE, Forgettable, Rows, pieces
 from jiyi.long_term.forgetting.select import all_of, by_ids, by_query, in_trash
-from jiyi.long_term.forgetting.trash import hanging_on, key_of, with_older_sources
-from jiyi.records import SEARCHABLE, Fact, Message, Query, Scope
+from jiyi.long_term.forgetting.trash import hanging_on, key_of
+from jiyi.records import SEARCHABLE, Query, Scope
 from jiyi.storage import Amendment, Discarded, Key, Store, Trash, Upkeep
 
-__all__ = ["Forgetting", "Learn"]
-
-Learn = Callable[[Sequence[Message]], object]
-"""Reads stored messages and keeps the facts in them; reading one again changes nothing."""
+__all__ = ["Forgetting"]
 
 _BATCH = 1_000  # records taken out at once
 _MOMENT = timedelta(microseconds=1)
@@ -36,6 +32,7 @@ class _Request:
     reason: str
     at: datetime
     dry_run: bool
+    alone: bool = False
 
     def __post_init__(self) -> None:
         """Refuse ids together with a query, and an empty list of ids."""
@@ -104,6 +101,7 @@ class Forgetting:
         reason: str,
         at: datetime,
         dry_run: bool = False,
+        alone: bool = False,
     ) -> ForgetReceipt:
         """Take records out of the memory into the trash, from where `restore` brings them back.
 
@@ -118,6 +116,7 @@ class Forgetting:
             reason: kept with the records in the trash.
             at: the moment all of it is taken out.
             dry_run: only tell what would go.
+            alone: a tool call stays where its result goes, and a result where its call goes.
 
         Raises:
             BadQuery: both ids and a query, an empty one, one without a word, or words that are in
@@ -126,7 +125,7 @@ class Forgetting:
             StorageError: the database cannot do it; nothing was changed.
         """
         asked = None if query is None else replace(query, scope=scope)
-        request = _Request(scope, ids, asked, reason, at, dry_run)
+        request = _Request(scope, ids, asked, reason, at, dry_run, alone)
         if dry_run:
             return self._forget(request)[0]
         return self._store.together(lambda: self._forget(request)[0])
@@ -143,8 +142,8 @@ class Forgetting:
     ) -> ForgetReceipt:
         """Forget, and overwrite: afterwards no byte of it is in the file, its log or a temporary file.
 
-        What lies in the trash already is asked for in the same way (by ids, by words and the
-        filters role, since, until, pinned and metadata, or all of the scope), and whatever in the trash
+        What lies in the trash already is asked for in the same way (by ids, by words and filters,
+        or all of the scope), and whatever in the trash
         was derived from it goes too. Nothing of it can be restored. Purging again is fine, also
         where nothing is left to take out: the file is overwritten each time, which takes about
         as long as copying it, and as much room on the disk again.
@@ -254,27 +253,12 @@ class Forgetting:
             rewrite=self._rewrite,
             query=request.query,
             gone=[cast("Forgettable", entry.record) for entry in gone],
+            alone=request.alone,
         )
         if not request.dry_run:
-            self._carry_out(rows, plan, request)
+            carry_out(rows, plan, self._learn, reason=request.reason, at=request.at)
         receipt = plan.receipt(request.reason, request.at, dry_run=request.dry_run)
         return receipt, [*plan.taken, *plan.changed]
-
-    def _carry_out(self, rows: Rows, plan: Plan, request: _Request) -> None:
-        derived = [key for key in plan.taken if key[0] in ("fact", "knowledge")]
-        self._store.put(with_older_sources(rows, [*plan.changed, *derived]))
-        facts = rows.find(Fact, plan.ids("fact"))
-        for keys in pieces([*plan.changed, *(key for key in plan.taken if key[0] != "summary")]):
-            self._trash.discard(request.user, keys, reason=request.reason, at=request.at)
-        for ids in pieces(plan.ids("summary")):  # for good: what is brought back later is summarised again
-            self._store.delete(Query(scope=request.user, kinds=("summary",), ids=tuple(ids), limit=len(ids)))
-        self._store.put(plan.stay)
-        if plan.unread:
-            self._learn(list(plan.unread.values()))
-        touched = [*facts, *(record for record in plan.stay if isinstance(record, Fact))]
-        self._store.put(mended(self._store, touched, request.at))
-        loose = [Amendment(id=id_, consolidated=False) for id_ in plan.loose]
-        self._upkeep.amend(request.user, "episode", loose)
 
     def _forget_user(self, rows: Rows, request: _Request) -> ForgetReceipt:
         """Forget everything of a user, in pieces: nothing stays that could depend on it."""

@@ -1,6 +1,6 @@
 """What goes with what: from the records that are asked for to everything derived from them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -13,20 +13,23 @@ from jiyi.long_term.forgetting.receipt import (
     forgotten,
     listed,
 )
-from jiyi.long_term.forgetting.rows import Forgettable, Rows
+from jiyi.long_term.forgetting.rows import Forgettable, Rows, pieces
 from jiyi.long_term.forgetting.select import Words
-from jiyi.long_term.forgetting.trash import joined_messages
+from jiyi.long_term.forgetting.trash import joined_messages, with_older_sources
 from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Query, Scope, Summary, Task, stable_id
-from jiyi.storage import Key, kind_of
+from jiyi.storage import Amendment, Key, kind_of
 
-__all__ = ["Plan", "Rewrite", "plan_forgetting"]
+__all__ = ["Learn", "Plan", "Rewrite", "carry_out", "plan_forgetting"]
+
+Learn = Callable[[Sequence[Message]], object]
+"""Reads stored messages and keeps the facts in them; reading one again changes nothing."""
 
 Rewrite = Callable[[Knowledge], Knowledge | None]
 """Rewrites a knowledge from its sources that are still there; None where it cannot."""
 
 _NAMED = 2_000  # records whose first words are kept for the receipt
 # Filters that speak of messages, not of summaries.
-_OF_MESSAGES = ("ids", "roles", "since", "until", "pinned", "metadata")
+_OF_MESSAGES = ("ids", "roles", "since", "until", "pinned", "where")
 
 
 @dataclass(slots=True)
@@ -84,6 +87,8 @@ def plan_forgetting(
     rewrite: Rewrite,
     query: Query | None = None,
     gone: Sequence[Forgettable] = (),
+    alone: bool = False,
+    staying: Collection[str] = (),
 ) -> Plan:
     """Return what goes with the records that are asked for. Nothing is changed.
 
@@ -94,8 +99,36 @@ def plan_forgetting(
         rewrite: rewrites knowledge from fewer episodes.
         query: what was asked, where it was a query.
         gone: records that are out already, but what is derived from them may not be.
+        alone: leave the calls of results that go, and the results of calls.
+        staying: ids of facts that stay as they are.
     """
-    return _Planner(rows, at, rewrite, gone).plan(asked, query)
+    return _Planner(rows, at, rewrite, gone, alone, staying).plan(asked, query)
+
+
+def carry_out(rows: Rows, plan: Plan, learn: Learn, *, reason: str, at: datetime) -> None:
+    """Do what a plan says; joins the transaction it is called in.
+
+    Args:
+        rows: of the user.
+        plan: what goes and what changes.
+        learn: reads messages again.
+        reason: kept with what goes.
+        at: now.
+    """
+    derived = [key for key in plan.taken if key[0] in ("fact", "knowledge")]
+    rows.store.put(with_older_sources(rows, [*plan.changed, *derived]))
+    facts = rows.find(Fact, plan.ids("fact"))
+    for keys in pieces([*plan.changed, *(key for key in plan.taken if key[0] != "summary")]):
+        rows.trash.discard(rows.user, keys, reason=reason, at=at)
+    for ids in pieces(plan.ids("summary")):  # for good: what is brought back later is summarised again
+        rows.store.delete(Query(scope=rows.user, kinds=("summary",), ids=tuple(ids), limit=len(ids)))
+    rows.store.put(plan.stay)
+    if plan.unread:
+        learn(list(plan.unread.values()))
+    touched = [*facts, *(record for record in plan.stay if isinstance(record, Fact))]
+    rows.store.put(mended(rows.store, touched, at))
+    loose = [Amendment(id=id_, consolidated=False) for id_ in plan.loose]
+    rows.upkeep.amend(rows.user, "episode", loose)
 
 
 @dataclass(slots=True)
@@ -104,6 +137,8 @@ class _Planner:
     at: datetime
     rewrite: Rewrite
     gone: Sequence[Forgettable]
+    alone: bool
+    staying: Collection[str]
     made: Plan = field(default_factory=Plan)
     facts: dict[str, Fact] = field(default_factory=dict)  # that go
     tasks: list[str] = field(default_factory=list)  # that episodes which go came from
@@ -115,7 +150,8 @@ class _Planner:
     def plan(self, asked: Iterable[Forgettable], query: Query | None) -> Plan:
         for record in asked:
             self._take_asked(record)
-        self._tool_pairs()
+        if not self.alone:
+            self._tool_pairs()
         for task in self.rows.find(Task, self.tasks):
             self.made.take(task, "its episode goes")
         for episode in self._episodes_of(self.ended):
@@ -179,7 +215,7 @@ class _Planner:
             return self.rows.find(Message, wanted) + [already[id_] for id_ in wanted if id_ in already]
 
         for fact in self.rows.resting_on(Fact, ids):
-            if ("fact", fact.id) in self.made.taken:
+            if ("fact", fact.id) in self.made.taken or fact.id in self.staying:
                 continue
             left = messages([id_ for id_ in fact.sources if id_ not in gone])
             lost = messages([id_ for id_ in fact.sources if id_ in gone])

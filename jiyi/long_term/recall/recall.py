@@ -1,5 +1,6 @@
 """Recall: from a question to the records that answer it."""
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,19 +86,24 @@ class Recall:
         self._lock = threading.Lock()
         self._speakers: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
-    def search(self, query: Query, *, around: int = 0) -> Hits:
+    def search(self, query: Query, *, around: int = 0, min_score: float = 0.0) -> Hits:
         """Return the records that answer ``query.text``, best first, all kinds in one order.
 
         Args:
             query: what is asked; ``limit`` says how many.
             around: how many messages before and after a message come with it as
                 ``Hit.around``; what another hit shows already is not shown twice.
+            min_score: the lowest ``Hit.relevance`` of a hit.
 
         Raises:
-            BadQuery: the text is empty, a kind cannot be searched, or ``around`` is no number of messages.
+            BadQuery: the text is empty, a kind cannot be searched, ``around`` is no number of messages,
+                or ``min_score`` none from 0 to 1.
         """
+        number = isinstance(min_score, int | float) and not isinstance(min_score, bool)
+        if not number or not 0 <= min_score <= 1:
+            raise BadQuery(f"min_score={min_score!r} must be a number from 0 to 1")
         limits = dict.fromkeys(query.kinds, query.limit)
-        return self._search(query, limits, query.limit, around)
+        return self._search(query, limits, query.limit, around, min_score)
 
     def search_each(self, query: Query, limits: Mapping[Kind, int], *, around: int = 0) -> Hits:
         """Return the best records of each kind from one ranking, at most ``limits[kind]`` of a kind."""
@@ -118,7 +124,9 @@ class Recall:
         """Return hits with what was said around them; see `jiyi.long_term.recall.passages`."""
         return with_surroundings(self._store, scope, hits, steps)
 
-    def _search(self, query: Query, limits: Mapping[Kind, int], most: int, around: int) -> Hits:
+    def _search(
+        self, query: Query, limits: Mapping[Kind, int], most: int, around: int, min_score: float = 0.0
+    ) -> Hits:
         if not query.text.strip():
             raise BadQuery("the query is empty; say what to look for")
         if not set(query.kinds) <= set(SEARCHABLE):
@@ -129,7 +137,8 @@ class Recall:
         if features is None:
             return Hits((), notes, nothing_relevant=1.0)
         ranked = rank(features, table)
-        chosen, more, nothing = self._hits(query, table, features, ranked, limits, most=most)
+        found, more, nothing = self._hits(query, table, features, ranked, limits, most=most)
+        chosen = [hit for hit in found if (hit.relevance or 0.0) >= min_score]
         if around:
             chosen = with_surroundings(self._store, query.scope, chosen, around)
         if self._accesses:
@@ -213,13 +222,14 @@ class Recall:
         with np.errstate(invalid="ignore"):  # as in `examine`
             judged = judge(table, features, ranked, texts)
         found = _weighed(rows, records, table, ranked, judged)
+        nothing = nothing_relevant(table, features, ranked, judged)
+        relevance = _relevance(found, nothing)
         notes: list[str] = []
         if self._second is not None:
             found, notes = _reranked(self._second, query.text, found)
         order = repeats_last([one.record for one in found])
         chosen = list(_within([found[place] for place in order], limits, most))
-        nothing = nothing_relevant(table, features, ranked, judged)
-        return list(_as_hits(chosen, table, ranked, judged)), notes, nothing
+        return list(_as_hits(chosen, table, ranked, judged, relevance)), notes, nothing
 
     def _records(self, scope: Scope, keys: Sequence[Key]) -> dict[Key, Searchable]:
         records: dict[Key, Searchable] = {}
@@ -279,7 +289,22 @@ def _weighed(
     return sorted(found, key=lambda one: -one.score)
 
 
-def _as_hits(chosen: Sequence[_Weighed], table: Candidates, ranked: Ranked, judged: Judged) -> Iterator[Hit]:
+def _relevance(found: Sequence[_Weighed], nothing: float) -> dict[int, float]:
+    """Return the relevance of candidates by their rows.
+
+    Scores are logarithms of odds, see `jiyi.long_term.recall.weights.WEIGHTS`: the best has the
+    probability that there is an answer at all, each other one so much less as the odds are against it.
+    """
+    return {one.row: (1 - nothing) * math.exp(one.score - found[0].score) for one in found}
+
+
+def _as_hits(
+    chosen: Sequence[_Weighed],
+    table: Candidates,
+    ranked: Ranked,
+    judged: Judged,
+    relevance: Mapping[int, float],
+) -> Iterator[Hit]:
     """Give candidates as hits, with what their features gave them and what took their place."""
     sure, maybe = judged.marked(SURE), judged.marked(MAYBE, SURE)
     shares = ranked.why_each([one.row for one in chosen])
@@ -288,6 +313,7 @@ def _as_hits(chosen: Sequence[_Weighed], table: Candidates, ranked: Ranked, judg
             record=record,
             kind=table.keys[row][0],
             score=score,
+            relevance=relevance[row],
             why={**why, **share},
             outdated_by=_successor(record, table, sure.get(row)),
             maybe_outdated_by=table.keys[maybe[row]][1] if row in maybe else None,

@@ -18,8 +18,8 @@ __all__ = ["DOCUMENT_COLUMNS", "POSTGRES", "PostgresConnection"]
 # jsonb takes no zero byte and no half of a surrogate pair, which the words of a message may hold: they
 # are left out here. Escaped backslashes stand aside meanwhile as a character that no JSON text holds.
 _READABLE = (
-    r"CASE WHEN strpos(d.body, '\u') = 0 THEN d.body "
-    r"ELSE replace(regexp_replace(replace(d.body, '\\', chr(1)), "
+    r"CASE WHEN strpos({body}, '\u') = 0 THEN {body} "
+    r"ELSE replace(regexp_replace(replace({body}, '\\', chr(1)), "
     r"'\\u0000|\\ud[89ab][0-9a-f]{{2}}(?!\\ud[c-f])"
     r"|(?<!\\ud[89ab][0-9a-f]{{2}})\\ud[c-f][0-9a-f]{{2}}', '', 'g'), chr(1), '\\') END"
 )
@@ -34,10 +34,16 @@ POSTGRES = Dialect(
     yes="true",
     no="false",
     aside="",
-    labelled=(
-        "CASE WHEN d.kind = 'message' AND d.body LIKE '%\"metadata\":{{%' "
-        f"THEN ({_READABLE})::jsonb -> 'metadata' -> :{{key}}::text = :{{value}}::jsonb ELSE false END"
+    kept="d.{column}",
+    json_text=f"(({_READABLE})::jsonb ->> '{{name}}') COLLATE \"C\"",
+    label=(
+        "CASE WHEN {body} LIKE '%\"metadata\":{{%' THEN EXISTS (SELECT 1 FROM "
+        f"(SELECT ({_READABLE})::jsonb -> 'metadata' -> :{{key}}::text AS value) AS e "
+        "WHERE e.value IS NOT NULL AND {test}) ELSE false END"
     ),
+    label_in="EXISTS (SELECT 1 FROM jsonb_array_elements(:{value}::jsonb) AS w WHERE w.value = e.value)",
+    label_number="jsonb_typeof(e.value) = 'number' AND e.value {sign} to_jsonb(:{value})",
+    label_text="jsonb_typeof(e.value) = 'string' AND (e.value #>> '{{}}') COLLATE \"C\" {sign} :{value}",
 )
 
 _BULK = 100  # documents from which on a COPY is quicker than one INSERT each

@@ -1,12 +1,12 @@
 """Queries to SQL conditions: every condition begins with the user."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from jiyi.clock import to_micros
 from jiyi.records import SEARCHABLE, Kind, Query
 from jiyi.storage.database import Dialect
+from jiyi.storage.relational.filters import OfDocuments, OfTasks
 from jiyi.storage.rows import is_storable
 from jiyi.text.keys import entity_key, predicate_key
 
@@ -17,10 +17,11 @@ Conditions = tuple[str, dict[str, Any]]
 
 OF_DOCUMENTS = (
     "roles",
-    "metadata",
+    "where",
     "after_seq",
     "before_seq",
     "stretches",
+    "after",
     "target",
     "consolidated",
     "entity",
@@ -88,6 +89,13 @@ class _Where:
         if self.query.until is not None:
             self.add(f"{column} < :until", until=to_micros(self.query.until))
 
+    def follows(self, moment: str, id_: str) -> None:
+        """Ask for what follows in a list on the place the query names, given the columns it is sorted by."""
+        if self.query.after is not None:
+            time, last = self.query.after
+            sign = "<" if self.query.newest_first else ">"
+            self.add(f"({moment}, {id_}) {sign} (:after_moment, :after_id)", after_moment=time, after_id=last)
+
     def nothing_foreign(self, known: Sequence[str] = ()) -> None:
         """Find nothing where the query has conditions of other kinds; ``known`` count here too."""
         foreign = {*OF_DOCUMENTS, *OF_TASKS}.difference(known)
@@ -122,12 +130,11 @@ def on_documents(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> 
     if query.roles is not None:
         where.add(_one_of(dialect, "d.role", query.roles))
     where.times("d.created_at")
+    where.follows("d.created_at", "d.id")
     if query.pinned is not None:
         where.add(f"d.pinned = {where.flag(query.pinned)}")
-    for number, (key, label) in enumerate(query.metadata or ()):
-        names = {"key": f"label_{number}", "value": f"label_value_{number}"}
-        labelled = dialect.labelled.format(**names)
-        where.add(labelled, **{names["key"]: key, names["value"]: json.dumps(label)})
+    if query.where is not None:
+        where.add(OfDocuments(dialect, where.values).sql(query.where))
     if query.after_seq is not None:
         where.add("d.seq > :after_seq", after_seq=query.after_seq)
     if query.before_seq is not None:
@@ -240,7 +247,8 @@ def _on_session(query: Query, dialect: Dialect) -> Conditions:
         )
     where.ids("s.session_id")
     where.times("s.started_at")
-    where.nothing_foreign()
+    where.follows("s.started_at", "s.session_id")
+    where.nothing_foreign(known=("after",))
     return where.done()
 
 
@@ -252,5 +260,9 @@ def _on_task(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
         where.add(f"{'s.task_id' if kind == 'step' else 't.id'} = :task_id", task_id=query.task_id)
     where.ids("s.id" if kind == "step" else "t.id")
     where.times("t.started_at")
-    where.nothing_foreign(known=OF_TASKS)
+    if kind == "task":
+        where.follows("t.started_at", "t.id")
+        if query.where is not None:
+            where.add(OfTasks(dialect, where.values).sql(query.where))
+    where.nothing_foreign(known=(*OF_TASKS, "after", "where") if kind == "task" else OF_TASKS)
     return where.done()

@@ -40,7 +40,10 @@ def _by(kind: Kind, query: Query, order: str, aside: str) -> str:
     in_session = query.scope.session_id is not None
     if kind == "summary":  # those of a whole session have no agent and come first
         return "s.agent_id, s.version" if in_session else f"s.created_at {order}, s.entry"
-    by = "d.seq" if kind == "message" and in_session else f"d.created_at {order}, d.doc"
+    if kind == "session":  # what is said meanwhile must not move one out of sight
+        return "s.last_active_at" if query.after is None else "s.started_at"
+    last = "d.doc" if query.after is None else "d.id"
+    by = "d.seq" if kind == "message" and in_session else f"d.created_at {order}, {last}"
     # A whole index must not be walked in order to save a sort.
     return by if query.ids is None and query.stretches is None else f"{aside}{by}"
 

@@ -66,7 +66,7 @@ DELETE FROM sessions WHERE @user = :user_id AND session_id = :session_id;
 
 -- name: find_session
 SELECT @user AS user_id, session_id, started_at, last_active_at, messages, next_seq FROM sessions AS s
-WHERE {where} ORDER BY last_active_at {order}, session_id {order} LIMIT :limit;
+WHERE {where} ORDER BY {by} {order}, session_id {order} LIMIT :limit;
 
 -- name: count_session
 SELECT count(*) FROM sessions AS s WHERE {where};

@@ -22,13 +22,16 @@ SQLITE = Dialect(
     yes="1",
     no="0",
     aside="+",
+    kept="(SELECT x.{column} FROM {table} AS x WHERE x.doc = d.doc)",
+    json_text="json_extract({body}, '$.{name}')",
+    label="EXISTS (SELECT 1 FROM json_each({body}, '$.metadata') AS e WHERE e.key = :{key} AND {test})",
     # Of numbers 1 and 1.0 are the same; true, which is 1 as well, is not.
-    labelled=(
-        "EXISTS (SELECT 1 FROM messages AS m, json_each(m.body, '$.metadata') AS e, "
-        "json_each('[' || :{value} || ']') AS w WHERE m.doc = d.doc AND e.key = :{key} "
-        "AND e.atom IS w.atom AND replace(e.type, 'real', 'integer') = replace(w.type, 'real', 'integer') "
-        "AND e.type NOT IN ('object', 'array'))"
+    label_in=(
+        "EXISTS (SELECT 1 FROM json_each(:{value}) AS w WHERE e.atom IS w.atom "
+        "AND replace(e.type, 'real', 'integer') = replace(w.type, 'real', 'integer'))"
     ),
+    label_number="e.type IN ('integer', 'real') AND e.atom {sign} :{value}",
+    label_text="e.type = 'text' AND e.atom {sign} :{value}",
 )
 
 _SQL = load_queries("sqlite")

@@ -18,7 +18,7 @@ from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines, u
 from jiyi.storage.transfer.plain import EXPORTED, from_plain, to_plain
 from jiyi.storage.upkeep import Upkeep
 
-__all__ = ["ExportReceipt", "export_lines", "is_export", "read_export", "write_export"]
+__all__ = ["ExportReceipt", "export_lines", "is_export", "read_export", "whole_file", "write_export"]
 
 _FORMAT = 1  # version of the lines; a file of a newer one is refused
 _MARK = "jiyi_export"
@@ -94,7 +94,7 @@ def write_export(
     """
     counts: dict[Kind, int] = dict.fromkeys(EXPORTED, 0)
     written = 0
-    with _whole_file(path) as file:
+    with whole_file(path) as file:
         file.write(header(counts))
         for kind, piece in pieces:
             file.write(piece)
@@ -158,7 +158,7 @@ def read_export(path: Path, user_id: str) -> Iterator[Found | Rejected]:
 
 
 @contextmanager
-def _whole_file(path: Path) -> Iterator[IO[bytes]]:
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Give a file to write that takes its name when the block ends well, and is gone when it does not."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -1,5 +1,6 @@
 """A memory to a text that a person reads: Markdown, by session, then by kind."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
@@ -149,10 +150,11 @@ class _Writer:
         return text + self._steps(record.steps)
 
     def _knowledge(self, known: Knowledge) -> str:
-        pinned = f" ({self.words['pinned']})" if known.pinned else ""
+        notes = [*([self.words["pinned"]] if known.pinned else []), *_labels(known)]
+        noted = f" ({', '.join(notes)})" if notes else ""
         told = self.words["sources"].format(len(known.source_episodes), known.confidence)
         points = "".join(f"- {_line(point)}\n" for point in known.key_points)
-        return f"\n### {_line(known.topic)}{pinned}\n\n{_quoted([known.content])}\n{points}\n{told}\n"
+        return f"\n### {_line(known.topic)}{noted}\n\n{_quoted([known.content])}\n{points}\n{told}\n"
 
     def _fact(self, fact: Fact) -> str:
         notes = [self._states[fact.status], self._date(fact.created_at)]
@@ -160,6 +162,7 @@ class _Writer:
         notes += [self.words["from"].format(self._date(fact.valid_from))] if fact.valid_from else []
         notes += [self.words["until"].format(self._date(fact.valid_to))] if fact.valid_to else []
         notes += [self.words["pinned"]] if fact.pinned else []
+        notes += _labels(fact)
         said = " · ".join(_line(part) for part in (fact.subject, fact.predicate, fact.object))
         return f"- {said} ({', '.join(notes)})\n"
 
@@ -186,6 +189,10 @@ def _line(text: str) -> str:
     words = " ".join(text.split())
     words = words if len(words) <= _HEADING else words[: _HEADING - 1] + "…"
     return "".join(f"\\{c}" if c in "\\`*_[]<>#|" else c for c in words)
+
+
+def _labels(record: Fact | Knowledge) -> list[str]:
+    return [_code(json.dumps(record.metadata, ensure_ascii=False))] if record.metadata else []
 
 
 def _code(text: str) -> str:

@@ -1,0 +1,140 @@
+"""What is sent to a server and what comes back, apart from how: used by the sync and the async client.
+
+A call is a generator. It yields what to send, as an `Ask`, or how long to wait, in seconds; it is
+given the `Answer`, or the `Lost` that says why there is none; it returns what the caller gets.
+"""
+
+import json
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from random import SystemRandom
+from typing import Any, Protocol, TypeVar, cast
+
+from jiyi.endpoint import Endpoint
+from jiyi.errors import JiyiError, ServerError, ServerUnreachable
+from jiyi.wire import adapter, error_of
+
+__all__ = ["Answer", "Ask", "Lost", "Sink", "Steps", "answered", "read_as"]
+
+_T = TypeVar("_T")
+
+_AGAIN = frozenset({429, 502, 503, 504})  # answers after which another try may go better
+_LONGEST_WAIT = 60.0  # seconds; a server that asks to wait longer is not asked again
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 8.0  # seconds between tries, doubled each time
+_RANDOM = SystemRandom()  # leaves the random numbers of a program that seeds them alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A request."""
+
+    method: str
+    path: str  # below the server's address, quoted
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Any = None  # bytes, or what yields them
+    headers: Mapping[str, str] = field(default_factory=dict)
+    into: "Sink | None" = None  # is given the body piece by piece where all is well
+
+
+class Sink(Protocol):
+    """What a long answer is given to; each try begins it again."""
+
+    def begin(self) -> None:
+        """Forget what was taken."""
+
+    def take(self, piece: bytes) -> None:
+        """Take the next piece."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer, whole."""
+
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes  # empty where a sink took it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """A request without an answer."""
+
+    reason: str
+    passing: bool  # whether another try may go better
+    cause: Exception
+
+
+Steps = Generator[Ask | float, Answer | Lost | None, _T]
+
+
+def answered(ask: Ask, there: Endpoint) -> Steps[Answer]:
+    """Ask until there is an answer, at most ``retries`` times more, with pauses.
+
+    What writes carries an ``Idempotency-Key``: however often it is asked, it is done once.
+
+    Raises:
+        ServerUnreachable: there was no answer.
+        JiyiError: what the server says; of the class it names.
+    """
+    number = 0
+    while True:
+        reply = yield ask
+        error = _error(reply, there)
+        if error is None:
+            return cast("Answer", reply)
+        pause = _pause(reply, number)
+        if pause is None or number >= there.retries:
+            raise error from (there.shareable(reply.cause) if isinstance(reply, Lost) else None)
+        yield pause
+        number += 1
+
+
+def read_as(of: Any, data: Any, there: Endpoint) -> Any:
+    """Return what an answer holds, given as JSON or as its values.
+
+    Raises:
+        ServerError: it is something else.
+    """
+    try:
+        known = adapter(of)
+        return known.validate_json(data) if isinstance(data, bytes) else known.validate_python(data)
+    except (ValueError, JiyiError) as error:
+        said = there.short(str(error))
+        raise ServerError(
+            f"{there.shown} did not answer as this jiyi knows ({said}): check the address and both versions"
+        ) from there.shareable(error)
+
+
+def _error(reply: Answer | Lost | None, there: Endpoint) -> JiyiError | None:
+    """Return what is wrong with a reply, None where nothing is."""
+    if not isinstance(reply, Answer):
+        why = there.short(reply.reason if reply else "")
+        return ServerUnreachable(f"{there.shown} could not be asked ({why}): check that it runs")
+    if 200 <= reply.status < 300:
+        return None
+    if "problem+json" in reply.headers.get("content-type", ""):
+        try:
+            return error_of(json.loads(reply.body))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            pass
+    if 300 <= reply.status < 400:
+        where = there.short(reply.headers.get("location", ""))
+        return ServerError(f"{there.shown} sends on to {where}, which is not followed: give that address")
+    said = there.short(reply.body.decode("utf-8", "replace"))
+    return ServerError(f"{there.shown} answered {reply.status} ({said}), not as jiyi does: check the address")
+
+
+def _pause(reply: Answer | Lost | None, number: int) -> float | None:
+    """Return the seconds to wait before another try, None where it would not help."""
+    if isinstance(reply, Answer):
+        if reply.status not in _AGAIN:
+            return None
+        try:
+            asked = float(reply.headers["retry-after"])
+        except (KeyError, ValueError):
+            pass
+        else:
+            return asked if 0 <= asked <= _LONGEST_WAIT else None
+    elif reply is None or not reply.passing:
+        return None
+    return min(_FIRST_PAUSE * 2.0**number, _LONGEST_PAUSE) * _RANDOM.uniform(0.75, 1)

@@ -1,0 +1,283 @@
+"""Changing what a record says, with everything that was derived from what it said before."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, cast
+
+from jiyi.errors import BadQuery, InputError, NotFound, WrongState
+from jiyi.extraction import Statement
+from jiyi.long_term.facts.memory import FactMemory
+from jiyi.long_term.facts.slots import NOTE, value_key
+from jiyi.long_term.forgetting.facts import mended
+from jiyi.long_term.forgetting.plan import Learn, Rewrite, carry_out, plan_forgetting
+from jiyi.long_term.forgetting.rows import Rows
+from jiyi.long_term.forgetting.select import says
+from jiyi.records import (
+    SEARCHABLE,
+    ContentPart,
+    Episode,
+    Fact,
+    Knowledge,
+    Message,
+    Query,
+    Scope,
+    Searchable,
+    check_metadata,
+    new_id,
+)
+from jiyi.storage import Amendment, Store, Trash, Upkeep, kind_of
+from jiyi.text import TokenCounter
+from jiyi.text.keys import entity_key, predicate_key
+
+__all__ = ["Change", "Updating"]
+
+_REASON = "its message was changed"
+_SURE = 0.9  # least confidence in what the caller says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to be different; None leaves it as it is.
+
+    Raises:
+        BadQuery: nothing is to be, or importance is no number from 0 to 1.
+    """
+
+    text: str | None = None
+    object: str | None = None  # of facts
+    metadata: Mapping[str, Any] | None = None  # all of it; {} for none
+    importance: float | None = None  # of messages and episodes
+    pinned: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no change, or none that a record could take."""
+        if not self.named:
+            raise BadQuery("say what to change: text=, object=, metadata=, importance= or pinned=")
+        number = isinstance(self.importance, int | float) and not isinstance(self.importance, bool)
+        if self.importance is not None and not (number and 0 <= self.importance <= 1):
+            raise BadQuery(f"importance={self.importance!r} must be a number from 0 to 1")
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The names of what is to be different."""
+        names = ("text", "object", "metadata", "importance", "pinned")
+        return tuple(name for name in names if getattr(self, name) is not None)
+
+
+_TAKES: Mapping[str, tuple[str, ...]] = {
+    "message": ("text", "metadata", "importance", "pinned"),
+    "episode": ("text", "importance", "pinned"),
+    "knowledge": ("text", "metadata", "pinned"),
+    "fact": ("text", "object", "metadata", "pinned"),
+}
+"""What of each kind can be changed."""
+
+
+class Updating:
+    """Changes records; each change is one transaction: all of it happens, or nothing.
+
+    - A message keeps its id and its place. Facts that its new words state as well stay; those
+      that rested on it alone go to the trash, as when a message is forgotten, and it is read again.
+      Versions of summaries that took it in go.
+    - A fact keeps its id and says the new words from now on; what it said before is another fact
+      that it supersedes. Words that mean the same value only replace those it had.
+    - Knowledge says the new words alone: its key points were those of the old ones.
+    - Of an episode the outcome is told anew. Knowledge that has words of it which are gone is
+      written again from its episodes.
+
+    Args:
+        store, upkeep, trash: of one database.
+        facts: reads texts.
+        learn: reads messages again.
+        rewrite: writes knowledge again from its episodes.
+        counter: counts the tokens of messages.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        upkeep: Upkeep,
+        trash: Trash,
+        facts: FactMemory,
+        *,
+        learn: Learn,
+        rewrite: Rewrite,
+        counter: TokenCounter,
+    ) -> None:
+        self._store = store
+        self._upkeep = upkeep
+        self._trash = trash
+        self._facts = facts
+        self._learn = learn
+        self._rewrite = rewrite
+        self._counter = counter
+
+    def update(self, scope: Scope, record_id: str, change: Change, at: datetime) -> Searchable:
+        """Change a record and return it as it is stored then.
+
+        Raises:
+            NotFound: the scope has no such record.
+            BadQuery: its kind has nothing of the sort.
+            InputError: metadata that cannot be kept.
+            WrongState: the fact holds no more.
+        """
+
+        def update() -> Searchable:
+            query = Query(scope=scope, kinds=(*SEARCHABLE, "task"), ids=(record_id,), limit=1)
+            found = self._store.find(query)
+            if not found:
+                raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
+            record, kind = cast("Searchable", found[0]), kind_of(found[0])
+            odd = [name for name in change.named if name not in _TAKES.get(kind, ())]
+            if odd:
+                can = ", ".join(_TAKES[kind]) if kind in _TAKES else "see update_task"
+                raise BadQuery(f"{record_id!r} is a {kind} and has no {odd[0]} to change; it has: {can}")
+            self._change(record, change, at)
+            return cast("Searchable", self._store.find(query)[0])
+
+        return self._store.together(update)
+
+    def _change(self, record: Searchable, change: Change, at: datetime) -> None:
+        labels = None if change.metadata is None else check_metadata(change.metadata, InputError)
+        match record:
+            case Message():
+                self._change_message(record, change, labels, at)
+                return
+            case Fact():
+                said = self._said_anew(record, change, at)
+                changed: list[Searchable] = list(said)
+            case Knowledge() if change.text is not None:
+                changed = [replace(record, content=change.text, key_points=(), updated_at=at)]
+            case Episode() if change.text is not None:
+                changed = [replace(record, outcome_summary=change.text)]
+            case _:
+                changed = [record]
+        changed[0] = _kept_with(changed[0], change, labels)
+        self._store.put(changed)
+        if isinstance(record, Fact):
+            self._store.put(mended(self._store, cast("list[Fact]", changed), at))
+        elif isinstance(record, Episode):
+            self._rewrite_knowledge(record, cast("Episode", changed[0]), at)
+
+    def _change_message(
+        self, old: Message, change: Change, labels: Mapping[str, Any] | None, at: datetime
+    ) -> None:
+        assert old.scope is not None, "stored messages have a scope"
+        new = old if change.text is None else replace(old, content=_with_text(old, change.text))
+        if labels is not None:
+            others = {name: value for name, value in old.extra.items() if name != "metadata"}
+            new = replace(new, extra={**others, "metadata": labels} if labels else others)
+        user = Scope(user_id=old.scope.user_id)
+        if new != old:
+            self._put_in_place(user, old, new, at)
+        amended = Amendment(id=old.id, importance=change.importance, pinned=change.pinned)
+        self._upkeep.amend(user, "message", [amended])
+
+    def _put_in_place(self, user: Scope, old: Message, new: Message, at: datetime) -> None:
+        """Write a message over another of its id, and have read again what it says now."""
+        new = self._counter.counted(replace(new, tokens=None, tokens_by=None))
+        rows, plan = Rows(self._store, self._upkeep, self._trash, user), None
+        if old.search_text != new.search_text:
+            staying = self._stated_again(rows, old, new)
+            plan = plan_forgetting(rows, (), at=at, rewrite=self._rewrite, gone=[old], staying=staying)
+            plan.unread[new.id] = new
+        self._store.delete(Query(scope=user, kinds=("message",), ids=(old.id,), limit=1))
+        self._upkeep.put_back([new])
+        if plan is not None:
+            carry_out(rows, plan, self._learn, reason=_REASON, at=at)
+
+    def _stated_again(self, rows: Rows, old: Message, new: Message) -> list[str]:
+        """Return the ids of facts that rest on a message and that its new words state as well."""
+        stated = {
+            _meaning(one): one
+            for found in self._facts.stated([new]).values()
+            for one in found
+            if one.action == "state"
+        }
+        resting = [fact for fact in rows.resting_on(Fact, [old.id]) if _meaning(fact) in stated]
+        self._store.put([replace(fact, text=stated[_meaning(fact)].quote or fact.text) for fact in resting])
+        return [fact.id for fact in resting]
+
+    def _said_anew(self, fact: Fact, change: Change, at: datetime) -> list[Fact]:
+        """Return a fact as it is to be and, where that is another value, what it was until now."""
+        if change.text is None and change.object is None:
+            return [fact]
+        if fact.status not in ("active", "unsure"):
+            by = f", {fact.superseded_by!r} took its place" if fact.superseded_by else ""
+            raise WrongState(f"the fact {fact.id!r} is {fact.status}{by}; update what holds, or remember it")
+        new = self._read(fact, change, at)
+        if _meaning(new)[:3] == _meaning(fact)[:3]:
+            return [replace(fact, object=new.object, text=new.text)]
+        begins = fact.valid_from if fact.valid_from and fact.valid_from > at else None
+        before = replace(
+            fact, id=new_id(), status="superseded", superseded_by=fact.id, valid_to=begins or at, pinned=False
+        )
+        new = replace(
+            new,
+            created_at=at,
+            valid_from=new.valid_from or begins,
+            sources=(),
+            status="active",
+            confidence=max(fact.confidence, _SURE),
+            supersedes=before.id,
+            superseded_by=None,
+            method="said",
+        )
+        return [new, before]
+
+    def _read(self, fact: Fact, change: Change, at: datetime) -> Fact:
+        """Return a fact with the words of a change: its point with another value, else what they state."""
+        value = change.object
+        if value is None:
+            starts = (f"{fact.subject} {fact.predicate} ", f"{fact.subject} · {fact.predicate}: ")
+            text = cast("str", change.text).strip()
+            value = next((text.removeprefix(start) for start in starts if text.startswith(start)), None)
+        if value is not None:
+            return replace(fact, object=value.strip(), text="", valid_from=None)
+        found = self._facts.read_text(text, fact.speaker or "user", at)
+        about = [one for one in found if entity_key(one.subject) == entity_key(fact.subject)]
+        key = predicate_key(fact.predicate)
+        same = [one for one in about if predicate_key(one.predicate) == key]
+        if len(about) == 1 or same:
+            one = (same or about)[0]
+            return replace(
+                fact,
+                predicate=one.predicate,
+                object=one.object,
+                category=one.category,
+                text=text,
+                valid_from=one.valid_from,
+                valid_to=one.valid_to,
+            )
+        return replace(fact, predicate=NOTE, object=text, category="note", text=text, valid_from=None)
+
+    def _rewrite_knowledge(self, old: Episode, new: Episode, at: datetime) -> None:
+        lost = says([old.search_text]) - says([new.search_text])
+        rows = Rows(self._store, self._upkeep, self._trash, Scope(user_id=old.scope.user_id))
+        for one in list(rows.resting_on(Knowledge, [old.id])) if lost else ():
+            written = self._rewrite(one) if says([one.search_text]) & lost else None
+            if written is not None:
+                self._store.put([replace(written, updated_at=at)])
+
+
+def _with_text(message: Message, text: str) -> str | tuple[ContentPart, ...]:
+    """Return a message's content with another text; pictures and sound stay."""
+    if message.content is None or isinstance(message.content, str):
+        return text
+    others = [
+        part for part in message.content if not isinstance(part.get("text") or part.get("refusal"), str)
+    ]
+    return ({"type": "text", "text": text}, *others)
+
+
+def _kept_with(record: Searchable, change: Change, labels: Mapping[str, Any] | None) -> Searchable:
+    """Return a record with what is changed apart from its words."""
+    fields: dict[str, Any] = {"pinned": change.pinned, "metadata": labels, "importance": change.importance}
+    return replace(record, **{name: value for name, value in fields.items() if value is not None})
+
+
+def _meaning(one: Fact | Statement) -> tuple[object, ...]:
+    """Return what is equal for facts and statements that say the same, for the same time."""
+    point = entity_key(one.subject), predicate_key(one.predicate), value_key(one.object)
+    return (*point, one.category, one.valid_from, one.valid_to)

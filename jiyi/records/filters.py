@@ -1,0 +1,323 @@
+"""One grammar for filters: conditions on the fields and the metadata of records, joined by and, or, not."""
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, cast, get_args
+
+from jiyi.clock import aware, read_moment
+from jiyi.errors import BadQuery, InputError, NaiveDatetime, UnknownFilter
+from jiyi.records.checks import UNSTORABLE
+from jiyi.records.experience import Outcome, TaskStatus, TriggerType
+from jiyi.records.fact import FactCategory, FactMethod, FactStatus
+from jiyi.records.message import Role
+
+__all__ = ["FIELDS", "Condition", "Field", "Filter", "Junction", "Op", "Value", "matches", "read_filter"]
+
+Op = Literal["in", "gt", "gte", "lt", "lte", "exists"]
+Value = str | int | float | bool | datetime | None
+
+_DEEPEST = 8  # levels of and, or, not
+_MOST = 100  # conditions
+_MOST_VALUES = 1_000  # in one list
+_LARGEST = 2**63  # whole numbers beyond are no numbers of every database
+_WORDS = {"and": "and", "or": "or", "not": "not", "AND": "and", "OR": "or", "NOT": "not"}
+_BEFORE_DOT = "metadata."
+_ANY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field that records can be filtered by."""
+
+    type: type | tuple[str, ...]  # of its values; a tuple: one of these texts
+    kinds: tuple[str, ...]  # of records that have it
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition; a record that lacks what it asks about does not meet it."""
+
+    field: str  # one of `FIELDS`, or "metadata"
+    op: Op  # "in": equal to one of the values; "gt" to "lte": to the one value; "exists": to none
+    values: tuple[Value, ...] = ()
+    key: str = ""  # of metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """Several filters: all of them hold, at least one, or none."""
+
+    word: Literal["and", "or", "not"]
+    parts: "tuple[Filter, ...]"
+
+
+Filter = Condition | Junction
+
+_EVERY = ("message", "episode", "knowledge", "fact", "task")
+_DERIVED = ("episode", "knowledge", "fact")
+_STATUSES = tuple(dict.fromkeys([*get_args(FactStatus), *get_args(TaskStatus)]))
+
+FIELDS: Mapping[str, Field] = {
+    "kind": Field(_EVERY, _EVERY),
+    "role": Field(get_args(Role), ("message",)),
+    "created_at": Field(datetime, _EVERY),
+    "pinned": Field(bool, (*_DERIVED, "message")),
+    "id": Field(str, _EVERY),
+    "session_id": Field(str, _EVERY),
+    "agent_id": Field(str, _EVERY),
+    "importance": Field(float, ("message", "episode")),
+    "confidence": Field(float, ("knowledge", "fact")),
+    "access_count": Field(float, _DERIVED),
+    "last_accessed_at": Field(datetime, _DERIVED),
+    "category": Field(get_args(FactCategory), ("fact",)),
+    "subject": Field(str, ("fact",)),
+    "predicate": Field(str, ("fact",)),
+    "object": Field(str, ("fact",)),
+    "speaker": Field(str, ("fact",)),
+    "method": Field(get_args(FactMethod), ("fact",)),
+    "status": Field(_STATUSES, ("fact", "task")),
+    "valid_from": Field(datetime, ("fact",)),
+    "valid_to": Field(datetime, ("fact",)),
+    "topic": Field(str, ("knowledge",)),
+    "updated_at": Field(datetime, ("knowledge", "task")),
+    "outcome": Field(get_args(Outcome), ("episode", "task")),
+    "target": Field(str, ("episode", "task")),
+    "trigger_type": Field(get_args(TriggerType), ("episode", "task")),
+    "consolidated": Field(bool, ("episode",)),
+}
+"""What records can be filtered by, apart from their metadata. A field that is None is not there."""
+
+_METADATA = Field(object, ("message", "knowledge", "fact"))
+
+
+def read_filter(given: object) -> Filter:
+    """Return the filter that a dict describes; all its entries must hold.
+
+    An entry is a field of `FIELDS`, ``"metadata.KEY"`` or ``"metadata": {KEY: ...}``, with a value
+    it equals, a list of such, ``"*"`` (it is there), or a dict of ``eq``, ``ne``, ``in``, ``nin``,
+    ``gt``, ``gte``, ``lt``, ``lte``, ``exists``; or ``and``, ``or``, ``not`` with a list of filters,
+    in small or capital letters; or ``since`` and ``until`` with a moment of ``created_at``.
+
+    Values are compared as JSON values are: 1 is 1.0, but neither ``True`` nor "1"; texts by code
+    point. What is not there is equal to nothing and greater than nothing, so it is ``ne`` to all.
+    Of a field, None asks for records where it is not there; of metadata, for null.
+
+    Raises:
+        BadQuery: a value of the wrong type, an empty filter, one nested more than 8 levels, of more
+            than 100 conditions, or with a list of more than 1,000 values.
+        UnknownFilter: a name that is none of these.
+        NaiveDatetime: a moment without a time zone.
+    """
+    return _Reader().mapping(given, 0)
+
+
+def matches(record: object, where: Filter) -> bool:
+    """Say whether a record meets a filter."""
+    if isinstance(where, Junction):
+        held = (matches(record, part) for part in where.parts)
+        return all(held) if where.word == "and" else any(held) is (where.word == "or")
+    there, value = _value_of(record, where)
+    if where.op == "exists" or not there:
+        return there
+    if where.op == "in":
+        return any(_same(value, wanted) for wanted in where.values)
+    limit: Any = where.values[0]
+    if _order_of(value) != _order_of(limit):
+        return False
+    less, more = bool(value < limit), bool(value > limit)
+    return {"gt": more, "gte": not less, "lt": less, "lte": not more}[where.op]
+
+
+def _value_of(record: Any, where: Condition) -> tuple[bool, Any]:
+    kind = type(record).__name__.lower()
+    if where.field == "metadata":
+        labels = record.metadata if kind in _METADATA.kinds else {}
+        return where.key in labels, labels.get(where.key)
+    if where.field == "kind":
+        return True, kind
+    if kind not in FIELDS[where.field].kinds:
+        return False, None
+    name = "started_at" if (kind, where.field) == ("task", "created_at") else where.field
+    value = getattr(record.scope if name in ("session_id", "agent_id") else record, name)
+    return value is not None, value
+
+
+def _same(value: object, wanted: Value) -> bool:
+    return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted
+
+
+def _order_of(value: object) -> type | None:
+    """Return what a value can be compared with; None where it has no order."""
+    if isinstance(value, bool):
+        return None
+    return next((one for one in (str, datetime) if isinstance(value, one)), _number_type(value))
+
+
+def _number_type(value: object) -> type | None:
+    return float if isinstance(value, int | float) else None
+
+
+class _Reader:
+    """Reads one filter, counting its conditions."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def mapping(self, given: object, depth: int) -> Filter:
+        if not isinstance(given, Mapping):
+            raise BadQuery(f'a filter is a dict such as {{"role": "user"}}, not {type(given).__name__}')
+        if not given:
+            raise BadQuery('a filter is empty; leave it out, or say what it asks for: {"role": "user"}')
+        return _joined([self.named(name, value, depth) for name, value in given.items()])
+
+    def named(self, name: object, value: object, depth: int) -> Filter:
+        if name in _WORDS:
+            return self.junction(str(name), value, depth + 1)
+        if name in ("since", "until"):
+            operator = "gte" if name == "since" else "lt"
+            return self.condition("created_at", operator, value, where=str(name))
+        if name == "metadata":
+            if not isinstance(value, Mapping):
+                raise BadQuery(
+                    f'metadata must be a dict such as {{"channel": "slack"}}, not {type(value).__name__}'
+                )
+            if not value:
+                raise BadQuery("metadata is empty; name a key of it and what it must be")
+            return _joined([self.asked("metadata", asked, _key(key)) for key, asked in value.items()])
+        if isinstance(name, str) and name.startswith(_BEFORE_DOT):
+            return self.asked("metadata", value, _key(name.removeprefix(_BEFORE_DOT)))
+        if name not in FIELDS:
+            known = ", ".join(
+                dict.fromkeys(["role", "since", "until", "pinned", "metadata", "and", "or", "not", *FIELDS])
+            )
+            raise UnknownFilter(
+                f"no filter named {name}; there are {known}, "
+                f'and labels of your own go under metadata: {{"metadata": {{"{name}": ...}}}}'
+            )
+        return self.asked(str(name), value)
+
+    def junction(self, name: str, value: object, depth: int) -> Filter:
+        if depth > _DEEPEST:
+            raise BadQuery(f"the filter is nested deeper than {_DEEPEST} levels; flatten it")
+        word = cast("Literal['and', 'or', 'not']", _WORDS[name])
+        parts = [value] if word == "not" and isinstance(value, Mapping) else value
+        if not isinstance(parts, list | tuple) or not parts:
+            raise BadQuery(f'{name} takes a list of filters: {{"{name}": [{{"role": "user"}}, ...]}}')
+        return Junction(word, tuple(self.mapping(part, depth) for part in parts))
+
+    def asked(self, field: str, value: object, key: str = "") -> Filter:
+        """Read what is asked of one field or key."""
+        if isinstance(value, Mapping):
+            if not value:
+                raise BadQuery(f"{_shown(field, key)} asks for nothing; there are {', '.join(_OPERATORS)}")
+            return _joined([self.condition(field, str(op), one, key) for op, one in value.items()])
+        if value == _ANY:
+            return self.condition(field, "exists", True, key)
+        several = isinstance(value, Sequence | Set) and not isinstance(value, str | bytes)
+        return self.condition(field, "in" if several else "eq", value, key)
+
+    def condition(
+        self, field: str, operator: str, value: object, key: str = "", *, where: str = ""
+    ) -> Filter:
+        self.count += 1
+        if self.count > _MOST:
+            raise BadQuery(
+                f"the filter has more than {_MOST} conditions; put values of one field into a list"
+            )
+        where = where or _shown(field, key)
+        if operator not in _OPERATORS:
+            raise UnknownFilter(f"{where} knows no operator {operator!r}; there are {', '.join(_OPERATORS)}")
+        if operator == "exists":
+            if not isinstance(value, bool):
+                raise BadQuery(f"exists of {where} must be True or False, not {value!r}")
+            there = Condition(field, "exists", key=key)
+            return there if value else Junction("not", (there,))
+        if operator in ("gt", "gte", "lt", "lte"):
+            limit = _read(field, value, where)
+            if _order_of(limit) is None or isinstance(_type_of(field), tuple):
+                raise BadQuery(f"{where} has no order to compare {value!r} in; use eq, ne, in or exists")
+            return Condition(field, cast("Op", operator), (limit,), key)
+        found = _among(field, [value] if operator in ("eq", "ne") else value, key, where)
+        return Junction("not", (found,)) if operator in ("ne", "nin") else found
+
+
+_OPERATORS = ("eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", "exists")
+
+
+def _among(field: str, values: object, key: str, where: str) -> Filter:
+    if not isinstance(values, Sequence | Set) or isinstance(values, str | bytes):
+        raise BadQuery(f"in of {where} must be a list of values, not {type(values).__name__}")
+    if len(values) > _MOST_VALUES:
+        raise BadQuery(f"{where} is compared with {len(values):,} values, at most {_MOST_VALUES:,} are")
+    null = field != "metadata" and None in values
+    known = [_read(field, value, where) for value in values if not null or value is not None]
+    found = Condition(field, "in", tuple(known), key)
+    return Junction("or", (Junction("not", (Condition(field, "exists"),)), found)) if null else found
+
+
+def _joined(parts: Sequence[Filter]) -> Filter:
+    return parts[0] if len(parts) == 1 else Junction("and", tuple(parts))
+
+
+def _type_of(field: str) -> type | tuple[str, ...]:
+    return FIELDS.get(field, _METADATA).type
+
+
+def _shown(field: str, key: str) -> str:
+    return f"{field}.{key}" if field == "metadata" else field
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str) or not key:
+        raise BadQuery(f"metadata has the key {key!r}; keys must be text")
+    return _storable(key, "a key of metadata")
+
+
+def _storable(text: str, where: str) -> str:
+    if UNSTORABLE.search(text):
+        raise BadQuery(f"{where} holds a zero character or half of a surrogate pair; use plain text")
+    return text
+
+
+def _read(field: str, value: Any, where: str) -> Value:
+    """Return a value as the type of its field wants it."""
+    wanted = _type_of(field)
+    if isinstance(wanted, tuple):
+        if value not in wanted:
+            raise BadQuery(f"{where} {value!r} is not one of {', '.join(wanted)}")
+        return cast("str", value)
+    if wanted is datetime:
+        return _moment(value, where)
+    if isinstance(value, str) and wanted in (str, object):
+        return _storable(value, where)
+    if isinstance(value, bool) and wanted in (bool, object):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool) and wanted in (float, object):
+        if not math.isfinite(value) or (isinstance(value, int) and not -_LARGEST <= value < _LARGEST):
+            raise BadQuery(f"{where} cannot be compared with {str(value)[:40]}; keep such a number as text")
+        return float(value) if wanted is float else value
+    if value is None and wanted is object:
+        return None
+    name = _NAMES[wanted]
+    raise BadQuery(f"{where} is {type(value).__name__}; it is filtered by {name}")
+
+
+_NAMES: Mapping[type, str] = {
+    str: "text",
+    bool: "True or False",
+    float: "numbers",
+    object: "text, numbers, true, false or null",
+}
+
+
+def _moment(value: object, where: str) -> datetime:
+    if not isinstance(value, datetime | str):
+        raise BadQuery(f"{where} must be an aware datetime or ISO 8601 text, not {type(value).__name__}")
+    try:
+        return aware(read_moment(value, where), where)
+    except NaiveDatetime:
+        raise
+    except InputError as error:
+        raise BadQuery(str(error)) from error

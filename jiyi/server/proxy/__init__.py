@@ -1,0 +1,22 @@
+"""A proxy for OpenAI's API: requests go on to another endpoint, with what the memory recalls for them."""
+
+from jiyi.server.proxy.forms import CHAT, RESPONSES, Form, items_of, with_recalled
+from jiyi.server.proxy.relay import Relay, Upstream
+from jiyi.server.proxy.routes import PREFIX, Proxy
+from jiyi.server.proxy.talk import Owner, Recalled, Talk, session_of
+
+__all__ = [
+    "CHAT",
+    "PREFIX",
+    "RESPONSES",
+    "Form",
+    "Owner",
+    "Proxy",
+    "Recalled",
+    "Relay",
+    "Talk",
+    "Upstream",
+    "items_of",
+    "session_of",
+    "with_recalled",
+]

@@ -1,0 +1,117 @@
+"""The routes of the proxy, and who may use them."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jiyi.endpoint import is_web_address
+from jiyi.errors import JiyiError, ScopeMissing, SettingsError
+from jiyi.records import Message
+from jiyi.server.asking import Endpoint
+from jiyi.server.callers import Caller
+from jiyi.server.proxy.forms import CHAT, RESPONSES, Form
+from jiyi.server.proxy.relay import Relay, Upstream, failure
+from jiyi.server.proxy.talk import Owner, session_of
+from jiyi.server.served import Served
+from jiyi.wire import problem_of, shown_text
+
+__all__ = ["PREFIX", "Proxy"]
+
+PREFIX = "/openai/v1"
+_NOBODY = "whose memory? Send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
+
+
+class Proxy:
+    """What speaks OpenAI's API: the same requests and answers, with memory.
+
+    Args:
+        served: whose memories they are, and its settings ``proxy_*``.
+
+    Raises:
+        SettingsError: the upstream's address is none.
+    """
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        settings = served.settings
+        url, key = settings.proxy_upstream, settings.proxy_upstream_key
+        self._relay: Relay | None = None
+        if url is None:
+            return
+        if not is_web_address(url):
+            raise SettingsError("proxy_upstream must be a web address such as https://api.openai.com/v1")
+        said = key.get_secret_value() if key else ""
+        upstream = Upstream(url=url.rstrip("/"), key=said, memory_seconds=settings.proxy_seconds)
+        self._relay = Relay(upstream, tokens=settings.proxy_tokens, whose=self._whose)
+
+    def routes(self) -> list[Endpoint]:
+        """Return the routes."""
+        return [
+            Endpoint(f"{PREFIX}/models", self._models, methods=["GET"]),
+            Endpoint(f"{PREFIX}/models/{{model:path}}", self._models, methods=["GET"]),
+            *(Endpoint(PREFIX + form.path, self._talk(form), methods=["POST"]) for form in (CHAT, RESPONSES)),
+            Endpoint(PREFIX + "/{rest:path}", _nothing, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+        ]
+
+    async def aclose(self) -> None:
+        """Wait for what is being saved, and close all connections."""
+        if self._relay is not None:
+            await self._relay.aclose()
+
+    async def _models(self, request: Request) -> Response:
+        model = request.path_params.get("model", "")
+        if {".", ".."}.intersection(model.split("/")):  # would be another path of the upstream
+            return failure(404, "no such model", "model_not_found")
+        return await self._pass_on(request, "/models" + (f"/{quote(model)}" if model else ""))
+
+    def _talk(self, form: Form) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            return await self._pass_on(request, form.path, form)
+
+        return answer
+
+    async def _pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
+        try:
+            request.state.caller = await to_thread.run_sync(self._caller, request)
+            if self._relay is None:
+                return failure(501, "this proxy has no upstream; set proxy_upstream", "no_upstream")
+            return await self._relay.pass_on(request, path, form)
+        except JiyiError as error:
+            caller = getattr(request.state, "caller", None)
+            told = shown_text(str(error), caller.tenant if caller else "")
+            return failure(problem_of(error).status, told, type(error).__name__)
+
+    def _caller(self, request: Request) -> Caller:
+        """Return who sent a request. What stands under Authorization is the upstream's, if no key of ours."""
+        headers = request.headers
+        own = {"x-jiyi-key": headers["x-jiyi-key"]} if "x-jiyi-key" in headers else {}
+        if not own and "jiyi_" in (said := headers.get("authorization", "")):
+            own = {"authorization": said}
+        caller = self._served.caller(own)
+        caller.check("read")
+        return caller
+
+    def _whose(
+        self, request: Request, body: Mapping[str, Any], talk: Sequence[Message]
+    ) -> tuple[Owner, bool]:
+        """Return whose conversation it is: the key's user's, or that of ``user``; and whether it is kept."""
+        caller: Caller = request.state.caller
+        try:
+            user = caller.stored_user(None if caller.user else body.get("user"))
+        except ScopeMissing:
+            raise ScopeMissing(_NOBODY) from None
+        kept = body.get("conversation")
+        kept = kept.get("id") if isinstance(kept, dict) else kept
+        named = request.headers.get("x-jiyi-session", "").encode("latin-1").decode("utf-8", "replace")
+        session = named or (f"openai:{kept}" if kept else session_of(talk))
+        owner = Owner(self._served.memory_of(caller.tenant), user, session)
+        return owner, "write" in caller.access
+
+
+async def _nothing(_: Request) -> Response:
+    served = "POST /chat/completions, POST /responses, GET /models"
+    return failure(404, f"this proxy serves {served}", "not_found")

@@ -1,0 +1,124 @@
+"""Filters to SQL, with the same answer from every database."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from jiyi.clock import to_micros
+from jiyi.records import FIELDS, SEARCHABLE, Condition, Filter
+from jiyi.storage.database import Dialect
+
+__all__ = ["OfDocuments", "OfTasks"]
+
+_SIGNS = {"in": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_TABLES = {"message": "messages", "episode": "episodes", "knowledge": "knowledge", "fact": "facts"}
+_WITH_METADATA = ("message", "knowledge", "fact")
+_OF_DOCUMENTS = ("kind", "id", "session_id", "agent_id", "created_at", "pinned", "role")
+_OF_TASKS = ("id", "session_id", "agent_id", "status", "updated_at")
+# What a record's JSON holds; everything else has a column.
+_IN_BODY = (
+    "category",
+    "subject",
+    "predicate",
+    "object",
+    "speaker",
+    "method",
+    "topic",
+    "target",
+    "trigger_type",
+)
+
+
+class OfDocuments:
+    """Writes filters as conditions on ``documents AS d``; their values go into ``values``."""
+
+    def __init__(self, dialect: Dialect, values: dict[str, Any]) -> None:
+        self._dialect = dialect
+        self._values = values
+
+    def sql(self, where: Filter) -> str:
+        """Return the condition that a filter is; it is true or false, never unknown."""
+        if isinstance(where, Condition):
+            found = self._labelled(where) if where.field == "metadata" else self._tested(where)
+            return f"coalesce({found}, {self._dialect.no})"
+        parts = (" AND " if where.word == "and" else " OR ").join(map(self.sql, where.parts))
+        return f"NOT ({parts})" if where.word == "not" else f"({parts})"
+
+    def column(self, field: str) -> str:
+        """Return the expression for a field; NULL where a record has none."""
+        if field in _OF_DOCUMENTS:
+            return f"d.{field}"
+        kinds = [kind for kind in FIELDS[field].kinds if kind in SEARCHABLE]
+        return self._by_kind({kind: self._of_kind(field, kind) for kind in kinds})
+
+    def _by_kind(self, expressions: dict[str, str]) -> str:
+        cases = " ".join(f"WHEN '{kind}' THEN {expression}" for kind, expression in expressions.items())
+        return f"CASE d.kind {cases} END"
+
+    def _of_kind(self, field: str, kind: str) -> str:
+        table = _TABLES[kind]
+        if field in _IN_BODY:
+            return self._dialect.json_text.format(body=self._body(kind), name=field)
+        if kind == "message":
+            return self._dialect.kept.format(table=table, column=field)
+        same = self._dialect.same.format(alias="x")
+        return f"(SELECT x.{field} FROM {table} AS x WHERE {same})"
+
+    def _body(self, kind: str) -> str:
+        return self._dialect.kept.format(table=_TABLES[kind], column="body")
+
+    def _labelled(self, where: Condition) -> str:
+        """Return the condition on a key of metadata."""
+        first = where.values[0] if where.values else None
+        ordered = isinstance(first, str | int | float) and not isinstance(first, bool)
+        if where.op == "exists":
+            test = self._dialect.yes
+        elif where.op == "in" and not (ordered and len(where.values) == 1):
+            test = self._dialect.label_in.format(value=self._keep(json.dumps(where.values)))
+        else:  # one value alone needs no list
+            words = self._dialect.label_text if isinstance(first, str) else self._dialect.label_number
+            test = words.format(sign=_SIGNS[where.op], value=self._keep(first))
+        body = self._by_kind({kind: self._body(kind) for kind in _WITH_METADATA})
+        return self._dialect.label.format(body=body, key=self._keep(where.key), test=test)
+
+    def _tested(self, where: Condition) -> str:
+        column = self.column(where.field)
+        if where.op == "exists":
+            return f"{column} IS NOT NULL"
+        values = [to_micros(value) if isinstance(value, datetime) else value for value in where.values]
+        if FIELDS[where.field].type is bool:
+            return self._one_of_flags(column, values)
+        if where.op == "in":
+            return self._dialect.among.format(column=column, name=self._keep(self._dialect.listed(values)))
+        return f"{column} {_SIGNS[where.op]} :{self._keep(values[0])}"
+
+    def _one_of_flags(self, column: str, values: Sequence[Any]) -> str:
+        flags = (f"{column} = {self._dialect.yes if value else self._dialect.no}" for value in values)
+        return " OR ".join(flags) or self._dialect.no
+
+    def _keep(self, value: object) -> str:
+        """Keep a value and return the name of its parameter."""
+        name = f"asked_{len(self._values)}"
+        self._values[name] = value
+        return name
+
+
+class OfTasks(OfDocuments):
+    """Writes filters as conditions on ``tasks AS t``."""
+
+    def column(self, field: str) -> str:
+        """See `OfDocuments.column`."""
+        if field == "kind":
+            return "'task'"
+        if "task" not in FIELDS[field].kinds:
+            return "NULL"
+        if field == "created_at":
+            return "t.started_at"
+        return (
+            f"t.{field}" if field in _OF_TASKS else self._dialect.json_text.format(body="t.body", name=field)
+        )
+
+    def _labelled(self, where: Condition) -> str:
+        del where  # tasks have no metadata
+        return self._dialect.no

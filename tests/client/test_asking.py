@@ -1,0 +1,151 @@
+"""What the client does when a server is slow, busy, gone, wrong, or not jiyi at all."""
+
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+import jiyi
+from jiyi import errors
+from jiyi.wire import problem_of
+
+KEY = "jiyi_sesame_7f3a"
+STATS = b'{"message": 1}'
+SAVED = b'{"kind": "message", "id": "m", "message": {"role": "user", "content": "hello"}}'
+GONE = (0, {}, b"")
+BUSY = (503, {}, b"busy")
+
+
+@pytest.fixture
+def memory(scripted):
+    with jiyi.connect(scripted.url, api_key=KEY, user_id="ana", retries=3, timeout=5) as memory:
+        yield memory
+
+
+def problem(error, **headers):
+    body = problem_of(error).to_dict()
+    headers = {"content-type": "application/problem+json", **headers}
+    return body["status"], headers, json.dumps(body).encode()
+
+
+@pytest.mark.parametrize("trouble", [GONE, BUSY, (502, {}, b"<html>"), (429, {"retry-after": "0"}, b"")])
+def test_what_passes_is_asked_again_and_done_once(scripted, memory, trouble):
+    scripted.answers = [trouble, trouble, (200, {}, SAVED)]
+    assert memory.save_message("s", role="user", content="hello").id == "m"
+    keys = {headers["idempotency-key"] for _, _, headers, _ in scripted.asked}
+    assert (len(scripted.asked), len(keys)) == (3, 1)
+    memory.save_message("s", role="user", content="hello")
+    assert scripted.asked[-1][2]["idempotency-key"] not in keys
+
+
+def test_what_only_reads_needs_no_idempotency_key(scripted, memory):
+    scripted.answers = [BUSY, (200, {}, STATS)]
+    assert memory.stats() == {"message": 1}
+    assert all("idempotency-key" not in headers for _, _, headers, _ in scripted.asked)
+
+
+def test_the_server_says_how_long_to_wait(scripted, memory):
+    scripted.answers = [(429, {"retry-after": "1"}, b""), (200, {}, STATS)]
+    started = time.monotonic()
+    memory.stats()
+    assert time.monotonic() - started >= 1
+    scripted.answers = [problem(errors.RateLimited("ask again tomorrow"), **{"retry-after": "86400"})]
+    with pytest.raises(errors.RateLimited, match="tomorrow"):
+        memory.stats()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "told"),
+    [
+        (problem(errors.BudgetTooSmall("small", needed=9, available=5)), errors.BudgetTooSmall, "small"),
+        (problem(errors.NotFound("nothing")), errors.NotFound, "nothing"),
+        (problem(errors.DatabaseLocked("locked")), errors.DatabaseLocked, "locked"),
+        (GONE, errors.ServerUnreachable, "check that it runs"),
+        ((404, {}, b"<html>nginx</html>"), errors.ServerError, "answered 404 .*nginx.*check the address"),
+        ((302, {"location": "https://evil.example"}, b""), errors.ServerError, "evil.example.*not followed"),
+        ((400, {"content-type": "application/problem+json"}, b"[]"), errors.ServerError, "answered 400"),
+        ((400, {"content-type": "application/problem+json"}, b"{"), errors.ServerError, "answered 400"),
+        (
+            (422, {"content-type": "application/problem+json"}, b'{"type": "#BudgetTooSmall"}'),
+            errors.ServerError,
+            "answered 422",
+        ),
+        ((200, {}, b"<html>"), errors.ServerError, "check the address"),
+        ((200, {}, b'{"message": "many"}'), errors.ServerError, "check the address"),
+        ((200, {"content-length": "99"}, STATS), errors.ServerUnreachable, "check that it runs"),
+    ],
+)
+def test_errors_are_ours_and_never_show_the_key(scripted, answer, error, told, caplog):
+    caplog.set_level(logging.DEBUG)
+    scripted.answers = [answer]
+    with jiyi.connect(scripted.url, api_key=KEY, user_id="ana", retries=1, timeout=2) as memory:
+        with pytest.raises(error, match=told) as caught:
+            memory.stats()
+        assert KEY not in repr(memory)
+    assert type(caught.value) is error
+    assert scripted.asked[0][2]["authorization"] == f"Bearer {KEY}"
+    assert KEY not in f"{caught.value!r} {caught.value.__cause__!r} {caplog.text}"
+
+
+def test_attributes_of_errors_travel(scripted, memory):
+    scripted.answers = [problem(errors.BudgetTooSmall("small", needed=9, available=5))]
+    with pytest.raises(errors.BudgetTooSmall) as caught:
+        memory.build_context("s", "x", 5)
+    assert (caught.value.needed, caught.value.available) == (9, 5)
+
+
+def test_a_silent_server_is_given_up_after_the_timeout(scripted):
+    scripted.answers = [lambda: time.sleep(1) or GONE]
+    with (
+        jiyi.connect(scripted.url, user_id="ana", timeout=0.2) as memory,
+        pytest.raises(errors.ServerUnreachable, match="ReadTimeout"),
+    ):
+        memory.stats()
+    assert len(scripted.asked) == 1
+
+
+def test_nothing_is_asked_after_close(scripted, memory):
+    memory.stats()
+    memory.close()
+    memory.close()
+    with pytest.raises(errors.Closed):
+        memory.stats()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_forked_process_opens_connections_of_its_own(scripted):
+    program = (
+        "import jiyi, os, sys\n"
+        "memory = jiyi.connect(sys.argv[1], user_id='ana')\n"
+        "memory.stats()\n"
+        "child = os.fork()\n"
+        "for _ in range(20): assert memory.stats() == {'message': 1}\n"
+        "memory.close()\n"
+        "if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    run = [sys.executable, "-W", "error", "-c", program, scripted.url]
+    assert subprocess.run(run, timeout=60, check=False).returncode == 0
+    assert len(scripted.asked) == 41
+
+
+def test_asyncio_asks_as_patiently(scripted):
+    scripted.answers = [BUSY, GONE, (200, {}, STATS)]
+
+    async def main():
+        async with jiyi.connect_async(scripted.url, api_key=KEY, user_id="ana") as memory:
+            assert await asyncio.gather(*(memory.stats() for _ in range(10))) == [{"message": 1}] * 10
+            scripted.answers = [lambda: time.sleep(1) or GONE]
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(memory.stats(), 0.1)
+            scripted.answers = [(200, {}, STATS)]
+            assert await memory.stats() == {"message": 1}
+            assert KEY not in repr(memory)
+        with pytest.raises(errors.Closed):
+            await memory.stats()
+
+    asyncio.run(main())

@@ -1,0 +1,201 @@
+"""Filters mean the same on every backend and in memory: what a plain reading of their dict says."""
+
+import operator
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from samples import START, by_words, episode, fact, knowledge, message, task
+from taken_out import find
+
+from jiyi.records import SEARCHABLE, Query, Scope, matches, read_filter
+
+ODD = """ "q" $.a\\u0000 渠道 🎉 'x' % :n {0} """
+TEXTS = st.sampled_from(
+    ["a", "b", "B", "é", "e\u0301", "渠", "🎉", "\uffff", "10", "9", "1", "true", "", ODD]
+)
+NUMBERS = st.sampled_from([0, -0.0, 1, 1.0, -1, 2.5, 9, 10, 0.1, 0.30000000000000004, 2**53, 2**62, 1e-300])
+SCALARS = st.none() | st.booleans() | NUMBERS | TEXTS
+KEYS = st.sampled_from(["k", "a.b", ODD, "渠"])
+LABELS = st.dictionaries(KEYS, SCALARS | st.just(["a", 1]) | st.just({"k": "a"}), max_size=3)
+MOMENTS = st.integers(0, 2).map(lambda days: START + timedelta(days=days))
+SHARES = st.sampled_from([0.5, 0.7, 1.0])
+FACT_STATUS = st.sampled_from(["active", "superseded"])
+EVERY = (*SEARCHABLE, "task")
+FIELDS = {
+    "kind": st.sampled_from(EVERY),
+    "role": st.sampled_from(["user", "assistant"]),
+    "created_at": MOMENTS,
+    "pinned": st.booleans(),
+    "session_id": st.sampled_from(["s", "t"]),
+    "agent_id": st.sampled_from(["bot", "b"]),
+    "importance": SHARES,
+    "confidence": SHARES,
+    "access_count": st.integers(0, 2),
+    "subject": TEXTS,
+    "speaker": TEXTS,
+    "category": st.sampled_from(["attribute", "note"]),
+    "status": st.sampled_from(["active", "superseded", "completed"]),
+    "valid_to": MOMENTS,
+    "topic": TEXTS,
+    "outcome": st.sampled_from(["success", "failed"]),
+    "target": TEXTS,
+    "consolidated": st.booleans(),
+}
+ORDERED = {
+    "created_at",
+    "valid_to",
+    "importance",
+    "confidence",
+    "access_count",
+    "subject",
+    "speaker",
+    "topic",
+}
+COMPARED = {"gt": "gt", "gte": "ge", "lt": "lt", "lte": "le"}
+
+
+@st.composite
+def conditions(draw):
+    name = draw(st.sampled_from([*FIELDS, "metadata.k", "metadata"]))
+    metadata = name.startswith("metadata")
+    values = SCALARS if metadata else FIELDS[name]
+    kinds = ["plain", "eq", "ne", "in", "nin", "exists"]
+    kind = draw(st.sampled_from(kinds + list(COMPARED) * (metadata or name in ORDERED)))
+    if kind in COMPARED:
+        asked = {kind: draw(NUMBERS | TEXTS if metadata else values)}
+    elif kind in ("in", "nin"):
+        asked = {kind: draw(st.lists(values | st.none(), max_size=3))}
+    else:
+        asked = draw(
+            {"plain": values, "exists": st.booleans().map(lambda v: {"exists": v})}.get(
+                kind, values.map(lambda v: {kind: v})
+            )
+        )
+    return {name: {draw(KEYS): asked}} if name == "metadata" else {name: asked}
+
+
+FILTERS = st.recursive(
+    conditions(),
+    lambda inner: (
+        st.builds(
+            lambda word, parts: {word: parts},
+            st.sampled_from(["and", "or", "not", "AND", "OR", "NOT"]),
+            st.lists(inner, min_size=1, max_size=3),
+        )
+        | st.builds(lambda one, other: {**one, **other}, inner, inner)
+    ),
+    max_leaves=6,
+)
+
+
+@st.composite
+def records(draw, user):
+    scope = Scope(
+        user_id=user, session_id=draw(FIELDS["session_id"]), agent_id=draw(st.none() | FIELDS["agent_id"])
+    )
+    made = []
+    for n in range(draw(st.integers(1, 4))):
+        same = {"id": f"r{n}", "user": user}
+        kind = draw(FIELDS["kind"])
+        own = {"pinned": draw(st.booleans())}
+        if kind in ("fact", "knowledge"):
+            own |= {"confidence": draw(SHARES), "metadata": draw(LABELS)}
+        if kind == "message":
+            role, labels = draw(FIELDS["role"]), draw(LABELS)
+            one = message("w", role=role, importance=draw(st.none() | SHARES), **same, **own)
+            one = replace(one, extra={"metadata": labels, "subject": "a", "topic": "a"} if labels else {})
+        elif kind == "fact":
+            own |= {"speaker": draw(st.none() | TEXTS), "status": draw(FACT_STATUS)}
+            own |= {"valid_to": draw(st.none() | MOMENTS), "category": draw(FIELDS["category"])}
+            one = fact(draw(TEXTS), **same, **own)
+        elif kind == "knowledge":
+            one = knowledge("w", topic=draw(TEXTS), **same, **own)
+        elif kind == "episode":
+            own |= {"outcome": draw(FIELDS["outcome"]), "consolidated": draw(st.booleans())}
+            own |= {"access_count": draw(st.integers(0, 2))}
+            one = episode("w", target=draw(st.none() | TEXTS), **same, **own)
+        else:
+            one = replace(task(**same), target=draw(st.none() | TEXTS))
+        said = {"started_at" if kind == "task" else "created_at": draw(MOMENTS)}
+        made.append(replace(one, scope=scope, **said))
+    return made
+
+
+def holds(record, given):
+    """Read a filter's dict as its documentation does."""
+    return all(entry_holds(record, name, asked) for name, asked in given.items())
+
+
+def entry_holds(record, name, asked):
+    word = name.lower()
+    if word in ("and", "or", "not"):
+        held = [holds(record, part) for part in asked]
+        return {"and": all(held), "or": any(held), "not": not any(held)}[word]
+    if name == "metadata":
+        return all(entry_holds(record, f"metadata.{key}", one) for key, one in asked.items())
+    label = name.startswith("metadata.")
+    there, value = value_of(record, name)
+    if not isinstance(asked, dict):
+        asked = {"in" if isinstance(asked, list) else "eq": asked}
+    for op, operand in asked.items():
+        wanted = operand if op in ("in", "nin") else [operand]
+        equal = any(
+            (there and alike(value, one)) if one is not None or label else not there for one in wanted
+        )
+        comparable = there and order(value) == order(operand) is not None
+        if op in COMPARED:
+            held = comparable and getattr(operator, COMPARED[op])(value, operand)
+        else:
+            held = {"exists": there is operand}.get(op, equal is (op in ("eq", "in")))
+        if not held:
+            return False
+    return True
+
+
+def alike(one, other):
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+def order(value):
+    if isinstance(value, bool | list | dict | None):
+        return None
+    return float if isinstance(value, int | float) else type(value)
+
+
+def value_of(record, name):
+    kind = type(record).__name__.lower()
+    if name.startswith("metadata."):
+        labels = getattr(record, "metadata", {})
+        return name[9:] in labels, labels.get(name[9:])
+    if name == "kind":
+        return True, kind
+    holder = record.scope if name in ("session_id", "agent_id") else record
+    name = "started_at" if (kind, name) == ("task", "created_at") else name
+    value = None if (kind, name) == ("message", "speaker") else getattr(holder, name, None)
+    return value is not None, value
+
+
+@pytest.mark.slow
+def test_a_filter_means_what_it_says(store):
+    numbers = count()
+
+    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def agrees(data):
+        user = f"user {next(numbers)}"
+        stored = store.put(data.draw(records(user)))
+        for given_ in data.draw(st.lists(FILTERS, min_size=1, max_size=6)):
+            where, wanted = read_filter(given_), [one for one in stored if holds(one, given_)]
+            assert [one for one in stored if matches(one, where)] == wanted, given_
+            scope = Scope(user_id=user)
+            found = find(store, *EVERY, scope=scope, where=where)
+            assert {one.id for one in found} == {one.id for one in wanted}, given_
+            if wanted:
+                words = by_words(store, Query(scope=scope, text="w", where=where))
+                assert set(words) <= {one.id for one in wanted}
+
+    agrees()

@@ -1,0 +1,141 @@
+import json
+import threading
+
+import pytest
+
+from jiyi.errors import ImportFailed
+from jiyi.mcp.graph import Keeper
+from jiyi.mcp.graph_file import import_graph
+
+ANA = {"name": "Ana", "entityType": "person", "observations": ["likes tea", "speaks Spanish"]}
+LI = {"name": "小李", "entityType": "人", "observations": ["住在杭州", "对花生过敏"]}
+KNOWS = {"from": "Ana", "to": "小李", "relationType": "knows"}
+WHOSE = {"user_id": "ana", "agent_id": None}
+
+
+@pytest.fixture
+def graph(call):
+    return lambda tool, **arguments: call(tool, compat="server-memory", **arguments)
+
+
+@pytest.fixture
+def filled(graph):
+    graph("create_entities", entities=[ANA, LI])
+    graph("create_relations", relations=[KNOWS])
+
+
+def names(answer):
+    return [entity["name"] for entity in answer["entities"]]
+
+
+def test_entities_are_created_once(graph, filled):
+    again = graph("create_entities", entities=[{**ANA, "entityType": "robot"}, {**ANA, "name": "Bo"}])
+    assert names(again) == ["Bo"]
+    whole = graph("read_graph")
+    assert whole["entities"][:2] == [ANA, LI]
+    assert whole["relations"] == [KNOWS]
+
+
+def test_observations_and_relations_stand_side_by_side(graph, filled):
+    more = [{"entityName": "Ana", "contents": ["speaks French", "likes tea"]}]
+    assert graph("add_observations", observations=more)["results"] == [
+        {"entityName": "Ana", "addedObservations": ["speaks French"]}
+    ]
+    second = {**KNOWS, "to": "Bo"}
+    assert graph("create_relations", relations=[KNOWS, second])["relations"] == [second]
+    assert graph("open_nodes", names=["Ana"])["relations"] == [KNOWS, second]
+    assert graph("open_nodes", names=["Ana"])["entities"][0]["observations"] == [
+        *ANA["observations"],
+        "speaks French",
+    ]
+
+
+def test_an_unknown_entity_takes_no_observations(graph, filled):
+    added = [{"entityName": "Ana", "contents": ["x"]}, {"entityName": "Zed", "contents": ["x"]}]
+    assert "Zed" in graph("add_observations", observations=added)
+    assert graph("open_nodes", names=["Ana"])["entities"] == [ANA]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("TEA", ["Ana"]), ("person", ["Ana"]), ("杭州", ["小李"]), ("Spanish tea", ["Ana"]), ("quux", [])],
+)
+def test_nodes_are_found_by_words_in_any_order(graph, filled, query, found):
+    assert names(graph("search_nodes", query=query)) == found
+
+
+def test_deleting(graph, filled):
+    graph("delete_observations", deletions=[{"entityName": "Ana", "observations": ["likes tea", "no"]}])
+    assert graph("open_nodes", names=["Ana"])["entities"][0]["observations"] == ["speaks Spanish"]
+    graph("delete_relations", relations=[{**KNOWS, "to": "nobody"}])
+    assert graph("read_graph")["relations"] == [KNOWS]
+    assert graph("delete_entities", entityNames=["小李", "Zed"])["success"]
+    whole = graph("read_graph")
+    assert names(whole) == ["Ana"]
+    assert whole["relations"] == []
+    fresh = {**LI, "observations": ["住在上海"]}
+    graph("create_entities", entities=[fresh])
+    assert graph("open_nodes", names=["小李"])["entities"] == [fresh]
+
+
+def test_other_tools_see_the_graph_and_the_graph_sees_theirs(call, graph, filled):
+    assert "花生" in call("recall", query="花生")["hits"][0]["text"]
+    call("remember", text="edge-02 的端口是 8443")
+    node = graph("open_nodes", names=["edge-02"])["entities"][0]
+    assert any("8443" in text for text in node["observations"])
+    graph("delete_observations", deletions=[{"entityName": "edge-02", "observations": node["observations"]}])
+    assert call("facts", subject="edge-02")["facts"] == []
+
+
+def test_the_graph_is_a_resource(client, graph, filled):
+    read = client(lambda c: c.read_resource("memory://knowledge-graph"), compat="server-memory")
+    assert json.loads(read.contents[0].text) == graph("read_graph")
+
+
+def lines_in(path, *items):
+    path.write_text("\n".join(one if isinstance(one, str) else json.dumps(one) for one in items), "utf-8")
+    return path
+
+
+def test_a_file_of_the_official_server_is_imported_once(house, tmp_path):
+    file = lines_in(
+        tmp_path / "memory.jsonl",
+        {"type": "entity", **ANA},
+        "{broken",
+        {"type": "entity", "name": "", "entityType": "x", "observations": []},
+        {"type": "relation", **KNOWS},
+        '["a list"]',
+        "[" * 100_000,
+        {"type": "entity", **LI},
+    )
+    done = import_graph(house.memory, file, WHOSE)
+    assert (done.entities, done.relations) == (2, 1)
+    assert [line.partition(":")[0] for line in done.bad] == ["line 2", "line 3", "line 5", "line 6"]
+    keeper = Keeper(house.memory, WHOSE)
+    assert keeper.view().graph() == {"entities": [ANA, LI], "relations": [KNOWS]}
+    keeper.forget(keeper.view().nodes["Ana"].ids)
+    assert import_graph(house.memory, file, WHOSE).before
+    assert "Ana" not in keeper.view().nodes
+    lines_in(file, {"type": "entity", **LI, "observations": ["养了一只猫"]})
+    assert import_graph(house.memory, file, WHOSE).observations == 1
+
+
+def test_a_file_that_is_not_there(house, tmp_path):
+    with pytest.raises(ImportFailed, match="nothing was imported"):
+        import_graph(house.memory, tmp_path / "none.jsonl", WHOSE)
+
+
+def test_writers_lose_nothing_of_each_other(house):
+    def write(who):
+        keeper = Keeper(house.memory, WHOSE)
+        for n in range(5):
+            keeper.create_entities([{"name": f"{who}-{n}", "entityType": "t", "observations": ["shared"]}])
+
+    writers = [threading.Thread(target=write, args=(who,)) for who in "abcd"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    nodes = Keeper(house.memory, WHOSE).view().nodes
+    assert len(nodes) == 20
+    assert all(list(node.observations) == ["shared"] for node in nodes.values())

@@ -1,0 +1,161 @@
+import json
+from datetime import datetime
+
+import pytest
+
+from jiyi.mcp.caller import Caller
+from jiyi.text import counter_for
+
+
+def test_what_is_remembered_is_recalled(call):
+    kept = call("remember", text="Ana prefers green tea")
+    found = call("recall", query="which tea does Ana prefer?")["hits"][0]
+    assert kept["id"] in {fact["id"] for fact in kept["facts"]}
+    assert found["kind"] == "fact"
+    assert "green tea" in found["text"]
+
+
+def test_chinese_is_found_by_its_words(call):
+    said = [{"role": "user", "content": "nginx 又 502 了"}, {"role": "assistant", "content": "重启后恢复"}]
+    saved = call("save_conversation", session="夜班", messages=said)
+    found = call("recall", query="502 怎么恢复的")["hits"]
+    assert {hit["id"] for hit in found} == set(saved["ids"])
+    assert found[0]["session"] == "夜班"
+
+
+def test_nothing_relevant_is_passed_on(call):
+    assert call("recall", query="anything?")["notes"]
+    call("remember", text="the printer is on floor 3")
+    assert call("recall", query="Tolstoy's birthplace")["nothing_relevant"] > 0.5
+
+
+def test_secrets_are_marked(call):
+    call("remember", text="my wifi password is Tr0ub4dor&3")
+    assert call("recall", query="wifi password")["hits"][0]["secrets"] == ["password"]
+
+
+def test_a_newer_value_replaces_an_older_one(call, house):
+    call("remember", text="edge-02 的端口是 8443")
+    later = call("remember", text="edge-02 的端口改成 9443 了")
+    holds = [fact["object"] for fact in call("facts", subject="edge-02")["facts"]]
+    known = call("history", subject="edge-02")["facts"]
+    assert holds == ["9443"]
+    assert [fact["status"] for fact in known] == ["superseded", "active"]
+    assert later["replaced"] == [known[0]["id"]]
+    assert known[0]["replaced_by"] == known[1]["id"]
+
+
+def test_pages_follow_each_other_and_none_is_large(call, client):
+    words = " ".join(f"word{n}" for n in range(400))
+    said = [{"role": "user", "content": f"apples {n}: {words}"} for n in range(25)]
+    ids = call("save_conversation", session="s", messages=said)["ids"]
+    seen, cursor = [], None
+    while True:
+        arguments = {"query": "apples", "limit": 20, "kinds": ["message"], "cursor": cursor}
+        page = client(lambda c, a=arguments: c.call_tool("recall", a))
+        assert counter_for().count_text(page.content[0].text) <= 10_000
+        assert json.loads(page.content[0].text) == page.structured_content
+        seen += [hit["id"] for hit in page.structured_content["hits"]]
+        cursor = page.structured_content.get("next")
+        if cursor is None:
+            break
+    assert sorted(seen) == sorted(ids)
+
+
+def test_a_huge_text_comes_as_the_part_that_matters(call):
+    text = "filler words. " * 5_000 + "The code of the gate is 4711. " + "more filler. " * 5_000
+    call("save_conversation", session="s", messages=[{"role": "user", "content": text}])
+    hit = call("recall", query="code of the gate", kinds=["message"])["hits"][0]
+    assert hit["cut"]
+    assert "4711" in hit["text"]
+    assert len(hit["text"]) < len(text) / 10
+
+
+def test_context_keeps_its_budget(call):
+    call("remember", text="always answer in German", always=True)
+    view = call("context", query="what should I answer in?", budget=300)
+    assert view["tokens"] <= 300
+    assert "German" in view["text"]
+
+
+def test_forgetting_is_planned_then_done_then_undone(call, house):
+    call("remember", text="the safe opens with 1234")
+    plan = call("forget", query="safe")
+    assert not plan["done"]
+    assert plan["total"] == 1
+    assert call("recall", query="safe")["hits"]
+    done = call("forget", query="safe", confirm=plan["confirm"])
+    assert done["done"]
+    assert not call("recall", query="safe")["hits"]
+    house.memory.restore(forgotten_at=datetime.fromisoformat(done["restore"]), user_id="ana")
+    assert call("recall", query="safe")["hits"]
+
+
+def test_a_plan_that_changed_is_not_carried_out(call):
+    call("remember", text="the safe opens with 1234")
+    word = call("forget", query="safe")["confirm"]
+    call("remember", text="the safe is blue")
+    assert "look at the plan again" in call("forget", query="safe", confirm=word)
+    assert len(call("recall", query="safe")["hits"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("recall", {"query": " "}),
+        ("recall", {"query": "x", "limit": 0}),
+        ("recall", {"query": "x", "limit": 10**9}),
+        ("recall", {"query": "x", "kinds": ["dream"]}),
+        ("recall", {"query": "x", "cursor": "-1"}),
+        ("recall", {"query": "x", "cursor": "٣"}),
+        ("recall", {"query": 7}),
+        ("recall", {}),
+        ("recall", {"query": "x", "since": "2026-05-01", "until": "2026-04-01"}),
+        ("remember", {"text": ""}),
+        ("remember", {"text": "x" * 1_000_001}),
+        ("facts", {"as_of": "yesterday"}),
+        ("history", {"subject": ""}),
+        ("context", {"query": "x", "session": "\0"}),
+        ("forget", {}),
+        ("forget", {"query": "x", "ids": ["y"]}),
+        ("forget", {"ids": ["no-such-id"]}),
+        ("save_conversation", {"session": "", "messages": [{"role": "user", "content": "x"}]}),
+        ("save_conversation", {"session": "s", "messages": [{"role": "dog", "content": "x"}]}),
+    ],
+)
+def test_bad_input_is_an_error_that_says_why(client, tool, arguments):
+    result = client(lambda c: c.call_tool(tool, arguments))
+    assert result.is_error
+    assert len(result.content[0].text) > 30
+    assert "Traceback" not in result.content[0].text
+
+
+def test_rights_are_kept(call, house):
+    house.who = Caller(user_id="ana", rights=frozenset({"read"}))
+    assert "may not write" in call("remember", text="x")
+    assert "may not forget" in call("forget", query="x")
+    assert not call("recall", query="x")["hits"]
+
+
+def test_users_are_apart_and_their_stored_names_are_not_shown(call, house):
+    house.memory.remember("bob's secret", user_id="acme//bob")
+    house.who = Caller(user_id="acme//ana", shown=lambda text: text.replace("acme//", ""))
+    assert not call("recall", query="secret")["hits"]
+    error = call("forget", ids=["no-such-id"])
+    assert "no-such-id" in error
+    assert "acme//" not in error
+
+
+def test_dates_without_a_zone_are_in_the_memorys_own(call):
+    call("save_conversation", session="s", messages=[
+        {"role": "user", "content": "apples in May", "created_at": "2026-05-02T12:00:00+00:00"},
+        {"role": "user", "content": "apples in June", "created_at": "2026-06-02T12:00:00+00:00"},
+    ])  # fmt: skip
+    found = call("recall", query="apples", kinds=["message"], since="2026-06-01")["hits"]
+    assert [hit["text"] for hit in found] == ["apples in June"]
+
+
+def test_messages_with_ids_are_saved_once(call, house):
+    for _ in range(2):
+        call("save_conversation", session="s", messages=[{"role": "user", "content": "hi", "id": "m1"}])
+    assert len(house.memory.session_messages("s", user_id="ana")) == 1

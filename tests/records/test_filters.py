@@ -1,0 +1,90 @@
+"""Filters as callers write them: what is refused, what is the same, and what a query answers by itself."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from jiyi.errors import BadQuery, NaiveDatetime, UnknownFilter
+from jiyi.records import Message, Query, Scope, matches, read_filter
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DEEP = {"not": {"not": {"not": {"not": {"not": {"not": {"not": {"not": {"not": {"role": "user"}}}}}}}}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({}, BadQuery, "empty"),
+        ("role", BadQuery, "is a dict"),
+        ({"colour": 1}, UnknownFilter, '"metadata": {"colour": ...}'),
+        ({"and": []}, BadQuery, "list of filters"),
+        ({"or": {"role": "user"}}, BadQuery, "list of filters"),
+        ({"not": 5}, BadQuery, "list of filters"),
+        ({"role": {}}, BadQuery, "asks for nothing"),
+        ({"role": {"like": "u"}}, UnknownFilter, "there are eq, ne, in"),
+        ({"role": "robot"}, BadQuery, "one of system, user"),
+        ({"role": {"gt": "user"}}, BadQuery, "no order"),
+        ({"pinned": {"gte": True}}, BadQuery, "no order"),
+        ({"metadata.n": {"gt": None}}, BadQuery, "no order"),
+        ({"pinned": 1}, BadQuery, "True or False"),
+        ({"subject": 5}, BadQuery, "filtered by text"),
+        ({"confidence": "high"}, BadQuery, "filtered by numbers"),
+        ({"confidence": {"in": 0.5}}, BadQuery, "list of values"),
+        ({"confidence": True}, BadQuery, "filtered by numbers"),
+        ({"metadata.n": 2**63}, BadQuery, "keep such a number as text"),
+        ({"metadata.n": float("nan")}, BadQuery, "keep such a number as text"),
+        ({"metadata.n": [["a"]]}, BadQuery, "metadata.n is list"),
+        ({"metadata.n": "\0"}, BadQuery, "zero character"),
+        ({"metadata": {"\ud800": 1}}, BadQuery, "zero character"),
+        ({"metadata": {5: 1}}, BadQuery, "keys must be text"),
+        ({"metadata": {}}, BadQuery, "name a key"),
+        ({"metadata": [("n", 1)]}, BadQuery, "must be a dict"),
+        ({"metadata.n": {"exists": 1}}, BadQuery, "True or False"),
+        ({"created_at": {"gte": 5}}, BadQuery, "aware datetime"),
+        ({"created_at": {"gte": "yesterday"}}, BadQuery, "ISO 8601"),
+        ({"since": "2026-01-01"}, NaiveDatetime, "time zone"),
+        (DEEP, BadQuery, "deeper than 8"),
+        ({"or": [{"role": "user"}] * 101}, BadQuery, "more than 100"),
+        ({"metadata.n": list(range(1_001))}, BadQuery, "1,001 values"),
+    ],
+)
+def test_impossible_filters_are_refused(given, error, words):
+    with pytest.raises(error, match=words):
+        read_filter(given)
+    with pytest.raises(error, match=words):
+        Query(scope=Scope(user_id="ana")).with_filters({"and": [given]})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"metadata": {"a": 1}}, {"metadata.a": {"eq": 1}}),
+        ({"metadata": {"a": "*"}}, {"metadata.a": {"exists": True}}),
+        ({"AND": [{"role": "user"}]}, {"and": [{"role": ["user"]}]}),
+        ({"NOT": [{"pinned": True}]}, {"pinned": {"ne": True}}),
+        ({"since": "2026-01-01T01:00:00+01:00"}, {"created_at": {"gte": NOW}}),
+        ({"agent_id": None}, {"or": [{"agent_id": {"exists": False}}, {"agent_id": []}]}),
+    ],
+)
+def test_several_ways_to_say_one_thing(one, other):
+    assert read_filter(one) == read_filter(other)
+
+
+def test_what_rows_in_memory_answer_stays_with_the_query():
+    asked = Query(scope=Scope(user_id="ana")).with_filters(
+        {"role": ["user"], "since": "2026-01-01T00:00:00Z", "pinned": False, "until": None, "agent_id": "bot"}
+    )
+    assert (asked.roles, asked.since, asked.pinned, asked.until) == (("user",), NOW, False, None)
+    assert asked.where == read_filter({"agent_id": "bot"})
+    both = asked.with_filters({"role": {"ne": "tool"}})
+    assert both.where == read_filter({"and": [{"agent_id": "bot"}, {"role": {"ne": "tool"}}]})
+    with pytest.raises(BadQuery, match="where is what read_filter returns"):
+        Query(scope=Scope(user_id="ana"), where={"agent_id": "bot"})
+
+
+def test_a_record_that_lacks_it_is_equal_to_nothing():
+    message = Message(role="user", content="x", scope=Scope(user_id="ana"), created_at=NOW)
+    for given in ({"confidence": {"ne": 0.5}}, {"metadata.n": {"nin": [None]}}, {"agent_id": None}):
+        assert matches(message, read_filter(given))
+    for given in ({"confidence": {"lte": 1}}, {"metadata.n": None}, {"not": {"kind": "message"}}):
+        assert not matches(message, read_filter(given))

@@ -1,0 +1,189 @@
+"""What the memory does for conversations that pass by, without HTTP."""
+
+import json
+from typing import Any
+
+import pytest
+from scripted_chat import call
+
+import jiyi
+from jiyi.records import Message
+from jiyi.server.proxy import CHAT, RESPONSES, Owner, Recalled, Talk, items_of, session_of, with_recalled
+
+DOOR = "The blue door's code is 7341"
+
+
+def said(*lines: str) -> list[dict[str, Any]]:
+    """A conversation in which user and assistant take turns."""
+    return [{"role": ("user", "assistant")[i % 2], "content": line} for i, line in enumerate(lines)]
+
+
+def stored(memory: jiyi.MemoryManager, session: str = "s") -> list[str]:
+    return [message.text for message in memory.session_messages(session)]
+
+
+class Passing:
+    """Ana's conversations, as they pass by."""
+
+    def __init__(self, memory: jiyi.MemoryManager) -> None:
+        self.owner = Owner(memory, "ana", "s")
+        self.talk = Talk(tokens=400)
+
+    def recall(self, sent: list[Message], owner: Owner | None = None) -> Recalled:
+        return self.talk.recall(owner or self.owner, sent)
+
+
+@pytest.fixture
+def talk(memory: jiyi.MemoryManager) -> Passing:
+    return Passing(memory)
+
+
+def passes(talk: Passing, sent: list[dict[str, Any]], reply: str = "", **how: Any) -> int:
+    answered = CHAT.read([{"role": "assistant", "content": reply}])
+    return talk.talk.keep(talk.owner, CHAT.read(sent), answered, **{"whole": True} | how)
+
+
+def test_each_message_is_kept_once(talk: Passing, memory: jiyi.MemoryManager) -> None:
+    lines: list[str] = []
+    for n in range(5):
+        lines.append(f"question {n}")
+        assert passes(talk, said(*lines), f"answer {n}") == 2
+        lines.append(f"answer {n}")
+    assert stored(memory) == lines
+    assert passes(talk, said(*lines[:-1]), lines[-1]) == 0  # the last request once more
+
+
+def test_what_a_client_leaves_out_of_its_history_is_not_kept_twice(
+    talk: Passing, memory: jiyi.MemoryManager
+) -> None:
+    lines = ["yes", "ok", "yes", "fine", "and now?"]
+    passes(talk, said(*lines[:1]), lines[1])
+    passes(talk, said(*lines[:3]), lines[3])
+    passes(talk, said(*lines[2:]), "done")
+    assert stored(memory) == [*lines, "done"]
+
+
+def test_an_edited_question_is_kept_beside_the_first(talk: Passing, memory: jiyi.MemoryManager) -> None:
+    passes(talk, said("hello"), "hi")
+    passes(talk, said("hello", "hi", "where is it?"), "where is what?")
+    passes(talk, said("hello", "hi", "where is the key?"), "on the hook")
+    assert stored(memory) == [
+        "hello", "hi", "where is it?", "where is what?", "where is the key?", "on the hook",
+    ]  # fmt: skip
+
+
+def test_what_was_forgotten_does_not_come_back(talk: Passing, memory: jiyi.MemoryManager) -> None:
+    lines = [DOOR, "noted", "what else?", "nothing", "good"]
+    passes(talk, said(*lines[:1]), lines[1])
+    passes(talk, said(*lines[:3]), lines[3])
+    memory.forget(session_id="s")
+    passes(talk, said(*lines), "bye")
+    assert stored(memory) == ["good", "bye"]
+
+
+def test_system_prompts_and_pictures_are_not_kept(talk: Passing, memory: jiyi.MemoryManager) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    sent = [
+        {"role": "system", "content": "I am Ana and I live in Oslo."},
+        {"role": "developer", "content": "I prefer tea."},
+        {"role": "user", "content": [picture]},
+        {"role": "user", "content": [picture, {"type": "text", "text": "What is this?"}]},
+    ]
+    assert passes(talk, sent, "<think>a cat?</think>A cat.") == 2
+    assert stored(memory) == ["What is this?", "A cat."]
+    assert not memory.facts()
+    assert b"AAAA" not in json.dumps([m.to_dict() for m in memory.session_messages("s")]).encode()
+
+
+def test_new_items_of_a_conversation_kept_by_the_upstream_are_all_new(
+    talk: Passing, memory: jiyi.MemoryManager
+) -> None:
+    for _ in range(2):
+        passes(talk, said("yes"), "ok", whole=False)
+    assert stored(memory) == ["yes", "ok"] * 2
+
+
+def test_it_recalls_what_other_conversations_said_and_not_what_this_one_shows(
+    talk: Passing, memory: jiyi.MemoryManager
+) -> None:
+    elsewhere = memory.save_message("other", role="user", content=DOOR)
+    passes(talk, said("My bicycle's lock has the code 9902"), "noted")
+    sent = CHAT.read(said("My bicycle's lock has the code 9902", "noted", "What is the code of the door?"))
+    found = talk.recall(sent)
+    assert DOOR in found.text
+    assert "9902" not in found.text
+    assert elsewhere.id in found.ids
+    assert 0 < found.tokens <= 400
+    assert "9902" in talk.recall(sent[-1:]).text  # the client shows it no more
+    assert not talk.recall(sent, Owner(memory, "bo", "s")).text
+
+
+def test_what_is_recalled_stays_the_same_while_a_run_goes_on(
+    talk: Passing, memory: jiyi.MemoryManager
+) -> None:
+    memory.save_message("other", role="user", content=DOOR)
+    sent = said("What is the code of the blue door?")
+    first = talk.recall(CHAT.read(sent))
+    kept = memory.save_message("other", role="user", content="No, the blue door's code is 8000 now")
+    run = [*sent, {"role": "assistant", "tool_calls": [call("f")]}]
+    assert talk.recall(CHAT.read(run)) is first
+    assert kept.id in talk.recall(CHAT.read(sent)).ids
+
+
+def test_rules_of_the_user_are_shown_whatever_is_asked(talk: Passing, memory: jiyi.MemoryManager) -> None:
+    memory.remember("Always answer in German", category="rule")
+    assert "German" in talk.recall(CHAT.read(said("What is two and two?"))).text
+
+
+def test_the_prefix_is_the_same_from_turn_to_turn() -> None:
+    sent = [{"role": "system", "content": "Be brief. 简短"}, *said("one", "two", "three", "four", "five")]
+    first = with_recalled({"model": "m", "messages": sent[:4], "n": 1}, CHAT, "recalled first")
+    second = with_recalled({"model": "m", "messages": sent, "n": 1}, CHAT, "recalled second")
+    upto = first.index(b'{"role": "user", "content": "recalled first"}')
+    assert second[:upto] == first[:upto]
+    assert json.loads(second)["messages"][-2:] == [
+        {"role": "user", "content": "recalled second"},
+        {"role": "user", "content": "five"},
+    ]
+    run = [*sent, {"role": "assistant", "tool_calls": [call("f")]}, {"role": "tool", "tool_call_id": "c1"}]
+    messages = json.loads(with_recalled({"messages": run}, CHAT, "recalled"))["messages"]
+    assert messages.pop(5)["content"] == "recalled"
+    assert messages == run
+
+
+def test_both_forms_say_the_same() -> None:
+    chat = [
+        {"role": "user", "content": "weather?"},
+        {"role": "assistant", "content": "Let me see.", "tool_calls": [call("get", '{"a": 1}')]},
+        {"role": "tool", "tool_call_id": "c1", "content": "rain"},
+    ]
+    items = [
+        {"role": "user", "content": [{"type": "input_text", "text": "weather?"}]},
+        {"type": "reasoning", "summary": []},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Let me see."}]},
+        {"type": "function_call", "call_id": "c1", "name": "get", "arguments": '{"a": 1}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "rain"},
+    ]
+
+    def plain(messages: list[Message]) -> list[dict[str, Any]]:
+        return [message.to_openai() for message in messages]
+
+    assert plain(RESPONSES.read(items)) == plain(CHAT.read(chat))
+    assert plain(RESPONSES.reply(json.dumps({"output": items[1:4]}).encode(), False)) == plain(
+        CHAT.read(chat[1:2])
+    )
+    assert items_of({"input": "weather?"}, RESPONSES) == [{"role": "user", "content": "weather?"}]
+
+
+@pytest.mark.parametrize(
+    "junk", [None, 3, "x", [], [None, 3, {"role": 4}], [{"role": "tool"}], [{"type": 1}]]
+)
+def test_no_request_is_too_strange(junk: Any) -> None:
+    for form in (CHAT, RESPONSES):
+        items = items_of({form.items: junk}, form)
+        assert all(message.role in ("user", "tool") for message in form.read(items))
+
+
+def test_a_session_is_known_by_its_first_words() -> None:
+    first, again = CHAT.read(said("hello")), CHAT.read(said("hello", "hi", "go on"))
+    assert session_of(first) == session_of(again) != session_of(CHAT.read(said("good day")))

@@ -1,0 +1,364 @@
+"""Random operations of many tenants at once: no answer may hold anything of somebody else.
+
+Tenants call their users, sessions and records by the same names, and every text carries the mark of its
+owner. Whatever comes back, an error, an export or a header, is searched for the marks of others and for
+the form in which users are stored. ``python tests/server/walls.py --operations 200000`` does it at length.
+"""
+
+import argparse
+import json
+import random
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
+
+import httpx
+
+__all__ = ["World", "walk"]
+
+MARK = re.compile(r"mark[a-z]*\d*x\w+?zz")
+STORED = re.compile(r"[a-z0-9][a-z0-9-]*//[a-z]")
+SESSIONS = ("main", "work")
+URLS = ("https://jiyi", "http://127")  # slashes that stand for no tenant
+STILL = "still"  # a user of each tenant who says one thing in the beginning
+
+
+@dataclass
+class World:
+    """What is known of everybody, shared by all threads."""
+
+    clients: dict[str, httpx.Client]  # by tenant
+    ids: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))  # of an owner
+    jobs: list[tuple[str, str, str]] = field(default_factory=list)  # tenant, user, id
+    cursors: list[tuple[str, str, str]] = field(default_factory=list)  # tenant, user, cursor
+    stills: dict[str, Any] = field(default_factory=dict)  # figures of users who do nothing
+    counts: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[int] = field(default_factory=Counter)
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    faults: list[str] = field(default_factory=list)
+    lock: Lock = field(default_factory=Lock)
+
+
+@dataclass
+class Somebody:
+    """A user of a tenant, who asks."""
+
+    world: World
+    drawn: random.Random
+    tenant: str
+    user: str
+
+    @property
+    def mark(self) -> str:
+        return f"mark{self.tenant}x{self.user}zz"
+
+    def text(self) -> str:
+        n = self.drawn.randrange(1_000)
+        return self.drawn.choice(
+            [
+                f"My port is {n}, says {self.mark}.",
+                f"I live in {self.mark} street {n}. 我喜欢喝茶 {n}",
+                f"Please remember: {self.mark} prefers tea {n}.",
+                f"{self.mark} said {n}",
+            ]
+        )
+
+    def ask(self, method: str, path: str, body: Any = None, **more: Any) -> httpx.Response:
+        """Send a request in the user's name and look for what is not theirs in the answer."""
+        content, headers = more.pop("content", None), more.pop("headers", {})
+        if method == "GET" or content is not None:
+            params, body = {"user_id": self.user, **more}, None
+        else:
+            params, body = None, {"user_id": self.user, **(body or {}), **more}
+        client = self.world.clients[self.tenant]
+        started = time.perf_counter()
+        answer = client.request(method, path, params=params, json=body, content=content, headers=headers)
+        self.check(f"{method} {path}", answer, time.perf_counter() - started)
+        return answer
+
+    def check(self, what: str, answer: httpx.Response, seconds: float = 0.0) -> None:
+        told = f"{answer.headers}\n{answer.text}"
+        for url in URLS:
+            told = told.replace(url, "")
+        faults = [f"foreign {found}" for found in set(MARK.findall(told)) - {self.mark}]
+        faults += [f"stored form {found}" for found in STORED.findall(told)]
+        if answer.status_code >= 500:
+            faults.append(f"status {answer.status_code}")
+        with self.world.lock:
+            self.world.statuses[answer.status_code] += 1
+            self.world.seconds[what.split("/")[2]].append(seconds)
+            self.world.faults += [
+                f"{self.tenant} {self.user} {what}: {fault} in {told[:2_000]}" for fault in faults
+            ]
+
+    def expect(self, condition: bool, why: str) -> None:
+        if not condition:
+            with self.world.lock:
+                self.world.faults.append(f"{self.tenant} {self.user}: {why}")
+
+    def keep(self, answer: httpx.Response) -> None:
+        """Note the ids that an answer made, for others to try."""
+        if answer.status_code == 200:
+            with self.world.lock:
+                self.world.ids[self.tenant, self.user] += re.findall(r'"id": ?"([^"]+)"', answer.text)
+
+    def own_id(self) -> str:
+        with self.world.lock:
+            return self.drawn.choice(self.world.ids.get((self.tenant, self.user)) or ["none"])
+
+    def foreign_id(self) -> str:
+        with self.world.lock:
+            others = [own for own, ids in self.world.ids.items() if own != (self.tenant, self.user) and ids]
+            return self.drawn.choice(self.world.ids[self.drawn.choice(others)]) if others else "none"
+
+
+def save(me: Somebody) -> None:
+    place = f"/v1/sessions/{me.drawn.choice(SESSIONS)}/messages"
+    named = {"id": f"m-{me.drawn.randrange(300)}"} if me.drawn.random() < 0.3 else {}
+    key = {"idempotency-key": f"k-{me.drawn.randrange(50)}"} if me.drawn.random() < 0.3 else {}
+    said = {"role": me.drawn.choice(["user", "assistant"]), "content": me.text()}
+    me.keep(me.ask("POST", place, {"message": said, **named}, headers=key))
+
+
+def save_several(me: Somebody) -> None:
+    said = [{"role": "user", "content": me.text()} for _ in range(3)]
+    me.keep(me.ask("POST", f"/v1/sessions/{me.drawn.choice(SESSIONS)}/messages/batch", {"messages": said}))
+
+
+def change_end(me: Somebody) -> None:
+    place = f"/v1/sessions/{me.drawn.choice(SESSIONS)}/messages"
+    if me.drawn.random() < 0.7:
+        me.ask("POST", f"{place}/pop", {"limit": 2})
+    else:
+        me.keep(me.ask("PUT", place, {"messages": [{"role": "user", "content": me.text()}]}))
+
+
+def look_around(me: Somebody) -> None:
+    session = f"/v1/sessions/{me.drawn.choice(SESSIONS)}"
+    whole = [
+        *(f"{session}/{name}" for name in ("window", "summary", "health", "advice", "handover", "task")),
+        *(f"/v1/{name}" for name in ("profile", "stats", "skills")),
+    ]
+    me.ask("GET", me.drawn.choice(whole))
+    if me.drawn.random() < 0.2:
+        me.ask("POST", f"{session}/summary")
+
+
+def lists(me: Somebody) -> None:
+    """Read a list, then go on in it, sometimes with somebody else's cursor."""
+    session = f"/v1/sessions/{me.drawn.choice(SESSIONS)}/messages"
+    place = me.drawn.choice(
+        [session, "/v1/sessions", "/v1/tasks", "/v1/episodes", "/v1/knowledge", "/v1/facts"]
+    )
+    part = me.ask("GET", place, limit=2)
+    after = part.json()["next"] if part.status_code == 200 else None
+    if after is not None:
+        with me.world.lock:
+            me.world.cursors.append((me.tenant, me.user, after))
+            tenant, user, foreign = me.drawn.choice(me.world.cursors[-500:])
+        me.ask("GET", place, limit=2, after=after)
+        tried = me.ask("GET", place, limit=2, after=foreign)
+        mine = (tenant, user) == (me.tenant, me.user)
+        me.expect(mine or tried.status_code == 400, f"a cursor of {tenant} {user} was taken")
+
+
+def search(me: Somebody) -> None:
+    query = me.drawn.choice(["Which port?", "where do I live", "喜欢喝什么", "tea", "mark street", "said"])
+    how = me.drawn.random()
+    if how < 0.4:
+        me.ask("POST", "/v1/search", {"query": query, "limit": 20, "around": 2})
+    elif how < 0.8:
+        me.ask("POST", f"/v1/sessions/{me.drawn.choice(SESSIONS)}/context", {"query": query, "budget": 1_000})
+    else:
+        me.ask("GET", "/v1/history", subject="user")
+        me.ask("GET", "/v1/neighbours", entity="user")
+
+
+def remember(me: Somebody) -> None:
+    me.keep(me.ask("POST", "/v1/facts", {"text": me.text(), "pinned": me.drawn.random() < 0.2}))
+
+
+def task(me: Somebody) -> None:
+    where = f"/v1/sessions/{me.drawn.choice(SESSIONS)}/tasks"
+    begun = me.ask("POST", where, {"request": me.text(), "target": me.mark})
+    me.keep(begun)
+    id_ = begun.json()["id"]
+    step = me.ask("POST", f"/v1/tasks/{id_}/steps", {"description": me.text()})
+    me.keep(step)
+    me.ask("PATCH", f"/v1/steps/{step.json()['id']}", {"status": "completed", "result": me.text()})
+    me.keep(me.ask("POST", f"/v1/tasks/{id_}/complete", {"summary": me.text()}))
+
+
+def trespass(me: Somebody) -> None:
+    """Try somebody else's id in every place that takes one: it must be as unknown as one nobody has."""
+    foreign, unknown = me.foreign_id(), f"{me.drawn.getrandbits(128):032x}"
+    tries: list[Callable[[str], httpx.Response]] = [
+        lambda id_: me.ask("GET", f"/v1/records/{id_}"),
+        lambda id_: me.ask("GET", f"/v1/outputs/{id_}"),
+        lambda id_: me.ask("PATCH", f"/v1/tasks/{id_}", {"summary": me.text()}),
+        lambda id_: me.ask("PATCH", f"/v1/steps/{id_}", {"status": "completed"}),
+        lambda id_: me.ask("POST", f"/v1/tasks/{id_}/steps", {"description": me.text()}),
+        lambda id_: me.ask("POST", f"/v1/tasks/{id_}/complete"),
+        lambda id_: me.ask("POST", "/v1/pin", {"ids": [id_]}),
+        lambda id_: me.ask("POST", "/v1/forget", {"ids": [id_], "dry_run": True}),
+        lambda id_: me.ask("POST", "/v1/restore", {"ids": [id_]}),
+    ]
+    attempt = me.drawn.choice(tries)
+    seen = [attempt(id_) for id_ in (foreign, unknown)]
+    mine = foreign == "none" or foreign.startswith("m-")  # a name that everybody gives
+    told = [answer.text.replace(id_, "ID") for answer, id_ in zip(seen, (foreign, unknown), strict=True)]
+    same = seen[0].status_code == seen[1].status_code == 404 and told[0] == told[1]
+    me.expect(mine or same, f"an id of others is told apart: {told}")
+    if not mine:
+        with me.world.lock:
+            for name, answer in zip(("foreign", "unknown"), seen, strict=True):
+                me.world.seconds[f"{name} id"].append(answer.elapsed.total_seconds())
+
+
+def forget(me: Somebody) -> None:
+    how = me.drawn.random()
+    if how < 0.5:
+        gone = me.ask("POST", "/v1/forget", {"ids": [me.own_id()]})
+    else:
+        gone = me.ask(
+            "POST", "/v1/forget", {"query": me.drawn.choice(["tea", "street", me.mark]), "dry_run": how < 0.9}
+        )
+    if gone.status_code == 200 and me.drawn.random() < 0.7:
+        me.ask("POST", "/v1/restore", {"forgotten_at": gone.json()["at"]})
+
+
+def transfer(me: Somebody) -> None:
+    form = me.drawn.choice(["jsonl", "markdown"])
+    out = me.ask("GET", "/v1/export", format=form)
+    if form == "jsonl" and me.drawn.random() < 0.3:
+        headers = {"content-type": "application/x-ndjson"}
+        begun = me.ask("POST", "/v1/import", content=out.content, headers=headers)
+        with me.world.lock:
+            me.world.jobs.append((me.tenant, me.user, begun.json()["id"]))
+
+
+def jobs(me: Somebody) -> None:
+    if me.drawn.random() < 0.3:
+        kind = me.drawn.choice(["maintenance", "consolidation", "forget-gate"])
+        begun = me.ask("POST", f"/v1/{kind}", headers={"idempotency-key": f"j-{me.drawn.randrange(20)}"})
+        if begun.status_code == 202:
+            with me.world.lock:
+                me.world.jobs.append((me.tenant, me.user, begun.json()["id"]))
+    with me.world.lock:
+        tenant, user, id_ = me.drawn.choice(me.world.jobs or [("", "", "none")])
+    if tenant == me.tenant:  # a tenant's key may look at the jobs of all its users
+        Somebody(me.world, me.drawn, tenant, user).ask("GET", f"/v1/jobs/{id_}")
+    else:
+        seen = me.ask("GET", f"/v1/jobs/{id_}")
+        me.expect(seen.status_code == 404, f"a job of {tenant} is shown")
+
+
+def figures(me: Somebody) -> None:
+    client = me.world.clients[me.tenant]
+    users = client.get("/v1/users")
+    me.check("GET /v1/users", users)
+    named = set(users.json())
+    me.expect(all(re.fullmatch(r"u\d+|still", name) for name in named), f"users are {named}")
+    me.check("GET /v1/monitor", client.get("/v1/monitor"))
+    stored = f"{me.drawn.choice(list(me.world.clients))}//{STILL}"
+    reached = client.get("/v1/stats", params={"user_id": stored})
+    me.check("GET /v1/stats", reached)
+    nothing = reached.status_code == 400 or reached.json()["message"] == 0
+    me.expect(nothing, f"{stored} is reached as a user")
+    still = Somebody(me.world, me.drawn, me.tenant, STILL)
+    stats = still.ask("GET", "/v1/stats").json()
+    stats.pop("vectors_pending", None)
+    with me.world.lock:
+        first = me.world.stills.setdefault(me.tenant, stats)
+    me.expect(stats == first, f"figures of a user who did nothing: {first}, then {stats}")
+
+
+OPERATIONS: dict[Callable[[Somebody], None], int] = {
+    save: 20,
+    save_several: 4,
+    change_end: 4,
+    look_around: 8,
+    lists: 10,
+    search: 12,
+    remember: 6,
+    task: 3,
+    trespass: 12,
+    forget: 4,
+    transfer: 2,
+    jobs: 3,
+    figures: 3,
+}
+
+
+def walk(world: World, users: int, operations: int, seed: int) -> None:
+    """Let random users do random things, one after the other."""
+    drawn = random.Random(seed)
+    for _ in range(operations):
+        me = Somebody(world, drawn, drawn.choice(list(world.clients)), f"u{drawn.randrange(users)}")
+        (operation,) = drawn.choices(list(OPERATIONS), list(OPERATIONS.values()))
+        operation(me)
+        with world.lock:
+            world.counts[operation.__name__] += 1
+
+
+def begin(clients: dict[str, httpx.Client], seed: int = 0) -> World:
+    """Return a world in which the user who does nothing has said one thing."""
+    world = World(clients)
+    for tenant in clients:
+        still = Somebody(world, random.Random(seed), tenant, STILL)
+        said = {"role": "user", "content": f"{still.mark} said one thing"}
+        still.ask("POST", "/v1/sessions/main/messages", {"message": said})
+    return world
+
+
+def tenants(server: Any, number: int) -> Iterator[tuple[str, httpx.Client]]:
+    """Give tenants and a client for each; the first is none, whose users are those of the machine."""
+    for name in ("", *(f"t{n}" for n in range(1, number))):
+        yield name, server.client(name)
+
+
+def main() -> int:
+    """Run it at length and print what was seen."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    from conftest import running
+
+    options = argparse.ArgumentParser(description=__doc__)
+    for name, default in (("operations", 2_000), ("tenants", 20), ("users", 5), ("threads", 4), ("seed", 1)):
+        options.add_argument(f"--{name}", type=int, default=default)
+    options.add_argument("--db", help="a database; a new file by default")
+    asked = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        place = asked.db or Path(folder) / "walls.db"
+        with running(place, server_requests_per_minute=0) as server:
+            world = begin(dict(tenants(server, asked.tenants)))
+            each = asked.operations // asked.threads
+            threads = [
+                Thread(target=walk, args=(world, asked.users, each, asked.seed * 1_000 + n))
+                for n in range(asked.threads)
+            ]
+            started = time.monotonic()
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            spent = time.monotonic() - started
+    medians = {name: statistics.median(found) * 1_000 for name, found in sorted(world.seconds.items())}
+    print(json.dumps({"operations": dict(world.counts), "statuses": dict(world.statuses)}))
+    print(json.dumps({"median_ms": {name: round(ms, 2) for name, ms in medians.items()}}))
+    for fault in world.faults[:20]:
+        print(fault)
+    done, requests = sum(world.counts.values()), sum(world.statuses.values())
+    print(f"{done:,} operations, {requests:,} requests in {spent:.0f} s, {len(world.faults)} faults")
+    return bool(world.faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
