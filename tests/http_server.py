@@ -10,9 +10,9 @@ import uvicorn
 
 
 @contextmanager
-def serving(app: Any) -> Iterator[str]:
+def serving(app: Any, port: int = 0) -> Iterator[str]:
     """Give the URL at which an app is served until the block ends; then it is shut down."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, server_header=False)
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_config=None, server_header=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -15,9 +15,10 @@ from jiyi.client.asking import Ask, Steps, answered, read_as
 from jiyi.client.jobs import job_done
 from jiyi.clock import read_moment
 from jiyi.endpoint import Endpoint
-from jiyi.errors import BadQuery, BadScope, InputError
+from jiyi.errors import BadMessage, BadQuery, BadScope, InputError
 from jiyi.manager import MemoryManager
 from jiyi.records import Message, as_mapping, check_metadata
+from jiyi.records.checks import plain
 from jiyi.wire import ROUTES, adapter, call_of
 
 __all__ = ["PREFIX", "Whose", "asked", "given_to", "in_query"]
@@ -80,7 +81,11 @@ def _as_given(value: Any) -> Any:
 
 
 def _message(given: Any) -> Any:
-    return given if isinstance(given, Message) else as_mapping(given)
+    if isinstance(given, Message):
+        return given
+    body = dict(as_mapping(given))
+    dates = {name: body.pop(name) for name in ("created_at", "timestamp") if body.get(name) is not None}
+    return {**plain(body, "message", BadMessage), **{name: read_moment(at) for name, at in dates.items()}}
 
 
 def _messages(given: Iterable[Any]) -> list[Any]:
@@ -100,7 +105,7 @@ def _in_path(name: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         error = BadScope if name == _OF_SESSION else BadQuery
         raise error(f"{name} must be non-empty text, not {value!r}")
-    return quote(value, safe="")
+    return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")  # no step upwards
 
 
 def in_query(given: Mapping[str, Any]) -> dict[str, Any]:

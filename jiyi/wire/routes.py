@@ -7,10 +7,12 @@ from there, those of GET and DELETE from the query, all others from a JSON objec
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic_core import PydanticCustomError
 
 from jiyi.manager import MemoryManager
 from jiyi.wire.codec import message_of
@@ -29,6 +31,23 @@ _TRAVELS: Mapping[str, Any] = {  # parameters that are of another type in JSON
     "message": _GivenMessage | None,
     "messages": list[_GivenMessage],
     "scratch": list[_GivenMessage],
+}
+_ID = {"minLength": 1, "maxLength": 512, "pattern": r"^[^\x00]*[^\s\x00][^\x00]*$"}
+_WORDS = {"pattern": r"\S"}
+_SHAPES: Mapping[str, Mapping[str, Any]] = {  # told in the schema; the verbs check it, with their own errors
+    "user_id": _ID,
+    "agent_id": _ID,
+    "session_id": _ID,
+    **dict.fromkeys(("text", "subject", "predicate", "object", "speaker", "entity"), _WORDS),
+    "limit": {"minimum": 1, "maximum": 10_000},
+    "around": {"minimum": 0, "maximum": 1_000},
+    "episodes": {"minimum": 0, "maximum": 100},
+    "knowledge": {"minimum": 0, "maximum": 100},
+    "depth": {"minimum": 1, "maximum": 5},
+    "offset": {"minimum": 0},
+    "max_tokens": {"minimum": 1},
+    "budget": {"minimum": 1},
+    "importance": {"minimum": 0, "maximum": 1},
 }
 
 
@@ -147,6 +166,16 @@ ROUTES: Sequence[Route] = (
 )
 
 
+def _read_date(given: Any) -> Any:
+    """Read a date as ISO 8601 alone: pydantic takes seconds since 1970 too."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return datetime.fromisoformat(given)
+    except ValueError:
+        raise PydanticCustomError("date", "a date is ISO 8601, such as 2026-01-31T09:00:00Z") from None
+
+
 @lru_cache(maxsize=256)
 def call_of(route: Route) -> Call:
     """Return how a route's verb is called."""
@@ -161,7 +190,10 @@ def call_of(route: Route) -> Call:
             left_out.append(name)
             continue
         given = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[name] = (_TRAVELS.get(name, hints[name]), given)
+        of = _TRAVELS.get(name, hints[name])
+        if datetime in get_args(of) and float not in get_args(of):
+            of = Annotated[of, BeforeValidator(_read_date)]
+        fields[name] = (of, Field(given, json_schema_extra=dict(_SHAPES.get(name, {}))))
     summary, _, description = inspect.cleandoc(verb.__doc__ or "").partition("\n\n")
     return Call(
         in_path=in_path,

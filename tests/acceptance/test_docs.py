@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,15 @@ from typing import Any
 import click
 import pytest
 import typer.main
+from http_server import serving
 from scripted_chat import ScriptedChat, says
 
+import jiyi
 from jiyi import errors, wiring
 from jiyi.cli.app import app
 from jiyi.long_term.recall.weights import PRIORS, WEIGHTS
 from jiyi.manager import MemoryManager
+from jiyi.server.app import make_app
 from jiyi.settings import Settings
 from jiyi.testing import HashEmbedder
 
@@ -29,6 +32,7 @@ SAID = {  # by the language model behind the examples
     READMES[0]: ["Noted.", "At the school on Larch Street."],
     READMES[1]: ["记下了。", "去落叶松街的学校。"],
 }
+SERVER = "http://127.0.0.1:8710"  # in a page; there is one while its blocks run, wherever a port is free
 ENGLISH_ONLY = {"decisions.md", "recall-log.md"}
 BOTH_LANGUAGES = [DOCS, DOCS / "zh"]
 
@@ -100,13 +104,15 @@ def test_examples_run(
         pytest.importorskip("chromadb", reason='chromadb is not installed: pip install "jiyi[chroma]"')
     names: dict[str, object] = {"__name__": "__main__"}
     printed = ""
-    with ScriptedChat(*map(says, SAID[page])) if page in SAID else nullcontext() as chat:
+    served = _served() if any(SERVER in block.text for block in blocks_of(page)) else nullcontext(SERVER)
+    with served as server, ScriptedChat(*map(says, SAID[page])) if page in SAID else nullcontext() as chat:
         if chat:
             monkeypatch.setenv("OPENAI_BASE_URL", chat.url)
             monkeypatch.setenv("OPENAI_API_KEY", "none")
         for block in blocks_of(page):
             if block.info == "python":
-                code = compile("\n" * block.line + block.text, name_of(page), "exec")
+                text = "\n" * block.line + block.text.replace(SERVER, server)
+                code = compile(text, name_of(page), "exec")
                 exec(code, names)
                 printed = capsys.readouterr().out
             elif block.info == "text output":
@@ -114,6 +120,13 @@ def test_examples_run(
         if chat:
             last = chat.asked[-1]["messages"]
             assert [message["role"] for message in last] == ["system", "user", "assistant", "user"]
+
+
+@contextmanager
+def _served() -> Iterator[str]:
+    memory = jiyi.open("served.db", embedder=HashEmbedder(), background=False)
+    with serving(make_app(memory)) as url:
+        yield url
 
 
 def test_every_page_with_a_part_has_an_example() -> None:

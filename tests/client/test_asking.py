@@ -49,6 +49,7 @@ def test_what_only_reads_needs_no_idempotency_key(scripted, memory):
     assert all("idempotency-key" not in headers for _, _, headers, _ in scripted.asked)
 
 
+@pytest.mark.slow
 def test_the_server_says_how_long_to_wait(scripted, memory):
     scripted.answers = [(429, {"retry-after": "1"}, b""), (200, {}, STATS)]
     started = time.monotonic()
@@ -77,7 +78,7 @@ def test_the_server_says_how_long_to_wait(scripted, memory):
         ),
         ((200, {}, b"<html>"), errors.ServerError, "check the address"),
         ((200, {}, b'{"message": "many"}'), errors.ServerError, "check the address"),
-        ((200, {"content-length": "99"}, STATS), errors.ServerUnreachable, "check that it runs"),
+        ((200, {"content-length": "99"}, STATS, 15), errors.ServerUnreachable, "check that it runs"),
     ],
 )
 def test_errors_are_ours_and_never_show_the_key(scripted, answer, error, told, caplog):
@@ -117,6 +118,7 @@ def test_nothing_is_asked_after_close(scripted, memory):
         memory.stats()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 def test_a_forked_process_opens_connections_of_its_own(scripted):
     program = (
@@ -133,6 +135,7 @@ def test_a_forked_process_opens_connections_of_its_own(scripted):
     assert len(scripted.asked) == 41
 
 
+@pytest.mark.slow
 def test_asyncio_asks_as_patiently(scripted):
     scripted.answers = [BUSY, GONE, (200, {}, STATS)]
 

@@ -1,4 +1,4 @@
-"""Fixtures of the verbs' tests: a clock to turn by hand, and a memory by it, here or on a server."""
+"""Fixtures of the verbs' tests: a clock to turn by hand, a memory that goes by it, here and on a server."""
 
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -29,10 +29,9 @@ def open_memory(request, open_memory):
 
         def connected(*place, **options):
             app = make_app(open_memory(*place, **{"server_requests_per_minute": 0} | options))
-            whose = {name: options.get(name) for name in ("user_id", "agent_id") if options.get(name)}
-            return opened.enter_context(
-                jiyi.connect(opened.enter_context(serving(app)), **{"user_id": "ana"} | whose)
-            )
+            url = opened.enter_context(serving(app))
+            whose = {name: options[name] for name in ("user_id", "agent_id") if name in options}
+            return opened.enter_context(jiyi.connect(url, **{"user_id": "ana"} | whose))
 
         yield connected
 
