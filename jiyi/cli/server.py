@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,6 +67,8 @@ def serve(
             proxy_headers=False,
             timeout_graceful_shutdown=int(settings.server_stop_seconds),
         )
+        for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again when it has stopped
+            signal.signal(number, lambda *_: sys.exit(0))
         uvicorn.Server(config).run()
 
 
