@@ -97,10 +97,11 @@ VERBS: dict[str, Callable[[Memory, Path], Any]] = {
     "summary": lambda m, _: m.summary("s"),
     "tasks": lambda m, _: m.tasks(),
     "unpin": lambda m, _: (m.pin("m1"), m.unpin("m1")),
+    "update": lambda m, _: m.update("m1", text="The port of pay-gw is 8444."),
     "update_step": lambda m, _: m.update_step(a_step(m).id, status="completed"),
     "update_task": lambda m, _: m.update_task(open_task(m).id, goal="restart both"),
 }
-ELSEWHERE = {"close", "counter", "monitor", "reembed", "zone"}  # no verbs, or looked at below
+ELSEWHERE = {"close", "counter", "monitor", "parts", "reembed", "zone"}  # no verbs, or looked at below
 
 
 def test_all_verbs_are_tried() -> None:
