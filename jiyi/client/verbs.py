@@ -123,7 +123,9 @@ def _in_query(name: str, value: object) -> Any:
         return value.isoformat()
     if isinstance(value, str | int | float):
         return str(value)
-    if isinstance(value, Iterable) and not isinstance(value, Mapping):
+    if isinstance(value, Mapping):
+        return _body(value).decode()
+    if isinstance(value, Iterable):
         return [_in_query(name, one) for one in value]
     raise BadQuery(f"{name} cannot be of type {type(value).__name__}")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from jiyi.errors import BadScope
+from jiyi.errors import Forbidden
 
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.manager import MemoryManager
@@ -35,10 +35,10 @@ class Caller:
         """Return the arguments that say whose memory a verb is to use.
 
         Raises:
-            BadScope: the caller has not this right.
+            Forbidden: the caller has not this right.
         """
         if right not in self.rights:
-            raise BadScope(f"this key may not {right}; it may {', '.join(sorted(self.rights)) or 'nothing'}")
+            raise Forbidden(f"this key may not {right}; it may {', '.join(sorted(self.rights)) or 'nothing'}")
         return {"user_id": self.user_id, "agent_id": self.agent_id}
 
 

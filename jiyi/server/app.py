@@ -3,26 +3,32 @@
 import html
 import inspect
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from fastapi import FastAPI
-from prometheus_client import generate_latest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Match
 
 from jiyi import errors
-from jiyi.errors import InputError, JiyiError, NotFound, ServerError, StorageError
+from jiyi.errors import InputError, JiyiError, MissingExtra, NotFound, ServerError, StorageError
 from jiyi.manager import MemoryManager
 from jiyi.monitor import prometheus_text
 from jiyi.server.asking import Endpoint, caller_of, in_thread, served_by
-from jiyi.server.gate import LOCAL_HOSTS, Gate, Metrics, problem_body
+from jiyi.server.gate import LOCAL_HOSTS, Gate, problem_body
+from jiyi.server.metrics import Metrics
 from jiyi.server.openapi import description
-from jiyi.server.proxy import Proxy
 from jiyi.server.rest import rest_routes
 from jiyi.server.served import Served
 from jiyi.wire import shown_text
+
+if TYPE_CHECKING:  # these need extras
+    from jiyi.server.proxy import Proxy
+    from jiyi.server.tools import ToolsApp
 
 __all__ = ["make_app"]
 
@@ -39,18 +45,24 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
             answers to the names of this machine alone.
     """
     served, metrics = Served(memory), Metrics()
-    proxy = Proxy(served)
+    proxy = _proxy(served)
+    unlocked = local and not served.keys.needed()
+    tools = _tools(served, local=unlocked)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
-        yield
-        await proxy.aclose()
+        async with AsyncExitStack() as running:
+            if tools is not None:
+                await running.enter_async_context(tools.running())
+            if proxy is not None:
+                running.push_async_callback(proxy.aclose)
+            yield
         await anyio.to_thread.run_sync(served.close)
 
     app = FastAPI(title="jiyi", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.served, app.state.metrics = served, metrics
-    app.router.routes.extend([*rest_routes(), *proxy.routes()])
+    app.router.routes.extend([*rest_routes(), *([] if proxy is None else proxy.routes())])
     for path, endpoint in (
         ("/healthz", _alive),
         ("/readyz", _ready),
@@ -59,6 +71,8 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
         ("/openapi.json", _openapi),
     ):
         app.router.routes.append(Endpoint(path, endpoint, methods=["GET"]))
+    if tools is not None:
+        app.router.routes.append(Endpoint("/mcp", tools))
     app.add_exception_handler(JiyiError, _as_problem)
     app.add_exception_handler(HTTPException, _as_problem)
     app.add_exception_handler(Exception, _as_problem)
@@ -66,10 +80,30 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
         Gate,
         metrics=metrics,
         most_bytes=served.settings.server_body_mb * 1e6,
-        hosts=LOCAL_HOSTS if local and not served.keys.needed() else None,
+        hosts=LOCAL_HOSTS if unlocked else None,
         free=_FREE,
     )
     return app
+
+
+def _proxy(served: Served) -> "Proxy | None":
+    """Return what answers ``/openai/v1``; None where the extra "client" is not installed."""
+    if find_spec("httpx") is None:
+        if served.settings.proxy_upstream is not None:
+            raise MissingExtra('proxy_upstream needs a package: pip install "jiyi[client]"')
+        return None
+    from jiyi.server.proxy import Proxy
+
+    return Proxy(served)
+
+
+def _tools(served: Served, *, local: bool) -> "ToolsApp | None":
+    """Return what answers ``/mcp``; None where the extra "mcp" is not installed."""
+    if find_spec("mcp") is None:
+        return None
+    from jiyi.server.tools import ToolsApp
+
+    return ToolsApp(served, local=local)
 
 
 async def _alive(_: Request) -> Response:
@@ -91,7 +125,7 @@ async def _metrics(request: Request) -> Response:
     """Give the figures of this process to Prometheus; with keys, to one that is no tenant's."""
     served = served_by(request)
     caller_of(request).check("admin")
-    memory, text = served.memory, generate_latest(request.app.state.metrics.registry).decode()
+    memory, text = served.memory, request.app.state.metrics.text()
     if memory.monitor is not None:
         watched = memory.monitor
         text += await in_thread(served, lambda: prometheus_text(watched, memory.reading()))
@@ -109,6 +143,12 @@ async def _openapi(_: Request) -> Response:
     return JSONResponse(description())
 
 
+def _methods(request: Request) -> set[str]:
+    """Return what may be done at a path: several routes share one."""
+    there = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
+    return set().union(*(getattr(route, "methods", None) or () for route in there))
+
+
 async def _as_problem(request: Request, error: Exception) -> Response:
     """Answer an error as a problem; what the server did not expect tells nothing."""
     caller = getattr(request.state, "caller", None)
@@ -116,6 +156,8 @@ async def _as_problem(request: Request, error: Exception) -> Response:
         found = NotFound if error.status_code == 404 else InputError
         refused = found(f"{request.method} {error.detail}: the table of routes is at /openapi.json")
         status, body, headers = problem_body(refused, status=error.status_code)
+        if status == 405:
+            headers["Allow"] = ", ".join(sorted(_methods(request)))
         return Response(body, status, {**(error.headers or {}), **headers})
     known = error if isinstance(error, JiyiError) else ServerError("the server failed; its log says why")
     status, body, headers = problem_body(known, shown_text(str(known), caller.tenant if caller else ""))

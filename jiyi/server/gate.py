@@ -7,39 +7,20 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jiyi.clock import utc_now
-from jiyi.errors import InputError, JiyiError, RequestTooLarge
+from jiyi.errors import Forbidden, InputError, JiyiError, RequestTooLarge
+from jiyi.server.metrics import Metrics
 from jiyi.wire import problem_of
 
-__all__ = ["LOCAL_HOSTS", "Gate", "Metrics", "problem_body"]
+__all__ = ["LOCAL_HOSTS", "Gate", "problem_body"]
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """What a server without keys may be called: a page that a browser shows cannot get round it by DNS."""
 
 _log = logging.getLogger("jiyi.server")
 _UNROUTED = "(none)"
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
-
-class Metrics:
-    """What Prometheus is told of requests; labels are routes, never ids."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.seconds = Histogram(
-            "jiyi_http_request_seconds",
-            "Time from a request's first byte to its answer's last.",
-            ("method", "route"),
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self.answers = Counter(
-            "jiyi_http_answers", "Answers.", ("method", "route", "status"), registry=self.registry
-        )
-        self.in_hand = Gauge("jiyi_http_requests_in_hand", "Requests being answered.", registry=self.registry)
 
 
 class Gate:
@@ -67,6 +48,7 @@ class Gate:
         self._most = most_bytes
         self._hosts = hosts
         self._free = free
+        self._paths: dict[Any, str] = {}  # of routes, by what answers there
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and note what came of it."""
@@ -76,7 +58,7 @@ class Gate:
         started, status = time.perf_counter(), 0
         scope.setdefault("state", {})
         if scope["path"].startswith("/v1/"):  # ids may hold slashes; they are decoded after the routing
-            scope["path"] = scope["raw_path"].decode("ascii")
+            scope["path"] = scope["raw_path"].decode("latin-1")
 
         async def note(message: Message) -> None:
             nonlocal status
@@ -84,7 +66,7 @@ class Gate:
                 status = message["status"]
             await send(message)
 
-        self._metrics.in_hand.inc()
+        self._metrics.begin()
         try:
             refused = self._refused(scope)
             if refused is not None:
@@ -92,17 +74,17 @@ class Gate:
                 return
             await self._app(scope, self._limited(scope, receive), note)
         finally:
-            self._metrics.in_hand.dec()
             self._note(scope, status, time.perf_counter() - started)
 
     def _refused(self, scope: Scope) -> JiyiError | None:
         headers = dict(scope["headers"])
-        host = headers.get(b"host", b"").decode("latin-1").lower()
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if self._hosts is not None and name not in self._hosts:
+        if self._hosts is not None and _name(headers.get(b"host", b"")) not in self._hosts:
             return InputError(
                 "a server without keys is asked as localhost only; make a key: jiyi keys create"
             )
+        origin = headers.get(b"origin")
+        if self._hosts is not None and origin and _name(origin.rpartition(b"/")[2]) not in self._hosts:
+            return Forbidden("a page of another site may not ask a server without keys")
         length = headers.get(b"content-length", b"0")
         if not self._is_free(scope) and length.isdigit() and int(length) > self._most:
             return self._too_large()
@@ -130,9 +112,10 @@ class Gate:
         return RequestTooLarge(f"the body is larger than {self._most / 1e6:g} MB; send less at once")
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", None) or _UNROUTED
-        self._metrics.seconds.labels(scope["method"], route).observe(seconds)
-        self._metrics.answers.labels(scope["method"], route, str(status)).inc()
+        if not self._paths and "app" in scope:
+            self._paths = {getattr(r, "endpoint", None): getattr(r, "path", "") for r in scope["app"].routes}
+        route = self._paths.get(scope.get("endpoint")) or _UNROUTED
+        self._metrics.end(scope["method"], route, status, seconds)
         caller = scope["state"].get("caller")
         line = {
             "time": utc_now().isoformat(),
@@ -144,6 +127,12 @@ class Gate:
             "key": caller.key if caller else "",
         }
         _log.info(json.dumps(line))
+
+
+def _name(place: bytes) -> str:
+    """Return a host without its port."""
+    host = place.decode("latin-1").lower()
+    return host if host.endswith("]") else host.rpartition(":")[0] or host
 
 
 def problem_body(

@@ -186,6 +186,7 @@ class Keys:
     def _put(self, key: Key) -> None:
         self._ledger.put_key(key.name, json.dumps({**key.to_dict(), "digest": key.digest}))
         self._known.pop(key.name, None)
+        self._needed = (time.monotonic(), True)
 
 
 def _digest(secret: str) -> str:

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 
 from jiyi.errors import Changed, InputError
 from jiyi.manager import MemoryManager
+from jiyi.records import Scope
 from jiyi.server.asking import Endpoint, body_of, caller_of, in_thread, served_by
 from jiyi.server.audit import audit
 from jiyi.server.callers import Caller
@@ -57,15 +58,17 @@ def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
         user = None
         if "user_id" in call.request.model_fields:
             user = said["user_id"] = caller.stored_user(said.get("user_id"))
+            Scope(user_id=user, agent_id=said.get("agent_id"), session_id=said.get("session_id"))
         memory = served.memory_of(caller.tenant)
+        expected = request.headers.get("if-match") if route.verb in _VERSIONED else None
         if route.verb == "forget" and not said.get("dry_run"):
             audit("purge" if said.get("purge") else "forget", caller, user=user, said=sorted(said))
         if route.how == "job":
-            return _begin_job(served, caller, route, said, request.headers.get("idempotency-key", ""))
+            return _begin_job(served, caller, route, said, request.headers.get("idempotency-key"))
 
         def act() -> tuple[int, bytes]:
-            if "if-match" in request.headers:
-                _check_unchanged(memory, said, request.headers["if-match"])
+            if expected is not None:
+                _check_unchanged(memory, said, expected)
             return 200, to_json(getattr(memory, route.verb)(**said), call.result)
 
         work = act
@@ -75,7 +78,7 @@ def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
             asked = fingerprint(route.method.encode(), path.encode(), query, body)
             together = route.verb not in _APART and not said.get("purge")
             work = partial(once, memory, user, check_key(key), asked, act, together=together)
-        elif "if-match" in request.headers:
+        elif expected is not None:
             work = partial(memory.parts.store.together, act)
         status, content = await in_thread(served, work)
         return _response(request, route, status, content)
@@ -107,7 +110,9 @@ def _told(error: Any) -> str:
     return f"{where}: {error['msg']}" if where else str(error["msg"])
 
 
-def _begin_job(served: Served, caller: Caller, route: Route, said: dict[str, Any], key: str) -> Response:
+def _begin_job(
+    served: Served, caller: Caller, route: Route, said: dict[str, Any], key: str | None
+) -> Response:
     verb, call = getattr(served.memory_of(caller.tenant), route.verb), call_of(route)
 
     def work(tell: Callable[..., None]) -> Any:
@@ -115,7 +120,7 @@ def _begin_job(served: Served, caller: Caller, route: Route, said: dict[str, Any
         return adapter(call.result).dump_python(verb(**said, **told), mode="json")
 
     user, id_ = said.get("user_id"), None
-    if key:
+    if key is not None:
         parts = (caller.tenant, user or "", route.verb, check_key(key))
         id_ = fingerprint(*(part.encode() for part in parts))[:32]
     begun = served.jobs.start(route.verb, caller, user, work, id=id_)

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from jiyi.errors import InputError, NotFound, RequestTooLarge
 from jiyi.monitor import Gauges
+from jiyi.records import Scope
 from jiyi.server.asking import caller_of, in_thread, served_by
 from jiyi.server.audit import audit
 from jiyi.storage import ExportReceipt, ImportReceipt
@@ -62,6 +63,7 @@ async def import_(request: Request) -> Response:
     query = request.query_params
     user, agent = caller.stored_user(query.get("user_id")), query.get("agent_id")
     session = query.get("session_id")
+    Scope(user_id=user, agent_id=agent, session_id=session)  # refuses what no job could use
     memory = served.memory_of(caller.tenant)
     name = Path(query.get("name", "import.jsonl")).name
     path = await _received(request, Path(name).suffix, served.settings.server_import_mb * _MEGABYTE)

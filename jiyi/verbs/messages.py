@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from jiyi.clock import Moment, read_moment
-from jiyi.errors import BadMessage, BadQuery, DuplicateId
+from jiyi.errors import BadMessage, DuplicateId
 from jiyi.monitor import ContextMonitor
 from jiyi.records import (
     ContentPart,
@@ -23,7 +23,7 @@ from jiyi.records import (
 )
 from jiyi.storage import ImportReceipt, import_file
 from jiyi.storage.pages import all_messages
-from jiyi.verbs.base import Verbs, path_of
+from jiyi.verbs.base import Verbs, check_limit, path_of
 from jiyi.verbs.cursors import page
 
 __all__ = ["MessageVerbs"]
@@ -202,8 +202,8 @@ class MessageVerbs(Verbs):
 
         An unknown session has no messages. Older ones are in the store: see `search`.
         """
-        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-            raise BadQuery(f"limit={limit!r} must be a whole number of at least 1")
+        if limit is not None:
+            check_limit(limit)
         messages = self._short_term.messages(self._scope(user_id, agent_id, session_id))
         return messages if limit is None else messages[max(len(messages) - limit, 0) :]
 

@@ -5,12 +5,15 @@ from there, those of GET and DELETE from the query, all others from a JSON objec
 """
 
 import inspect
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic_core import PydanticCustomError
 
 from jiyi.manager import MemoryManager
 from jiyi.wire.codec import message_of
@@ -25,10 +28,35 @@ _How = Literal["answer", "job"]
 
 _GivenMessage = Annotated[dict[str, Any], AfterValidator(message_of)]
 _STAY_HERE = ("self", "progress", "policy", "compress", "path")
+
+
+def _read_json(given: Any) -> Any:
+    """Read what stands in a query as JSON text."""
+    return json.loads(given) if isinstance(given, str) else given
+
+
 _TRAVELS: Mapping[str, Any] = {  # parameters that are of another type in JSON
     "message": _GivenMessage | None,
     "messages": list[_GivenMessage],
     "scratch": list[_GivenMessage],
+    "filters": Annotated[Mapping[str, Any] | None, BeforeValidator(_read_json)],
+}
+_ID = {"minLength": 1, "maxLength": 512, "pattern": r"^[^\x00]*[^\s\x00][^\x00]*$"}
+_WORDS = {"pattern": r"\S"}
+_SHAPES: Mapping[str, Mapping[str, Any]] = {  # told in the schema; the verbs check it, with their own errors
+    "user_id": _ID,
+    "agent_id": _ID,
+    "session_id": _ID,
+    **dict.fromkeys(("text", "subject", "predicate", "object", "speaker", "entity"), _WORDS),
+    "limit": {"minimum": 1, "maximum": 10_000},
+    "around": {"minimum": 0, "maximum": 1_000},
+    "episodes": {"minimum": 0, "maximum": 100},
+    "knowledge": {"minimum": 0, "maximum": 100},
+    "depth": {"minimum": 1, "maximum": 5},
+    "offset": {"minimum": 0},
+    "max_tokens": {"minimum": 1},
+    "budget": {"minimum": 1},
+    "importance": {"minimum": 0, "maximum": 1},
 }
 
 
@@ -147,6 +175,16 @@ ROUTES: Sequence[Route] = (
 )
 
 
+def _read_date(given: Any) -> Any:
+    """Read a date as ISO 8601 alone: pydantic takes seconds since 1970 too."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return datetime.fromisoformat(given)
+    except ValueError:
+        raise PydanticCustomError("date", "a date is ISO 8601, such as 2026-01-31T09:00:00Z") from None
+
+
 @lru_cache(maxsize=256)
 def call_of(route: Route) -> Call:
     """Return how a route's verb is called."""
@@ -161,7 +199,10 @@ def call_of(route: Route) -> Call:
             left_out.append(name)
             continue
         given = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[name] = (_TRAVELS.get(name, hints[name]), given)
+        of = _TRAVELS.get(name, hints[name])
+        if datetime in get_args(of) and float not in get_args(of):
+            of = Annotated[of, BeforeValidator(_read_date)]
+        fields[name] = (of, Field(given, json_schema_extra=dict(_SHAPES.get(name, {}))))
     summary, _, description = inspect.cleandoc(verb.__doc__ or "").partition("\n\n")
     return Call(
         in_path=in_path,

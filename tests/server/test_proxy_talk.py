@@ -1,9 +1,12 @@
 """What the memory does for conversations that pass by, without HTTP."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scripted_chat import call
 
 import jiyi
@@ -175,13 +178,32 @@ def test_both_forms_say_the_same() -> None:
     assert items_of({"input": "weather?"}, RESPONSES) == [{"role": "user", "content": "weather?"}]
 
 
-@pytest.mark.parametrize(
-    "junk", [None, 3, "x", [], [None, 3, {"role": 4}], [{"role": "tool"}], [{"type": 1}]]
+NAMES = (
+    "role type content text tool_calls call_id function id name arguments user assistant tool message "
+    "function_call function_call_output output_text response response.completed"
 )
-def test_no_request_is_too_strange(junk: Any) -> None:
+WORDS = st.sampled_from(NAMES.split())
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | WORDS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=5),
+    max_leaves=15,
+)
+
+
+@given(JSON)
+def test_no_request_and_no_answer_is_too_strange(junk: Any) -> None:
     for form in (CHAT, RESPONSES):
-        items = items_of({form.items: junk}, form)
-        assert all(message.role in ("user", "tool") for message in form.read(items))
+        assert all(message.role != "system" for message in form.read(items_of({form.items: junk}, form)))
+        for answer in ({"choices": [{"message": junk}]}, {"output": junk}, junk):
+            for streamed in (False, True):
+                written = json.dumps(answer).encode()
+                with suppress(ValueError):
+                    form.reply(b"data: " + written + b"\n\ndata: [DONE]\n" if streamed else written, streamed)
+
+
+@pytest.mark.parametrize("strange", [[{"type": []}], [{"role": "assistant", "content": 5}], [{"role": {}}]])
+def test_strange_items_are_no_messages(strange: list[Any]) -> None:
+    assert CHAT.read(strange) == RESPONSES.read(strange) == []
 
 
 def test_a_session_is_known_by_its_first_words() -> None:

@@ -1,5 +1,6 @@
 """What computes the model: onnxruntime, or numpy where there is none."""
 
+import os
 from math import sqrt
 from typing import Literal, Protocol
 
@@ -16,6 +17,9 @@ __all__ = ["Engine", "EngineName", "make_engine"]
 EngineName = Literal["auto", "onnxruntime", "numpy"]
 
 _Floats = NDArray[np.float32]
+
+_NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
+"""Read once, as onnxruntime is imported: without it, it reports the models it loads to its maker."""
 
 
 class Engine(Protocol):
@@ -35,6 +39,8 @@ def make_engine(name: EngineName, weights: Weights) -> Engine:
         EmbeddingError: onnxruntime is asked for and cannot be imported, or refuses the model.
     """
     if name != "numpy":
+        told = _NO_TELEMETRY in os.environ
+        os.environ.setdefault(_NO_TELEMETRY, "1")
         try:
             import onnxruntime
         except ImportError as error:
@@ -45,6 +51,9 @@ def make_engine(name: EngineName, weights: Weights) -> Engine:
                 ) from error
         else:
             return OnnxEngine(onnxruntime, weights)
+        finally:
+            if not told:
+                del os.environ[_NO_TELEMETRY]
     return _NumpyEngine(weights)
 
 

@@ -72,13 +72,13 @@ def _read_responses(items: Iterable[Any]) -> list[Message]:
         calls.clear()
 
     for item in items:
-        kind = item.get("type", "message") if isinstance(item, dict) else ""
+        kind = str(item.get("type") or "message") if isinstance(item, dict) else ""
         if kind in _CALLS:
             body = {"name": item.get("name"), _CALLS[kind]: item.get(_CALLS[kind])}
             call = {"type": "custom", "custom": body} if "custom" in kind else {"function": body}
             calls.append({"id": item.get("call_id"), **call})
         elif kind == "message" and item.get("role") == "assistant":
-            said.append(Message(role="assistant", content=_parts(item.get("content"))).text)
+            said.append(_words(item.get("content")))
         elif kind in _RESULTS or kind == "message":
             turn_ends()
             result = {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
@@ -107,10 +107,8 @@ def _ended(stream: bytes) -> Any:
 
 def _message(item: Mapping[str, Any]) -> Iterator[Message]:
     """Yield the message that an item is, in its words and calls; nothing where it is none to be kept."""
-    role, calls = item.get("role"), item.get("tool_calls") or []
+    role, calls, text = item.get("role"), item.get("tool_calls") or [], _words(item.get("content"))
     try:
-        content = _parts(item.get("content"))
-        text = Message(role="user", content=content).text
         text = spoken(text) if role == "assistant" else text
         if role == "tool" or (role in ("user", "assistant") and (text.strip() or calls)):
             given = {"role": role, "content": text, "tool_calls": calls}
@@ -120,8 +118,14 @@ def _message(item: Mapping[str, Any]) -> Iterator[Message]:
         return
 
 
-def _parts(content: Any) -> Any:
-    return tuple(content) if isinstance(content, list) else content
+def _words(content: Any) -> str:
+    """Return the words of what may be text or parts."""
+    if isinstance(content, str):
+        return content
+    parts = (
+        [part.get("text") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    )
+    return "\n".join(part for part in parts if isinstance(part, str))
 
 
 CHAT = Form("/chat/completions", "messages", _read_chat, _chat_reply)

@@ -196,6 +196,8 @@ class _Back(Response):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
             whole = len(collected) <= _COLLECTED
+        except httpx.HTTPError as error:  # the client is cut off as the proxy was
+            _log.warning("the answer of the proxy's upstream broke off: %s", type(error).__name__)
         finally:
             await self._answer.aclose()
             if self._ended:

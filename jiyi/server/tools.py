@@ -1,0 +1,112 @@
+"""``/mcp``: the memory as tools of the Model Context Protocol, with the server's own keys.
+
+No document tells clients of OAuth: those that find one start it, and leave the key in their settings unused.
+Each request stands alone, so that any of several servers may answer it.
+"""
+
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Any, get_args
+from urllib.parse import unquote
+
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from jiyi.errors import JiyiError, ScopeMissing
+from jiyi.manager import MemoryManager
+from jiyi.mcp.caller import REQUEST, Caller, Right
+from jiyi.mcp.server import make_server
+from jiyi.server.callers import Caller as Asking
+from jiyi.server.gate import problem_body
+from jiyi.server.served import Served
+from jiyi.wire import shown_text
+
+__all__ = ["AGENT", "USER", "ToolsApp"]
+
+USER = "x-jiyi-user"
+"""The header that names the user, percent-encoded, where the key is for more than one."""
+
+AGENT = "x-jiyi-agent"
+"""The header that names the agent."""
+
+
+class ToolsApp:
+    """An ASGI app; it answers while `running`.
+
+    Args:
+        served: what the server holds.
+        local: whether browsers may only come from pages of this machine.
+    """
+
+    def __init__(self, served: Served, *, local: bool) -> None:
+        self._served = served
+        language = served.settings.language
+        server = make_server(_Tenants(served), "en" if language == "auto" else language)
+        ours = [f"{name}:*" for name in ("127.0.0.1", "localhost", "[::1]")]
+        server.streamable_http_app(
+            stateless_http=True,
+            json_response=True,
+            max_request_body_size=int(served.settings.server_body_mb * 1e6),
+            transport_security=TransportSecuritySettings(
+                enable_dns_rebinding_protection=local,
+                allowed_hosts=ours,
+                allowed_origins=[f"http://{host}" for host in ours],
+            ),
+        )
+        self._manager = server.session_manager
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Answer requests within this context."""
+        return self._manager.run()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that carries a key."""
+        request = Request(scope)
+        try:
+            request.state.caller = self._served.caller(request.headers)
+        except JiyiError as error:
+            status, body, headers = problem_body(error)
+            await Response(body, status, headers)(scope, receive, send)
+            return
+        await self._manager.handle_request(scope, receive, send)
+
+
+class _Tenants:
+    """The memory of whoever sent the request in hand."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+
+    @property
+    def memory(self) -> MemoryManager:
+        """The memory of the tenant's users."""
+        return self._served.memory_of(_asking(REQUEST.get()).tenant)
+
+    def caller(self, request: Any) -> Caller:
+        """Return whose memory it is about, as key and headers say."""
+        asking = _asking(request)
+        named = unquote(request.headers.get(USER, "")) or asking.user
+        if named is None and not asking.tenant:
+            named = self._served.settings.user_id
+        if named is None:
+            raise ScopeMissing(
+                "whose memory? Use a key that is for one user (jiyi keys create --user NAME), or send the "
+                "header X-Jiyi-User"
+            )
+        return Caller(
+            user_id=asking.stored_user(named),
+            agent_id=unquote(request.headers.get(AGENT, "")) or None,
+            rights=frozenset(right for right in get_args(Right) if right in asking.access),
+            shown=lambda text: shown_text(text, asking.tenant),
+        )
+
+    def restoring(self, at: datetime) -> str:
+        """Return the request that brings back what was forgotten."""
+        return f'POST /v1/restore {{"forgotten_at": "{at.isoformat()}"}}'
+
+
+def _asking(request: Any) -> Asking:
+    asking: Asking = request.state.caller
+    return asking

@@ -1,0 +1,23 @@
+"""What schemathesis checks beside its own: what the schema allows may be refused by a verb, not for its form.
+
+Which words, ids or moments go together is more than a schema can say; the verbs refuse it with errors of
+their own. `InputError` is what the server says of requests whose form is wrong.
+"""
+
+import json
+
+import schemathesis
+
+__all__ = ["allowed_form_is_taken"]
+
+
+@schemathesis.check
+def allowed_form_is_taken(ctx, response, case):
+    """Fail where a request that the schema allows is refused for its form."""
+    if case.meta is None or not case.meta.generation.mode.is_positive or response.status_code != 400:
+        return
+    problem = json.loads(response.content)
+    # To JSON Schema 1.0 is a whole number, and a second may be the 61st. Records check what they hold.
+    odd = ("valid integer", "ISO 8601", "Value error")
+    if problem["type"] == "/errors#InputError" and not any(known in problem["detail"] for known in odd):
+        raise AssertionError(f"the schema allows what was refused: {problem['detail']}")
