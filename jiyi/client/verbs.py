@@ -110,7 +110,7 @@ def _in_path(name: str, value: object) -> str:
 
 
 def in_query(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as they stand in a URL; a list is its name several times."""
+    """Return arguments as they stand in a URL; a list is its name several times, a dict is JSON."""
     return {name: _in_query(name, value) for name, value in given.items()}
 
 

@@ -18,6 +18,7 @@ from jiyi import errors
 from jiyi.errors import InputError, JiyiError, MissingExtra, NotFound, ServerError, StorageError
 from jiyi.manager import MemoryManager
 from jiyi.monitor import prometheus_text
+from jiyi.server import mem0
 from jiyi.server.asking import Endpoint, caller_of, in_thread, served_by
 from jiyi.server.gate import LOCAL_HOSTS, Gate, problem_body
 from jiyi.server.metrics import Metrics
@@ -63,6 +64,7 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
     app = FastAPI(title="jiyi", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.served, app.state.metrics = served, metrics
     app.router.routes.extend([*rest_routes(), *([] if proxy is None else proxy.routes())])
+    app.include_router(mem0.router)
     for path, endpoint in (
         ("/healthz", _alive),
         ("/readyz", _ready),
@@ -72,7 +74,7 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
     ):
         app.router.routes.append(Endpoint(path, endpoint, methods=["GET"]))
     if tools is not None:
-        app.router.routes.append(Endpoint("/mcp", tools))
+        app.router.routes.append(Endpoint("/mcp", tools, methods=["POST"]))  # nothing is sent unasked: no GET
     app.add_exception_handler(JiyiError, _as_problem)
     app.add_exception_handler(HTTPException, _as_problem)
     app.add_exception_handler(Exception, _as_problem)

@@ -1,0 +1,352 @@
+"""What mem0 calls memories, over the verbs of a `MemoryManager`: facts, and knowledge from episodes."""
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from urllib.parse import quote, unquote
+
+from jiyi.clock import utc_now
+from jiyi.errors import BadMessage, BadQuery, NotFound
+from jiyi.long_term import Learned
+from jiyi.manager import MemoryManager
+from jiyi.records import Fact, FactStatus, Kind, Knowledge, Message
+from jiyi.records.fact import names_point
+from jiyi.server.audit import audit
+from jiyi.server.callers import Caller
+from jiyi.wire import shown_user
+
+__all__ = ["Memories"]
+
+_Shown = dict[str, Any]
+"""A memory as mem0's client gets it."""
+
+_NOBODY = "shared"  # the user of memories that were added for an agent or a run alone
+_KINDS: Sequence[Kind] = ("fact", "knowledge")
+_HOLDING: Sequence[FactStatus] = ("active", "unsure")
+_NAMES = {"run_id": "session_id", "app_id": "metadata.app_id", "categories": "category"}  # in filters
+_MOST = 10_000
+_READ = "user"  # the role whose messages are read for facts
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+class Memories:
+    """The memories of one caller's users.
+
+    Args:
+        memory: holds them.
+        caller: who asks.
+    """
+
+    def __init__(self, memory: MemoryManager, caller: Caller) -> None:
+        self._memory = memory
+        self._caller = caller
+
+    def add(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep what messages say: each text as it is, or with ``infer`` the facts read from it.
+
+        Of a user's message that is read the whole text is kept as well, unless a fact has all of its
+        words; other roles' messages are kept as they are, those of the system not at all.
+        """
+        messages = given.get("messages")
+        if not isinstance(messages, list) or not messages:
+            raise BadMessage("messages must be a list of at least one message with role and content")
+        whose = {**_mapping(given.get("filters"), "filters"), **given}
+        app = {"app_id": whose["app_id"]} if whose.get("app_id") else {}
+        same: dict[str, Any] = {
+            "metadata": {**_mapping(given.get("metadata"), "metadata"), **app} or None,
+            "valid_from": _moment(given.get("timestamp")),
+            "valid_to": _end(given.get("expiration_date")),
+            "user_id": self._stored(whose.get("user_id")),
+            "agent_id": whose.get("agent_id"),
+            "session_id": whose.get("run_id"),
+        }
+        infer = given.get("infer") is not False
+        done: dict[str, _Shown] = {}
+        for message in [Message.from_openai(message) for message in messages]:
+            if message.role == "system" or not message.text.strip():
+                continue
+            who, text = message.name or message.role, message.text.strip()
+            said: dict[str, Any] = {"text": text}
+            if not infer or message.role != _READ:
+                said = {"subject": who, "predicate": "note", "object": text, "category": "note"}
+            learned = self._memory.remember(**said, speaker=who, **same)
+            for event in _events(learned):
+                done.setdefault(event["id"], event)
+        return {"results": list(done.values())}
+
+    def search(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the memories that answer a query, best first."""
+        user, filters = _asked(given)
+        hits = self._memory.search(
+            given.get("query") or "",
+            limit=10 if given.get("top_k") is None else given["top_k"],
+            kinds=_KINDS,
+            filters=filters or None,
+            min_score=given.get("threshold") or 0.0,
+            user_id=self._stored(user),
+        )
+        best: dict[str, _Shown] = {}  # several facts may have been read in the same words
+        for hit in hits:
+            if _wanted(hit.record, given):
+                shown = {**_shown(hit.record), "score": hit.relevance}
+                best.setdefault(shown["memory"], shown)
+        return {"results": list(best.values())}
+
+    def page(self, given: Mapping[str, Any], number: int, size: int) -> tuple[int, list[_Shown]]:
+        """Return how many memories there are, and one page of them, newest first; pages count from 1."""
+        user, filters = _asked(given)
+        narrowed: dict[str, Any] = {"filters": filters or None, "user_id": self._stored(user)}
+        states = (*_HOLDING, "expired") if given.get("show_expired") else _HOLDING
+        facts = self._memory.facts(status=states, limit=_MOST, **narrowed)
+        knowledge = self._memory.knowledge(_MOST, **narrowed)
+        both: list[Fact | Knowledge] = [*facts, *knowledge]
+        found = [record for record in both if _wanted(record, given)]
+        found.sort(key=lambda record: (record.created_at, record.id), reverse=True)
+        begin = (number - 1) * size
+        return len(found), [_shown(record) for record in found[begin : begin + size]]
+
+    def get(self, memory_id: str) -> _Shown:
+        """Return one memory."""
+        return _shown(self._found(memory_id))
+
+    def update(self, memory_id: str, given: Mapping[str, Any]) -> _Shown:
+        """Change the words of a memory, or its metadata."""
+        record = self._found(memory_id)
+        odd = {name for name, value in given.items() if value is not None} - {"memory_id", "text", "metadata"}
+        if odd:
+            raise BadQuery(f"{', '.join(sorted(odd))} cannot be changed; text and metadata can")
+        self._memory.update(
+            record.id, text=given.get("text"), metadata=given.get("metadata"), user_id=record.scope.user_id
+        )
+        return self.get(memory_id)
+
+    def history(self, memory_id: str) -> list[_Shown]:
+        """Return how a memory came to be what it is, oldest first."""
+        record = self._found(memory_id)
+        line: list[Fact | Knowledge] = [*self._before(record)[::-1], record]
+        texts = [None, *(_text(one) for one in line)]
+        return [
+            {
+                "id": one.id,
+                "memory_id": memory_id,
+                "old_memory": was,
+                "new_memory": now,
+                "event": "UPDATE" if was else "ADD",
+                "user_id": shown_user(one.scope.user_id),
+                "metadata": dict(one.metadata),
+                "created_at": _iso(one.created_at),
+                "updated_at": _iso(one.created_at),
+            }
+            for one, was, now in zip(line, texts, texts[1:], strict=False)
+        ]
+
+    def delete(self, memory_ids: Iterable[str], *, linked: bool = False) -> None:
+        """Forget memories; with ``linked`` also those whose place they took."""
+        for memory_id in memory_ids:
+            record = self._found(memory_id)
+            others = self._before(record) if linked else []
+            ids = [record.id, *(one.id for one in others)]
+            self._forget(record.scope.user_id, ids=ids)
+
+    def delete_all(self, given: Mapping[str, Any]) -> None:
+        """Forget all memories of a user, an agent or a run; those that filters leave."""
+        named = {name: given[name] for name in ("user_id", "agent_id", "run_id", "app_id") if given.get(name)}
+        read = _mapping(_written(given.get("filters")), "filters")
+        user, filters = _asked({"filters": {**read, **named}})
+        if not (user or filters):
+            raise BadQuery("say whose memories to delete: user_id, agent_id or run_id")
+        narrowed: dict[str, Any] = {"filters": filters} if filters else {"everything": True}
+        self._forget(self._stored(user), kinds=_KINDS, limit=_MOST, **narrowed)
+
+    def entities(self) -> list[_Shown]:
+        """Return the users there are memories of."""
+        tenant, mine = self._caller.tenant, self._caller.user
+        names = self._memory.parts.ledger.users(f"{tenant}//" if tenant else "")
+        return [
+            {"id": name, "name": name, "type": "user"}
+            for name in names
+            if mine in (None, name) and (tenant or shown_user(name) == name)
+            if self._has_any(self._stored(name))
+        ]
+
+    def delete_entity(self, kind: str, name: str) -> None:
+        """Forget all there is of a user, conversations included."""
+        if kind != "user":
+            raise BadQuery(f"{kind} cannot be deleted as such; delete_all takes user_id, agent_id and run_id")
+        if not self._forget(self._stored(name), everything=True):
+            raise NotFound(f"there is nothing of a user {name!r}")
+
+    def _has_any(self, user: str) -> bool:
+        facts = self._memory.facts(status=_HOLDING, limit=1, user_id=user)
+        return bool(facts or self._memory.knowledge(1, user_id=user))
+
+    def _forget(self, user: str, **what: Any) -> int:
+        audit("forget", self._caller, user=user, said=sorted(what))
+        return self._memory.forget(user_id=user, **what).total
+
+    def _stored(self, user: str | None) -> str:
+        return self._caller.stored_user(user or self._caller.user or _NOBODY)
+
+    def _found(self, memory_id: str) -> Fact | Knowledge:
+        """Return the record of an id."""
+        quoted, _, record_id = memory_id.partition(":")
+        if quoted and record_id:
+            record = self._memory.get(record_id, user_id=self._caller.stored_user(unquote(quoted)))
+            if isinstance(record, Fact | Knowledge):
+                return record
+        raise NotFound(f"there is no memory with the id {memory_id!r}")
+
+    def _before(self, record: Fact | Knowledge) -> list[Fact]:
+        """Return the facts whose place a fact took, newest first."""
+        line: list[Fact] = []
+        older = record.supersedes if isinstance(record, Fact) else None
+        while older:
+            try:
+                found = self._memory.get(older, user_id=record.scope.user_id)
+            except NotFound:  # forgotten meanwhile
+                break
+            if not isinstance(found, Fact) or found in line:
+                break
+            line.append(found)
+            older = found.supersedes
+        return line
+
+
+def _shown(record: Any) -> _Shown:
+    user, ends = shown_user(record.scope.user_id), getattr(record, "valid_to", None)
+    return {
+        "id": f"{quote(user, safe='')}:{record.id}",
+        "memory": _text(record),
+        "user_id": None if user == _NOBODY else user,
+        "agent_id": record.scope.agent_id,
+        "run_id": record.scope.session_id,
+        "metadata": dict(record.metadata),
+        "categories": [getattr(record, "category", "knowledge")],
+        "created_at": _iso(record.created_at),
+        "updated_at": _iso(getattr(record, "updated_at", record.created_at)),
+        "expiration_date": ends and (ends - timedelta.resolution).date().isoformat(),
+    }
+
+
+def _wanted(record: Any, given: Mapping[str, Any]) -> bool:
+    """Return whether a record is a memory, and its time is not over or does not matter.
+
+    A fact that names no point repeats words that a note beside it has.
+    """
+    if isinstance(record, Knowledge):
+        return True
+    over = record.valid_to is not None and record.valid_to <= utc_now()
+    return names_point(record.predicate) and (bool(given.get("show_expired")) or not over)
+
+
+def _text(record: Fact | Knowledge) -> str:
+    """Return a memory's words, as they were said."""
+    if isinstance(record, Knowledge):
+        return record.content
+    return record.object if record.category == "note" else record.text
+
+
+def _events(learned: Learned) -> Iterable[_Shown]:
+    names = {**dict.fromkeys(learned.reinforced, "NONE"), **dict.fromkeys(learned.new, "ADD")}
+    names |= dict.fromkeys((*learned.superseded, *learned.retracted), "DELETE")
+    for fact in learned.facts:
+        if fact.id in names and names_point(fact.predicate):
+            shown = _shown(fact)
+            yield {"id": shown["id"], "memory": shown["memory"], "event": names[fact.id]}
+
+
+def _asked(given: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """Return which user a request is about, and its other conditions as filters of this library.
+
+    Raises:
+        BadQuery: more than one user, or filters of another form.
+    """
+    users: set[str] = set()
+    filters = _translated(_mapping(given.get("filters"), "filters"), users)
+    if len(users) > 1:
+        raise BadQuery(f"memories of {len(users)} users were asked for: ask for each on its own")
+    dates = {op: _whole_day(given[name]) for op, name in _DATES if given.get(name)}
+    if dates:
+        filters = {"and": [part for part in (filters, {"created_at": dates}) if part]}
+    return next(iter(users), None), filters
+
+
+_DATES = (("gte", "start_date"), ("lte", "end_date"))
+_TIMES = ("created_at", "updated_at", "valid_from", "valid_to")
+
+
+def _translated(conditions: Mapping[str, Any], users: set[str] | None) -> dict[str, Any]:
+    """Return conditions in this library's names, without the user, who goes into ``users``."""
+    rest: dict[str, Any] = {}
+    for name, value in conditions.items():
+        word = name.upper()
+        if name == "user_id":
+            one = value.get("eq") if isinstance(value, Mapping) else value
+            if users is None or not isinstance(one, str) or one == "*":
+                raise BadQuery(
+                    "user_id must be one id, and stand neither in OR nor in NOT: ask for each user"
+                )
+            users.add(one)
+        elif word in ("AND", "OR", "NOT"):
+            several = value if isinstance(value, list) else [value]
+            inside = users if word == "AND" else None
+            parts = [_translated(_mapping(part, f"a part of {word}"), inside) for part in several]
+            if any(parts):
+                rest[word] = [part for part in parts if part]
+        else:
+            rest[_NAMES.get(name, name)] = _whole_day(value) if name in _TIMES else value
+    return rest
+
+
+def _whole_day(value: Any) -> Any:
+    """Return dates as moments: mem0's filters take days without a zone, which are days in UTC."""
+    if isinstance(value, Mapping):
+        return {name: _whole_day(one) for name, one in value.items()}
+    return f"{value}T00:00:00+00:00" if isinstance(value, str) and _DAY.fullmatch(value) else value
+
+
+def _mapping(given: object, name: str) -> dict[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise BadQuery(f"{name} must be an object, not {type(given).__name__}")
+    return dict(given or {})
+
+
+def _written(filters: object) -> object:
+    """Return filters of a query string: JSON, or as mem0's client for Python writes a dict there."""
+    if not isinstance(filters, str):
+        return filters
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(filters)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    raise BadQuery("filters can be read neither as JSON nor as a dict of Python")
+
+
+def _moment(given: object) -> datetime | None:
+    if given is None:
+        return None
+    if not isinstance(given, int | float) or isinstance(given, bool):
+        raise BadQuery(f"timestamp must be seconds since 1970, not {given!r}")
+    try:
+        return datetime.fromtimestamp(given, UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise BadQuery(f"timestamp={given} is no date of the years 1 to 9999") from error
+
+
+def _end(given: object) -> datetime | None:
+    """Return the end of a day."""
+    if given is None:
+        return None
+    try:
+        day = date.fromisoformat(str(given))
+        return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
+    except (ValueError, OverflowError) as error:
+        raise BadQuery(f"expiration_date must be a date such as 2031-12-31, not {given!r}") from error
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat()
