@@ -14,6 +14,8 @@ NOT_AT_A_SERVER = {
     "test_moments_of_any_zone_are_fine_and_naive_ones_are_refused": _TYPES,
     "test_only_a_new_status_is_news_to_the_monitor": _MONITOR,
     "test_recalled_texts_can_be_made_smaller_or_given": "a compressor is code and cannot travel",
+    "test_relevance_is_the_probability_of_an_answer_and_falls_with_the_score": _TYPES,
     "test_the_monitor_sees_windows_replies_and_summaries": _MONITOR,
     "test_what_cannot_be_kept_is_refused_and_nothing_is_written": _TYPES,
+    "test_wrong_and_foreign_cursors_are_refused": _TYPES,
 }

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from jiyi.client.asking import Answer, Ask, Lost, Steps
 from jiyi.endpoint import Endpoint
-from jiyi.errors import Closed, MissingExtra
+from jiyi.errors import Closed, InputError, MissingExtra
 
 if TYPE_CHECKING:
     import httpx
@@ -82,7 +82,9 @@ class Connections:
                 for piece in response.iter_bytes():
                     ask.into.take(piece)
                 return _answer(response, b"")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except httpx.InvalidURL as error:
+            raise InputError(f"an argument cannot be part of a URL: {error}") from error
+        except httpx.HTTPError as error:
             return _lost(error)
 
 
@@ -142,7 +144,9 @@ class AsyncConnections:
                 async for piece in response.aiter_bytes():
                     ask.into.take(piece)
                 return _answer(response, b"")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except httpx.InvalidURL as error:
+            raise InputError(f"an argument cannot be part of a URL: {error}") from error
+        except httpx.HTTPError as error:
             return _lost(error)
 
 

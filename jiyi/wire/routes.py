@@ -5,6 +5,7 @@ from there, those of GET and DELETE from the query, all others from a JSON objec
 """
 
 import inspect
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,10 +28,18 @@ _How = Literal["answer", "job"]
 
 _GivenMessage = Annotated[dict[str, Any], AfterValidator(message_of)]
 _STAY_HERE = ("self", "progress", "policy", "compress", "path")
+
+
+def _read_json(given: Any) -> Any:
+    """Read what stands in a query as JSON text."""
+    return json.loads(given) if isinstance(given, str) else given
+
+
 _TRAVELS: Mapping[str, Any] = {  # parameters that are of another type in JSON
     "message": _GivenMessage | None,
     "messages": list[_GivenMessage],
     "scratch": list[_GivenMessage],
+    "filters": Annotated[Mapping[str, Any] | None, BeforeValidator(_read_json)],
 }
 _ID = {"minLength": 1, "maxLength": 512, "pattern": r"^[^\x00]*[^\s\x00][^\x00]*$"}
 _WORDS = {"pattern": r"\S"}
