@@ -6,7 +6,7 @@ READY := .venv/.ready
 TORCH := .venv/torch
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install demo test test-slow test-chroma install-torch test-llmlingua check lint bench clean
+.PHONY: help install demo serve test test-slow test-chroma install-torch test-llmlingua check lint bench clean
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -22,6 +22,9 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)   ## replay the example conversation and show three windows
 	$(BIN)/jiyi demo --db demo.db
+
+serve: $(READY)  ## serve memory.db on 127.0.0.1:8710: REST, MCP, mem0's client, OpenAI's API
+	$(BIN)/jiyi serve --db memory.db
 
 test: check      ## lint, types, layers, then what takes less than a second of every room
 	$(PYTEST) -m "not slow"
