@@ -28,7 +28,7 @@ __all__ = ["ModelLimits", "Settings", "load_settings"]
 
 _PREFIX = "JIYI_"
 _MOST_THREADS = 4  # of the bundled model, unless more are set: the rest of the program needs cores, too
-_OTHERS = ("CONFIG", "DB", "PASSWORD")  # the file, the command line's --db, and the role's of deploy/postgres
+_OTHERS = ("API_KEY", "CONFIG", "DB", "PASSWORD")  # of `connect`, the file, --db, the role of deploy/postgres
 _FOREIGN = re.compile(  # of test runs, and what Kubernetes and Docker tell of a service named jiyi
     r"\A(?:TEST_\w+|(\w+_)?(PORT|SERVICE_HOST|SERVICE_PORT\w*)|(\w+_)?PORT_\d+_\w+)"
 )

@@ -19,6 +19,8 @@ __all__ = ["Answer", "Ask", "Lost", "Sink", "Steps", "answered", "read_as"]
 _T = TypeVar("_T")
 
 _AGAIN = frozenset({429, 502, 503, 504})  # answers after which another try may go better
+_TOO_SLOW = 504  # where what was asked for may still be done, only what is done once is asked again
+_KEY = "idempotency-key"
 _LONGEST_WAIT = 60.0  # seconds; a server that asks to wait longer is not asked again
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 8.0  # seconds between tries, doubled each time
 _RANDOM = SystemRandom()  # leaves the random numbers of a program that seeds them alone
@@ -82,7 +84,7 @@ def answered(ask: Ask, there: Endpoint) -> Steps[Answer]:
         error = _error(reply, there)
         if error is None:
             return cast("Answer", reply)
-        pause = _pause(reply, number)
+        pause = _pause(ask, reply, number)
         if pause is None or number >= there.retries:
             raise error from (there.shareable(reply.cause) if isinstance(reply, Lost) else None)
         yield pause
@@ -124,10 +126,10 @@ def _error(reply: Answer | Lost | None, there: Endpoint) -> JiyiError | None:
     return ServerError(f"{there.shown} answered {reply.status} ({said}), not as jiyi does: check the address")
 
 
-def _pause(reply: Answer | Lost | None, number: int) -> float | None:
+def _pause(ask: Ask, reply: Answer | Lost | None, number: int) -> float | None:
     """Return the seconds to wait before another try, None where it would not help."""
     if isinstance(reply, Answer):
-        if reply.status not in _AGAIN:
+        if reply.status not in _AGAIN or (reply.status == _TOO_SLOW and _KEY not in ask.headers):
             return None
         try:
             asked = float(reply.headers["retry-after"])

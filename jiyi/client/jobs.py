@@ -1,8 +1,7 @@
 """Long work on a server: begun once, watched by its events until it has ended."""
 
-import json
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
@@ -33,7 +32,7 @@ def job_done(ask: Ask, there: Endpoint, progress: Callable[..., object] | None) 
     """
     for _ in range(_TRIES):
         answer = yield from answered(ask, there)
-        events = _Events(read_as(_Job, answer.body, there), progress)
+        events = _Events(read_as(_Job, answer.body, there), progress, there)
         try:
             while events.job["state"] not in ("done", "failed"):
                 yield from _watched(f"/v1/jobs/{events.job['id']}", events, there)
@@ -52,16 +51,25 @@ def _watched(path: str, events: "_Events", there: Endpoint) -> Steps[None]:
         yield from answered(Ask(method="GET", path=f"{path}/events", into=events), there)
     except ServerUnreachable:
         answer = yield from answered(Ask(method="GET", path=path), there)
-        events.job = read_as(_Job, answer.body, there)
+        events.now(read_as(_Job, answer.body, there))
 
 
 class _Events:
-    """The job as the newest event tells it."""
+    """The job as it was told last."""
 
-    def __init__(self, job: _Job, progress: Callable[..., object] | None) -> None:
-        self.job = job
+    def __init__(self, job: _Job, progress: Callable[..., object] | None, there: Endpoint) -> None:
         self._progress = progress
+        self._there = there
+        self._told: list[Any] = []
         self._rest = b""
+        self.now(job)
+
+    def now(self, job: _Job) -> None:
+        self.job = job
+        if job["progress"] != self._told:
+            self._told = job["progress"]
+            if self._progress is not None:
+                self._progress(*self._told)
 
     def begin(self) -> None:
         self._rest = b""
@@ -70,7 +78,4 @@ class _Events:
         *lines, self._rest = (self._rest + piece).replace(b"\r\n", b"\n").split(b"\n")
         for line in lines:
             if line.startswith(b"data:"):
-                job = cast("_Job", json.loads(line[5:]))
-                told, self.job = job["progress"] != self.job["progress"], job
-                if told and self._progress is not None:
-                    self._progress(*job["progress"])
+                self.now(read_as(_Job, line[5:], self._there))

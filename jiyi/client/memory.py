@@ -57,7 +57,10 @@ class RemoteMemory(MemoryManager):
 
 
 class AsyncRemoteMemory(AsyncMemoryManager):
-    """The same to be awaited; made by `jiyi.connect_async`. Requests are asyncio's own, without threads."""
+    """The same to be awaited; made by `jiyi.connect_async`.
+
+    Requests are asyncio's own; only a verb that calls another one, such as `search_episodes`, takes a thread.
+    """
 
     def __init__(self, memory: RemoteMemory) -> None:
         super().__init__(memory)
@@ -69,6 +72,7 @@ class AsyncRemoteMemory(AsyncMemoryManager):
 
     async def close(self) -> None:
         """Close the connections of this loop; the memory on the server stays open."""
+        self._remote.close()
         await self._connections.close()
 
 
@@ -88,18 +92,6 @@ def _awaited(name: str) -> Callable[..., Any]:
     return verb
 
 
-def _made_of_another(name: str) -> Callable[..., Any]:
-    """Return a verb that calls another one of the same memory, awaited."""
-
-    @wraps(getattr(MemoryManager, name))
-    async def verb(self: AsyncRemoteMemory, *args: Any, **kwargs: Any) -> Any:
-        return await getattr(MemoryManager, name)(self, *args, **kwargs)
-
-    return verb
-
-
 for _name in (*(route.verb for route in ROUTES), *_OF_FILES):
     setattr(RemoteMemory, _name, _verb(_name))
     setattr(AsyncRemoteMemory, _name, _awaited(_name))
-for _name in ("search_episodes", "search_knowledge"):
-    setattr(AsyncRemoteMemory, _name, _made_of_another(_name))

@@ -85,7 +85,8 @@ def _message(given: Any) -> Any:
         return given
     body = dict(as_mapping(given))
     dates = {name: body.pop(name) for name in ("created_at", "timestamp") if body.get(name) is not None}
-    return {**plain(body, "message", BadMessage), **{name: read_moment(at) for name, at in dates.items()}}
+    read = {name: read_moment(at) if isinstance(at, float) else at for name, at in dates.items()}
+    return {**plain(body, "message", BadMessage), **read}
 
 
 def _messages(given: Iterable[Any]) -> list[Any]:
@@ -109,7 +110,7 @@ def _in_path(name: str, value: object) -> str:
 
 
 def in_query(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as they stand in a URL; a list is its name several times."""
+    """Return arguments as they stand in a URL; a list is its name several times, a dict is JSON."""
     return {name: _in_query(name, value) for name, value in given.items()}
 
 
@@ -122,7 +123,9 @@ def _in_query(name: str, value: object) -> Any:
         return value.isoformat()
     if isinstance(value, str | int | float):
         return str(value)
-    if isinstance(value, Iterable) and not isinstance(value, Mapping):
+    if isinstance(value, Mapping):
+        return _body(value).decode()
+    if isinstance(value, Iterable):
         return [_in_query(name, one) for one in value]
     raise BadQuery(f"{name} cannot be of type {type(value).__name__}")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from jiyi.errors import BadQuery, InputError, NotFound, WrongState
@@ -33,6 +33,7 @@ from jiyi.text.keys import entity_key, predicate_key
 __all__ = ["Change", "Updating"]
 
 _REASON = "its message was changed"
+_MOMENT = timedelta(microseconds=1)
 _SURE = 0.9  # least confidence in what the caller says
 
 
@@ -209,6 +210,7 @@ class Updating:
         new = self._read(fact, change, at)
         if _meaning(new)[:3] == _meaning(fact)[:3]:
             return [replace(fact, object=new.object, text=new.text)]
+        at = max(at, fact.created_at + _MOMENT)  # clocks of several programs may disagree
         begins = fact.valid_from if fact.valid_from and fact.valid_from > at else None
         before = replace(
             fact, id=new_id(), status="superseded", superseded_by=fact.id, valid_to=begins or at, pinned=False
@@ -234,7 +236,8 @@ class Updating:
             text = cast("str", change.text).strip()
             value = next((text.removeprefix(start) for start in starts if text.startswith(start)), None)
         if value is not None:
-            return replace(fact, object=value.strip(), text="", valid_from=None)
+            whole = value if predicate_key(fact.predicate) == predicate_key(NOTE) else ""
+            return replace(fact, object=value.strip(), text=whole, valid_from=None)
         found = self._facts.read_text(text, fact.speaker or "user", at)
         about = [one for one in found if entity_key(one.subject) == entity_key(fact.subject)]
         key = predicate_key(fact.predicate)

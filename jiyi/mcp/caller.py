@@ -52,8 +52,8 @@ class House(Protocol):
     def caller(self, request: Any) -> Caller:
         """Return who sent a request of HTTP, or who is at the other end of the pipe where it is None."""
 
-    def restoring(self, at: datetime) -> str:
-        """Return how to bring back what was forgotten at a moment, such as a command."""
+    def forgotten(self, at: datetime) -> str:
+        """Be told that something was forgotten; return how to bring it back, such as a command."""
 
 
 def calling(house: House) -> Caller:

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.tools.base import Tool
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotations
 
 from jiyi.errors import JiyiError, NotFound
 from jiyi.mcp.answers import plain
@@ -77,7 +78,12 @@ def _server(name: str, tools: list[Tool], **more: Any) -> MCPServer[Any]:
 
 async def _noting(ctx: Any, call_next: Any) -> Any:
     REQUEST.set(ctx.request)  # every message is handled in a context of its own
-    return await call_next(ctx)
+    try:
+        return await call_next(ctx)
+    except ValueError as error:  # what the SDK makes of a prompt that is not there
+        if ctx.method != "prompts/get":
+            raise
+        raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
 
 
 def _tools(tools: object, rights: dict[str, Right], house: House, words: Words) -> list[Tool]:

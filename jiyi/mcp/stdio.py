@@ -105,7 +105,7 @@ class _Local:
         assert self.memory, "it finds out who the user is"
         return Caller(user_id=str(self.user), agent_id=self.settings.agent_id)
 
-    def restoring(self, at: datetime) -> str:
+    def forgotten(self, at: datetime) -> str:
         """Return the command that brings back what was forgotten."""
         db = "" if self.db is None else f" --db {shlex.quote(self.db)}"
         return f"jiyi restore --at {at.isoformat()}{db} --user {shlex.quote(str(self.user))}"

@@ -160,7 +160,7 @@ class Tools:
         if confirm != word:
             raise BadQuery(self._words.note("changed"))
         receipt = memory.forget(**what)
-        return self._told(receipt, done=True, restore=self._house.restoring(receipt.at))
+        return self._told(receipt, done=True, restore=self._house.forgotten(receipt.at))
 
     def _told(self, receipt: "ForgetReceipt", **more: Any) -> answers.Forgetting:
         items = [

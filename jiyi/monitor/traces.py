@@ -6,14 +6,14 @@ Conventions: github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/g
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar
 
 from jiyi.long_term import ForgetReceipt, GateReceipt, Learned, RestoreReceipt
-from jiyi.records import Hits, Message, Window
+from jiyi.records import Hits, Searchable, Window
 
 __all__ = ["traced"]
 
@@ -33,11 +33,11 @@ class _Told:
     records: Iterable[Mapping[str, Any]] = ()  # their words: only for whoever asked for text
 
 
-def _saved(messages: list[Message]) -> _Told:
+def _about(records: Sequence[Searchable]) -> _Told:
     return _Told(
-        count=len(messages),
-        record_id=messages[0].id if len(messages) == 1 else None,
-        records=({"id": message.id, "content": message.text} for message in messages),
+        count=len(records),
+        record_id=records[0].id if len(records) == 1 else None,
+        records=({"id": record.id, "content": record.search_text} for record in records),
     )
 
 
@@ -85,14 +85,17 @@ def _doubt(nothing_relevant: float | None) -> Mapping[str, float]:
 
 _SPANS: Mapping[str, tuple[str, Callable[[Any], _Told]]] = {
     "search": ("search_memory", _found),
-    "save_message": ("upsert_memory", lambda message: _saved([message])),
-    "save_messages": ("upsert_memory", _saved),
+    "save_message": ("upsert_memory", lambda message: _about([message])),
+    "save_messages": ("upsert_memory", _about),
     "remember": ("upsert_memory", _learned),
     "learn_facts": ("upsert_memory", _learned),
     "import_": ("upsert_memory", lambda receipt: _Told(count=receipt.added + receipt.known)),
+    "replace_messages": ("upsert_memory", _about),
+    "update": ("update_memory", lambda record: _about([record])),
     "restore": ("update_memory", _taken_out),
     "pin": ("update_memory", lambda count: _Told(count=count)),
     "unpin": ("update_memory", lambda count: _Told(count=count)),
+    "pop_messages": ("delete_memory", _about),
     "forget": ("delete_memory", _taken_out),
     "run_forget_gate": ("delete_memory", _taken_out),
     "build_context": ("build_context", _built),

@@ -74,7 +74,7 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
     ):
         app.router.routes.append(Endpoint(path, endpoint, methods=["GET"]))
     if tools is not None:
-        app.router.routes.append(Endpoint("/mcp", tools))
+        app.router.routes.append(Endpoint("/mcp", tools, methods=["POST"]))  # nothing is sent unasked: no GET
     app.add_exception_handler(JiyiError, _as_problem)
     app.add_exception_handler(HTTPException, _as_problem)
     app.add_exception_handler(Exception, _as_problem)

@@ -18,6 +18,7 @@ from jiyi.errors import JiyiError, ScopeMissing
 from jiyi.manager import MemoryManager
 from jiyi.mcp.caller import REQUEST, Caller, Right
 from jiyi.mcp.server import make_server
+from jiyi.server.audit import audit
 from jiyi.server.callers import Caller as Asking
 from jiyi.server.gate import problem_body
 from jiyi.server.served import Served
@@ -102,8 +103,10 @@ class _Tenants:
             shown=lambda text: shown_text(text, asking.tenant),
         )
 
-    def restoring(self, at: datetime) -> str:
-        """Return the request that brings back what was forgotten."""
+    def forgotten(self, at: datetime) -> str:
+        """Write it down, and return the request that brings it back."""
+        request = REQUEST.get()
+        audit("forget", _asking(request), user=self.caller(request).user_id, said=["mcp"])
         return f'POST /v1/restore {{"forgotten_at": "{at.isoformat()}"}}'
 
 

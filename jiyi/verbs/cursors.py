@@ -16,16 +16,18 @@ from jiyi.records import Listing, Message, Query, Record, stable_id
 from jiyi.storage import Store, age_of
 from jiyi.storage.rows import is_storable
 
-__all__ = ["LATEST", "Place", "listing", "page", "place_of"]
+__all__ = ["LATEST", "MOST", "Place", "listing", "page", "place_of"]
 
 Place = tuple[Any, ...]
 """What a record is sorted by: whole numbers (microseconds since 1970, or a ``seq``), then its id."""
 
 _T = TypeVar("_T")
 
-_MOST = 10_000  # what one question may return
 _LONGEST = 8_192  # characters of a cursor
 _LARGEST = 2**62
+
+MOST = 10_000
+"""What one question may return."""
 
 LATEST = (_LARGEST, "")
 """The place in a list by age, the newest first, before which there is none."""
@@ -41,13 +43,13 @@ def page(store: Store, query: Query, after: str | None) -> Listing[Any]:
     """
     list_ = repr(replace(query, limit=1))
     place = place_of(after, 1, list_)
-    asked = replace(query, limit=min(query.limit + 1, _MOST))
+    asked = replace(query, limit=min(query.limit + 1, MOST))
     if query.kinds != ("message",):
         asked = replace(asked, after=place or LATEST)
     elif place is not None:
         asked = replace(asked, before_seq=place[0])
     found = store.find(asked)
-    more = len(found) > query.limit or len(found) == _MOST
+    more = len(found) > query.limit or len(found) == MOST
     return listing(found[: query.limit], more, _place, list_)
 
 

@@ -9,7 +9,7 @@ from jiyi.errors import BadQuery
 from jiyi.long_term import Learned, Neighbour, profile_of
 from jiyi.records import Fact, FactCategory, FactStatus, Listing, Message, Query, read_filter
 from jiyi.verbs.base import Verbs, check_limit, check_text, moment_of
-from jiyi.verbs.cursors import LATEST, Place, listing, place_of
+from jiyi.verbs.cursors import LATEST, MOST, Place, listing, place_of
 
 __all__ = ["FactVerbs"]
 
@@ -144,7 +144,8 @@ class FactVerbs(Verbs):
             limit=limit + 1,
             before=place_of(after, 1, list_) or LATEST,
         )
-        part = listing(found[-limit:][::-1], len(found) > limit, _said, list_)
+        more = len(found) > limit or len(found) == MOST
+        part = listing(found[-limit:][::-1], more, _said, list_)
         part.reverse()
         return part
 

@@ -48,9 +48,9 @@ class RecallVerbs(Verbs):
         ``why["reranker"]``, and the rest is why it was a candidate); ``hit.secrets`` names the
         kinds of secrets in its words, which are given as they are; ``hits.nothing_relevant`` is
         the probability that the memory holds no answer at all. ``hit.relevance`` is, of the best hit,
-        the probability that there is an answer, 1 - ``nothing_relevant``; of each other so much less
-        as the ranking's odds are against it. Unlike scores it compares between questions, and a
-        reranker changes the order only.
+        the probability that there is an answer, 1 - ``nothing_relevant``; it falls to 1/e for each 3
+        points that the ranking puts another behind it. Unlike scores it compares between questions,
+        and a reranker changes the order only.
 
         Args:
             query: words or a question, Chinese or English.

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, create_model
 from pydantic_core import PydanticCustomError
 
 from jiyi.manager import MemoryManager
@@ -38,7 +38,9 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {  # told in the schema; the verbs ch
     "user_id": _ID,
     "agent_id": _ID,
     "session_id": _ID,
-    **dict.fromkeys(("text", "subject", "predicate", "object", "speaker", "entity"), _WORDS),
+    **dict.fromkeys(
+        ("text", "subject", "predicate", "object", "speaker", "entity", "request", "description"), _WORDS
+    ),
     "limit": {"minimum": 1, "maximum": 10_000},
     "around": {"minimum": 0, "maximum": 1_000},
     "episodes": {"minimum": 0, "maximum": 100},
@@ -48,6 +50,7 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {  # told in the schema; the verbs ch
     "max_tokens": {"minimum": 1},
     "budget": {"minimum": 1},
     "importance": {"minimum": 0, "maximum": 1},
+    "min_score": {"minimum": 0, "maximum": 1},
 }
 
 
@@ -191,6 +194,8 @@ def call_of(route: Route) -> Call:
             continue
         given = ... if parameter.default is inspect.Parameter.empty else parameter.default
         of = _TRAVELS.get(name, hints[name])
+        if name == "filters" and route.method == "GET":  # a query has no dicts: they are JSON in a text
+            of = Json[dict[str, Any]] | None
         if datetime in get_args(of) and float not in get_args(of):
             of = Annotated[of, BeforeValidator(_read_date)]
         fields[name] = (of, Field(given, json_schema_extra=dict(_SHAPES.get(name, {}))))

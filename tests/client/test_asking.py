@@ -43,6 +43,15 @@ def test_what_passes_is_asked_again_and_done_once(scripted, memory, trouble):
     assert scripted.asked[-1][2]["idempotency-key"] not in keys
 
 
+def test_what_took_too_long_is_asked_again_where_it_is_done_once(scripted, memory):
+    late = problem(errors.RequestTimedOut("too slow"))
+    scripted.answers = [late, (200, {}, SAVED)]
+    assert memory.save_message("s", role="user", content="hello").id == "m"
+    scripted.answers = [late, (200, {}, STATS)]
+    with pytest.raises(errors.RequestTimedOut):
+        memory.stats()
+
+
 def test_what_only_reads_needs_no_idempotency_key(scripted, memory):
     scripted.answers = [BUSY, (200, {}, STATS)]
     assert memory.stats() == {"message": 1}

@@ -1,6 +1,7 @@
 """A memory on a real server: asked with keys, by asyncio, through files, and while the server goes away."""
 
 import asyncio
+import inspect
 import json
 import os
 
@@ -9,6 +10,7 @@ from http_server import serving
 
 import jiyi
 from jiyi import errors
+from jiyi.client import AsyncRemoteMemory, RemoteMemory
 from jiyi.compression import PruneTokens
 from jiyi.server import Keys
 from jiyi.server.app import make_app
@@ -40,7 +42,7 @@ def memory(url, keys):
 
 
 @pytest.mark.slow
-def test_it_is_a_memory_manager_of_its_tenant(url, memory, keys, served):
+def test_it_is_a_memory_manager_of_its_tenant(url, memory, keys, served, monkeypatch):
     assert isinstance(memory, jiyi.MemoryManager)
     saved = memory.save_message("日志/2026 #1?", role="user", content="I prefer tea 🍵")
     assert saved.scope == jiyi.Scope(user_id="ana", session_id="日志/2026 #1?")
@@ -48,7 +50,8 @@ def test_it_is_a_memory_manager_of_its_tenant(url, memory, keys, served):
     assert memory.search_episodes("tea").hits == ()
     assert served.session_messages("日志/2026 #1?", user_id="acme//ana")[0].id == saved.id
     key = keys.create("other", ("read",), user="ana")[1]
-    with jiyi.connect(url, api_key=key) as other:
+    monkeypatch.setenv("JIYI_API_KEY", key)
+    with jiyi.connect(url) as other:
         assert other.stats()["message"] == 0
         with pytest.raises(errors.NotFound):
             other.get(saved.id)
@@ -61,6 +64,15 @@ def test_it_is_a_memory_manager_of_its_tenant(url, memory, keys, served):
         pytest.raises(errors.Unauthorized),
     ):
         nobody.stats()
+
+
+def test_every_verb_goes_over_http_or_is_made_of_some_that_do():
+    for mine, base in ((RemoteMemory, jiyi.MemoryManager), (AsyncRemoteMemory, jiyi.AsyncMemoryManager)):
+        verbs = [name for name, one in inspect.getmembers(base, inspect.isfunction) if name[0] != "_"]
+        inherited = {name for name in verbs if getattr(mine, name) is getattr(base, name)}
+        assert inherited == {"pop_message", "search_episodes", "search_knowledge"}  # each calls another
+        for name in verbs:
+            assert inspect.signature(getattr(mine, name)) == inspect.signature(getattr(base, name))
 
 
 @pytest.mark.parametrize("session", ["..", ".", "a/../b", "%2F", "a b", "x" * 255])
@@ -128,6 +140,7 @@ def test_asyncio_has_the_same_verbs(url, keys, tmp_path):
             )
             assert sorted(message.seq for message in saved) == list(range(20))
             assert (await memory.search_knowledge("note")).hits == ()
+            assert (await memory.pop_message("s")).seq == 19
             receipt = await memory.export(tmp_path / "ana.jsonl")
             assert (await memory.import_(tmp_path / "ana.jsonl")).known == receipt.total
             assert (await memory.maintain()).gate.dry_run is False

@@ -105,6 +105,14 @@ def test_a_fact_has_a_new_value_and_a_history(memory, change):
     assert memory.update(again.supersedes, metadata={"seen": True}).metadata == {"seen": True}
 
 
+def test_updates_of_one_moment_follow_each_other(open_memory, tmp_path):
+    memory = open_memory(tmp_path / "a.db", clock=lambda: START)
+    kept = memory.remember(subject="db", predicate="port", object="1").kept
+    for port in "23456789":
+        assert memory.update(kept, object=port).status == "active"
+    assert [fact.object for fact in memory.history("db")] == list("123456789")
+
+
 def test_words_that_state_no_point_are_a_note_of_the_same_id(memory):
     kept = memory.remember("I prefer tea", speaker="Ana").kept
     changed = memory.update(kept, text="Anything green and hot, says Ana")

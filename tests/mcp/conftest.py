@@ -21,7 +21,7 @@ class House:
     def caller(self, request: Any) -> Caller:
         return self.who
 
-    def restoring(self, at):
+    def forgotten(self, at):
         return at.isoformat()
 
 

@@ -15,13 +15,15 @@ DOCS = Path(__file__).parents[2] / "docs"
 def commands(page):
     for block in re.findall(r"^```json\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S):
         settings = json.loads(block)
-        for name in ("mcpServers", "servers"):
-            yield from settings.get(name, {}).values()
+        servers = settings.get("mcpServers") or settings["servers"]
+        yield from servers.values()
 
 
 @pytest.mark.parametrize("page", [DOCS / "mcp.md", DOCS / "zh" / "mcp.md"], ids=["en", "zh"])
 def test_settings_of_clients_start_a_command_that_exists(page):
-    started = [server for server in commands(page) if "command" in server]
+    found = list(commands(page))
+    assert sum(server.get("url", "").endswith("/mcp") for server in found) == 2
+    started = [server for server in found if "command" in server]
     assert len(started) == 5
     for server in started:
         assert server["command"] == "jiyi"

@@ -70,6 +70,8 @@ def test_resources_show_sessions_and_facts(client, house):
 
 def test_what_is_not_there_says_so(client):
     async def read(c):
+        with pytest.raises(MCPError, match="Unknown prompt"):
+            await c.get_prompt("none")
         with pytest.raises(MCPError, match="memory://sessions lists them"):
             await c.read_resource("memory://sessions/none")
 

@@ -54,6 +54,8 @@ def test_verbs_are_spans_with_counts_and_ids(memory: jiyi.MemoryManager, spans: 
     memory.forget(ids=saved.id, dry_run=True)
     receipt = memory.forget(ids=saved.id)
     memory.restore(saved.id)
+    memory.update(kept, pinned=True)
+    popped = memory.pop_messages("s", 2)
     named = [(name, dict(attributes)) for name, attributes in told(spans)]
     assert [(name, found["gen_ai.memory.record.count"]) for name, found in named] == [
         ("upsert_memory", 1),
@@ -63,6 +65,8 @@ def test_verbs_are_spans_with_counts_and_ids(memory: jiyi.MemoryManager, spans: 
         ("delete_memory", receipt.total),
         ("delete_memory", receipt.total),
         ("update_memory", receipt.total),
+        ("update_memory", 1),
+        ("delete_memory", len(popped)),
     ]
     assert all(found["gen_ai.operation.name"] == name for name, found in named)
     assert named[0][1]["gen_ai.memory.record.id"] == saved.id

@@ -28,6 +28,17 @@ def test_what_is_saved_is_found_in_chinese_too(server):
     assert "我喜欢喝茶" in client.get("/v1/sessions/s-1/messages?user_id=ana").text
 
 
+def test_lists_take_filters_as_json(server):
+    client = server.client()
+    say(client)
+    for role, count in (("user", 1), ("assistant", 0)):
+        asked = {"user_id": "ana", "filters": json.dumps({"or": [{"role": role}]})}
+        assert len(client.get("/v1/sessions/s-1/messages", params=asked).json()["items"]) == count
+    for wrong in ("{", "[]", '{"colour": 1}'):
+        answer = client.get("/v1/facts", params={"user_id": "ana", "filters": wrong})
+        assert answer.status_code == 400
+
+
 def test_ids_may_be_any_text(server):
     client = server.client()
     for session in ("a%2Fb", "%E4%BC%9A%20%3F", "%25"):

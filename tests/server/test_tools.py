@@ -66,6 +66,16 @@ def test_scopes_hold_and_errors_do_not_show_the_stored_name(server):
     assert "acme//" not in forgotten
 
 
+def test_forgetting_is_written_down_without_words(server, caplog):
+    caplog.set_level("INFO", "jiyi.audit")
+    secret = key(server, "acme", user="ana")
+    plan = answers(server, SECRET, ("forget", {"query": "gate"}), secret=secret)[1]
+    done = answers(server, ("forget", {"query": "gate", "confirm": plan["confirm"]}), secret=secret)[0]
+    assert "/v1/restore" in done["restore"]
+    assert '"user": "ana"' in caplog.messages[-1]
+    assert "4711" not in caplog.text
+
+
 def test_without_a_valid_key_it_is_a_plain_401(serve):
     with serve() as server:
         key(server, "acme")
@@ -91,6 +101,7 @@ def test_without_keys_it_is_for_programs_of_this_machine(server):
 
 
 def test_bad_requests_are_refused_and_the_server_lives(server):
+    assert httpx.get(f"{server.url}/mcp", headers={"accept": "text/event-stream"}).status_code == 405
     for body in (b"{", b"[]", b"\xff", b'{"jsonrpc":"2.0"}', b"[" * 100_000):
         answer = httpx.post(
             f"{server.url}/mcp", content=body, headers={**JSON, "content-type": "application/json"}

@@ -1,12 +1,13 @@
 """Tenants share a server and a database, and never see each other; `walls.py` does the same at length."""
 
 import pytest
+from parrot import parrot
 from walls import OPERATIONS, begin, tenants, walk
 
 
 @pytest.mark.slow
 def test_no_answer_holds_anything_of_others(serve):
-    with serve(server_requests_per_minute=0) as server:
+    with parrot() as upstream, serve(server_requests_per_minute=0, proxy_upstream=upstream) as server:
         world = begin(dict(tenants(server, 4)))
         walk(world, 3, 240, seed=3)
     assert world.faults == []

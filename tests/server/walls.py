@@ -22,7 +22,7 @@ from typing import Any
 
 import httpx
 
-__all__ = ["World", "walk"]
+__all__ = ["OPERATIONS", "World", "begin", "tenants", "walk"]
 
 MARK = re.compile(r"mark[a-z]*\d*x\w+?zz")
 STORED = re.compile(r"[a-z0-9][a-z0-9-]*//[a-z]")
@@ -284,6 +284,17 @@ def figures(me: Somebody) -> None:
     me.expect(stats == first, f"figures of a user who did nothing: {first}, then {stats}")
 
 
+def proxied(me: Somebody) -> None:
+    """Ask through the proxy an upstream that repeats all it is sent, and what was recalled with it."""
+    said = {"role": "user", "content": me.drawn.choice(["Which port?", "喜欢喝什么", me.text()])}
+    asked = {"model": "m", "messages": [said], "user": me.user}
+    headers = {"x-jiyi-session": me.drawn.choice(SESSIONS)}
+    client = me.world.clients[me.tenant]
+    answer = client.post("/openai/v1/chat/completions", json=asked, headers=headers)
+    me.check("POST /openai/chat", answer)
+    me.expect(answer.status_code == 200, f"the proxy answered {answer.status_code}")
+
+
 OPERATIONS: dict[Callable[[Somebody], None], int] = {
     save: 20,
     save_several: 4,
@@ -298,6 +309,7 @@ OPERATIONS: dict[Callable[[Somebody], None], int] = {
     transfer: 2,
     jobs: 3,
     figures: 3,
+    proxied: 6,
 }
 
 
@@ -330,8 +342,9 @@ def tenants(server: Any, number: int) -> Iterator[tuple[str, httpx.Client]]:
 
 def main() -> int:
     """Run it at length and print what was seen."""
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path[:0] = map(str, Path(__file__).parents[:2])
     from conftest import running
+    from parrot import parrot
 
     options = argparse.ArgumentParser(description=__doc__)
     for name, default in (("operations", 2_000), ("tenants", 20), ("users", 5), ("threads", 4), ("seed", 1)):
@@ -340,7 +353,10 @@ def main() -> int:
     asked = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         place = asked.db or Path(folder) / "walls.db"
-        with running(place, server_requests_per_minute=0) as server:
+        with (
+            parrot() as upstream,
+            running(place, server_requests_per_minute=0, proxy_upstream=upstream) as server,
+        ):
             world = begin(dict(tenants(server, asked.tenants)))
             each = asked.operations // asked.threads
             threads = [

@@ -1,4 +1,4 @@
-"""Fixtures of the verbs' tests: a clock to turn by hand, a memory that goes by it, here and on a server."""
+"""Fixtures of the verbs' tests: a clock to turn by hand, and a memory by it, here or on a server."""
 
 from contextlib import ExitStack
 from datetime import UTC, datetime

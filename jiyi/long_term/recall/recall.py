@@ -33,6 +33,7 @@ _CANDIDATES = 3  # times the limit, of each kind, from each index and for the re
 _FEWEST = 200  # candidates of each kind from each index: neighbours and sessions need company
 _MOST = 10_000
 _FETCHED = 2_500  # records of four kinds at once: a listing gives 10,000
+_FALL = 3.0  # points of score behind the best for which relevance falls to 1/e
 _READ_AGAIN = 100  # candidates a reranker is shown at most: it may take 10 ms and more for each
 _FURTHEST = 1_000  # messages on either side of a hit
 _WITHOUT = "vector search unavailable, text search only: {}"
@@ -292,10 +293,9 @@ def _weighed(
 def _relevance(found: Sequence[_Weighed], nothing: float) -> dict[int, float]:
     """Return the relevance of candidates by their rows.
 
-    Scores are logarithms of odds, see `jiyi.long_term.recall.weights.WEIGHTS`: the best has the
-    probability that there is an answer at all, each other one so much less as the odds are against it.
+    The best has the probability that there is an answer at all, the others less, the further they are behind.
     """
-    return {one.row: (1 - nothing) * math.exp(one.score - found[0].score) for one in found}
+    return {one.row: (1 - nothing) * math.exp((one.score - found[0].score) / _FALL) for one in found}
 
 
 def _as_hits(
