@@ -295,6 +295,43 @@ def proxied(me: Somebody) -> None:
     me.expect(answer.status_code == 200, f"the proxy answered {answer.status_code}")
 
 
+def tools(me: Somebody) -> None:
+    """Use a tool of the Model Context Protocol."""
+    name, given = me.drawn.choice(
+        [
+            ("remember", {"text": me.text()}),
+            ("recall", {"query": me.drawn.choice(["Which port?", "喜欢喝什么", "street"])}),
+            ("facts", {}),
+            ("history", {"subject": "user"}),
+            ("context", {"session": me.drawn.choice(SESSIONS), "query": "Which port?"}),
+            ("forget", {"query": me.drawn.choice(["tea", me.mark])}),
+        ]
+    )
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": given}}
+    headers = {"accept": "application/json, text/event-stream", "x-jiyi-user": me.user}
+    answer = me.world.clients[me.tenant].post("/mcp", json=call, headers=headers)
+    me.check("POST /mcp/tools", answer)
+    done = answer.status_code == 200 and not answer.json().get("result", {}).get("isError")
+    me.expect(done, f"the tool {name} answered {answer.text[:300]}")
+
+
+def as_mem0(me: Somebody) -> None:
+    """Ask as mem0's client does, with an id of somebody else among the rest."""
+    client, whose = me.world.clients[me.tenant], {"user_id": me.user}
+    how = me.drawn.random()
+    if how < 0.4:
+        said = {"messages": [{"role": "user", "content": me.text()}], "infer": how < 0.2, **whose}
+        answer = client.post("/compat/mem0/v3/memories/add/", json=said)
+    elif how < 0.7:
+        asked = {"query": "Which port?", "filters": whose, "top_k": 10}
+        answer = client.post("/compat/mem0/v3/memories/search/", json=asked)
+    elif how < 0.8:
+        answer = client.post("/compat/mem0/v3/memories/", json={"filters": whose})
+    else:
+        answer = client.get(f"/compat/mem0/v1/memories/{me.user}%3A{me.foreign_id()}/")
+    me.check("POST /mem0/memories", answer)
+
+
 OPERATIONS: dict[Callable[[Somebody], None], int] = {
     save: 20,
     save_several: 4,
@@ -310,6 +347,8 @@ OPERATIONS: dict[Callable[[Somebody], None], int] = {
     jobs: 3,
     figures: 3,
     proxied: 6,
+    tools: 8,
+    as_mem0: 8,
 }
 
 

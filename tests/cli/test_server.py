@@ -1,0 +1,99 @@
+"""`jiyi keys`, and `jiyi serve` as a process: it answers, refuses, and stops with nothing lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import pytest
+
+import jiyi
+
+
+def test_a_key_is_made_listed_renewed_and_ended(run):
+    assert "there are no keys yet" in run("keys", "list").stdout
+    made = run("keys", "create", "--tenant", "acme", "--scopes", "read, write", "--expires", "90d")
+    assert made.stdout.startswith("jiyi_")
+    assert "shown once" in made.stderr
+    (key,) = json.loads(run("keys", "list", "--json").stdout)
+    assert (key["tenant"], key["scopes"], key["user"]) == ("acme", ["read", "write"], None)
+    assert "tenant acme, user any, read,write" in run("keys", "list", "--tenant", "acme").stdout
+    renewed = json.loads(run("keys", "rotate", key["name"], "--keep", "24h", "--json").stdout)
+    assert renewed["key"].startswith(f"jiyi_{renewed['name']}_")
+    assert run("keys", "revoke", renewed["name"]).stdout == f"revoked {renewed['name']}\n"
+    assert all(kept["revoked_at"] for kept in json.loads(run("keys", "list", "--json").stdout))
+    assert made.stdout.strip() not in run("keys", "list", "--json").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["create", "--tenant", "A B"], "hyphens"),
+        (["create", "--scopes", "all"], "there are read, write, forget, admin"),
+        (["create", "--expires", "soon"], "no time such as 90d"),
+        (["revoke", "none"], "jiyi keys list"),
+        (["rotate", "none"], "jiyi keys list"),
+    ],
+)
+def test_what_cannot_be_is_refused(run, options, told):
+    assert told in run("keys", *options, code=1).stderr
+
+
+def test_it_listens_elsewhere_with_keys_only(run):
+    complaint = run("serve", "--host", "0.0.0.0", "--port", "0", code=1).stderr
+    assert "jiyi keys create --tenant NAME" in complaint
+
+
+@pytest.fixture
+def process(tmp_path):
+    """A server on a file, and its URL."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
+    command = [sys.executable, "-m", "jiyi", "serve", "--db", "served.db", "--port", "0"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    lines: list[str] = []
+    for line in process.stderr:
+        lines.append(line)
+        if "running on" in line:
+            break
+    process.url = json.loads(lines[-1])["message"].split()[3]
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_when_asked_and_loses_nothing(process, tmp_path, number):
+    saved: list[str] = []
+
+    def save(client: int) -> None:
+        with httpx.Client(timeout=60) as http:
+            while True:
+                body = {"user_id": "ana", "message": {"role": "user", "content": f"a secret {len(saved)}"}}
+                try:
+                    answer = http.post(f"{process.url}/v1/sessions/s{client}/messages", json=body)
+                except httpx.HTTPError:
+                    return
+                saved.append(answer.json()["id"])
+
+    threads = [threading.Thread(target=save, args=(client,)) for client in range(4)]
+    for thread in threads:
+        thread.start()
+    while len(saved) < 40:
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, log = process.communicate(timeout=60)
+    for thread in threads:
+        thread.join()
+    assert process.returncode == 0
+    assert "secret" not in log
+    assert all(json.loads(line) for line in log.splitlines())
+    with jiyi.open(tmp_path / "served.db", user_id="ana", background=False, check_embedder=False) as memory:
+        kept = {message.id for client in range(4) for message in memory.session_messages(f"s{client}")}
+    assert kept >= set(saved)
