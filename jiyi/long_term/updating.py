@@ -84,7 +84,7 @@ class Updating:
     - A fact keeps its id and says the new words from now on; what it said before is another fact
       that it supersedes. Words that mean the same value only replace those it had.
     - Knowledge says the new words alone: its key points were those of the old ones.
-    - Of an episode the outcome is told anew. Knowledge that has words of it which are gone is
+    - Of an episode the outcome is written again. Knowledge that has words of it which are gone is
       written again from its episodes.
 
     Args:
