@@ -47,7 +47,6 @@ def serve(
             from jiyi.server.app import make_app
         except ImportError as error:
             raise MissingExtra('a server needs packages: pip install "jiyi[api]"') from error
-        _log_lines(quiet=quiet)
         memory = open_memory(db)
         local = host in _LOOPBACK
         if not local and not memory.parts.ledger.keys():
@@ -56,6 +55,7 @@ def serve(
                 f"{host} can be reached from other machines, and there are no keys yet; make one with: "
                 "jiyi keys create --tenant NAME"
             )
+        _log_lines(quiet=quiet)
         settings = memory.parts.settings
         config = uvicorn.Config(
             make_app(memory, local=local),
