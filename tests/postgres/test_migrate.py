@@ -66,7 +66,7 @@ def test_the_migrations_make_what_is_described(empty_postgres_url, postgres_serv
     with other_database(postgres_server, "jiyi_empty") as url:
         order(url, files("jiyi.storage.sql.postgres").joinpath("schema.sql").read_text("utf-8"))
         wanted = described(url)
-    assert len(wanted["tables"]) == len(tables()) == 17
+    assert len(wanted["tables"]) == len(tables()) == 18
     assert described(empty_postgres_url) == wanted
 
 

@@ -47,6 +47,7 @@ INSERT INTO steps SELECT t, 't' || i, 0, 'st' || i, 'completed', 'x' FROM n;
 INSERT INTO summaries SELECT t, doc, 's' || i / 10, '', i, 'sum' || i, i, i, 'x' FROM n;
 INSERT INTO covered SELECT t, 'm' || i, doc FROM n;
 INSERT INTO trash SELECT t, kind, 'gone' || i, doc, doc, NULL, NULL, i, 'x', 'x' FROM n;
+INSERT INTO answers SELECT t, 'k' || i, i, 'x', 200, 'x' FROM n;
 ANALYZE;
 """
 
