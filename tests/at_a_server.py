@@ -17,5 +17,6 @@ NOT_AT_A_SERVER = {
     "test_relevance_is_the_probability_of_an_answer_and_falls_with_the_score": _TYPES,
     "test_the_monitor_sees_windows_replies_and_summaries": _MONITOR,
     "test_what_cannot_be_kept_is_refused_and_nothing_is_written": _TYPES,
+    "test_what_cannot_be_saved_changes_nothing": _TYPES,
     "test_wrong_and_foreign_cursors_are_refused": _TYPES,
 }

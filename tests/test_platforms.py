@@ -44,6 +44,9 @@ class Without(MetaPathFinder):
         if name in MISSING:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
+from contextlib import suppress
+with suppress(ImportError):
+    import mcp.server.stdio  # goes by the name of the platform, which is still this one
 MISSING = set(sys.argv[1].split())
 for name in MISSING:
     sys.modules.pop(name, None)

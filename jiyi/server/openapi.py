@@ -91,7 +91,8 @@ def _in_query(request: Mapping[str, Any], example: Mapping[str, Any]) -> list[di
         else:
             own = schema
         needed = name in request.get("required", ())
-        parameter = {"name": name, "in": "query", "required": needed, "schema": own}
+        parameter = {"name": name, "in": "query", "required": needed}
+        parameter |= {"content": _json(own["contentSchema"])} if "contentSchema" in own else {"schema": own}
         if name in example:
             parameter["example"] = example[name]
         out.append(parameter)
