@@ -12,14 +12,14 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Match
+from starlette.routing import Match, Route
 
 from jiyi import errors
 from jiyi.errors import InputError, JiyiError, MissingExtra, NotFound, ServerError, StorageError
 from jiyi.manager import MemoryManager
 from jiyi.monitor import prometheus_text
 from jiyi.server import mem0
-from jiyi.server.asking import Endpoint, caller_of, in_thread, served_by
+from jiyi.server.asking import caller_of, in_thread, served_by
 from jiyi.server.gate import LOCAL_HOSTS, Gate, problem_body
 from jiyi.server.metrics import Metrics
 from jiyi.server.openapi import description
@@ -72,9 +72,9 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
         ("/errors", _errors),
         ("/openapi.json", _openapi),
     ):
-        app.router.routes.append(Endpoint(path, endpoint, methods=["GET"]))
+        app.router.routes.append(Route(path, endpoint, methods=["GET"]))
     if tools is not None:
-        app.router.routes.append(Endpoint("/mcp", tools, methods=["POST"]))  # nothing is sent unasked: no GET
+        app.router.routes.append(Route("/mcp", tools, methods=["POST"]))  # nothing is sent unasked: no GET
     app.add_exception_handler(JiyiError, _as_problem)
     app.add_exception_handler(HTTPException, _as_problem)
     app.add_exception_handler(Exception, _as_problem)

@@ -6,25 +6,14 @@ from typing import TypeVar, cast
 import anyio
 import anyio.to_thread
 from starlette.requests import Request
-from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from jiyi.errors import InputError, RequestTimedOut
 from jiyi.server.callers import Caller
 from jiyi.server.served import Served
 
-__all__ = ["Endpoint", "body_of", "caller_of", "in_thread", "served_by"]
+__all__ = ["body_of", "caller_of", "in_thread", "served_by"]
 
 _T = TypeVar("_T")
-
-
-class Endpoint(Route):
-    """A route that names itself in the log and in the metrics."""
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of this route."""
-        scope["route"] = self
-        await super().handle(scope, receive, send)
 
 
 def served_by(request: Request) -> Served:
@@ -33,7 +22,7 @@ def served_by(request: Request) -> Served:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who sent a request, as the gate found.
+    """Return who sent a request, as its key says, and count it.
 
     Raises:
         Unauthorized: the key is missing, unknown, expired or revoked.

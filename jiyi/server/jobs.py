@@ -90,7 +90,7 @@ class Jobs:
         """
         with self._lock:
             known = self._jobs.get(id or "")
-            if known is not None and known.caller == caller and known.user == user:
+            if known is not None and _same(known.caller, caller) and known.user == user:
                 return known
             waiting = [j for j in self._jobs.values() if j.state == "waiting" and _same(j.caller, caller)]
             if len(waiting) >= _MOST_WAITING:

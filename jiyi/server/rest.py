@@ -8,14 +8,14 @@ from typing import Any
 from urllib.parse import unquote
 
 from pydantic import ValidationError
+from starlette import routing
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute
 
 from jiyi.errors import Changed, InputError
 from jiyi.manager import MemoryManager
 from jiyi.records import Scope
-from jiyi.server.asking import Endpoint, body_of, caller_of, in_thread, served_by
+from jiyi.server.asking import body_of, caller_of, in_thread, served_by
 from jiyi.server.audit import audit
 from jiyi.server.callers import Caller
 from jiyi.server.once import check_key, fingerprint, once
@@ -32,9 +32,9 @@ _APART = ("summarize_session", "learn_facts")  # wait for a language model, or f
 _VERSIONED = ("get", "update")
 
 
-def rest_routes() -> list[BaseRoute]:
+def rest_routes() -> list[routing.BaseRoute]:
     """Return everything below `PREFIX`."""
-    table = [Endpoint(PREFIX + r.path, _endpoint(r), methods=[r.method], name=r.verb) for r in ROUTES]
+    table = [routing.Route(PREFIX + r.path, _endpoint(r), methods=[r.method], name=r.verb) for r in ROUTES]
     own = (
         ("GET", "/users", users),
         ("GET", "/monitor", monitor),
@@ -43,7 +43,7 @@ def rest_routes() -> list[BaseRoute]:
         ("GET", "/jobs/{job_id}", job),
         ("GET", "/jobs/{job_id}/events", job_events),
     )
-    return [*table, *(Endpoint(PREFIX + path, of, methods=[method]) for method, path, of in own)]
+    return [*table, *(routing.Route(PREFIX + path, of, methods=[method]) for method, path, of in own)]
 
 
 def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
@@ -61,8 +61,8 @@ def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
             Scope(user_id=user, agent_id=said.get("agent_id"), session_id=said.get("session_id"))
         memory = served.memory_of(caller.tenant)
         expected = request.headers.get("if-match") if route.verb in _VERSIONED else None
-        if route.verb == "forget" and not said.get("dry_run"):
-            audit("purge" if said.get("purge") else "forget", caller, user=user, said=sorted(said))
+        if route.access == "forget" and not said.get("dry_run"):
+            audit("purge" if said.get("purge") else route.verb, caller, user=user, said=sorted(said))
         if route.how == "job":
             return _begin_job(served, caller, route, said, request.headers.get("idempotency-key"))
 

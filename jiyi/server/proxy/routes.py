@@ -7,11 +7,11 @@ from urllib.parse import quote
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from jiyi.endpoint import is_web_address
 from jiyi.errors import JiyiError, ScopeMissing, SettingsError
 from jiyi.records import Message
-from jiyi.server.asking import Endpoint
 from jiyi.server.callers import Caller
 from jiyi.server.proxy.forms import CHAT, RESPONSES, Form
 from jiyi.server.proxy.relay import Relay, Upstream, failure
@@ -48,13 +48,13 @@ class Proxy:
         upstream = Upstream(url=url.rstrip("/"), key=said, memory_seconds=settings.proxy_seconds)
         self._relay = Relay(upstream, tokens=settings.proxy_tokens, whose=self._whose)
 
-    def routes(self) -> list[Endpoint]:
+    def routes(self) -> list[Route]:
         """Return the routes."""
         return [
-            Endpoint(f"{PREFIX}/models", self._models, methods=["GET"]),
-            Endpoint(f"{PREFIX}/models/{{model:path}}", self._models, methods=["GET"]),
-            *(Endpoint(PREFIX + form.path, self._talk(form), methods=["POST"]) for form in (CHAT, RESPONSES)),
-            Endpoint(PREFIX + "/{rest:path}", _nothing, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+            Route(f"{PREFIX}/models", self._models, methods=["GET"]),
+            Route(f"{PREFIX}/models/{{model:path}}", self._models, methods=["GET"]),
+            *(Route(PREFIX + form.path, self._talk(form), methods=["POST"]) for form in (CHAT, RESPONSES)),
+            Route(PREFIX + "/{rest:path}", _nothing, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
         ]
 
     async def aclose(self) -> None:
