@@ -220,17 +220,16 @@ class AsyncMemoryManager:
         path: str | Path,
         *,
         session_id: str | None = None,
+        dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> ImportReceipt:
-        """Import what `export` wrote, or a file of conversations; see `import_file` for what it may hold.
+        """Import what `export` wrote, conversations, or what another program keeps; see `import_path`.
 
-        Bad lines are in the receipt and the rest goes in; importing twice adds nothing
-        twice. ``progress`` is called with the number of entries seen so far.
-
-        Raises:
-            ImportFailed: the file cannot be read at all.
+        Bad lines are in the receipt and the rest goes in; twice adds nothing twice. ``progress`` gets the
+        number of entries seen so far. With ``dry_run`` they are counted only. What cannot be read at all
+        raises `ImportFailed`.
         """
 
     async def start_task(

@@ -1,7 +1,6 @@
-"""Where a web API is, how patiently to ask it, when to skip it, and what its failures are called."""
+"""Where a web API is, how patiently to ask it, and what its failures are called."""
 
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,14 +8,15 @@ from random import SystemRandom
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from jiyi.breaker import Breaker
 from jiyi.errors import JiyiError, SettingsError
 
 __all__ = [
-    "Breaker",
     "Endpoint",
     "Failure",
     "Faults",
     "breaker_of",
+    "in_time",
     "is_web_address",
     "patiently",
     "skipped_endpoints",
@@ -30,8 +30,7 @@ _PASSING = frozenset({408, 409, 429})  # and 5xx: what may go better the next ti
 _NOT_IMPLEMENTED = 501  # but not this: the server cannot do it at all
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds between tries, doubled each time
 _LONGEST_WAIT = 120.0  # seconds; an endpoint that asks to wait longer is not tried again
-_FIRST_SKIP, _LONGEST_SKIP = 1.0, 300.0  # seconds for which a failed endpoint is skipped, doubled each time
-_BEARABLE = 1.0  # seconds that failures may cost in a row before the endpoint is skipped
+_GRACE = 1.0  # seconds after a time limit until an answer is no longer waited for at all
 _ADVICE = {401: "check api_key", 403: "check api_key and what it is allowed to use"}
 _RANDOM = SystemRandom()  # leaves the random numbers of a program that seeds them alone
 
@@ -51,13 +50,15 @@ class Endpoint:
     api_key: str | None = None  # None: OPENAI_API_KEY; "": no key
     timeout: float = 30.0  # seconds to wait for a connection, and for each piece of an answer
     retries: int = 4  # further tries after time-outs, broken connections, 408, 409, 429 and 5xx
+    query_seconds: float = 3.0  # most that the vector of a question may take, all tries included
     url: str = field(init=False)  # the address in force
     key: str = field(init=False)  # the key in force; a placeholder where there is none
 
     def __post_init__(self) -> None:
-        if not self.timeout > 0 or self.retries < 0:
+        if not (self.timeout > 0 and 0 < self.query_seconds < float("inf")) or self.retries < 0:
             raise SettingsError(
-                f"timeout must be above 0 and retries at least 0, not {self.timeout} and {self.retries}"
+                "timeout and query_seconds must be above 0 and retries at least 0, not "
+                f"{self.timeout}, {self.query_seconds} and {self.retries}"
             )
         url = (self.base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL).strip()
         given = os.environ.get("OPENAI_API_KEY") if self.api_key is None else self.api_key
@@ -210,71 +211,6 @@ class Faults:
         )
 
 
-class Breaker:
-    """Skips an endpoint that kept failing: for a second, twice as long after each failure, at most 5 minutes.
-
-    What fails at once is not skipped: only failures that cost a second, alone or in a row. When
-    the pause is over, one caller tries the endpoint with a single call; the others go on
-    skipping it until that call succeeds. Safe to share between threads.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._failures = 0  # in a row
-        self._lost = 0.0  # seconds that failures have cost since the last answer
-        self._until = 0.0  # when the pause is over, by the monotonic clock
-        self._error: type[JiyiError] = JiyiError  # what the last failure was
-        self._words = ""  # what it said
-
-    def enter(self) -> bool:
-        """Return whether this call is the single one that tries a failed endpoint again.
-
-        Raises:
-            JiyiError: the endpoint is skipped; of the same class as its last failure.
-        """
-        with self._lock:
-            if self._failures == 0:
-                return False
-            if skipped := self._skipped():
-                raise self._error(skipped)
-            self._until = time.monotonic() + self._pause()
-            return True
-
-    def failed(
-        self, error: JiyiError, *, seconds: float, probing: bool = False, after: float | None = None
-    ) -> None:
-        """Note that the endpoint kept failing for `seconds`; it asked to be left alone for `after` more."""
-        with self._lock:
-            self._lost += seconds
-            if self._lost < _BEARABLE or (self._failures and not probing):
-                return  # calls that fail side by side count once
-            self._failures += 1
-            self._error, self._words = type(error), str(error)
-            self._until = time.monotonic() + min(max(self._pause(), after or 0.0), _LONGEST_SKIP)
-
-    def answered(self) -> None:
-        """Note that the endpoint gave an answer, if only a refusal."""
-        with self._lock:
-            self._failures, self._lost = 0, 0.0
-
-    @property
-    def skipped(self) -> str:
-        """Why and for how long the endpoint is skipped now; "" where it is not."""
-        with self._lock:
-            return self._skipped()
-
-    def _skipped(self) -> str:
-        left = self._until - time.monotonic()
-        if self._failures == 0 or left <= 0:
-            return ""
-        return (
-            f"{self._words} (not asked for another {left:.1f} s, after {self._failures} failure(s) in a row)"
-        )
-
-    def _pause(self) -> float:
-        return min(_FIRST_SKIP * 2.0 ** min(self._failures - 1, 30), _LONGEST_SKIP)
-
-
 _breakers: dict[tuple[str, str, str, type[JiyiError]], Breaker] = {}
 
 
@@ -300,21 +236,53 @@ def patiently(
     over or takes more than two minutes, or after `retries` further tries, the failure's own
     error is raised, and `breaker` may skip the endpoint from then on, without asking it at all.
     """
-    probing = breaker.enter()
+    return _tried(ask, breaker, breaker.enter(), retries, time_limit)
+
+
+def in_time(
+    ask: Callable[[float, int], _T],
+    breaker: Breaker,
+    *,
+    endpoint: Endpoint,
+    faults: Faults,
+    time_limit: float,
+    aside: bool = True,
+) -> _T:
+    """As `patiently`, but given up a second after `time_limit`, whatever the endpoint does.
+
+    With `aside` the single call that tries a skipped endpoint again holds nobody up: it goes on
+    in the background for as long as the endpoint's own timeout lets it, and ends the pause should
+    its answer come within `time_limit`.
+    """
+    return breaker.run(
+        lambda probing: _tried(ask, breaker, probing, endpoint.retries, time_limit),
+        time_limit + _GRACE,
+        late=lambda why: faults.unreachable(
+            f"{endpoint.shown} gave no whole answer within {time_limit:.3g} s ({why}): "
+            "check that it runs, or raise the time limit"
+        ),
+        aside=aside,
+    )
+
+
+def _tried(
+    ask: Callable[[float, int], _T], breaker: Breaker, probing: bool, retries: int, time_limit: float
+) -> _T:
     started = time.monotonic()
     deadline = started + time_limit
     number = 0
     while True:
         number += 1
         try:
-            answer = ask(max(deadline - time.monotonic(), 0.001), number)
+            left = float("inf") if probing else max(deadline - time.monotonic(), 0.001)
+            answer = ask(left, number)
         except Failure as failure:
             last = failure
         else:
-            breaker.answered()
+            breaker.ended(time.monotonic() - started, time_limit, probing=probing)
             return answer
         if not last.passing:
-            breaker.answered()
+            breaker.ended(time.monotonic() - started, time_limit, probing=probing)
             raise last.error from last.cause
         pause = last.after
         if pause is None:

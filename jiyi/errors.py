@@ -7,7 +7,7 @@ The tree; each class says what it means::
     │   └── BadQuery: UnknownFilter
     ├── BudgetTooSmall, NotFound (LookupError), WrongState, SettingsError, ImportFailed, MissingExtra
     ├── StorageError: DatabaseLocked, DatabaseBusy, DatabaseUnreachable, IndexUnreachable, DatabaseReadOnly,
-    │       DiskFull, DatabaseDamaged, ForeignDatabase, NewerDatabase, CopyMismatch, Closed
+    │       DatabaseMoved, DiskFull, DatabaseDamaged, ForeignDatabase, NewerDatabase, CopyMismatch, Closed
     ├── EmbeddingError: EmbedderMismatch, ModelMissing, EndpointUnreachable
     │   └── EndpointRefused: TextRefused
     ├── LLMError: LLMUnreachable, LLMRefused, BadReply
@@ -16,8 +16,11 @@ The tree; each class says what it means::
             RequestTimedOut, KeyReused, Changed
 
 Each message says what happened and what to do next. Errors of other libraries
-are translated once, in the adapter that calls them, and kept as ``__cause__``.
+are translated once, in the adapter that calls them, and kept as ``__cause__``. No message shows a
+password or a key, nor more than a piece of what was handed in.
 """
+
+from jiyi.telling import told
 
 __all__ = [
     "BadBudget",
@@ -32,6 +35,7 @@ __all__ = [
     "DatabaseBusy",
     "DatabaseDamaged",
     "DatabaseLocked",
+    "DatabaseMoved",
     "DatabaseReadOnly",
     "DatabaseUnreachable",
     "DiskFull",
@@ -74,9 +78,16 @@ __all__ = [
 class JiyiError(Exception):
     """The root: catch this to catch everything jiyi raises on purpose."""
 
+    _longest = 2_000  # characters of a message
+
+    def __init__(self, *words: object) -> None:
+        super().__init__(*(told(word, self._longest) if isinstance(word, str) else word for word in words))
+
 
 class InputError(JiyiError, ValueError):
     """What was handed in cannot be used; nothing was changed."""
+
+    _longest = 500
 
 
 class BadMessage(InputError):
@@ -166,6 +177,10 @@ class IndexUnreachable(StorageError):
 
 class DatabaseReadOnly(StorageError):
     """The file or its folder cannot be written; or the server is one that only reads."""
+
+
+class DatabaseMoved(StorageError):
+    """The file was moved, deleted or replaced while it was open; nothing was written."""
 
 
 class DiskFull(StorageError):

@@ -12,11 +12,13 @@ from jiyi.verbs import (
     TaskVerbs,
     UpkeepVerbs,
 )
+from jiyi.verbs.door import guarded
 
 __all__ = ["MemoryManager"]
 
 
 @traced
+@guarded
 class MemoryManager(
     MessageVerbs,
     TaskVerbs,

@@ -7,10 +7,12 @@ from functools import lru_cache
 
 from threadpoolctl import ThreadpoolController
 
+from jiyi.forks import free_after_fork
+
 __all__ = ["one_blas_thread"]
 
 # The limit is the whole process's, and threadpoolctl lets only the thread that set it take it off.
-_lock = threading.RLock()
+_lock = free_after_fork(threading.RLock())
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jiyi.endpoint import Endpoint, Failure, Faults
 from jiyi.errors import MissingExtra
+from jiyi.forks import free_after_fork
 
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAI
@@ -34,7 +35,7 @@ class OpenAIClient:
         self._endpoint = endpoint
         self._faults = faults
         self._client: OpenAI | None = None
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
 
     def ask(self, send: Callable[["OpenAI", float], bytes], *, left: float, number: int) -> bytes:
         """Return what `send` returns; it is told the seconds to wait, at most `left` of them.

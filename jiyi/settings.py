@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from datetime import UTC, timedelta, tzinfo
 from difflib import get_close_matches
@@ -23,6 +23,7 @@ from jiyi.errors import BadBudget, InputError, SettingsError
 from jiyi.prompts import check_prompt
 from jiyi.records import Allocation, ForgetWeights
 from jiyi.records.budget import ASSUMED, model_size
+from jiyi.telling import masked
 
 __all__ = ["ModelLimits", "Settings", "load_settings"]
 
@@ -46,7 +47,9 @@ class ModelLimits(BaseModel):
 class Settings(BaseSettings):
     """Everything that can be set, with its default. Each name is also ``JIYI_<NAME>``."""
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
+    )
 
     user_id: str | None = None  # whose memory, unless a call says otherwise
     agent_id: str | None = None  # which agent, unless a call says otherwise
@@ -112,6 +115,7 @@ class Settings(BaseSettings):
     embedding_passage_prefix: str = ""  # put before stored texts
     embedding_max_chars: int = Field(8_000, ge=1)  # longest text sent; the rest is not embedded
     embedding_batch_size: int = Field(64, ge=1)  # most texts of a request
+    embedding_seconds: float = Field(3.0, gt=0, le=3_600)  # most the endpoint may take for a question
     embedding_dimensions: int | None = Field(None, ge=1)  # asks for shorter vectors, where the model can
     reranker: Literal["none", "endpoint", "cross-encoder", "llm"] = "none"  # what looks at hits again
     reranker_model: str = ""  # the endpoint's model; of a cross-encoder the name or folder
@@ -139,6 +143,11 @@ class Settings(BaseSettings):
     proxy_upstream_key: SecretStr | None = None  # sent there; None: what the client sends
     proxy_tokens: int = Field(1_500, ge=50)  # most that is recalled for a request
     proxy_seconds: float = Field(3, gt=0, le=600)  # the memory may take; then a request goes on without it
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Give pydantic what `repr` shows: addresses without passwords and keys."""
+        for name, value in super().__repr_args__():
+            yield name, masked(value) if isinstance(value, str) else value
 
     @field_validator("recall_floor", mode="before")
     @classmethod

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from jiyi.embeddings import TextKind, Vectors32
+from jiyi.forks import free_after_fork
 from jiyi.text import analyse
 
 __all__ = ["HashEmbedder", "ManualClock"]
@@ -51,7 +52,7 @@ class ManualClock:
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = start
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
 
     def __call__(self) -> datetime:
         """Return the present."""

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from jiyi.forks import free_after_fork
+
 __all__ = ["OutOfTime", "run_within"]
 
 _T = TypeVar("_T")
 
-_lock = threading.Lock()
+_lock = free_after_fork(threading.Lock())
 _late: Counter[int] = Counter()  # by id of the owner; each late thread keeps its owner alive
 
 

@@ -1,21 +1,20 @@
 """From a URL and settings to a working memory: the only place that picks concrete parts."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, cast
-
-from pydantic import SecretStr
 
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.client import AsyncRemoteMemory, RemoteMemory, connect
 from jiyi.clock import Clock, utc_now
 from jiyi.compression.summarize import Summarize
-from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, Endpoint, OpenAIEmbedder
-from jiyi.errors import JiyiError, SettingsError
+from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, OpenAIEmbedder
+from jiyi.errors import JiyiError, SettingsError, WrongState
 from jiyi.llm import LLM, OpenAILLM
 from jiyi.long_term import (
     Accesses,
@@ -33,8 +32,9 @@ from jiyi.long_term import (
     gate_of,
 )
 from jiyi.manager import MemoryManager
+from jiyi.models import embedder_for, llm_for, reranker_for
 from jiyi.monitor import ContextMonitor, Judge, Thresholds, find_hits
-from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Reranker
+from jiyi.rerank import Reranker
 from jiyi.settings import Settings, load_settings
 from jiyi.short_term import Background, RunningSummary, ShortTermMemory, Summaries, SummaryUpdater
 from jiyi.skills import Router, SkillRegistry, SkillShelf
@@ -42,6 +42,7 @@ from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.place import Place, locate
 from jiyi.text import TokenCounter, counter_for
 from jiyi.verbs import Parts
+from jiyi.verbs.door import guard
 
 __all__ = [
     "embedder_for",
@@ -52,6 +53,7 @@ __all__ = [
 ]
 
 
+@guard
 def open_memory(
     url: str | Path | Place | None = None,
     *,
@@ -98,27 +100,52 @@ def open_memory(
     settings |= {n: p for n, p in (("embedder", embedder), ("reranker", reranker)) if isinstance(p, str)}
     chosen = load_settings(user_id=user_id, agent_id=agent_id, **settings)
     place = _place(url, chosen)
-    models = _models(chosen, embedder, reranker, llm)
-    backend = open_backend(place, chosen)
+
+    parts = partial(
+        _opened,
+        models=partial(_models, chosen, embedder, reranker, llm),
+        settings=chosen,
+        clock=clock,
+        background=background,
+        rule=forget_rule,
+        watch=(monitor_thresholds, monitor_judge),
+        check=check_embedder,
+    )
+    again = _no_chroma if chosen.vector_index == "chroma" else partial(parts, place.absolute())
+    return MemoryManager(parts(place), again=again)
+
+
+def _opened(
+    place: Place,
+    *,
+    models: Callable[[], "_Models"],
+    settings: Settings,
+    clock: Clock,
+    background: bool,
+    rule: Rule | None,
+    watch: tuple[Thresholds | None, Judge | None],
+    check: bool,
+) -> Parts:
+    own = models()
+    wiring = _Wiring(open_backend(place, settings), own, settings, clock, background)
     try:
-        if check_embedder:
-            backend.vectors.claim(models.embedder.name)
-        wiring = _Wiring(backend, models, chosen, clock, background)
-        parts = wiring.parts(forget_rule, wiring.monitor(monitor_thresholds, monitor_judge))
+        if check:
+            wiring.backend.vectors.claim(own.embedder.name)
+        parts = wiring.parts(rule, wiring.monitor(*watch))
     except BaseException:
-        backend.store.close()
+        wiring.backend.store.close()
         raise
-    if background and check_embedder:
-        _begin(models.embedder, parts.long_term)
-    return MemoryManager(parts)
+    if background and check:
+        if isinstance(own.embedder.inner, E5Embedder):
+            own.embedder.inner.load_in_background()
+        parts.long_term.indexer.start()
+        if parts.long_term.reader is not None:
+            parts.long_term.reader.start()
+    return parts
 
 
-def _begin(embedder: CachedEmbedder, long_term: LongTermMemory) -> None:
-    if isinstance(embedder.inner, E5Embedder):
-        embedder.inner.load_in_background()
-    long_term.indexer.start()
-    if long_term.reader is not None:
-        long_term.reader.start()
+def _no_chroma() -> Parts:
+    raise WrongState("vectors in Chroma do not outlive a fork; open the memory in the forked process")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,93 +332,11 @@ def _connected(url: str, options: Mapping[str, Any], parts: Sequence[object]) ->
     return connect(url, **options)
 
 
-def embedder_for(settings: Settings) -> Embedder:
-    """Return the embedder the settings name.
-
-    Raises:
-        SettingsError: an endpoint without a model.
-    """
-    if settings.embedder == "e5":
-        return E5Embedder(
-            threads=settings.threads, engine=settings.embedding_engine, file=settings.model_file
-        )
-    if not settings.embedding_model:
-        raise SettingsError("embedder=openai needs embedding_model, such as text-embedding-3-small")
-    return OpenAIEmbedder(
-        settings.embedding_model,
-        endpoint=Endpoint(base_url=settings.embedding_base_url, api_key=_secret(settings.embedding_api_key)),
-        query_model=settings.embedding_query_model,
-        query_prefix=settings.embedding_query_prefix,
-        passage_prefix=settings.embedding_passage_prefix,
-        dimensions=settings.embedding_dimensions,
-        batch_size=settings.embedding_batch_size,
-        max_chars=settings.embedding_max_chars,
-    )
-
-
-def llm_for(settings: Settings) -> OpenAILLM | None:
-    """Return the language model the settings name, or None where they name none; close it in the end.
-
-    Raises:
-        SettingsError: the endpoint's address or key cannot be used.
-        MissingExtra: the package `openai` is not installed.
-    """
-    if not settings.llm_model:
-        return None
-    return OpenAILLM(
-        settings.llm_model,
-        endpoint=Endpoint(
-            base_url=settings.llm_base_url,
-            api_key=_secret(settings.llm_api_key),
-            timeout=settings.llm_seconds,
-        ),
-        time_limit=settings.llm_seconds,
-    )
-
-
-def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
-    """Return the reranker the settings name, or None for "none"; it holds nothing to close.
-
-    `llm` is the model that "llm" asks.
-
-    Raises:
-        SettingsError: an endpoint without address or model, a cross-encoder without model,
-            "llm" without a language model.
-        MissingExtra: the package a cross-encoder needs is not installed.
-    """
-    kind, model = settings.reranker, settings.reranker_model
-    if kind == "none":
-        return None
-    if kind == "llm":
-        if llm is None:
-            raise SettingsError("reranker=llm needs a language model: set llm_model, such as gpt-4o-mini")
-        return LLMReranker(llm, language=settings.language)
-    if not model:
-        raise SettingsError(f"reranker={kind} needs reranker_model, such as BAAI/bge-reranker-v2-m3")
-    if kind == "cross-encoder":
-        return CrossEncoderReranker(model)
-    if not settings.reranker_base_url:
-        raise SettingsError(
-            "reranker=endpoint needs reranker_base_url, such as https://api.siliconflow.cn/v1"
-        )
-    # Without a key of its own it gets none: OPENAI_API_KEY is not for other houses.
-    endpoint = Endpoint(
-        base_url=settings.reranker_base_url,
-        api_key=_secret(settings.reranker_api_key) or "",
-        timeout=settings.reranker_seconds,
-        retries=1,
-    )
-    return EndpointReranker(model, endpoint=endpoint, time_limit=settings.reranker_seconds)
-
-
 def _place(url: str | Path | Place | None, settings: Settings) -> Place:
-    url = url if url is not None else _secret(settings.database_url)
+    if url is None and settings.database_url is not None:
+        url = settings.database_url.get_secret_value()
     if url is None:
         raise SettingsError(
             'where is the memory? Give a path or URL, as in jiyi.open("agent.db"), or set JIYI_DATABASE_URL'
         )
     return locate(url)
-
-
-def _secret(key: SecretStr | None) -> str | None:
-    return key.get_secret_value() if key else None

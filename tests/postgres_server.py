@@ -217,7 +217,7 @@ class CitusDatabase:
                 database.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(sql.Identifier(table)))
         opened = PostgresDatabase(url)
         try:
-            distribute(opened)
+            distribute(opened, shards=4)  # of each table: the fewer, the quicker it is emptied
         finally:
             opened.close()
         with psycopg.connect(url) as database:

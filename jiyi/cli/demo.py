@@ -165,7 +165,7 @@ def _ask(
             stdout.print("\n[bold]What is recalled[/] (two best)\n")
             stdout.print(hits_view(replace(hits, hits=hits.hits[:2]), memory.zone))
             stdout.print(f"\n[bold]The window[/], built in {took:.0f} ms\n")
-            stdout.print(budget_bar(window.report))
+            stdout.print(budget_bar(window.report, stdout.width))
         there = f"yes, place {place} of what is recalled" if place else "yes" if found else "no"
         stdout.print(Text(f"\nAnswer in window: {there}. {question['answer']}\n"))
     return answers

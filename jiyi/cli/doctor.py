@@ -135,6 +135,13 @@ def _server(db: Place) -> Iterator[_Finding]:
         server.vector or "not in this database",
         "as a superuser of the server: CREATE EXTENSION vector; see docs/postgres.md",
     )
+    if server.citus is not None:
+        yield _Finding(
+            "cluster",
+            server.machines > 0,
+            f"Citus {server.citus}, {server.machines} machines take rows",
+            "as a superuser here, for each: SELECT citus_add_node('address', 5432); see docs/scale.md",
+        )
     yield _Finding(
         "wall",
         server.walled,

@@ -14,11 +14,13 @@ from jiyi.cli.options import (
     AGENT_DB,
     Db,
     Json,
+    Shown,
     Since,
     Until,
     User,
     brief_errors,
     db_option,
+    on_memory,
     opened,
     parse_moment,
     require_database,
@@ -102,40 +104,31 @@ def _ask(purge: bool) -> None:
         fail("nothing was forgotten")
 
 
+@on_memory
 def restore(
+    memory: MemoryManager,
     ids: Annotated[list[str] | None, typer.Argument(help="What to bring back.")] = None,
-    db: Db = AGENT_DB,
-    user: User = None,
     at: Annotated[
         str | None, typer.Option(help="All that was forgotten at this moment, as `forget` said.")
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Bring back what was forgotten, with what went along."""
     if not (ids or at):
         fail("say what to restore: ids, or --at with the moment that forget told")
-    with opened(db, user) as memory:
-        receipt = memory.restore(ids or None, forgotten_at=parse_moment(at, "at"))
-    if as_json:
-        print_json(asdict(receipt))
-    else:
-        stdout.print(_restored_view(receipt))
+    receipt = memory.restore(ids or None, forgotten_at=parse_moment(at, "at"))
+    return asdict(receipt), lambda: stdout.print(_restored_view(receipt))
 
 
+@on_memory
 def pin(
+    memory: MemoryManager,
     ids: Annotated[list[str], typer.Argument(help="Messages, episodes, knowledge or facts.")],
-    db: Db = AGENT_DB,
-    user: User = None,
     off: Annotated[bool, typer.Option("--off", help="Unpin instead.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Keep records whatever happens, or with --off no longer."""
-    with opened(db, user) as memory:
-        count = memory.unpin(ids) if off else memory.pin(ids)
-    if as_json:
-        print_json({"pinned": 0 if off else count, "unpinned": count if off else 0})
-    else:
-        say(f"{counted(count, 'record')} {'un' * off}pinned")
+    count = memory.unpin(ids) if off else memory.pin(ids)
+    told = {"pinned": 0 if off else count, "unpinned": count if off else 0}
+    return told, lambda: say(f"{counted(count, 'record')} {'un' * off}pinned")
 
 
 def maintain(
@@ -271,7 +264,8 @@ def _forgotten_text(receipt: ForgetReceipt, db: Place, user: str | None) -> str:
     if receipt.changed:
         lines.append(f"changed, because others went: {counted_kinds(receipt.changed)}")
     if receipt.erased:
-        lines.append(f"overwritten on disk: {counted(receipt.erased, 'record')}")
+        done = "overwritten on disk" if receipt.overwritten else "dropped for good"
+        lines.append(f"{done}: {counted(receipt.erased, 'record')}")
     elif receipt.total:
         where = db_option(db) + (f" --user {shlex.quote(user)}" if user else "")
         lines.append(f"bring it back with: jiyi restore --at {receipt.at.isoformat()} {where}")

@@ -61,5 +61,6 @@ def mcp(
         gc.freeze()
         serve_pipe(db, user, agent, compat=compat or "", graph=graph if compat else None)
     except JiyiError as error:
-        typer.secho(f"error: {error}", err=True, fg="red")
-        raise typer.Exit(1) from None
+        from jiyi.cli.terminal import fail
+
+        fail(str(error))

@@ -1,6 +1,6 @@
 """`jiyi monitor`: what a database tells of replies, summaries and runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Annotated, Any
 
@@ -8,8 +8,8 @@ import typer
 from rich.text import Text
 
 from jiyi import records
-from jiyi.cli.options import AGENT_DB, Db, Json, User, opened
-from jiyi.cli.terminal import print_json, safe, say, short, stdout
+from jiyi.cli.options import Shown, on_memory
+from jiyi.cli.terminal import safe, say, short, stdout
 from jiyi.manager import MemoryManager
 from jiyi.monitor import Step, find_drift
 from jiyi.monitor.figures import Ring
@@ -26,27 +26,25 @@ _ELSEWHERE = (
 )
 
 
+@on_memory
 def monitor(
-    db: Db = AGENT_DB,
-    user: User = None,
+    memory: MemoryManager,
     sessions: Annotated[int, typer.Option(min=1, max=1_000, help="The newest so many conversations.")] = 50,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Show the lengths of stored replies, how often was summarised, and the runs that go astray."""
-    with opened(db, user) as memory:
-        replies = _replies(memory, sessions)
-        tasks = memory.tasks(sessions)
-        steps = [step for task in tasks for step in _ended(task)]
-        found = {
-            **replies,
-            "summaries": memory.stats()["summary"],
-            "steps": len(steps),
-            "failed_steps": sum(step.status == "failed" for step in steps),
-            "drifting": [run for task in tasks for run in _astray(task)],
-        }
-    if as_json:
-        print_json(found)
-        return
+    tasks = memory.tasks(sessions)
+    steps = [step for task in tasks for step in _ended(task)]
+    found = {
+        **_replies(memory, sessions),
+        "summaries": memory.stats()["summary"],
+        "steps": len(steps),
+        "failed_steps": sum(step.status == "failed" for step in steps),
+        "drifting": [run for task in tasks for run in _astray(task)],
+    }
+    return found, lambda: _print(found)
+
+
+def _print(found: Mapping[str, Any]) -> None:
     tokens = found["output_tokens"]
     say(f"{found['sessions']} sessions, {found['replies']:,} replies, {found['summaries']} summaries")
     if found["replies"]:

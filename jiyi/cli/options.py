@@ -1,15 +1,17 @@
 """What the commands share: options, opening a memory, and errors as one line."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from jiyi.cli.terminal import fail, note
+from jiyi.cli.terminal import fail, note, print_json
 from jiyi.databases import is_there, users_of
 from jiyi.errors import JiyiError, NotFound, ScopeMissing, SettingsError, StorageError
 from jiyi.manager import MemoryManager
@@ -21,12 +23,14 @@ __all__ = [
     "AGENT_DB",
     "Db",
     "Json",
+    "Shown",
     "Since",
     "Until",
     "User",
     "brief_errors",
     "db_option",
     "note_pending",
+    "on_memory",
     "opened",
     "parse_moment",
     "parse_place",
@@ -92,6 +96,35 @@ def opened(db: Place, user: str | None, *, create: bool = False, **settings: Any
             raise NotFound(f"{db} holds nothing of user {who!r}{_named(there)}")
         with open_memory(db, user_id=who, background=False, **settings) as memory:
             yield memory
+
+
+Shown = tuple[Any, Callable[[], object]]
+"""What a command has to tell: the value that --json prints, and what shows the same to people."""
+
+
+def on_memory(command: Callable[..., Shown]) -> Callable[..., None]:
+    """Make a command of a function that is given a memory, with --db, --user and --json beside its own."""
+
+    def shared(*, db: Db = AGENT_DB, user: User = None, as_json: Json = False) -> None: ...
+
+    @wraps(command)
+    def run(*, db: Place, user: str | None, as_json: bool, **own: Any) -> None:
+        with opened(db, user) as memory:
+            value, show = command(memory, **own)
+        if as_json:
+            print_json(value)
+        else:
+            show()
+
+    of = signature(command)
+    own = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in list(of.parameters.values())[1:]]
+    arguments = [one for one in own if "ArgumentInfo" in repr(one.annotation)]
+    where, whose, as_json = signature(shared).parameters.values()
+    options = [one for one in own if one not in arguments]
+    parameters = [*arguments, where, whose, *options, as_json]
+    run.__signature__ = of.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
 
 
 def _named(users: list[str]) -> str:

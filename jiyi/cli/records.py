@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from jiyi.cli.options import AGENT_DB, Db, Json, User, opened, parse_moment
+from jiyi.cli.options import Shown, on_memory, parse_moment
 from jiyi.cli.terminal import counted, print_json, safe, say, short, stdout, when
 from jiyi.cli.windows import message_panel
 from jiyi.manager import MemoryManager
@@ -50,39 +50,38 @@ _Limit = Annotated[int, typer.Option(help="How many at most.")]
 _R = TypeVar("_R", bound=Record)
 
 
+@on_memory
 def show(
+    memory: MemoryManager,
     name: Annotated[str | None, typer.Argument(help="The id of a session, or of any record.")] = None,
-    db: Db = AGENT_DB,
-    user: User = None,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """List the sessions and tasks, or show one session or record whole."""
-    with opened(db, user) as memory:
-        if name is None:
-            _overview(memory, as_json=as_json)
-            return
-        found: Sequence[Record] = memory.session_messages(name) or [memory.get(name)]
-    if as_json:
-        print_json([_record_json(record) for record in found])
-        return
+    if name is None:
+        return _overview(memory)
+    found: Sequence[Record] = memory.session_messages(name) or [memory.get(name)]
+    return [_record_json(record) for record in found], lambda: _show_whole(found, memory.zone)
+
+
+def _show_whole(found: Sequence[Record], zone: tzinfo) -> None:
     for record in found:
         if isinstance(record, Message):
-            stdout.print(message_panel(record, memory.zone))
+            stdout.print(message_panel(record, zone))
         else:
-            stdout.print_json(data=_record_json(record), default=str)
+            print_json(_record_json(record))
 
 
-def _overview(memory: MemoryManager, *, as_json: bool) -> None:
+def _overview(memory: MemoryManager) -> Shown:
     sessions, tasks = memory.sessions(limit=1_000), memory.tasks(limit=1_000)
-    if as_json:
-        told: dict[str, Sequence[Record]] = {"sessions": sessions, "tasks": tasks}
-        print_json({name: [_record_json(record) for record in some] for name, some in told.items()})
-        return
-    stdout.print(_sessions_table(sessions, memory.zone))
-    for task in tasks:
-        state = Text(f"{task.status}, {len(task.steps)} steps", "dim")
-        line = Text.assemble("\ntask ", safe(task.id), " ", state, ": ", safe(task.request))
-        stdout.print(line, soft_wrap=True)
+    told: dict[str, Sequence[Record]] = {"sessions": sessions, "tasks": tasks}
+
+    def print_them() -> None:
+        stdout.print(_sessions_table(sessions, memory.zone))
+        for task in tasks:
+            state = Text(f"{task.status}, {len(task.steps)} steps", "dim")
+            line = Text.assemble("\ntask ", safe(task.id), " ", state, ": ", safe(task.request))
+            stdout.print(line, soft_wrap=True)
+
+    return {name: [_record_json(record) for record in some] for name, some in told.items()}, print_them
 
 
 def _sessions_table(sessions: Sequence[Session], zone: tzinfo) -> Table:
@@ -94,46 +93,40 @@ def _sessions_table(sessions: Sequence[Session], zone: tzinfo) -> Table:
     return table
 
 
-def stats(db: Db = AGENT_DB, user: User = None, as_json: Json = False) -> None:
+@on_memory
+def stats(memory: MemoryManager) -> Shown:
     """Count what is stored."""
-    with opened(db, user) as memory:
-        counts = dict(memory.stats())
-    if as_json:
-        print_json(counts)
-        return
-    for name, count in counts.items():
-        say(f"{count:>10,}  {name}")
+    counts = dict(memory.stats())
+    return counts, lambda: say("\n".join(f"{count:>10,}  {name}" for name, count in counts.items()))
 
 
+@on_memory
 def list_tasks(
-    db: Db = AGENT_DB,
-    user: User = None,
+    memory: MemoryManager,
     status: Annotated[str | None, typer.Option(help="Only those in_progress, completed or failed.")] = None,
     limit: _Limit = 50,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """List tasks, newest first, with the step in work."""
     state: TaskStatus | None = status  # type: ignore[assignment]  # the verb refuses what is none
-    with opened(db, user) as memory:
-        _print(memory.tasks(limit, status=state), _task_view, memory.zone, as_json)
+    return _listed(memory.tasks(limit, status=state), _task_view, memory.zone)
 
 
-def list_episodes(db: Db = AGENT_DB, user: User = None, limit: _Limit = 50, as_json: Json = False) -> None:
+@on_memory
+def list_episodes(memory: MemoryManager, limit: _Limit = 50) -> Shown:
     """List finished tasks, newest first, with what they are worth to the forget gate."""
-    with opened(db, user) as memory:
-        _print(memory.episodes(limit), episode_view, memory.zone, as_json)
+    return _listed(memory.episodes(limit), episode_view, memory.zone)
 
 
-def list_knowledge(db: Db = AGENT_DB, user: User = None, limit: _Limit = 50, as_json: Json = False) -> None:
+@on_memory
+def list_knowledge(memory: MemoryManager, limit: _Limit = 50) -> Shown:
     """List what episodes taught, newest first."""
-    with opened(db, user) as memory:
-        _print(memory.knowledge(limit), _knowledge_view, memory.zone, as_json)
+    return _listed(memory.knowledge(limit), _knowledge_view, memory.zone)
 
 
+@on_memory
 def list_facts(
+    memory: MemoryManager,
     subject: Annotated[str | None, typer.Argument(help="Only about this, by any of its names.")] = None,
-    db: Db = AGENT_DB,
-    user: User = None,
     as_of: Annotated[str | None, typer.Option(help="What held at this ISO 8601 date.")] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also unsure, superseded, retracted and expired ones.")
@@ -142,28 +135,18 @@ def list_facts(
         bool, typer.Option("--profile", help="Only what every window of the user shows.")
     ] = False,
     limit: _Limit = 100,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """List the facts that hold, oldest first, or those that held at another time."""
-    moment = parse_moment(as_of, "as-of")
-    status = _STATES if everything else None
-    with opened(db, user) as memory:
-        if profile:
-            facts = memory.profile()[-limit:]
-        else:
-            facts = memory.facts(subject, as_of=moment, status=status, limit=limit)
-        _print(facts, fact_view, memory.zone, as_json)
+    moment, status = parse_moment(as_of, "as-of"), _STATES if everything else None
+    facts = memory.profile()[-limit:] if profile else None
+    if facts is None:
+        facts = memory.facts(subject, as_of=moment, status=status, limit=limit)
+    return _listed(facts, fact_view, memory.zone)
 
 
-def _print(
-    records: Sequence[_R], view: Callable[[_R, tzinfo], RenderableType], zone: tzinfo, as_json: bool
-) -> None:
-    if as_json:
-        print_json([_record_json(record) for record in records])
-    elif records:
-        stdout.print(Group(*(view(record, zone) for record in records)))
-    else:
-        say("nothing there")
+def _listed(records: Sequence[_R], view: Callable[[_R, tzinfo], RenderableType], zone: tzinfo) -> Shown:
+    found = Group(*(view(record, zone) for record in records)) if records else "nothing there"
+    return [_record_json(record) for record in records], lambda: stdout.print(found)
 
 
 def _record_json(record: Record) -> dict[str, Any]:

@@ -10,20 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from jiyi.cli.options import (
-    AGENT_DB,
-    Db,
-    Json,
-    Since,
-    Until,
-    User,
-    db_option,
-    note_pending,
-    opened,
-    parse_moment,
-)
-from jiyi.cli.terminal import fail, note, print_json, safe, short, stdout, when
+from jiyi.cli.options import Shown, Since, Until, note_pending, on_memory, parse_moment
+from jiyi.cli.terminal import fail, note, safe, short, stdout, when
 from jiyi.cli.windows import ROLE_STYLES, doubt, speaker, window_view
+from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Hit, Hits, Kind, Message
 
 __all__ = ["context", "hits_view", "search"]
@@ -32,10 +22,10 @@ _WORDS = 200  # characters of a hit
 _STRONGEST = 5  # features named of a hit
 
 
+@on_memory
 def search(
+    memory: MemoryManager,
     query: Annotated[str, typer.Argument(help="Words or a question, Chinese or English.")],
-    db: Db = AGENT_DB,
-    user: User = None,
     limit: Annotated[int, typer.Option(help="How many hits at most.")] = 10,
     kind: Annotated[
         list[str] | None, typer.Option(help="message, episode, knowledge or fact; repeatable.")
@@ -52,52 +42,47 @@ def search(
         float, typer.Option(help="Leave out hits less relevant than this, from 0 to 1.")
     ] = 0.0,
     why: Annotated[bool, typer.Option("--why", help="Also show what speaks for each hit.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Search messages, episodes, knowledge and facts, best first."""
     filters = {"role": role, "since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
     kinds: tuple[Kind, ...] = tuple(kind) if kind else SEARCHABLE  # type: ignore[arg-type]
-    with opened(db, user) as memory:
-        hits = memory.search(
-            query,
-            limit=limit,
-            kinds=kinds,
-            session_id=session,
-            filters=filters,
-            asked_at=parse_moment(asked_at, "asked-at"),
-            around=around,
-            min_score=min_score,
-        )
-        note_pending(memory)
-    if as_json:
-        print_json(_hits_json(query, hits))
-        return
-    for words in hits.notes:
-        note(words)
-    stdout.print(hits_view(hits, memory.zone, why=why))
+    hits = memory.search(
+        query,
+        limit=limit,
+        kinds=kinds,
+        session_id=session,
+        filters=filters,
+        asked_at=parse_moment(asked_at, "asked-at"),
+        around=around,
+        min_score=min_score,
+    )
+    note_pending(memory)
+
+    def print_hits() -> None:
+        for words in hits.notes:
+            note(words)
+        stdout.print(hits_view(hits, memory.zone, why=why))
+
+    return _hits_json(query, hits), print_hits
 
 
+@on_memory
 def context(
+    memory: MemoryManager,
     session: Annotated[str, typer.Argument(help="The conversation.")],
     query: Annotated[
         str | None, typer.Argument(help="The question; the newest user message by default.")
     ] = None,
-    db: Db = AGENT_DB,
-    user: User = None,
     budget: Annotated[int | None, typer.Option(help="Input tokens of the window.")] = None,
     lines: Annotated[int, typer.Option(help="Lines shown of each message.")] = 40,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Show what the model would see now, with the budget report."""
-    with opened(db, user) as memory:
-        if query is None and not memory.session_messages(session, limit=1):
-            fail(f"no session {session!r}; list them with: jiyi show {db_option(db)}")
-        window = memory.build_context(session, query, budget)
-        note_pending(memory)
-    if as_json:
-        print_json({"messages": window.messages, "report": window.report.to_dict()})
-    else:
-        stdout.print(window_view(window, memory.zone, lines=lines))
+    if query is None and not memory.session_messages(session, limit=1):
+        fail(f"no session {session!r}; list them with: jiyi show")
+    window = memory.build_context(session, query, budget)
+    note_pending(memory)
+    told = {"messages": window.messages, "report": window.report.to_dict()}
+    return told, lambda: stdout.print(window_view(window, memory.zone, lines=lines))
 
 
 def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:

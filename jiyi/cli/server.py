@@ -20,6 +20,7 @@ from jiyi.errors import InputError, MissingExtra, SettingsError
 from jiyi.server import EVERYTHING, Key, Keys
 from jiyi.server.audit import audit
 from jiyi.storage.place import Place
+from jiyi.telling import safe_json
 from jiyi.wiring import open_memory
 
 __all__ = ["keys", "serve"]
@@ -163,11 +164,11 @@ class _Line(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         message = record.getMessage()
         if message.startswith("{"):
-            return message
+            return safe_json(message)
         line = {"time": utc_now().isoformat(), "level": record.levelname, "message": message}
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return safe_json(json.dumps(line, ensure_ascii=False))
 
 
 def _log_lines(*, quiet: bool) -> None:

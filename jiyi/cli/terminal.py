@@ -1,11 +1,10 @@
 """What the commands print with: consoles, notes, errors, JSON and progress, all safe to show.
 
-Names and words in a memory come from anyone. Control characters and bidirectional overrides in them
-could steer the terminal or reorder what it shows; here they become visible escapes such as ``\\x1b``.
+Names and words in a memory come from anyone; what of them could steer the terminal becomes visible
+escapes such as ``\\x1b``, see `jiyi.telling.safe`.
 """
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import datetime, tzinfo
@@ -27,6 +26,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from jiyi.records import Kind
+from jiyi.telling import safe, safe_json
 
 __all__ = [
     "Bars",
@@ -44,23 +44,8 @@ __all__ = [
     "when",
 ]
 
-# C0 without tab and line feed, DEL, C1, bidirectional marks, line separators, lone surrogates.
-_UNSAFE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-
 _KINDS = get_args(Kind)
 _PLURALS = {"knowledge": "knowledge", "stretch": "stretches"}
-
-
-def safe(text: str) -> str:
-    """Return a text with the characters that could steer a terminal as visible escapes."""
-    return _UNSAFE.sub(_escape, text) if _UNSAFE.search(text) else text
-
-
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 class _SafeConsole(Console):
@@ -68,10 +53,7 @@ class _SafeConsole(Console):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
-            if segment.control or not _UNSAFE.search(segment.text):
-                yield segment
-            else:
-                yield Segment(safe(segment.text), segment.style)
+            yield segment if segment.control else Segment(safe(segment.text), segment.style)
 
 
 stdout: Console = _SafeConsole(highlight=False, soft_wrap=False)
@@ -102,8 +84,7 @@ def fail(message: str) -> NoReturn:
 def print_json(value: Any) -> None:
     """Print a value as JSON, readable and without colours; what the terminal cannot show is escaped."""
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    text = json.dumps(value, ensure_ascii=not unicode, indent=2, default=_plain)
-    typer.echo(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    typer.echo(safe_json(json.dumps(value, ensure_ascii=not unicode, indent=2, default=_plain)))
 
 
 def _plain(value: object) -> object:

@@ -1,4 +1,4 @@
-"""`jiyi import`, `export`, `copy` and `reembed`: into a memory, out of it, and to another database."""
+"""`jiyi import`, `export`, `copy`, `repair`, `reembed`: into a memory, out of it, to another database."""
 
 from collections import Counter
 from contextlib import ExitStack
@@ -20,8 +20,9 @@ from jiyi.cli.options import (
     parse_place,
     require_database,
 )
-from jiyi.cli.terminal import Bars, counted_kinds, fail, note, print_json, say, warn
+from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, print_json, say, warn
 from jiyi.errors import ImportFailed
+from jiyi.importers.run import is_server
 from jiyi.manager import MemoryManager
 from jiyi.records import Kind
 from jiyi.settings import load_settings
@@ -29,59 +30,59 @@ from jiyi.storage import ImportReceipt, Rejected
 from jiyi.storage.backend import open_backend
 from jiyi.storage.place import Place
 from jiyi.storage.transfer.copy import CopyReceipt, copy_memory
+from jiyi.storage.transfer.repair import repair_file
+from jiyi.telling import masked
 from jiyi.wiring import open_memory
 
-__all__ = ["copy", "export", "import_", "reembed"]
+__all__ = ["copy", "export", "import_", "reembed", "repair"]
 
 
 def import_(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            help="What `jiyi export` wrote, JSONL or JSON of OpenAI messages, or the neutral format.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ],
+    files: Annotated[list[str], typer.Argument(help="What jiyi or another program wrote; a zip, a folder.")],
     db: Db = AGENT_DB,
     user: User = None,
     session: Annotated[str | None, typer.Option(help="The session of messages that name none.")] = None,
-    vectors: Annotated[
-        bool,
-        typer.Option(
-            help="Also make the vectors now; else jiyi reembed does, or a program that opens the memory."
-        ),
-    ] = True,
+    vectors: Annotated[bool, typer.Option(help="Make the vectors now; else jiyi reembed does.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count; write nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Import conversations or an export; bad lines are reported, the rest goes in, nothing goes in twice."""
+    for file in files:
+        if not (is_server(file) or Path(file).exists()):
+            raise typer.BadParameter(f"{file} does not exist", param_hint="FILES")
     with opened(db, user, create=True) as memory, Bars(quiet=as_json) as bars:
-        receipts = [_import_one(memory, file, session, bars) for file in files]
-        pending = memory.stats()["vectors_pending"]
+        receipts = [_import_one(memory, file, session, dry_run, bars) for file in files]
+        pending = 0 if dry_run else memory.stats()["vectors_pending"]
         if vectors and pending:
             memory.flush(partial(bars.show, "vectors", total=pending))
     added, known = sum(r.added for r in receipts), sum(r.known for r in receipts)
     rejected = [asdict(bad) for receipt in receipts for bad in receipt.rejected]
+    left = sum((Counter(r.left_out) for r in receipts), Counter[str]())
     if as_json:
-        print_json({"added": added, "known": known, "rejected": rejected})
+        print_json({"added": added, "known": known, "rejected": rejected, "left_out": dict(left)})
     else:
         for bad in rejected:
             warn("rejected", f"{bad['where']}: {bad['reason']}")
         counts = sum((Counter(r.counts) for r in receipts), Counter[Kind]())
         what = counted_kinds(counts) if set(counts) - {"message"} else f"{added} messages"
-        say(f"{what} added, {known} were there already, {len(rejected)} rejected")
+        say(f"{what} {'would be ' * dry_run}added, {known} were there already, {len(rejected)} rejected")
+        if left:
+            note("left out: " + ", ".join(f"{count:,} {what}" for what, count in left.most_common()))
     if any(r.rejected and not r.added + r.known for r in receipts):
         raise typer.Exit(1)
 
 
-def _import_one(memory: MemoryManager, file: Path, session: str | None, bars: Bars) -> ImportReceipt:
+def _import_one(
+    memory: MemoryManager, file: str, session: str | None, dry_run: bool, bars: Bars
+) -> ImportReceipt:
     """Import a file; one that cannot be imported at all does not keep the others out."""
-    show = partial(bars.show, f"{file.name}: records")
+    name = masked(file).rstrip("/").rpartition("/")[2]
+    show = partial(bars.show, f"{name}: records")
     show(0)
     try:
-        return memory.import_(file, session_id=session, progress=show)
+        return memory.import_(file, session_id=session, dry_run=dry_run, progress=show)
     except ImportFailed as error:
-        return ImportReceipt(added=0, known=0, rejected=(Rejected(where=file.name, reason=str(error)),))
+        return ImportReceipt(added=0, known=0, rejected=(Rejected(where=name, reason=str(error)),))
     finally:
         bars.end()
 
@@ -105,9 +106,32 @@ def export(
         receipt = memory.export(file, format=chosen, progress=show)
         show(receipt.total, receipt.total)
     if as_json:
-        print_json({"path": str(receipt.path), "counts": dict(receipt.counts), "bytes": receipt.bytes})
+        print_json({**asdict(receipt), "path": str(receipt.path)})
     else:
         say(f"{receipt.total:,} records, {receipt.bytes:,} bytes in {receipt.path}")
+        if receipt.damaged:
+            say(f"{counted(receipt.damaged, 'damaged record')} left out; see jiyi doctor")
+
+
+def repair(
+    source: Annotated[Path, typer.Argument(metavar="FROM", help="The damaged file; it is only read.")],
+    target: Annotated[Path, typer.Argument(metavar="TO", help="The new file.")],
+    as_json: Json = False,
+) -> None:
+    """Save what is whole of a damaged file into a new one, and count what is not."""
+    with brief_errors():
+        receipt = repair_file(source, target, load_settings())
+    if as_json:
+        print_json(asdict(receipt))
+    else:
+        kinds = {kind: count for kind, count in receipt.saved.items() if kind != "trash"}
+        say(f"saved into {target}: {counted_kinds(kinds)}, {receipt.saved['trash']:,} in the trash")
+        lost = [f"{receipt.damaged:,} damaged records", f"{receipt.unreadable:,} places that cannot be read"]
+        say(f"lost: {', '.join(lost)}")
+        for line in receipt.refused:
+            say(f"refused: {line}")
+    if receipt.damaged or receipt.unreadable or receipt.refused:
+        raise typer.Exit(1)
 
 
 def copy(

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jiyi.cli.terminal import counted, safe, when
-from jiyi.records import Message, Report, ReportItem, Window
+from jiyi.records import DOUBT, Message, Report, ReportItem, Window
 
 __all__ = ["ROLE_STYLES", "budget_bar", "doubt", "message_panel", "shares", "speaker", "window_view"]
 
@@ -20,7 +20,20 @@ ROLE_STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool"
 """The colour of each role."""
 
 _BAR = 30
-_BAR_STYLES = ("magenta", "cyan", "green", "yellow", "blue", "red", "white")
+_SHORT_BAR = 24  # cells of the bar on one line, on a wide terminal
+_STYLES = {
+    "system": "magenta",
+    "skills": "bright_magenta",
+    "profile": "bright_cyan",
+    "summary": "yellow",
+    "history": "cyan",
+    "task": "blue",
+    "knowledge": "green",
+    "episodes": "bright_green",
+    "recalled": "bright_blue",
+    "input": "white",
+    "framing": "bright_black",
+}
 _MOST = 15  # rows shown of what was left out for one reason
 
 
@@ -65,15 +78,24 @@ def _panel(title: str, text: str, style: str) -> Panel:
     return Panel(Text(safe(text)), title=Text(safe(title)), title_align="left", border_style=style)
 
 
-def budget_bar(report: Report) -> Group:
-    """Return a window's tokens by section as one bar, with a line that names them."""
-    bar, names = Text("  "), Text("  ", overflow="fold")
-    for place, (name, tokens) in enumerate(part for part in shares(report) if part[1]):
-        style = _BAR_STYLES[place % len(_BAR_STYLES)]
-        bar.append("█" * max(1, round(2 * _BAR * tokens / report.budget.max_input_tokens)), style)
-        names.append(f"{name} {tokens:,}  ", style)
-    names.append(f"= {report.tokens:,} of {report.budget.max_input_tokens:,} tokens")
-    return Group(bar, names)
+def budget_bar(report: Report, width: int) -> Text:
+    """Return how full a window is, by section, as one coloured line of at most `width` cells."""
+    most = report.budget.max_input_tokens
+    parts = [(name, tokens) for name, tokens in shares(report) if tokens]
+    cells = max(min(_SHORT_BAR, width // 4), 1)
+    bar, done = Text(), 0
+    for name, tokens in parts:
+        before, done = done, done + tokens
+        bar.append("█" * (round(cells * done / most) - round(cells * before / most)), _STYLES[name])
+    bar.append("·" * (cells - len(bar)), "bright_black")
+    bar.append(f" {report.tokens:,}/{most:,}", "bold")
+    for name, tokens in parts:
+        bar.append(f" {name} {tokens:,}", _STYLES[name])
+    if (report.nothing_relevant or 0.0) > DOUBT:
+        bar.append(f" {doubt(report.nothing_relevant or 0.0)}", "yellow")
+    bar.truncate(max(width, 1), overflow="ellipsis")
+    bar.no_wrap = True
+    return bar
 
 
 def _report(report: Report, zone: tzinfo) -> Panel:
@@ -98,7 +120,7 @@ def _report(report: Report, zone: tzinfo) -> Panel:
     if report.notes:
         parts.append(Text())
     parts += [Text(f"note: {safe(note)}", style="yellow") for note in report.notes]
-    return Panel(Group(*parts), title=title, title_align="left", border_style="dim")
+    return Panel(Group(*parts), title=Text(safe(title)), title_align="left", border_style="dim")
 
 
 def _included(items: Sequence[ReportItem], zone: tzinfo) -> Iterator[RenderableType]:

@@ -9,9 +9,8 @@ from jiyi.client.verbs import PREFIX, Whose, given_to, in_query
 from jiyi.endpoint import Endpoint
 from jiyi.records import Kind
 from jiyi.storage import ExportReceipt, ImportReceipt
-from jiyi.storage.transfer.export import whole_file
-from jiyi.storage.transfer.lines import unreadable
-from jiyi.verbs.base import path_of, path_to_write
+from jiyi.storage.transfer.files import path_to_read, unreadable, whole_file
+from jiyi.verbs.base import path_of
 
 __all__ = ["exported", "imported"]
 
@@ -21,7 +20,7 @@ _COUNTS = "x-jiyi-counts"
 def exported(there: Endpoint, whose: Whose, *args: Any, **kwargs: Any) -> Steps[ExportReceipt]:
     """Return the steps of `MemoryManager.export`; the file takes its name when it is whole."""
     given = given_to("export", whose, args, kwargs)
-    path, progress = path_to_write(given.pop("path")), given.pop("progress", None)
+    path, progress = path_of(given.pop("path")), given.pop("progress", None)
     with whole_file(path) as file:
         ask = Ask(method="GET", path=f"{PREFIX}/export", query=in_query(given), into=_File(file))
         answer = yield from answered(ask, there)
@@ -35,7 +34,7 @@ def exported(there: Endpoint, whose: Whose, *args: Any, **kwargs: Any) -> Steps[
 def imported(there: Endpoint, whose: Whose, *args: Any, **kwargs: Any) -> Steps[ImportReceipt]:
     """Return the steps of `MemoryManager.import_`; the file is read here and taken in there, as a job."""
     given = given_to("import_", whose, args, kwargs)
-    path, progress = path_of(given.pop("path")), given.pop("progress", None)
+    path, progress = path_to_read(path_of(given.pop("path"))), given.pop("progress", None)
     query = {**in_query(given), "name": path.name}
     headers = {"content-type": "application/octet-stream"}
     ask = Ask(method="POST", path=f"{PREFIX}/import", query=query, body=path, headers=headers)

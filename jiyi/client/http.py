@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from jiyi.client.asking import Answer, Ask, Lost, Steps
 from jiyi.endpoint import Endpoint
 from jiyi.errors import Closed, InputError, MissingExtra
+from jiyi.forks import free_after_fork
 
 if TYPE_CHECKING:
     import httpx
@@ -32,7 +33,7 @@ class Connections:
     def __init__(self, there: Endpoint) -> None:
         _check_package()
         self._there = there
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
         self._clients: dict[int, httpx.Client] = {}
         self._closed = False
 

@@ -15,6 +15,7 @@ from jiyi.manager import MemoryManager
 from jiyi.settings import load_settings
 from jiyi.text import counter_for
 from jiyi.verbs import Parts
+from jiyi.verbs.door import guard
 from jiyi.wire import ROUTES
 
 __all__ = ["AsyncRemoteMemory", "RemoteMemory"]
@@ -93,5 +94,5 @@ def _awaited(name: str) -> Callable[..., Any]:
 
 
 for _name in (*(route.verb for route in ROUTES), *_OF_FILES):
-    setattr(RemoteMemory, _name, _verb(_name))
+    setattr(RemoteMemory, _name, guard(_verb(_name)))
     setattr(AsyncRemoteMemory, _name, _awaited(_name))

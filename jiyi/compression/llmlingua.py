@@ -27,6 +27,7 @@ from jiyi.compression.compressor import (
     check_words,
 )
 from jiyi.errors import InputError, JiyiError, MissingExtra, SettingsError
+from jiyi.forks import free_after_fork
 from jiyi.text import TokenCounter, counter_for
 
 __all__ = ["LLMLingua"]
@@ -88,7 +89,7 @@ class LLMLingua:
         self._device = device
         self._counter = counter or counter_for()
         self._model: Any = None
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
 
     def __repr__(self) -> str:
         return f"LLMLingua({self._source!r}, rate={self._rate!r}, device={self._device!r})"

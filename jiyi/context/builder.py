@@ -11,10 +11,10 @@ from jiyi.context.prefix import Prefix, SummaryPlace
 from jiyi.context.render import QUOTED, render_window
 from jiyi.context.report import ReportBuilder, of_block, of_message
 from jiyi.context.retrieved import NO_ROOM, Retrieved, Said
-from jiyi.errors import BudgetTooSmall
+from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.prompts import quote
 from jiyi.records import DOUBT, Block, Budget, Message, ReportItem, ReportStep, Section, Window
-from jiyi.short_term import Dropped, Policy, TokenBudget, atoms
+from jiyi.short_term import Dropped, Kept, Policy, TokenBudget, atoms
 from jiyi.short_term.policy import Candidates
 from jiyi.text import TokenCounter
 
@@ -231,6 +231,8 @@ class _Assembly:
         dropped: list[Dropped] = []
         if policy is not None:
             decided = policy(waiting, allowance + opening)
+            if not isinstance(decided, Kept):
+                raise InputError(f"policy returned a {type(decided).__name__}; it must return Kept")
             waiting, dropped = decided.kept, list(decided.dropped)
         try:
             decided = fits(waiting, allowance + opening)

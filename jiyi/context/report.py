@@ -17,10 +17,13 @@ from jiyi.records import (
 from jiyi.records.atoms import atoms
 from jiyi.short_term import Dropped
 from jiyi.text import TokenCounter
+from jiyi.text.suspicious import suspicious
 
 __all__ = ["ReportBuilder", "of_block", "of_message"]
 
 _TITLE = 60
+_SUSPICIOUS = "; suspicious: "
+_INSTRUCTS = "stored texts that may try to instruct the model: {}; marked suspicious among what is included"
 _LEAVING = {
     "summary": "left out the summary",
     "skills": "closed skills",
@@ -90,9 +93,12 @@ class ReportBuilder:
         """
         counter = self.counter
         included = [of_message(m, "system", "system messages always stay", counter) for m in prefix.system]
-        included += [of_block(block, _why(block), taken) for block, taken in prefix.counted(before, counter)]
-        included += [of_message(m, "history", self._why_history(m), counter) for m in talk]
-        included += [of_block(block, _why(block), taken) for block, taken in shown]
+        stored = [of_block(block, _why(block), taken) for block, taken in prefix.counted(before, counter)]
+        stored += [of_message(m, "history", self._why_history(m), counter) for m in talk]
+        stored += [of_block(block, _why(block), taken) for block, taken in shown]
+        included += stored
+        if flagged := sum(_SUSPICIOUS in item.reason for item in stored):
+            notes = [*notes, _INSTRUCTS.format(flagged)]
         if current is not None:
             included.append(of_message(current, "input", "the current message always stays", counter))
         sections: dict[Section, int] = dict.fromkeys(SECTIONS, 0)
@@ -114,12 +120,11 @@ class ReportBuilder:
         )
 
     def _why_history(self, message: Message) -> str:
-        if message.pinned:
-            return "pinned"
-        if message.id in self.shortened:
+        reason = "pinned" if message.pinned else "recent history"
+        if message.id in self.shortened and not message.pinned:
             before, now = self.shortened[message.id]
-            return f"recent history; tool output shortened from {before:,} to {now:,} tokens"
-        return "recent history"
+            reason = f"recent history; tool output shortened from {before:,} to {now:,} tokens"
+        return reason + _sign(message.search_text)
 
 
 def of_message(message: Message, section: Section, reason: str, counter: TokenCounter) -> ReportItem:
@@ -160,7 +165,14 @@ def _why(block: Block) -> str:
             reason = "the task in hand"
         case _:
             reason = f"found by search, score {block.score:.2f}"
-    return f"{reason}; {block.note}" if block.note else reason
+    sign = "" if block.section == "skills" else _sign(block.text)
+    return (f"{reason}; {block.note}" if block.note else reason) + sign
+
+
+def _sign(text: str) -> str:
+    """Return what the report says of a stored text that may try to instruct the model."""
+    kind = suspicious(text)
+    return f"{_SUSPICIOUS}{kind}" if kind else ""
 
 
 def _title(text: str) -> str:

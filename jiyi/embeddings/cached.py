@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from jiyi.embeddings.embedder import Embedder, TextKind, Vectors32, check_inputs
 from jiyi.errors import EmbeddingError, JiyiError, SettingsError
+from jiyi.forks import free_after_fork
 
 __all__ = ["CachedEmbedder"]
 
@@ -37,7 +38,7 @@ class CachedEmbedder:
         self._inner = inner
         self._size = size
         self._rows: OrderedDict[_Key, NDArray[np.float32]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
 
     def __repr__(self) -> str:
         return f"CachedEmbedder({self._inner!r}, size={self._size})"

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_text
-from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, patiently
+from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, in_time, patiently
 from jiyi.errors import EndpointRefused, EndpointUnreachable, SettingsError, TextRefused
+from jiyi.forks import free_after_fork
 from jiyi.openai_client import OpenAIClient
 from jiyi.records.checks import stable_id
 from jiyi.text import counter_for
@@ -49,8 +50,8 @@ class OpenAIEmbedder:
       given, does.
     - Tries again with growing pauses, or after the time the server names in Retry-After
       (up to two minutes), as often as `endpoint.retries` says. All or nothing: one batch
-      that fails for good fails the call. A model that kept failing is skipped for a while,
-      from 1 second up to 5 minutes.
+      that fails for good fails the call. Queries only within `endpoint.query_seconds` each. A model that kept
+      failing is skipped for a while, from 1 second up to 5 minutes.
     - Answers are checked: number, order, size, finite; then brought to length 1.
     - Texts are sent up to `max_chars` characters, an empty one as a space.
     - A text that the endpoint refuses (400, 413, 422) while it embeds another is sent by
@@ -99,7 +100,7 @@ class OpenAIEmbedder:
         self._batch_size = batch_size
         self._max_chars = max_chars
         self._dims = dimensions
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
 
     def __repr__(self) -> str:
         return f"OpenAIEmbedder({self.name!r} at {self._endpoint.shown})"
@@ -188,7 +189,11 @@ class OpenAIEmbedder:
                     raise
                 return failure
 
-        return patiently(ask, breaker_of(self._endpoint, model, _FAULTS), retries=self._endpoint.retries)
+        breaker = breaker_of(self._endpoint, model, _FAULTS)
+        if kind == "passage":
+            return patiently(ask, breaker, retries=self._endpoint.retries)
+        most = self._endpoint.query_seconds * len(batch)
+        return in_time(ask, breaker, endpoint=self._endpoint, faults=_FAULTS, time_limit=most)
 
     def close(self) -> None:
         """Close the connections; a later `embed` opens new ones."""

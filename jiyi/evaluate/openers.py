@@ -10,7 +10,8 @@ from jiyi.databases import is_there, users_of
 from jiyi.embeddings import Embedder
 from jiyi.errors import SettingsError, StorageError, WrongState
 from jiyi.manager import MemoryManager
-from jiyi.storage.place import Place, locate, masked
+from jiyi.storage.place import Place, locate
+from jiyi.telling import masked
 from jiyi.wiring import open_memory
 
 __all__ = ["SQLITE", "Opener", "open_sqlite", "opener_for", "openers_for"]

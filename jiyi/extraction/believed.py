@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from jiyi.extraction.clauses import is_chinese
+from jiyi.extraction.forms import is_beyond
 from jiyi.extraction.rules import meaning_of, rule_point
 from jiyi.extraction.statement import Reading, Statement
 from jiyi.records import Fact, FactCategory, Message
@@ -110,6 +111,7 @@ class _Answer:
             and _stands_in(words, _flat(message.text))
             and _holds(own | self._replied_words[place], value)
             and _holds(self._named, subject)
+            and not is_beyond(words)
             and (message.role == "user" or self._for_assistants(fact, subject))
         )
         if not held:
@@ -204,6 +206,7 @@ def _base(message: Message) -> Statement:
     return Statement(
         quote=_flat(message.text)[:400],
         speaker=_named(message),
+        by_person=message.role == "user",
         said_at=message.created_at or datetime.now(UTC),
         source=message.id,
         confidence=_CONFIDENCE if message.role == "user" else _CONFIDENCE_OF_ASSISTANTS,

@@ -12,7 +12,17 @@ from jiyi.extraction.values import patterns, table
 from jiyi.records import FactCategory
 from jiyi.text.modality import Mode
 
-__all__ = ["Form", "erases", "forms_in", "is_bare", "meant", "read_tool_lines", "takes_back", "unmeant"]
+__all__ = [
+    "Form",
+    "erases",
+    "forms_in",
+    "is_bare",
+    "is_beyond",
+    "meant",
+    "read_tool_lines",
+    "takes_back",
+    "unmeant",
+]
 
 
 _MOST_LINES = 50
@@ -64,12 +74,20 @@ def unmeant(text: str) -> bool:
 def meant(sentence: str, mode: Mode) -> int:
     """Return up to where a sentence states something: not what it asks, supposes or has from a document."""
     signs = patterns("forms", "unmeant")
+    if is_beyond(sentence):
+        return 0
     asks = mode & Mode.ASKED and signs["asks"].search(sentence)
     reports = mode & Mode.REPORTED and not signs["person"].search(sentence)
     if asks or reports or signs["sentence"].search(sentence):
         return 0
     condition = None if sentence.isascii() else signs["rest"].search(sentence)
     return condition.start() if condition else len(sentence)
+
+
+def is_beyond(sentence: str) -> bool:
+    """Return whether a sentence dates something to a year before 1500 or after 2199."""
+    dated = any(letter.isdigit() for letter in sentence) or not sentence.isascii()
+    return dated and patterns("forms", "unmeant")["beyond"].search(sentence) is not None
 
 
 def read_tool_lines(text: str, *, speaker: str, said_at: datetime) -> list[Statement]:
@@ -86,6 +104,7 @@ def read_tool_lines(text: str, *, speaker: str, said_at: datetime) -> list[State
             object=pair["o"],
             quote=line.strip()[:400],
             speaker=speaker,
+            by_person=False,
             said_at=said_at,
             confidence=0.5,
         )

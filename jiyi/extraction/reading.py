@@ -246,7 +246,13 @@ class _Reader:
         return ""
 
     def _new(self, quote: str, **fields: Any) -> Statement:
-        return Statement(quote=quote.strip(), speaker=self.speaker, said_at=self.said_at, **fields)
+        return Statement(
+            quote=quote.strip(),
+            speaker=self.speaker,
+            by_person=self.role == "user",
+            said_at=self.said_at,
+            **fields,
+        )
 
 
 def extract(
@@ -276,7 +282,8 @@ def extract(
     if role == "system" or not sample.strip():
         return []
     if role == "tool":
-        return read_tool_lines(sample, speaker=speaker or "tool", said_at=said_at)[:_MOST_STATEMENTS]
+        name = "tool" if speaker in (None, "", "user") else speaker  # no tool speaks for the user
+        return read_tool_lines(sample, speaker=name, said_at=said_at)[:_MOST_STATEMENTS]
     if unmeant(sample):
         return []
     reader = _Reader(

@@ -27,6 +27,7 @@ class Statement:
     object: str = ""  # the value, with its unit
     quote: str = ""  # the clause, as it was said
     speaker: str = "user"  # who said it
+    by_person: bool = True  # neither an assistant nor a tool
     said_at: datetime  # when
     source: str = ""  # id of the message it was read from; "" where it rests on none
     replies_to: str = ""  # id of the message before, where that has a word of the value and this has not

@@ -7,7 +7,7 @@ from jiyi.extraction.values import patterns
 from jiyi.text import TimeSpan, find_dates, has_date
 from jiyi.text.modality import Mode
 
-__all__ = ["first_day_ahead", "validity"]
+__all__ = ["ahead", "first_day_ahead", "validity"]
 
 _WHILE = timedelta(days=100)  # what is said to last longer is no exception
 
@@ -26,7 +26,7 @@ def validity(
     signs = patterns("forms", "times")
     at = sentence.find(value) if value else -1
     spans = [
-        _ahead(span, said_at)
+        ahead(span, said_at)
         for span in find_dates(sentence, said_at, zone)
         if not at <= span.at < at + len(value) and not signs["repeated"].search(sentence[: span.at])
     ]
@@ -58,7 +58,7 @@ def first_day_ahead(sentence: str, said_at: datetime, zone: tzinfo) -> datetime 
         return None
     until = patterns("forms", "times")["until"]
     found = find_dates(sentence, said_at, zone)
-    spans = (_ahead(span, said_at) for span in found if not until.search(sentence[: span.at]))
+    spans = (ahead(span, said_at) for span in found if not until.search(sentence[: span.at]))
     return next((span.start for span in spans if span.end > said_at), None)
 
 
@@ -66,7 +66,7 @@ def _begin(span: TimeSpan, said_at: datetime) -> datetime | None:
     return span.start if span.start > said_at else None
 
 
-def _ahead(span: TimeSpan, said_at: datetime) -> TimeSpan:
+def ahead(span: TimeSpan, said_at: datetime) -> TimeSpan:
     """Return a span whose year, month or week was guessed as the next such one, if it is over."""
     if span.exact or span.end > said_at:
         return span

@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, patiently
+from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, in_time
 from jiyi.errors import InputError, LLMRefused, LLMUnreachable, SettingsError
 from jiyi.llm.answers import encodable, read_reply, read_turn
 from jiyi.llm.dialect import Dialect, Request
 from jiyi.llm.llm import Reply, Turn
 from jiyi.llm.streaming import Relay, read_stream, relayed
 from jiyi.openai_client import OpenAIClient
-from jiyi.time_limit import OutOfTime, run_within
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -21,8 +20,6 @@ __all__ = ["OpenAILLM"]
 
 _T = TypeVar("_T")
 
-_GRACE = 1.0  # seconds after the time limit until an answer is no longer waited for at all
-_MOST_LATE = 4  # answers not waited for any more that may still be on their way
 _NEGOTIABLE = frozenset({400, 422})  # how endpoints refuse a field they do not know
 
 _FAULTS = Faults(
@@ -121,7 +118,10 @@ class OpenAILLM:
             stop=_sendable("stop", [stop] if isinstance(stop, str) else list(stop)),
         )
         return self._bounded(
-            lambda left, number: _cut(self._reading(read_reply, self._ask(request, left, number)[0]), request)
+            lambda left, number: _cut(
+                self._reading(read_reply, self._ask(request, left, number)[0]), request
+            ),
+            aside=True,
         )
 
     def chat(
@@ -159,22 +159,15 @@ class OpenAILLM:
         """Close the connections; a later `complete` opens new ones."""
         self._client.close()
 
-    def _bounded(self, ask: Callable[[float, int], _T]) -> _T:
-        """Ask patiently, but no longer than the time limit."""
-        try:
-            return run_within(
-                lambda: patiently(
-                    ask, self._breaker, retries=self._endpoint.retries, time_limit=self._time_limit
-                ),
-                self._time_limit + _GRACE,
-                owner=self,
-                most_late=_MOST_LATE,
-            )
-        except OutOfTime as late:
-            raise LLMUnreachable(
-                f"{self._endpoint.shown} gave no whole answer within {self._time_limit:.3g} s ({late}): "
-                "check that it runs, or raise the time limit"
-            ) from None
+    def _bounded(self, ask: Callable[[float, int], _T], *, aside: bool = False) -> _T:
+        return in_time(
+            ask,
+            self._breaker,
+            endpoint=self._endpoint,
+            faults=_FAULTS,
+            time_limit=self._time_limit,
+            aside=aside,
+        )
 
     def _turn(self, request: Request, left: float, number: int, relay: Relay | None) -> Turn:
         raw, dialect = self._ask(request, left, number, relay)

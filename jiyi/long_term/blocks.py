@@ -137,11 +137,11 @@ def _stated(fact: Fact) -> str:
 
 
 def _speaker(hit: Hit) -> str:
-    """Return who said a message; of a fact too, where it is shown in the words it was said in."""
+    """Return who said a message, or a fact about something else than its speaker."""
     match hit.record:
         case Message() as message:
             return message.speaker
-        case Fact() as fact if _stated(fact) == fact.text:
+        case Fact() as fact if fact.speaker != fact.subject or _stated(fact) == fact.text:
             return fact.speaker or ""
     return ""
 

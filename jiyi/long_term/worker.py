@@ -5,7 +5,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from jiyi.errors import JiyiError
+from jiyi.errors import DatabaseMoved, JiyiError
 
 __all__ = ["Worker"]
 
@@ -23,7 +23,7 @@ class Worker(ABC):
         name: of the thread, and of what waits, in the log.
         poll: seconds after which it looks for work that nobody told of, such as another process's.
         failed: makes one of jiyi's errors of what else a try raised.
-        final: errors after which nothing is tried again.
+        final: errors after which nothing is tried again, beside a file that is not there any more.
     """
 
     def __init__(
@@ -71,8 +71,9 @@ class Worker(ABC):
                 busy = self._turn()
             except Exception as error:  # parts from outside may raise anything
                 pause = min(max(1.0, 2 * pause), _LONGEST_PAUSE)
-                over = isinstance(error, self._final) or self._stopping.is_set()
-                self._note(error, "" if over else f"next try in {pause:.0f} s")
+                gone = isinstance(error, DatabaseMoved)
+                over = gone or isinstance(error, self._final) or self._stopping.is_set()
+                self._note(error, "stopped" if gone else "" if over else f"next try in {pause:.0f} s")
                 if over:
                     return
                 continue

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jiyi.errors import ImportFailed, NotFound
+from jiyi.importers.server_memory import graph_line
 from jiyi.mcp.graph import Keeper
 from jiyi.mcp.graph_view import Entity, Relation
 
@@ -75,29 +76,15 @@ def _read(data: bytes) -> tuple[dict[str, Entity], list[Relation], list[str]]:
         if not line.strip():
             continue
         try:
-            item = json.loads(line)
-            kind = item.get("type") if isinstance(item, dict) else None
-            if kind == "entity":
-                texts = item.get("observations") or []
-                if not isinstance(texts, list):
-                    raise ValueError("observations is no list")
-                one = entities.setdefault(
-                    _text(item, "name"), {"name": item["name"], "entityType": "", "observations": []}
-                )
-                one["entityType"] = one["entityType"] or str(item.get("entityType") or "")
-                one["observations"] += [text for text in texts if isinstance(text, str) and text.strip()]
-            elif kind == "relation":
-                ends: Any = {name: _text(item, name) for name in ("from", "to", "relationType")}
+            item = graph_line(json.loads(line))
+            if item["type"] == "relation":
+                ends: Any = {name: item[name] for name in ("from", "to", "relationType")}
                 relations.append(ends)
-            else:
-                raise ValueError("neither an entity nor a relation")
+                continue
+            empty: Entity = {"name": item["name"], "entityType": "", "observations": []}
+            one = entities.setdefault(item["name"], empty)
+            one["entityType"] = one["entityType"] or item["entityType"]
+            one["observations"] += item["observations"]
         except (ValueError, RecursionError) as error:
             bad.append(f"line {number}: {error}")
     return entities, relations, bad
-
-
-def _text(item: dict[str, Any], name: str) -> str:
-    value = item.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{name} is missing")
-    return value

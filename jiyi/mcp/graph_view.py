@@ -6,19 +6,12 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
+from jiyi.importers.graph_words import BY, NOTE, TYPE
+
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.records import Fact
 
 __all__ = ["BY", "NOTE", "TYPE", "Entity", "Graph", "Node", "Relation", "View", "view_of"]
-
-BY = "knowledge graph"
-"""The speaker of facts that were kept through the graph; of these several always stand side by side."""
-
-NOTE = "note"
-"""The predicate of an observation."""
-
-TYPE = "entityType"
-"""The predicate of an entity's type."""
 
 _UNTYPED = "memory"  # type of entities that other tools made
 

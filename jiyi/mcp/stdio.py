@@ -21,6 +21,7 @@ from jiyi.errors import JiyiError, ScopeMissing
 from jiyi.mcp.caller import Caller
 from jiyi.mcp.server import make_server
 from jiyi.settings import Settings, load_settings
+from jiyi.telling import safe
 
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.manager import MemoryManager
@@ -32,6 +33,13 @@ _HOME = Path("~/.jiyi/memory.db")  # one place, whatever folder a client starts 
 _USER = "me"
 _LOG = logging.getLogger("jiyi.mcp")
 _PAUSE = 0.3  # seconds after the list of tools: what the client asks next comes first
+
+
+class _Line(logging.Formatter):
+    """Writes what was logged, safe to show: names in it come from anyone."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return safe(super().format(record))
 
 
 def serve_pipe(
@@ -49,7 +57,9 @@ def serve_pipe(
     Raises:
         SettingsError: a setting is unusable.
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="jiyi mcp: %(message)s")
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(_Line("jiyi mcp: %(message)s"))
+    logging.basicConfig(handlers=[lines], level=logging.WARNING)
     _LOG.setLevel(logging.INFO)
     settings = load_settings(user_id=user, agent_id=agent)
     local = _Local(db=db, settings=settings, graph=graph, user=settings.user_id)

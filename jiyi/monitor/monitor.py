@@ -10,10 +10,11 @@ from typing import Literal
 from jiyi.clock import Clock, utc_now
 from jiyi.embeddings import Embedder
 from jiyi.errors import InputError, SettingsError
+from jiyi.forks import free_after_fork
 from jiyi.monitor.alerts import find_alerts
 from jiyi.monitor.drift import Drift, Step, find_drift
 from jiyi.monitor.figures import Alert, Gauges, Series, Thresholds
-from jiyi.monitor.hits import Judge, find_hits
+from jiyi.monitor.hits import RETRIEVED, Judge, find_hits
 from jiyi.monitor.sessions import Session, SessionKey, Sessions, last_run, question_of
 from jiyi.monitor.usage import Usage
 from jiyi.records import Block, Window
@@ -96,8 +97,8 @@ class ContextMonitor:
         self._embedder = embedder
         self._counter = counter or counter_for()
         self._user_id = user_id
-        self._lock = threading.Lock()  # what is noted
-        self._catching_up = threading.Lock()  # one comparing at a time
+        self._lock = free_after_fork(threading.Lock())  # what is noted
+        self._catching_up = free_after_fork(threading.Lock())  # one comparing at a time
         self._listeners: tuple[Listener, ...] = ()
         self.reset()
 
@@ -113,7 +114,7 @@ class ContextMonitor:
         """Note a window that was built.
 
         Args:
-            window: the window; its blocks are kept until the reply comes.
+            window: the window; what was retrieved for it is kept until the reply comes.
             session_id: the conversation, so that a reply finds its window.
             task_type: whose figures it belongs to.
             milliseconds: what building it took.
@@ -126,7 +127,8 @@ class ContextMonitor:
             for series in (self._all, self._types[task_type]):
                 series.window(report, milliseconds)
             session = self._sessions.of(self._key(session_id, user_id))
-            session.task_type, session.question, session.blocks = task_type, question, window.blocks
+            session.task_type, session.question = task_type, question
+            session.blocks = tuple(block for block in window.blocks if block.section in RETRIEVED)
             session.reserve = report.budget.max_output_tokens
             session.reply = None
         self._tell("context_tokens", report.tokens, task_type)

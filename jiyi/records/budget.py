@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from jiyi.errors import BadBudget
+from jiyi.records.fits import checked
 
 __all__ = [
     "ASSUMED",
@@ -107,6 +108,7 @@ def model_size(model: str) -> ModelSize | None:
     return known.get(name) or known.get(_DATED.sub("", name))
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     """How a kind of task shares out a context window, in tokens of any whole: proportions count.

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from jiyi.errors import InputError
 from jiyi.records.checks import check_metadata, new_id, set_utc
+from jiyi.records.fits import checked
 from jiyi.records.session import Scope
 
 __all__ = ["Fact", "FactCategory", "FactMethod", "FactStatus", "names_point"]
@@ -39,6 +40,7 @@ def names_point(predicate: str) -> bool:
     return _IN_BRACKETS.search(predicate) is None
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
     """One point of one subject, with its value, its sources and its time.

@@ -10,6 +10,7 @@ from jiyi.records.checks import set_utc
 from jiyi.records.experience import Episode, Knowledge, Step, Task, TaskStatus
 from jiyi.records.fact import Fact, FactStatus
 from jiyi.records.filters import Condition, Filter, Junction, read_filter
+from jiyi.records.fits import checked
 from jiyi.records.message import Message, Role
 from jiyi.records.session import Scope, Session, Summary
 
@@ -31,6 +32,7 @@ _OWN = ("role", "since", "until", "pinned")  # filters for which a query has par
 _MOMENTS = ("since", "until", "asked_at", "as_of")
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """What is asked for, within whose memory.

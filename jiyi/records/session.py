@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 from jiyi.errors import BadScope, InputError, ScopeMissing
 from jiyi.records.checks import UNSTORABLE, check_id, new_id, set_utc
+from jiyi.records.fits import checked
 
 __all__ = ["Scope", "Session", "Summary", "SummaryMethod"]
 
@@ -71,6 +72,7 @@ class Session:
         return self.scope.session_id
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """What was said in a session up to a message, in few words.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jiyi.errors import InputError
+from jiyi.records.fits import checked
 
 __all__ = ["MAX_SKILL_DESCRIPTION", "MAX_SKILL_NAME", "Skill"]
 
@@ -15,6 +16,7 @@ MAX_SKILL_DESCRIPTION = 1024
 """Characters of a skill's description, from the same format."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
     """A skill: its card (name and description), and its body once that was read.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jiyi.errors import MissingExtra, RerankError, SettingsError
+from jiyi.forks import free_after_fork
 from jiyi.rerank.reranker import check_texts
 
 __all__ = ["CrossEncoderReranker"]
@@ -57,7 +58,7 @@ class CrossEncoderReranker:
         self._max_length = max_length
         self._batch_size = batch_size
         self._model: Any = None
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
 
     def __repr__(self) -> str:
         return f"CrossEncoderReranker({self._source!r}, device={self._device!r})"

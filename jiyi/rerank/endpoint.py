@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, patiently
+from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, in_time
 from jiyi.errors import RerankError, SettingsError
 from jiyi.rerank.reranker import check_texts
 
@@ -87,10 +87,11 @@ class EndpointReranker:
         if not items:
             return []
         question, items = question or " ", [item or " " for item in items]
-        return patiently(
+        return in_time(
             lambda left, number: self._ask(question, items, left, number),
             self._breaker,
-            retries=self._endpoint.retries,
+            endpoint=self._endpoint,
+            faults=_FAULTS,
             time_limit=self._time_limit,
         )
 

@@ -1,17 +1,16 @@
 """The protocol every reranker follows, and how one is run so that a search never fails for it."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Protocol, runtime_checkable
 
+from jiyi.breaker import Breaker
 from jiyi.embeddings.embedder import clean_text
-from jiyi.errors import InputError, JiyiError
-from jiyi.time_limit import OutOfTime, run_within
+from jiyi.errors import InputError, JiyiError, RerankError
 
 __all__ = ["Reranked", "Reranker", "check_texts", "rerank"]
-
-_MOST_LATE = 2  # calls of a reranker that may still be going after nobody waits for them
 
 
 @runtime_checkable
@@ -64,14 +63,22 @@ class Reranked:
     note: str = ""  # why there are no scores, for whoever reads the report; "" where there are
 
 
-def rerank(reranker: Reranker, query: str, texts: Sequence[str], *, time_limit: float) -> Reranked:
+def rerank(
+    reranker: Reranker,
+    query: str,
+    texts: Sequence[str],
+    *,
+    time_limit: float,
+    breaker: Breaker | None = None,
+) -> Reranked:
     """Return the reranker's scores, or a note, after at most `time_limit` seconds.
 
     - A reranker that is too slow, raises, or answers with nonsense (another number of
       scores than of texts, not finite numbers) gives a note instead of scores.
     - A call that takes too long goes on in a daemon thread, which does not keep the
-      process from ending. While two calls of one reranker are stuck like that, no third is
-      begun: the note comes at once.
+      process from ending.
+    - With a `breaker`, the same at each call, one that was too slow is skipped for a while: the
+      note comes at once, and a call in the background finds out when it is fast enough again.
 
     Raises:
         InputError: `texts` is a bare string or holds something else than text.
@@ -84,18 +91,21 @@ def rerank(reranker: Reranker, query: str, texts: Sequence[str], *, time_limit: 
     if not items:
         return Reranked(scores=())
     name = type(reranker).__name__
+    breaker = breaker or Breaker()
+
+    def score(probing: bool) -> list[float]:
+        started = time.monotonic()
+        scores = [float(score) for score in reranker.score(query, items)]
+        breaker.ended(time.monotonic() - started, time_limit, probing=probing)
+        return scores
+
     try:
         name = reranker.name
-        scores = run_within(
-            lambda: [float(score) for score in reranker.score(query, items)],
-            time_limit,
-            owner=reranker,
-            most_late=_MOST_LATE,
+        scores = breaker.run(
+            score, time_limit, late=lambda why: RerankError(f"it gave no answer in time: {why}")
         )
     except InputError:
         raise
-    except OutOfTime as late:
-        problem = f"gave no answer in time: {late}"
     except JiyiError as error:
         problem = f"failed: {error}"
     except Exception as error:  # whatever another's reranker raises, the order from before holds

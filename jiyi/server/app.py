@@ -8,11 +8,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Match, Route
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Scope
 
 from jiyi import errors
 from jiyi.errors import InputError, JiyiError, MissingExtra, NotFound, ServerError, StorageError
@@ -22,10 +24,11 @@ from jiyi.server import mem0
 from jiyi.server.asking import caller_of, in_thread, served_by
 from jiyi.server.gate import LOCAL_HOSTS, Gate, problem_body
 from jiyi.server.metrics import Metrics
+from jiyi.server.openai_form import OPENAI, openai_failure
 from jiyi.server.openapi import description
 from jiyi.server.rest import rest_routes
 from jiyi.server.served import Served
-from jiyi.wire import shown_text
+from jiyi.wire import problem_of, shown_text
 
 if TYPE_CHECKING:  # these need extras
     from jiyi.server.proxy import Proxy
@@ -37,7 +40,7 @@ _THREADS = 64  # requests whose verbs run at once
 _FREE = ("/v1/import",)
 
 
-def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
+def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
     """Return an ASGI app over a memory, which it closes when it is shut down.
 
     Args:
@@ -51,7 +54,7 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
     tools = _tools(served, local=unlocked)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
         async with AsyncExitStack() as running:
             if tools is not None:
@@ -61,10 +64,11 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
             yield
         await anyio.to_thread.run_sync(served.close)
 
-    app = FastAPI(title="jiyi", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.served, app.state.metrics = served, metrics
-    app.router.routes.extend([*rest_routes(), *([] if proxy is None else proxy.routes())])
-    app.include_router(mem0.router)
+    routes: list[BaseRoute] = [
+        *rest_routes(),
+        *([] if proxy is None else proxy.routes()),
+        *mem0.mem0_routes(),
+    ]
     for path, endpoint in (
         ("/healthz", _alive),
         ("/readyz", _ready),
@@ -72,20 +76,31 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> FastAPI:
         ("/errors", _errors),
         ("/openapi.json", _openapi),
     ):
-        app.router.routes.append(Route(path, endpoint, methods=["GET"]))
+        routes.append(Route(path, endpoint, methods=["GET"]))
     if tools is not None:
-        app.router.routes.append(Route("/mcp", tools, methods=["POST"]))  # nothing is sent unasked: no GET
-    app.add_exception_handler(JiyiError, _as_problem)
-    app.add_exception_handler(HTTPException, _as_problem)
-    app.add_exception_handler(Exception, _as_problem)
-    app.add_middleware(
+        routes.append(Route("/mcp", tools, methods=["POST"]))  # nothing is sent unasked: no GET
+    gate = Middleware(
         Gate,
         metrics=metrics,
         most_bytes=served.settings.server_body_mb * 1e6,
         hosts=LOCAL_HOSTS if unlocked else None,
         free=_FREE,
+        refusal=_refusal,
     )
+    handlers = dict.fromkeys((JiyiError, HTTPException, Exception), _as_problem)
+    app = Starlette(routes=routes, middleware=[gate], exception_handlers=handlers, lifespan=lifespan)
+    app.state.served, app.state.metrics = served, metrics
     return app
+
+
+def _refusal(scope: Scope, error: JiyiError) -> Response:
+    """Answer what is refused at the gate as the API that was asked does."""
+    if scope["path"].startswith(OPENAI):
+        return openai_failure(problem_of(error).status, str(error), type(error).__name__)
+    if scope["path"].startswith(mem0.PREFIX):
+        return mem0.refusal(error)
+    status, body, headers = problem_body(error)
+    return Response(body, status, headers)
 
 
 def _proxy(served: Served) -> "Proxy | None":
@@ -126,7 +141,7 @@ async def _ready(request: Request) -> Response:
 async def _metrics(request: Request) -> Response:
     """Give the figures of this process to Prometheus; with keys, to one that is no tenant's."""
     served = served_by(request)
-    caller_of(request).check("admin")
+    (await caller_of(request)).check("admin")
     memory, text = served.memory, request.app.state.metrics.text()
     if memory.monitor is not None:
         watched = memory.monitor

@@ -1,6 +1,6 @@
 """What every endpoint asks of a request: who sent it, what it says, and an answer in time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 import anyio
@@ -21,14 +21,23 @@ def served_by(request: Request) -> Served:
     return cast("Served", request.app.state.served)
 
 
-def caller_of(request: Request) -> Caller:
+async def caller_of(
+    request: Request, served: Served | None = None, headers: Mapping[str, str] | None = None
+) -> Caller:
     """Return who sent a request, as its key says, and count it.
+
+    What must be asked of the database is asked in a thread: while that is away, others are answered.
 
     Raises:
         Unauthorized: the key is missing, unknown, expired or revoked.
         RateLimited: there were too many requests with it.
+        RequestTimedOut: the database does not say.
     """
-    caller = served_by(request).caller(request.headers)
+    served, headers = served or served_by(request), request.headers if headers is None else headers
+    if served.is_known(headers):
+        caller = served.caller(headers)
+    else:
+        caller = await in_thread(served, lambda: served.caller(headers))
     request.state.caller = caller  # for the log, and for errors
     return caller
 

@@ -2,13 +2,15 @@
 
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from jiyi.clock import utc_now
 from jiyi.server.callers import Caller
 from jiyi.wire import shown_user
 
-__all__ = ["audit"]
+__all__ = ["audit", "audited"]
 
 _log = logging.getLogger("jiyi.audit")
 
@@ -32,3 +34,18 @@ def audit(action: str, caller: Caller, *, user: str | None = None, **more: Any) 
         **more,
     }
     _log.info(json.dumps(line, ensure_ascii=False))
+
+
+@contextmanager
+def audited(action: str, caller: Caller, *, user: str | None, **more: Any) -> Iterator[None]:
+    """Write a line before what is done in this context, and one after it with its ``outcome``.
+
+    A line that says "begun" and has none after it is of a process that ended in the middle.
+    """
+    audit(action, caller, user=user, **more, outcome="begun")
+    try:
+        yield
+    except BaseException as error:
+        audit(action, caller, user=user, **more, outcome="failed", error=type(error).__name__)
+        raise
+    audit(action, caller, user=user, **more, outcome="done")

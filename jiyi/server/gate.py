@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ class Gate:
         most_bytes: of a body; what `free` names checks its own.
         hosts: what the server may be called, None for any name.
         free: beginnings of paths whose bodies are not limited here.
+        refusal: makes the answer to a request that does not come through.
     """
 
     def __init__(
@@ -42,12 +43,14 @@ class Gate:
         most_bytes: float,
         hosts: Collection[str] | None,
         free: tuple[str, ...] = (),
+        refusal: Callable[[Scope, JiyiError], ASGIApp],
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._most = most_bytes
         self._hosts = hosts
         self._free = free
+        self._refusal = refusal
         self._paths: dict[Any, str] = {}  # of routes, by what answers there
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,7 +73,7 @@ class Gate:
         try:
             refused = self._refused(scope)
             if refused is not None:
-                await _answer(refused, note)
+                await self._refusal(scope, refused)(scope, receive, note)
                 return
             await self._app(scope, self._limited(scope, receive), note)
         finally:
@@ -148,11 +151,3 @@ def problem_body(
     if problem.status in (429, 503):
         headers["retry-after"] = str(getattr(error, "retry_after", 1))
     return problem.status, json.dumps(problem.to_dict(), ensure_ascii=False).encode(), headers
-
-
-async def _answer(error: JiyiError, send: Send) -> None:
-    status, body, headers = problem_body(error)
-    named: list[tuple[bytes, bytes]] = [(n.encode(), v.encode()) for n, v in headers.items()]
-    start: dict[str, Any] = {"type": "http.response.start", "status": status, "headers": named}
-    await send(start)
-    await send({"type": "http.response.body", "body": body})

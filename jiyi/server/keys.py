@@ -29,6 +29,8 @@ KNOWN_SECONDS = 5.0
 _SECRET = re.compile(r"jiyi_([a-z0-9]{10})_[A-Za-z0-9_-]{43}")
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 _MOST_KNOWN = 10_000
+_NEVER = (-KNOWN_SECONDS, None)
+_MARGIN = 0.5  # seconds between asking whether a key is known and using what is known
 _NO_DIGEST = hashlib.sha256(b"").hexdigest()
 
 
@@ -147,6 +149,14 @@ class Keys:
             self._needed = (time.monotonic(), needed)
         return needed
 
+    def is_known(self, secret: str | None) -> bool:
+        """Return whether `caller` can tell without asking the database."""
+        parts = None if secret is None else _SECRET.fullmatch(secret)
+        if secret is not None and parts is None:
+            return True
+        asked_at, needed = self._needed if parts is None else (self._known.get(parts[1], _NEVER)[0], False)
+        return needed or time.monotonic() - asked_at < KNOWN_SECONDS - _MARGIN
+
     def caller(self, secret: str | None) -> Caller:
         """Return who sent a request with this key.
 
@@ -167,7 +177,7 @@ class Keys:
         return key.caller
 
     def _looked_up(self, name: str) -> Key | None:
-        asked_at, key = self._known.get(name, (-KNOWN_SECONDS, None))
+        asked_at, key = self._known.get(name, _NEVER)
         if time.monotonic() - asked_at < KNOWN_SECONDS:
             return key
         text = self._ledger.key(name)

@@ -3,163 +3,121 @@
 Errors are answered as mem0 does, ``{"detail": "…"}``: its client makes exceptions of status and text.
 """
 
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, TypeVar
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from fastapi import APIRouter, Body, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
-from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from jiyi.errors import BadQuery, JiyiError
-from jiyi.server.asking import caller_of, in_thread, served_by
+from jiyi.server.asking import body_of, caller_of, in_thread, served_by
 from jiyi.server.gate import problem_body
 from jiyi.server.mem0_memories import Memories
 from jiyi.wire import Access, shown_text
 
-__all__ = ["router"]
+__all__ = ["PREFIX", "mem0_routes", "refusal"]
 
-_T = TypeVar("_T")
+PREFIX = "/compat/mem0"
 
-_PAGE = 100
+_Given = dict[str, Any]
+_Work = Callable[[Memories, Request, _Given], Any]
+"""What a route does: with the caller's memories, the request and the object in its body."""
+
 _PROJECT = {"org_id": "jiyi", "project_id": "jiyi"}  # the client does not start without
+_MOST = {"page": 100_000, "page_size": 1_000}
 
 
-class _Route(APIRoute):
-    """Asks for the key first, and answers errors in mem0's form."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handled(request: Request) -> Response:
-            tenant = ""
-            try:
-                tenant = caller_of(request).tenant
-                return await handle(request)
-            except (JiyiError, RequestValidationError, HTTPException) as error:
-                return _failure(error, tenant)
-
-        return handled
+def mem0_routes() -> list[Route]:
+    """Return everything below `PREFIX`."""
+    return [
+        Route(PREFIX + path, _endpoint(needed, work), methods=[method])
+        for method, path, needed, work in _ROUTES
+    ]
 
 
-def _failure(error: JiyiError | RequestValidationError | HTTPException, tenant: str) -> Response:
-    headers: dict[str, str] = {}
-    if isinstance(error, RequestValidationError):
-        status = 400
-        detail = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-    elif isinstance(error, HTTPException):
-        status, detail, headers = error.status_code, str(error.detail), dict(error.headers or {})
-    else:
-        detail = shown_text(str(error), tenant)
-        status, _, headers = problem_body(error)
-        del headers["content-type"]
-    return JSONResponse({"detail": detail}, status, headers)
+def refusal(error: JiyiError, tenant: str = "") -> Response:
+    """Return an error as mem0 answers it."""
+    status, _, headers = problem_body(error)
+    del headers["content-type"]
+    return JSONResponse({"detail": shown_text(str(error), tenant)}, status, headers)
 
 
-async def _done(request: Request, needed: Access, work: Callable[[Memories], _T]) -> _T:
-    served, caller = served_by(request), request.state.caller
-    caller.check(needed)
-    memories = Memories(served.memory_of(caller.tenant), caller)
-    return await in_thread(served, lambda: work(memories))
+def _endpoint(needed: Access | None, work: _Work) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        tenant = ""
+        try:
+            served, caller = served_by(request), await caller_of(request)
+            tenant = caller.tenant
+            if needed is not None:
+                caller.check(needed)
+            given = _object(await body_of(request))
+            memories = Memories(served.memory_of(tenant), caller)
+            return JSONResponse(await in_thread(served, lambda: work(memories, request, given)))
+        except JiyiError as error:
+            return refusal(error, tenant)
+
+    return answer
 
 
-router = APIRouter(prefix="/compat/mem0", route_class=_Route)
-
-_Given = Annotated[dict[str, Any], Body()]
-_Number = Annotated[int, Query(ge=1, le=100_000)]
-_Size = Annotated[int, Query(ge=1, le=1_000)]
-
-
-@router.get("/v1/ping/")
-async def _ping() -> dict[str, Any]:
-    """Tell a client that its key holds."""
-    return {"status": "ok", **_PROJECT, "user_email": None}  # an address would be reported to mem0
+def _object(body: bytes) -> _Given:
+    try:
+        given = json.loads(body or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise BadQuery(f"the body is no JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise BadQuery("the body must be an object")
+    return given
 
 
-@router.post("/v3/memories/add/")
-async def _add(request: Request, given: _Given) -> dict[str, Any]:
-    """Keep what messages say."""
-    return await _done(request, "write", lambda memories: memories.add(given))
+def _number(request: Request, name: str, usual: int) -> int:
+    said, most = request.query_params.get(name, str(usual)), _MOST[name]
+    if not (said.isascii() and said.isdigit() and len(said) < 10 and 1 <= int(said) <= most):
+        raise BadQuery(f"{name} must be a number from 1 to {most:,}")
+    return int(said)
 
 
-@router.post("/v3/memories/search/")
-async def _search(request: Request, given: _Given) -> dict[str, Any]:
-    """Find memories by a query."""
-    return await _done(request, "read", lambda memories: memories.search(given))
-
-
-@router.post("/v3/memories/")
-async def _get_all(
-    request: Request, given: _Given, page: _Number = 1, page_size: _Size = _PAGE
-) -> dict[str, Any]:
-    """List memories, newest first."""
-    count, found = await _done(request, "read", lambda memories: memories.page(given, page, page_size))
-    there = {"next": page + 1 if page * page_size < count else None, "previous": page - 1 or None}
+def _page(memories: Memories, request: Request, given: _Given) -> dict[str, Any]:
+    page, size = _number(request, "page", 1), _number(request, "page_size", 100)
+    count, found = memories.page(given, page, size)
+    there = {"next": page + 1 if page * size < count else None, "previous": page - 1 or None}
     links = {name: n and str(request.url.include_query_params(page=n)) for name, n in there.items()}
     return {"count": count, **links, "results": found}
 
 
-@router.delete("/v1/memories/")
-async def _delete_all(request: Request) -> dict[str, str]:
-    """Forget all memories of a user, an agent or a run."""
-    await _done(request, "forget", lambda memories: memories.delete_all(request.query_params))
-    return {"message": "Memories deleted successfully!"}
-
-
-@router.get("/v1/memories/{memory_id}/")
-async def _get(request: Request, memory_id: str) -> dict[str, Any]:
-    """Return one memory."""
-    return await _done(request, "read", lambda memories: memories.get(memory_id))
-
-
-@router.put("/v1/memories/{memory_id}/")
-async def _update(request: Request, memory_id: str, given: _Given) -> dict[str, Any]:
-    """Change a memory."""
-    return await _done(request, "write", lambda memories: memories.update(memory_id, given))
-
-
-@router.delete("/v1/memories/{memory_id}/")
-async def _delete(request: Request, memory_id: str, delete_linked: bool = False) -> dict[str, str]:
-    """Forget a memory; with ``delete_linked`` also those whose place it took."""
-    await _done(request, "forget", lambda memories: memories.delete([memory_id], linked=delete_linked))
+def _delete(memories: Memories, request: Request, _: _Given) -> dict[str, str]:
+    linked = request.query_params.get("delete_linked", "false").lower() in ("true", "1", "yes", "on")
+    memories.delete([request.path_params["memory_id"]], linked=linked)
     return {"message": "Memory deleted successfully!"}
 
 
-@router.get("/v1/memories/{memory_id}/history/")
-async def _history(request: Request, memory_id: str) -> list[dict[str, Any]]:
-    """Return how a memory came to be what it is."""
-    return await _done(request, "read", lambda memories: memories.history(memory_id))
+def _delete_all(memories: Memories, request: Request, _: _Given) -> dict[str, str]:
+    memories.delete_all(request.query_params)
+    return {"message": "Memories deleted successfully!"}
 
 
-@router.put("/v1/batch/")
-async def _batch_update(request: Request, given: _Given) -> dict[str, str]:
-    """Change several memories."""
+def _delete_user(memories: Memories, request: Request, _: _Given) -> dict[str, str]:
+    memories.delete_entity(request.path_params["kind"], request.path_params["name"])
+    return {"message": "Entity deleted successfully."}
+
+
+def _update_several(memories: Memories, _: Request, given: _Given) -> dict[str, str]:
     asked = _batch(given)
-    await _done(request, "write", lambda memories: [memories.update(one["memory_id"], one) for one in asked])
+    for one in asked:
+        memories.update(one["memory_id"], one)
     return {"message": f"Successfully updated {len(asked)} memories"}
 
 
-@router.delete("/v1/batch/")
-async def _batch_delete(request: Request, given: _Given) -> dict[str, str]:
-    """Forget several memories."""
+def _delete_several(memories: Memories, _: Request, given: _Given) -> dict[str, str]:
     ids = [one["memory_id"] for one in _batch(given)]
-    await _done(request, "forget", lambda memories: memories.delete(ids))
+    memories.delete(ids)
     return {"message": f"Successfully deleted {len(ids)} memories"}
 
 
-@router.get("/v1/entities/")
-async def _users(request: Request) -> dict[str, Any]:
-    """List the users there are memories of."""
-    found = await _done(request, "read", lambda memories: memories.entities())
+def _users(memories: Memories, _: Request, __: _Given) -> dict[str, Any]:
+    found = memories.entities()
     return {"count": len(found), "next": None, "previous": None, "results": found}
-
-
-@router.delete("/v2/entities/{kind}/{name:path}/")
-async def _delete_user(request: Request, kind: str, name: str) -> dict[str, str]:
-    """Forget all there is of a user."""
-    await _done(request, "forget", lambda memories: memories.delete_entity(kind, name))
-    return {"message": "Entity deleted successfully."}
 
 
 def _batch(given: dict[str, Any]) -> list[dict[str, Any]]:
@@ -169,3 +127,32 @@ def _batch(given: dict[str, Any]) -> list[dict[str, Any]]:
     ):
         raise BadQuery('memories must be a list of objects with a "memory_id"')
     return asked
+
+
+_ONE = "/v1/memories/{memory_id}/"
+_ROUTES: tuple[tuple[str, str, Access | None, _Work], ...] = (
+    # An address under user_email would be reported to mem0.
+    ("GET", "/v1/ping/", None, lambda *_: {"status": "ok", **_PROJECT, "user_email": None}),
+    ("POST", "/v3/memories/add/", "write", lambda memories, _, given: memories.add(given)),
+    ("POST", "/v3/memories/search/", "read", lambda memories, _, given: memories.search(given)),
+    ("POST", "/v3/memories/", "read", _page),
+    ("DELETE", "/v1/memories/", "forget", _delete_all),
+    ("GET", _ONE, "read", lambda memories, asked, _: memories.get(asked.path_params["memory_id"])),
+    (
+        "PUT",
+        _ONE,
+        "write",
+        lambda memories, asked, given: memories.update(asked.path_params["memory_id"], given),
+    ),
+    ("DELETE", _ONE, "forget", _delete),
+    (
+        "GET",
+        f"{_ONE}history/",
+        "read",
+        lambda memories, asked, _: memories.history(asked.path_params["memory_id"]),
+    ),
+    ("PUT", "/v1/batch/", "write", _update_several),
+    ("DELETE", "/v1/batch/", "forget", _delete_several),
+    ("GET", "/v1/entities/", "read", _users),
+    ("DELETE", "/v2/entities/{kind}/{name:path}/", "forget", _delete_user),
+)

@@ -14,7 +14,7 @@ from jiyi.long_term import Learned
 from jiyi.manager import MemoryManager
 from jiyi.records import Fact, FactStatus, Kind, Knowledge, Message
 from jiyi.records.fact import names_point
-from jiyi.server.audit import audit
+from jiyi.server.audit import audited
 from jiyi.server.callers import Caller
 from jiyi.wire import shown_user
 
@@ -184,8 +184,8 @@ class Memories:
         return bool(facts or self._memory.knowledge(1, user_id=user))
 
     def _forget(self, user: str, **what: Any) -> int:
-        audit("forget", self._caller, user=user, said=sorted(what))
-        return self._memory.forget(user_id=user, **what).total
+        with audited("forget", self._caller, user=user, said=sorted(what)):
+            return self._memory.forget(user_id=user, **what).total
 
     def _stored(self, user: str | None) -> str:
         return self._caller.stored_user(user or self._caller.user or _NOBODY)

@@ -5,6 +5,8 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from jiyi.endpoint import skipped_endpoints
+
 __all__ = ["Metrics"]
 
 _OTHER = "(other)"
@@ -13,6 +15,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _HEADS = {
     "jiyi_http_requests_in_hand": ("gauge", "Requests being answered."),
     "jiyi_http_answers_total": ("counter", "Answers."),
+    "jiyi_endpoints_skipped": ("gauge", "Endpoints of models that are skipped, having failed."),
     "jiyi_http_request_seconds": ("histogram", "Time from a request's head to its answer's last byte."),
 }
 
@@ -49,6 +52,7 @@ class Metrics:
     def _lines(self) -> Iterator[str]:
         told: dict[str, list[tuple[str, str, float]]] = {
             "jiyi_http_requests_in_hand": [("", "", self._in_hand)],
+            "jiyi_endpoints_skipped": [("", "", len(skipped_endpoints()))],
             "jiyi_http_answers_total": [
                 ("", f'method="{method}",route="{route}",status="{status}"', count)
                 for (method, route, status), count in self._answers.items()

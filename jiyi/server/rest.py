@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from pydantic import ValidationError
@@ -16,7 +16,7 @@ from jiyi.errors import Changed, InputError
 from jiyi.manager import MemoryManager
 from jiyi.records import Scope
 from jiyi.server.asking import body_of, caller_of, in_thread, served_by
-from jiyi.server.audit import audit
+from jiyi.server.audit import audited
 from jiyi.server.callers import Caller
 from jiyi.server.once import check_key, fingerprint, once
 from jiyi.server.served import Served
@@ -26,6 +26,8 @@ from jiyi.wire import ROUTES, Call, Route, adapter, call_of, to_json
 __all__ = ["PREFIX", "rest_routes"]
 
 PREFIX = "/v1"
+
+_T = TypeVar("_T")
 
 _COUNTS = ("access_count", "last_accessed_at")  # change when a record is found: it is the same version
 _APART = ("summarize_session", "learn_facts")  # wait for a language model, or for a thread that writes
@@ -51,7 +53,7 @@ def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
     call = call_of(route)
 
     async def answer(request: Request) -> Response:
-        served, caller = served_by(request), caller_of(request)
+        served, caller = served_by(request), await caller_of(request)
         caller.check(route.access)
         body = b"" if route.method in ("GET", "DELETE") else await body_of(request)
         said = _said(route, call, request, body)
@@ -61,8 +63,6 @@ def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
             Scope(user_id=user, agent_id=said.get("agent_id"), session_id=said.get("session_id"))
         memory = served.memory_of(caller.tenant)
         expected = request.headers.get("if-match") if route.verb in _VERSIONED else None
-        if route.access == "forget" and not said.get("dry_run"):
-            audit("purge" if said.get("purge") else route.verb, caller, user=user, said=sorted(said))
         if route.how == "job":
             return _begin_job(served, caller, route, said, request.headers.get("idempotency-key"))
 
@@ -80,10 +80,19 @@ def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
             work = partial(once, memory, user, check_key(key), asked, act, together=together)
         elif expected is not None:
             work = partial(memory.parts.store.together, act)
-        status, content = await in_thread(served, work)
+        status, content = await in_thread(served, lambda: _noted(route, caller, said, work))
         return _response(request, route, status, content)
 
     return answer
+
+
+def _noted(route: Route, caller: Caller, said: Mapping[str, Any], work: Callable[[], _T]) -> _T:
+    """Do something, and audit it where it takes away or brings back."""
+    if route.access != "forget" or said.get("dry_run"):
+        return work()
+    action = "purge" if said.get("purge") else route.verb
+    with audited(action, caller, user=said.get("user_id"), said=sorted(said)):
+        return work()
 
 
 def _said(route: Route, call: Call, request: Request, body: bytes) -> dict[str, Any]:
@@ -117,7 +126,8 @@ def _begin_job(
 
     def work(tell: Callable[..., None]) -> Any:
         told = {"progress": tell} if "progress" in call.left_out else {}
-        return adapter(call.result).dump_python(verb(**said, **told), mode="json")
+        done = _noted(route, caller, said, lambda: verb(**said, **told))
+        return adapter(call.result).dump_python(done, mode="json")
 
     user, id_ = said.get("user_id"), None
     if key is not None:

@@ -38,8 +38,15 @@ class Served:
         self._tenants: OrderedDict[str, MemoryManager] = OrderedDict()
         self._lock = threading.Lock()
 
+    def is_known(self, headers: Mapping[str, str]) -> bool:
+        """Return whether `caller` can tell without asking the database."""
+        try:
+            return self.keys.is_known(_secret(headers))
+        except Unauthorized:
+            return True
+
     def caller(self, headers: Mapping[str, str]) -> Caller:
-        """Return who sent a request, by its headers, and count it.
+        """Return who sent a request, by its headers, and count it. May wait for the database.
 
         Keys come as ``Authorization: Bearer KEY``, ``Authorization: Token KEY`` or ``X-API-Key: KEY``.
 
@@ -47,12 +54,7 @@ class Served:
             Unauthorized: the key is missing, unknown, expired or revoked.
             RateLimited: there were too many requests with it.
         """
-        given = headers.get("x-jiyi-key") or headers.get("x-api-key")
-        if given is None and (said := headers.get("authorization")) is not None:
-            how, _, given = said.strip().partition(" ")
-            if how.lower() not in ("bearer", "token"):
-                raise Unauthorized("send the API key as Authorization: Bearer jiyi_…")
-        caller = self.keys.caller(given.strip() if given else None)
+        caller = self.keys.caller(_secret(headers))
         self._rate.take(caller.key)
         return caller
 
@@ -75,3 +77,12 @@ class Served:
         """Let jobs end, then release the database."""
         self.jobs.close()
         self.memory.close()
+
+
+def _secret(headers: Mapping[str, str]) -> str | None:
+    given = headers.get("x-jiyi-key") or headers.get("x-api-key")
+    if given is None and (said := headers.get("authorization")) is not None:
+        how, _, given = said.strip().partition(" ")
+        if how.lower() not in ("bearer", "token"):
+            raise Unauthorized("send the API key as Authorization: Bearer jiyi_…")
+    return given.strip() if given else None

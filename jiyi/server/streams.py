@@ -31,7 +31,7 @@ _PIECE = 65_536
 
 async def export(request: Request) -> Response:
     """Stream everything of a user: as JSONL, or as Markdown with ``format=markdown``."""
-    served, caller = served_by(request), caller_of(request)
+    served, caller = served_by(request), await caller_of(request)
     caller.check("read")
     query = request.query_params
     form = query.get("format", "jsonl")
@@ -58,38 +58,44 @@ async def export(request: Request) -> Response:
 
 async def import_(request: Request) -> Response:
     """Take in a file of lines as `export` writes them, or of conversations, as a job."""
-    served, caller = served_by(request), caller_of(request)
+    served, caller = served_by(request), await caller_of(request)
     caller.check("write")
     query = request.query_params
     user, agent = caller.stored_user(query.get("user_id")), query.get("agent_id")
-    session = query.get("session_id")
-    Scope(user_id=user, agent_id=agent, session_id=session)  # refuses what no job could use
+    scope = Scope(user_id=user, agent_id=agent, session_id=query.get("session_id"))  # refuses bad names
+    if (dry_run := query.getlist("dry_run")) not in ([], ["true"], ["false"]):
+        raise InputError("dry_run must be true or false, and given once")
     memory = served.memory_of(caller.tenant)
-    name = Path(query.get("name", "import.jsonl")).name
-    path = await _received(request, Path(name).suffix, served.settings.server_import_mb * _MEGABYTE)
+    most = served.settings.server_import_mb * _MEGABYTE
+    path = await _received(request, Path(query.get("name", "import.jsonl")).suffix, most)
 
     def work(tell: Callable[..., None]) -> Any:
         try:
-            done = memory.import_(path, session_id=session, progress=tell, user_id=user, agent_id=agent)
+            given: Any = {"session_id": scope.session_id, "user_id": user, "agent_id": agent}
+            receipt = memory.import_(path, dry_run=dry_run == ["true"], progress=tell, **given)
+            return adapter(ImportReceipt).dump_python(receipt, mode="json")
         finally:
             _remove(path)
-        return adapter(ImportReceipt).dump_python(done, mode="json")
 
-    begun = served.jobs.start("import_", caller, user, work)
+    try:
+        begun = served.jobs.start("import_", caller, user, work)
+    except BaseException:  # no job that would remove it
+        _remove(path)
+        raise
     audit("import", caller, user=user, job=begun.id)
     return JSONResponse(begun.to_dict(), 202, {"location": f"/v1/jobs/{begun.id}"})
 
 
 async def job(request: Request) -> Response:
     """Tell how far a job is."""
-    found = served_by(request).jobs.get(request.path_params["job_id"], caller_of(request))
+    found = served_by(request).jobs.get(request.path_params["job_id"], await caller_of(request))
     return JSONResponse(found.to_dict())
 
 
 async def job_events(request: Request) -> Response:
     """Stream how far a job is as server-sent events, each with the job as JSON, until it has ended."""
     jobs = served_by(request).jobs
-    found = jobs.get(request.path_params["job_id"], caller_of(request))
+    found = jobs.get(request.path_params["job_id"], await caller_of(request))
 
     async def events() -> AsyncIterator[bytes]:
         async for told in jobs.follow(found):
@@ -101,7 +107,7 @@ async def job_events(request: Request) -> Response:
 
 async def users(request: Request) -> Response:
     """List the tenant's users."""
-    served, caller = served_by(request), caller_of(request)
+    served, caller = served_by(request), await caller_of(request)
     caller.check("read")
     ledger = served.memory.parts.ledger
     names = await in_thread(served, lambda: ledger.users(f"{caller.tenant}//" if caller.tenant else ""))
@@ -111,7 +117,7 @@ async def users(request: Request) -> Response:
 
 async def monitor(request: Request) -> Response:
     """Tell what the tenant's windows held and what came of them, in this process."""
-    served, caller = served_by(request), caller_of(request)
+    served, caller = served_by(request), await caller_of(request)
     caller.check("read")
     watched = served.memory_of(caller.tenant).monitor
     if watched is None or caller.user is not None:

@@ -18,6 +18,7 @@ from jiyi.errors import JiyiError, ScopeMissing
 from jiyi.manager import MemoryManager
 from jiyi.mcp.caller import REQUEST, Caller, Right
 from jiyi.mcp.server import make_server
+from jiyi.server.asking import caller_of
 from jiyi.server.audit import audit
 from jiyi.server.callers import Caller as Asking
 from jiyi.server.gate import problem_body
@@ -66,7 +67,7 @@ class ToolsApp:
         """Answer a request that carries a key."""
         request = Request(scope)
         try:
-            request.state.caller = self._served.caller(request.headers)
+            await caller_of(request, self._served)
         except JiyiError as error:
             status, body, headers = problem_body(error)
             await Response(body, status, headers)(scope, receive, send)
@@ -106,7 +107,7 @@ class _Tenants:
     def forgotten(self, at: datetime) -> str:
         """Write it down, and return the request that brings it back."""
         request = REQUEST.get()
-        audit("forget", _asking(request), user=self.caller(request).user_id, said=["mcp"])
+        audit("forget", _asking(request), user=self.caller(request).user_id, said=["mcp"], outcome="done")
         return f'POST /v1/restore {{"forgotten_at": "{at.isoformat()}"}}'
 
 

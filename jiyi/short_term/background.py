@@ -1,10 +1,11 @@
 """Work of sessions in a thread of its own: one piece for each session at a time."""
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from jiyi.forks import leave_at_fork
 
 __all__ = ["Background"]
 
@@ -25,15 +26,22 @@ class Background(Generic[_Key, _Result]):
         name: of the thread.
     """
 
-    _thread: threading.Thread | None
-
     def __init__(self, name: str) -> None:
         self._name = name
-        self._begin()
+        self._left_behind()
+        leave_at_fork(self)
+
+    def _left_behind(self, quiet: bool = True) -> None:  # noqa: ARG002 - nothing here has to be closed
+        """See `jiyi.forks.Left`."""
+        self._changed = threading.Condition()
+        self._pending: OrderedDict[_Key, Callable[[], _Result]] = OrderedDict()
+        self._results: OrderedDict[_Key, _Result] = OrderedDict()
+        self._thread: threading.Thread | None = None
+        self._closed = False
 
     def put(self, key: _Key, work: Callable[[], _Result]) -> bool:
         """Have a piece of work done, which must not raise; return whether it was taken."""
-        with self._state():
+        with self._changed:
             if self._closed or key in self._pending:
                 return False
             self._pending[key] = work
@@ -45,12 +53,12 @@ class Background(Generic[_Key, _Result]):
 
     def take(self, key: _Key) -> _Result | None:
         """Return what the last piece of a key returned, once."""
-        with self._state():
+        with self._changed:
             return self._results.pop(key, None)
 
     def wait(self, key: _Key | None = None) -> None:
         """Wait until the piece of a key is done, or all that were put before this call."""
-        with self._state():
+        with self._changed:
             keys = [*self._pending] if key is None else [key]
             works = {one: self._pending[one] for one in keys if one in self._pending}
             self._changed.wait_for(
@@ -59,25 +67,12 @@ class Background(Generic[_Key, _Result]):
 
     def close(self, timeout: float = 5.0) -> None:
         """Take nothing more, drop what waits, and wait ``timeout`` seconds for the piece in hand."""
-        with self._state():
+        with self._changed:
             self._closed = True
             thread = self._thread
             self._changed.notify_all()
         if thread is not None:
             thread.join(timeout)
-
-    def _begin(self) -> None:
-        self._process = os.getpid()
-        self._changed = threading.Condition()
-        self._pending: OrderedDict[_Key, Callable[[], _Result]] = OrderedDict()
-        self._results: OrderedDict[_Key, _Result] = OrderedDict()
-        self._thread = None
-        self._closed = False
-
-    def _state(self) -> threading.Condition:
-        if self._process != os.getpid():  # the lock may have been held, and there is no thread
-            self._begin()
-        return self._changed
 
     def _run(self) -> None:
         while True:

@@ -243,9 +243,9 @@ class _Meaning:
         missing = sum(text not in rows for text in texts)
         if missing > _MOST_AT_ONCE:
             return None
+        asked = self._embedder.embed([query], "query")[0]  # first: it is given up sooner than cards
         if missing or not self._beside:
             rows = self.prepare(texts)
-        asked = self._embedder.embed([query], "query")[0]
         rest = {lang: min(float(np.max(some @ asked)), 0.999) for lang, some in self._beside.items()}
         out = []
         for text, spoken in zip(texts, languages, strict=True):

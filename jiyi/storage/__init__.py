@@ -1,6 +1,7 @@
 """Where memory is kept: small protocols, and the SQL beside them."""
 
 from jiyi.storage.candidates import ROLES, Candidates, Key
+from jiyi.storage.damage import Damaged
 from jiyi.storage.database import Connection, Database
 from jiyi.storage.ledger import Answered, Ledger
 from jiyi.storage.readings import Claim, Due, Readings
@@ -26,6 +27,7 @@ __all__ = [
     "Claim",
     "Connection",
     "Cursor",
+    "Damaged",
     "Database",
     "Discarded",
     "Due",

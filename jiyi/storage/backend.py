@@ -69,13 +69,17 @@ def open_backend(place: Place, settings: Settings) -> Backend:
     faiss = faiss_adapter(place) if settings.vector_index == "faiss" else None
     database = open_database(place, settings)
     try:
-        own = _on(database)
-        if chroma is None:
+        opened = _on(database)
+        if chroma is not None:
+            vectors = chroma.open_vectors(place, database, settings)
+            store, trash = chroma.ChromaStore(database, vectors), chroma.ChromaTrash(database, vectors)
+            opened = replace(opened, store=store, trash=trash, vectors=vectors)
+        else:
             refuse_bound(database)
-            return own if faiss is None else replace(own, vectors=faiss.FaissVectors(database))
-        vectors = chroma.open_vectors(place, database, settings)
-        store, trash = chroma.ChromaStore(database, vectors), chroma.ChromaTrash(database, vectors)
-        return replace(own, store=store, trash=trash, vectors=vectors)
+            if faiss is not None:
+                opened = replace(opened, vectors=faiss.FaissVectors(database))
+        opened.trash.finish()  # what a purge that was cut short left
+        return opened
     except BaseException:
         database.close()
         raise
@@ -94,7 +98,7 @@ def _on(database: Database) -> Backend:
         upkeep=Upkeep(database),
         trash=Trash(database),
         vectors=vectors,
-        readings=Readings(database, attempt=database.attempt),
+        readings=Readings(database),
         ledger=Ledger(database),
     )
 

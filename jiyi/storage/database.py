@@ -7,6 +7,7 @@ from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from jiyi.records import Kind
+from jiyi.storage.damage import Damage
 from jiyi.storage.rows import Row
 from jiyi.storage.user_cache import UserCache
 
@@ -70,6 +71,7 @@ class Connection(Protocol):
     """
 
     dialect: Dialect
+    damage: Damage  # takes in the rows that cannot be read
 
     @property
     def in_transaction(self) -> bool:
@@ -119,7 +121,9 @@ class Database(Protocol):
     """Where the tables are."""
 
     cache: UserCache  # what was read of users for searching
+    damage: Damage  # the damaged records that were met
     place: str  # names it in messages
+    overwrites: bool  # whether `scrub` leaves no byte of what was dropped
     retries: bool  # whether `attempt` does anything again
 
     def read(self, user_id: str | None = None) -> AbstractContextManager[Connection]:

@@ -76,8 +76,7 @@ def _bound(database: Database) -> bool:
 
 
 def _enter(database: Database) -> str:
-    about = getattr(database, "about", None)  # of a server
-    if about is not None and about()["citus"]:
+    if getattr(database, "citus", False):  # of a server
         raise StorageError(
             f"{database.place} is spread over machines by Citus, where Chroma cannot be told of deletions; "
             "leave vector_index as it is: pgvector searches there"

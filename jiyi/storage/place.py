@@ -5,16 +5,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jiyi.errors import SettingsError
+from jiyi.telling import masked
 
-__all__ = ["Place", "locate", "masked"]
+__all__ = ["Place", "locate"]
 
 _SERVERS = ("postgresql", "postgres")
 # user:password@host:port,host:port - each part may be missing; a host may be [an IPv6 address].
 _HOST = r"(?:\[[^\]]*\]|[^:@\[\]]*)(?::\d*)?"
+# What was meant for a server, and would else be the name of a file.
+_NEARLY = re.compile(
+    r"\A(?:postgres(?:ql)?:|postgres(?:ql)?//"
+    r"|[\w.%+-]+:[^/@]+@[\w.-]+(?::\d+)?/"
+    r"|\s*\w+\s*=.*\b(?:host|user|dbname|password)\s*=)",
+    re.DOTALL,
+)
 _AUTHORITY = re.compile(rf"\A(?:[^@]*@)?{_HOST}(?:,{_HOST})*")
-# What stands between a user's name and the last @: a password may hold any character.
-_PASSWORD = re.compile(r"(://[^:@/?#]*):.*@")
-_PARAMETER = re.compile(r"(?<=[?&])((?:ssl)?password)=[^&]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,10 @@ class Place:
 
     def __str__(self) -> str:
         return str(self.path) if self.url is None else masked(self.url)
+
+    def absolute(self) -> "Place":
+        """Return the same place as it is named from any folder."""
+        return self if self.path is None else Place(path=self.path.absolute())
 
 
 def locate(url: "str | Path | Place") -> Place:
@@ -44,7 +53,7 @@ def locate(url: "str | Path | Place") -> Place:
     if separator and scheme in _SERVERS:
         _check_authority(url, rest)
         return Place(url=url)
-    if not separator:
+    if not separator and not _NEARLY.match(url):
         path = url
     elif scheme == "sqlite" and rest.startswith("/"):
         path = rest[1:]
@@ -67,8 +76,3 @@ def _check_authority(url: str, rest: str) -> None:
             f"{masked(url)} is no usable address; in user and password write @ as %40, : as %3A, / as %2F, "
             "? as %3F, # as %23 and % as %25"
         )
-
-
-def masked(url: str) -> str:
-    """Return a URL with its password hidden."""
-    return _PARAMETER.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", url))

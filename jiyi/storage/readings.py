@@ -1,24 +1,16 @@
 """How far a language model has read what was said, shared by every process on a database."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Protocol, TypeVar, cast
+from typing import cast
 
 from jiyi.clock import to_micros
 from jiyi.records import Scope
 from jiyi.records.checks import new_id
-from jiyi.storage.database import Connection, Database
+from jiyi.storage.database import Connection, Database, retried
 
 __all__ = ["Claim", "Due", "Readings"]
-
-_T = TypeVar("_T")
-
-
-class _Attempt(Protocol):
-    def __call__(self, verb: Callable[[], _T], /) -> _T: ...
-
 
 _LOOKED_AT = 10  # sessions of which one is claimed; others may be claimed by other processes meanwhile
 _PREFIX = "reader_"  # of the names of figures
@@ -49,16 +41,12 @@ class Readings:
 
     Every verb is a transaction of its own or joins the one it is called in, and raises
     `StorageError` where the database cannot do what is asked.
-
-    Args:
-        database: where they are.
-        attempt: does a verb again where a connection breaks.
     """
 
-    def __init__(self, database: Database, *, attempt: _Attempt = lambda verb: verb()) -> None:
+    def __init__(self, database: Database) -> None:
         self._db = database
-        self._attempt = attempt
 
+    @retried()
     def claim(self, due: Due, *, until: datetime, user_id: str | None = None) -> Claim | None:
         """Take a session that is due until then, those that failed last; None where none is.
 
@@ -67,13 +55,16 @@ class Readings:
             until: when it is free again, unless `end` says otherwise.
             user_id: only this user's.
         """
-        for user, session, _ in self._read(lambda db: _due(db, due, _LOOKED_AT, user_id), user_id):
-            take = partial(_claim, scope=Scope(user_id=user, session_id=session), due=due, until=until)
-            claimed = self._write(take, user)
+        with self._db.read(user_id) as db:
+            found = _due(db, due, _LOOKED_AT, user_id)
+        for user, session, _ in found:
+            with self._db.write(user) as db:
+                claimed = _claim(db, Scope(user_id=user, session_id=session), due, until)
             if claimed is not None:
                 return claimed
         return None
 
+    @retried()
     def end(self, claim: Claim, next_seq: int, *, until: datetime | None = None, failures: int = 0) -> bool:
         """Give a session back, read up to that place; return False where somebody else has it by now.
 
@@ -91,62 +82,44 @@ class Readings:
             "until": to_micros(until) if until else 0,
             "failures": failures,
         }
-        row = self._write(lambda db: db.first("end_reading", values), claim.scope.user_id)
-        return row is not None
+        with self._db.write(claim.scope.user_id) as db:
+            return db.first("end_reading", values) is not None
 
+    @retried()
     def unread(self, user_id: str | None = None) -> int:
         """Return how many places of sessions are not read yet, of one user or of all."""
-
-        def unread(db: Connection) -> int:
+        with self._db.read(user_id) as db:
             where = "1 = 1" if user_id is None else f"s.{db.dialect.user} = :user_id"
             row = db.first("count_unread", {"user_id": user_id}, where=where)
-            return int(row[0]) if row else 0
+        return int(row[0]) if row else 0
 
-        return self._read(unread, user_id)
-
+    @retried()
     def figures(self) -> Mapping[str, str]:
         """Return the figures of the whole database by name."""
-        found = self._read(lambda db: db.rows("all_meta", {}))
+        with self._db.read() as db:
+            found = db.rows("all_meta", {})
         return {name.removeprefix(_PREFIX): value for name, value in found if name.startswith(_PREFIX)}
 
+    @retried()
     def add(self, name: str, by: int) -> int:
         """Add to a figure and return it; of "calls:17" the older ones, "calls:16", go.
 
         Names are compared as text to tell which are older: their numbers have as many digits each.
         """
-
-        def add(db: Connection) -> int:
+        kind, parted, _ = name.partition(":")
+        with self._db.write() as db:
             row = db.first("add_to_meta", {"name": _PREFIX + name, "by": by})
             assert row is not None
-            kind, parted, _ = name.partition(":")
             if parted and row[0] == by:
                 db.run("drop_older_meta", {"prefix": f"{_PREFIX}{kind}:", "name": _PREFIX + name})
-            return int(row[0])
+        return int(row[0])
 
-        return self._write(add)
-
-    def note(self, **figures: str | int) -> None:
+    @retried()
+    def note(self, /, **figures: str | int) -> None:
         """Write figures."""
-
-        def note(db: Connection) -> None:
+        with self._db.write() as db:
             for name, value in figures.items():
                 db.run("set_meta", {"name": _PREFIX + name, "value": str(value)})
-
-        self._write(note)
-
-    def _read(self, ask: Callable[[Connection], _T], user_id: str | None = None) -> _T:
-        def read() -> _T:
-            with self._db.read(user_id) as db:
-                return ask(db)
-
-        return self._attempt(read)
-
-    def _write(self, change: Callable[[Connection], _T], user_id: str | None = None) -> _T:
-        def write() -> _T:
-            with self._db.write(user_id) as db:
-                return change(db)
-
-        return self._attempt(write)
 
 
 def _claim(db: Connection, scope: Scope, due: Due, until: datetime) -> Claim | None:

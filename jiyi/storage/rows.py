@@ -7,7 +7,6 @@ come back as the one character they make.
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -15,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from jiyi.clock import to_micros, utc_from_micros
-from jiyi.errors import InputError
+from jiyi.errors import DatabaseDamaged, InputError
 from jiyi.records import (
     Episode,
     Fact,
@@ -24,25 +23,20 @@ from jiyi.records import (
     Message,
     Record,
     Scope,
-    Searchable,
     Session,
     Step,
     Summary,
     Task,
 )
 from jiyi.records.checks import check_id
-from jiyi.storage.postings import pack
-from jiyi.text import analyse
+from jiyi.storage.seals import NO_RECORD, seal
 from jiyi.text.keys import entity_key, predicate_key
-from jiyi.text.traits import traits
 
 __all__ = [
     "Row",
-    "Words",
     "decode",
     "decode_whole",
     "encode",
-    "encode_terms",
     "encode_whole",
     "is_storable",
     "kind_of",
@@ -52,17 +46,13 @@ _SAID = {"role", "content", "name"}  # the keys of a message that is only said
 
 Row = dict[str, Any]
 
-Words = tuple[int, int, bytes]
-"""What the analysis of a text gave: number of terms, traits, and the terms as `postings.pack` writes them."""
-
 _STEP_BODY = ("description", "tool_name", "args", "result")
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # in a column of text
 _TUPLES = {"tags", "key_points", "source_episodes", "sources", "covers"}
 
 
-def kind_of(record: Record) -> Kind:
-    """Return what a record is."""
-    return _KINDS[type(record)]
+def kind_of(record: Record | type[Any]) -> Kind:
+    """Return what a record is, or what the records of a class are."""
+    return _KINDS[record if isinstance(record, type) else type(record)]
 
 
 def is_storable(id_: object) -> bool:
@@ -86,19 +76,19 @@ def encode(record: Record) -> Row:
     return row
 
 
-def encode_terms(record: Searchable, known: Words | None = None) -> Row:
-    """Return the columns of the text index for a record; ``known`` are length, traits and entry of it."""
-    speaker = _UNSTORABLE.sub("\ufffd", record.speaker) if isinstance(record, Message) else None
-    if known is None:
-        terms = analyse(record.search_text)
-        known = len(terms), int(traits(record.search_text)), pack(terms)
-    return {"length": known[0], "traits": known[1], "speaker": speaker, "entry": known[2]}
-
-
 def decode(kind: Kind, row: Mapping[str, Any], steps: tuple[Step, ...] = ()) -> Record:
-    """Return the record of a row; ``steps`` are a task's."""
-    scope = _scope(row["user_id"], row.get("agent_id"), row.get("session_id"))
-    record = _DECODERS[kind](row, scope)
+    """Return the record of a row; ``steps`` are a task's.
+
+    Raises:
+        DatabaseDamaged: the row is not as it was written.
+    """
+    try:
+        if "crc" in row and row["crc"] != seal(kind, row):
+            raise DatabaseDamaged("its checksum is another")
+        scope = _scope(row["user_id"], row.get("agent_id"), row.get("session_id"))
+        record = _DECODERS[kind](row, scope)
+    except NO_RECORD as error:
+        raise DatabaseDamaged(f"its row cannot be read: {type(error).__name__}") from error
     return replace(record, steps=steps) if isinstance(record, Task) and steps else record
 
 
@@ -119,10 +109,14 @@ def encode_whole(record: Record) -> str:
 
 
 def decode_whole(kind: Kind, text: str) -> Record:
-    """Return the record that `encode_whole` wrote."""
-    whole = json.loads(text)
-    scope = Scope(user_id=whole["user_id"], agent_id=whole["agent_id"], session_id=whole["session_id"])
-    steps = tuple(_step(row, scope) for row in whole.pop("steps", ()))
+    """Return the record that `encode_whole` wrote; raises as `decode` does."""
+    try:
+        whole = json.loads(text)
+        scope = Scope(user_id=whole["user_id"], agent_id=whole["agent_id"], session_id=whole["session_id"])
+        steps = tuple(_step(row, scope) for row in whole.pop("steps", ()))
+    except NO_RECORD as error:
+        raise DatabaseDamaged(f"its text cannot be read: {type(error).__name__}") from error
+    whole.pop("crc", None)
     return decode(kind, whole, steps)
 
 

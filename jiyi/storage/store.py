@@ -7,12 +7,13 @@ from typing import TypeVar, cast
 from jiyi.errors import BadQuery
 from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope
 from jiyi.storage.candidates import Candidates, Key
+from jiyi.storage.damage import Damaged
 from jiyi.storage.database import Database, retried
 from jiyi.storage.matching import candidates
 from jiyi.storage.relational.conditions import on_documents, on_kind
 from jiyi.storage.relational.find import find_records
 from jiyi.storage.relational.users import Snapshot, look, read_allowed, seen_or_look
-from jiyi.storage.relational.write import age_of, delete_record, mend_session, prepare, put_all
+from jiyi.storage.relational.write import age_of, delete_record, drop_damaged, mend_session, prepare, put_all
 from jiyi.storage.rows import kind_of
 
 __all__ = ["Store"]
@@ -153,6 +154,23 @@ class Store:
             for scope in {m.scope for m in found if isinstance(m, Message)}:
                 mend_session(db, cast("Scope", scope))
         return counts
+
+    def damaged(self, scope: Scope, ids: Sequence[str] | None = None) -> list[Damaged]:
+        """Return the damaged records that reading met in a scope so far; ``ids`` narrows."""
+        return self._db.damage.of(scope, ids)
+
+    def notes(self, scope: Scope) -> tuple[str, ...]:
+        """Return what a reader of a scope should know of damaged records: nothing, or one line."""
+        return self._db.damage.notes(scope)
+
+    @retried(repeatable=False)
+    def drop_damaged(self, scope: Scope, ids: Sequence[str] | None = None) -> list[Damaged]:
+        """Remove for good what `damaged` returns, which nobody can bring back; return it."""
+        lost = self.damaged(scope, ids)
+        if lost:
+            with self._db.write(scope.user_id) as db:
+                drop_damaged(db, scope.user_id, lost)
+        return lost
 
     @retried()
     def count(self, query: Query) -> Mapping[str, int]:

@@ -1,27 +1,30 @@
 """What was taken out and can still be brought back."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from jiyi.clock import to_micros, utc_from_micros
-from jiyi.errors import BadQuery
+from jiyi.errors import BadQuery, DatabaseDamaged, StorageError
 from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection, Database, Dialect, retried
 from jiyi.storage.relational.conditions import on_kind
+from jiyi.storage.relational.find import whole
 from jiyi.storage.relational.write import delete_records, mend_session, put_back
-from jiyi.storage.rows import Row, decode_whole, is_storable
+from jiyi.storage.rows import Row, decode_whole, encode_whole, is_storable
+from jiyi.storage.seals import NO_RECORD, seal
 
-__all__ = ["Discarded", "Trash", "TrashPage"]
+__all__ = ["Discarded", "Trash", "TrashPage", "whole_entries"]
 
 _KINDS: tuple[Kind, ...] = (*SEARCHABLE, "task")
 _PIECE = 1_000  # records read at once
-_EVERY_STEP = 2**31 - 1  # more than there are
 _EVER = 2**62  # microseconds: later than all
-_STEP = ("task_id", "seq", "id", "status", "body")
+_OWED = "bytes_to_overwrite"  # among the figures of the whole database
+
+_log = logging.getLogger("jiyi")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +72,12 @@ class Trash:
         storable = reason.encode(errors="replace").decode().replace("\0", "\ufffd")
         taken = {"discarded_at": to_micros(at), "reason": storable}
         with self._db.write(user_id) as db:
-            for kind, rows in _find(db, scope, keys):
+            for kind, found in _find(db, scope, keys):
+                rows = [row for _, row in found]
                 first = db.take_numbers(user_id, len(rows))
                 out = [
-                    _bare(row)
-                    | taken
-                    | {"entry": first + place, "kind": kind, "body": json.dumps(row, ensure_ascii=False)}
-                    for place, row in enumerate(rows)
+                    _bare(row) | taken | {"entry": first + place, "kind": kind, "body": encode_whole(record)}
+                    for place, (record, row) in enumerate(found)
                 ]
                 db.many("put_trash", out)
                 delete_records(db, kind, user_id, [row["id"] for row in rows])
@@ -96,8 +98,9 @@ class Trash:
         """
         with self._db.read(query.scope.user_id) as db:
             where, values = _on_query(query, db.dialect)
-            rows = db.rows("find_trash", values | {"limit": query.limit}, where=where)
-        return [_discarded(*row) for row in rows]
+            by = "t.discarded_at DESC, t.kind, t.id"
+            rows = db.records("find_trash", values | {"limit": query.limit}, where=where, by=by)
+            return [entry for entry, _ in whole_entries(db, rows)]
 
     @retried()
     def walk(self, query: Query, after: int = 0) -> TrashPage:
@@ -108,11 +111,10 @@ class Trash:
         """
         with self._db.read(query.scope.user_id) as db:
             where, values = _on_query(query, db.dialect)
-            found = db.rows("walk_trash", values | {"limit": query.limit, "after": after}, where=where)
-        return TrashPage(
-            entries=tuple(_discarded(*row[1:]) for row in found),
-            next=found[-1][0] if len(found) == query.limit else None,
-        )
+            where, values = f"{where} AND t.entry > :after", values | {"limit": query.limit, "after": after}
+            rows = db.records("find_trash", values, where=where, by="t.entry")
+            entries = tuple(entry for entry, _ in whole_entries(db, rows))
+        return TrashPage(entries=entries, next=rows[-1]["entry"] if len(rows) == query.limit else None)
 
     @retried(repeatable=False)
     def restore(self, scope: Scope, keys: Sequence[Key]) -> list[Record]:
@@ -180,17 +182,52 @@ class Trash:
         """
         self._db.check_alone()
 
-    def scrub(self) -> None:
+    def scrub(self) -> bool:
         """Overwrite whatever dropped records left behind on disk, as far as the database can.
 
-        Of a file no byte of them is there afterwards. A server frees their room for others, who
-        overwrite it in time; its log, replicas and backups keep what they hold.
+        Returns:
+            Whether no byte of them is there any more: True of a file. A server frees their room for
+            others, who overwrite it in time; its log, replicas and backups keep what they hold.
 
         Raises:
             DatabaseLocked: another process is reading; call again when it is done.
             WrongState: called inside a transaction.
         """
         self._db.scrub()
+        if not self._db.overwrites:
+            return False
+        if self.owed:
+            with self._db.write() as db:
+                db.run("drop_meta", {"name": _OWED})
+        return True
+
+    def owe(self) -> None:
+        """Mark, in the transaction that drops records, that their bytes are still to be overwritten.
+
+        Whoever opens the database after a purge that was cut short sees it and finishes the work.
+        """
+        if self._db.overwrites:
+            with self._db.write() as db:
+                db.run("set_meta", {"name": _OWED, "value": "1"})
+
+    @property
+    def owed(self) -> bool:
+        """Whether bytes of a purge that was cut short are still to be overwritten."""
+        with self._db.read() as db:
+            return self._db.overwrites and db.first("find_meta", {"name": _OWED}) is not None
+
+    def finish(self) -> bool:
+        """Overwrite what a purge that was cut short left; return whether nothing of the kind is left.
+
+        Where it cannot be done now, such as while another process reads, the log says so.
+        """
+        try:
+            if self.owed:
+                self.scrub()
+        except StorageError as error:
+            _log.warning("old bytes of a purge are not overwritten yet: %s", error)
+            return False
+        return True
 
 
 def _take(db: Connection, scope: Scope, keys: Sequence[Key]) -> list[tuple[Record, int | None]]:
@@ -200,42 +237,27 @@ def _take(db: Connection, scope: Scope, keys: Sequence[Key]) -> list[tuple[Recor
         ids = [id_ for other, id_ in dict.fromkeys(keys) if other == kind and is_storable(id_)]
         for start in range(0, len(ids), _PIECE):
             piece = db.dialect.listed(ids[start : start + _PIECE])
-            rows = db.rows("take_trash", {"user_id": scope.user_id, "kind": kind, "ids": piece})
-            taken |= {(kind, id_): (decode_whole(kind, body), doc) for id_, body, doc in rows}
+            rows = db.records("take_trash", {"user_id": scope.user_id, "kind": kind, "ids": piece})
+            taken |= {(kind, row["id"]): (entry.record, row["doc"]) for entry, row in whole_entries(db, rows)}
     return [taken[key] for key in dict.fromkeys(keys) if key in taken]
 
 
-def _find(db: Connection, scope: Scope, keys: Sequence[Key]) -> Iterable[tuple[Kind, list[Row]]]:
-    """Give the rows of keys in pieces, each with what `decode_whole` needs; tasks with their steps."""
+def _find(
+    db: Connection, scope: Scope, keys: Sequence[Key]
+) -> Iterator[tuple[Kind, list[tuple[Record, Row]]]]:
+    """Give the records of keys in pieces, tasks with their steps, each with its row."""
     user = Scope(user_id=scope.user_id)
     for kind in _KINDS:
         ids = tuple(dict.fromkeys(id_ for other, id_ in keys if other == kind))
         for start in range(0, len(ids), _PIECE):
             piece = ids[start : start + _PIECE]
-            rows = _read(db, kind, Query(scope=user, kinds=(kind,), ids=piece, limit=_PIECE))
-            if kind == "task":
-                _add_steps(db, scope, rows)
-            if rows:
-                yield kind, rows
-
-
-def _read(db: Connection, kind: Kind, query: Query) -> list[Row]:
-    where, values = on_kind(kind, query, db.dialect)
-    by = f"{db.dialect.aside}d.doc"
-    return db.records(f"find_{kind}", values | {"limit": query.limit}, where=where, order="ASC", by=by)
-
-
-def _add_steps(db: Connection, scope: Scope, tasks: Sequence[Row]) -> None:
-    """Put under ``steps`` of each task the rows of its steps."""
-    dialect = db.dialect
-    where = " AND ".join([f"t.{dialect.user} = :user_id", dialect.among.format(column="t.id", name="ids")])
-    ids = dialect.listed([task["id"] for task in tasks])
-    values = {"user_id": scope.user_id, "ids": ids, "limit": _EVERY_STEP}
-    steps: dict[str, list[Row]] = {task["id"]: [] for task in tasks}
-    for row in db.records("find_step", values, where=where, order="ASC"):
-        steps[row["task_id"]].append({name: row[name] for name in _STEP})
-    for task in tasks:
-        task["steps"] = steps[task["id"]]
+            query = Query(scope=user, kinds=(kind,), ids=piece, limit=_PIECE)
+            where, values = on_kind(kind, query, db.dialect)
+            by = f"{db.dialect.aside}d.doc"
+            rows = db.records(f"find_{kind}", values | {"limit": _PIECE}, where=where, order="ASC", by=by)
+            found = list(whole(db, kind, rows))
+            if found:
+                yield kind, found
 
 
 def _bare(row: Row) -> Row:
@@ -249,10 +271,17 @@ def _place(taken: tuple[Record, int | None]) -> int:
     return (record.seq or 0) if isinstance(record, Message) else 0
 
 
-def _discarded(kind: Kind, moment: int, reason: str, body: str) -> Discarded:
-    return Discarded(
-        record=decode_whole(kind, body), kind=kind, reason=reason, discarded_at=utc_from_micros(moment)
-    )
+def whole_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discarded, Row]]:
+    """Give the entries of rows, each with its row; those that are damaged are noted and left out."""
+    for row in rows:
+        try:
+            if "crc" in row and row["crc"] != seal("trash", row):
+                raise DatabaseDamaged("its checksum is another")
+            record, at = decode_whole(row["kind"], row["body"]), utc_from_micros(row["discarded_at"])
+        except (DatabaseDamaged, *NO_RECORD) as error:
+            db.damage.add(row["kind"], {**row, "doc": None}, error)
+        else:
+            yield Discarded(record=record, kind=row["kind"], reason=row["reason"], discarded_at=at), row
 
 
 def _on_query(query: Query, dialect: Dialect) -> tuple[str, dict[str, Any]]:

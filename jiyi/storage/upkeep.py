@@ -10,7 +10,8 @@ from jiyi.storage.database import Database, retried
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.relational.find import Cursor, scan_records
 from jiyi.storage.relational.write import put_all_back
-from jiyi.storage.rows import Words, is_storable
+from jiyi.storage.rows import is_storable
+from jiyi.storage.words import Words
 
 __all__ = ["Amendment", "Cursor", "Page", "Upkeep", "Words"]
 
@@ -80,7 +81,7 @@ class Upkeep:
         return Page(
             records=tuple(records),
             numbers=tuple(numbers),
-            next=last if len(records) == query.limit else None,
+            next=last,
             words={id_: (length, traits, bytes(entry)) for id_, length, traits, entry in rows},
         )
 

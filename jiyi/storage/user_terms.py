@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.records import Kind, Role
-from jiyi.storage.candidates import KINDS_BY_LABEL, Key, label_each
-from jiyi.storage.postings import term_hash
+from jiyi.storage.candidates import KINDS_BY_LABEL, LABELS, Key, label_each
+from jiyi.storage.postings import ENTRY, term_hash
 from jiyi.storage.segment import MOST_ROWS, Segment, id_keys, merged
 
-__all__ = ["Numbers", "TermRow", "UserTerms", "WordScores"]
+__all__ = ["Numbers", "TermRow", "UserTerms", "WordScores", "are_sound"]
 
 TermRow = tuple[
     int, Kind, str, Role | None, str | None, str | None, int | None, int, int, int, str | None, bytes
@@ -44,8 +44,28 @@ _COLUMNS: dict[str, Any] = {
 }
 
 
+_TYPES: tuple[set[Any], ...] = (
+    *({int}, {str}, {str}, {str, type(None)}, {str, type(None)}, {str, type(None)}, {int, type(None)}),
+    *({int}, {int}, {int}, {str, type(None)}, {bytes}),
+)  # of a `TermRow`
+
+
 def _empty_columns() -> dict[str, NDArray[Any]]:
     return {name: np.empty(0, dtype) for name, dtype in _COLUMNS.items()}
+
+
+def are_sound(rows: Sequence[TermRow]) -> bool:
+    """Say whether all rows are such as are written: of these types, and within what columns hold."""
+    if not rows:
+        return True
+    columns = list(zip(*rows, strict=True))
+    typed = all(set(map(type, column)) <= types for column, types in zip(columns, _TYPES, strict=True))
+    if not typed or not {*zip(columns[1], columns[3], strict=True)} <= {*LABELS}:
+        return False
+    small = (number for column in (*columns[6:7], *columns[8:10]) for number in column if number is not None)
+    return all(0 <= number < 2**31 for number in small) and not any(
+        len(entry) % ENTRY.itemsize for entry in columns[11]
+    )
 
 
 class Numbers:

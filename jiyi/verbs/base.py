@@ -1,14 +1,16 @@
 """What every group of verbs works with: the parts of a memory, whose it is, and checks of arguments."""
 
 import os
+import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from jiyi.clock import Clock, aware, utc_now
-from jiyi.errors import BadQuery, InputError, ScopeMissing
+from jiyi.errors import BadQuery, Closed, InputError, ScopeMissing
+from jiyi.forks import leave_at_fork
 from jiyi.long_term import LongTermMemory
 from jiyi.monitor import ContextMonitor
 from jiyi.records import Scope
@@ -27,12 +29,11 @@ __all__ = [
     "check_text",
     "ids_of",
     "moment_of",
+    "not_open",
     "path_of",
-    "path_to_write",
 ]
 
 _MOST = 10_000
-_DATABASE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +55,19 @@ class Parts:
 
 
 class Verbs:
-    """The parts of a memory."""
+    """The parts of a memory.
 
-    def __init__(self, parts: Parts) -> None:
+    Args:
+        parts: those of this process.
+        again: makes new ones, for the first call in a forked process.
+    """
+
+    def __init__(self, parts: Parts, *, again: Callable[[], Parts] | None = None) -> None:
+        self._take(parts)
+        self._again = again or not_open
+        leave_at_fork(self)
+
+    def _take(self, parts: Parts) -> None:
         self._parts = parts
         self._store = parts.store
         self._upkeep = parts.upkeep
@@ -72,6 +83,26 @@ class Verbs:
         self._settings = parts.settings
         self._clock = parts.clock
         self._on_close = parts.on_close
+
+    def _left_behind(self, quiet: bool) -> None:  # noqa: ARG002
+        """See `jiyi.forks.Left`: what is missing from now on is made when it is first asked for."""
+        for name in _TAKEN:
+            vars(self).pop(name, None)
+        self._opening = threading.RLock()
+
+    @property
+    def _is_left(self) -> bool:
+        return "_parts" not in vars(self)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _TAKEN or "_opening" not in vars(self):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            with self._opening:
+                if self._is_left:
+                    self._take(self._again())
+            return getattr(self, name)
 
     @property
     def parts(self) -> Parts:
@@ -94,6 +125,18 @@ class Verbs:
             raise ScopeMissing("whose memory? Pass user_id= to jiyi.open() or to this call")
         agent = agent_id if agent_id is not None else self._settings.agent_id
         return Scope(user_id=user, agent_id=agent, session_id=session_id)
+
+
+_TAKEN = frozenset(name for name in Verbs._take.__code__.co_names if name.startswith("_"))
+
+
+def not_open() -> Parts:
+    """Stand where parts would be opened again, and are not.
+
+    Raises:
+        Closed: always.
+    """
+    raise Closed("this memory is not open in this process; open it with jiyi.open()")
 
 
 def ids_of(ids: Iterable[str] | str) -> tuple[str, ...]:
@@ -175,17 +218,4 @@ def path_of(path: str | Path) -> Path:
     file = Path(path)
     if not file.name or "\0" in str(file):
         raise InputError(f"{str(path)!r} names no file; give a path such as memory.jsonl")
-    return file
-
-
-def path_to_write(path: str | Path) -> Path:
-    """Return the path of a file that may be written over.
-
-    Raises:
-        InputError: as `path_of`, or there is a database: most likely the memory itself.
-    """
-    file = path_of(path)
-    with suppress(OSError), file.open("rb") as there:
-        if there.read(len(_DATABASE)) == _DATABASE:
-            raise InputError(f"{file} is a database and would be lost; name another file")
     return file

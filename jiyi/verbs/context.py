@@ -274,7 +274,7 @@ class ContextVerbs(Verbs):
             left_out=talk.repeated,
             notes=[
                 *([limits.note] if limits.note else []),
-                *found.notes,
+                *dict.fromkeys((*found.notes, *self._store.notes(Scope(user_id=asked.scope.user_id)))),
                 *standing.notes,
                 *self._unsummarised(asked.scope, standing, session.kept),
             ],

@@ -1,7 +1,9 @@
 """Verbs about keeping and forgetting: maintain, forget, restore, update, pin."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +19,7 @@ from jiyi.long_term import (
 )
 from jiyi.records import SEARCHABLE, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
-from jiyi.verbs.base import Verbs, check_flags, check_text, ids_of, moment_of, path_to_write
+from jiyi.verbs.base import Verbs, check_flags, check_text, ids_of, moment_of, path_of
 
 __all__ = ["ForgettingVerbs"]
 
@@ -234,20 +236,14 @@ class ForgettingVerbs(Verbs):
             InputError: the path names no file or a database, or the format is neither.
             StorageError: the file cannot be written; nothing is left of it.
         """
-        scope, file = self._scope(user_id, agent_id), path_to_write(path)
-        if format == "jsonl":
-            return export_lines(self._store, self._upkeep, scope, file, progress=progress)
-        if format != "markdown":
+        scope, file = self._scope(user_id, agent_id), path_of(path)
+        if format not in ("jsonl", "markdown"):
             raise InputError(f"format={format!r} is neither jsonl nor markdown")
-        return export_markdown(
-            self._store,
-            self._upkeep,
-            scope,
-            file,
-            language=self._settings.language,
-            zone=self._settings.zone,
-            progress=progress,
-        )
+        export = export_lines
+        if format == "markdown":
+            export = partial(export_markdown, language=self._settings.language, zone=self._settings.zone)
+        receipt = export(self._store, self._upkeep, scope, file, progress=progress)
+        return replace(receipt, damaged=len(self._store.damaged(scope)))
 
     def _pin(self, ids: Sequence[str] | str, pinned: bool, scope: Scope) -> int:
         return self._long_term.forgetting.pin(scope, ids_of(ids), pinned=pinned)

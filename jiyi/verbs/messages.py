@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from jiyi.clock import Moment, read_moment
 from jiyi.errors import BadMessage, DuplicateId
+from jiyi.importers.run import import_path, is_server
 from jiyi.monitor import ContextMonitor
 from jiyi.records import (
     ContentPart,
@@ -21,9 +22,9 @@ from jiyi.records import (
     as_mapping,
     check_metadata,
 )
-from jiyi.storage import ImportReceipt, import_file
+from jiyi.storage import ImportReceipt
 from jiyi.storage.pages import all_messages
-from jiyi.verbs.base import Verbs, check_limit, path_of
+from jiyi.verbs.base import Verbs, check_flags, check_limit, path_of
 from jiyi.verbs.cursors import page
 
 __all__ = ["MessageVerbs"]
@@ -176,9 +177,7 @@ class MessageVerbs(Verbs):
             new = [message for _, message in given[same:]]
             _check_unlike([*there[:same], *new])
             self._take_out(scope, there[same:], "replaced")
-            stored = cast("list[Message]", self._store.put(new))
-            self._learn(stored)
-            return there[:same] + stored
+            return there[:same] + self._put(new)
 
         # The new messages have their ids: done again, all of them are there already.
         conversation = self._store.together(replaced, repeatable=True)
@@ -256,28 +255,29 @@ class MessageVerbs(Verbs):
         path: str | Path,
         *,
         session_id: str | None = None,
+        dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> ImportReceipt:
-        """Import what `export` wrote, or a file of conversations; see `import_file` for what it may hold.
+        """Import what `export` wrote, conversations, or what another program keeps; see `import_path`.
 
-        Bad lines are in the receipt and the rest goes in; importing twice adds nothing
-        twice. ``progress`` is called with the number of entries seen so far.
-
-        Raises:
-            ImportFailed: the file cannot be read at all.
+        Bad lines are in the receipt and the rest goes in; twice adds nothing twice. ``progress`` gets the
+        number of entries seen so far. With ``dry_run`` they are counted only. What cannot be read at all
+        raises `ImportFailed`.
         """
-        receipt = import_file(
+        check_flags(dry_run=dry_run)
+        receipt = import_path(
             self._store,
             self._upkeep,
-            path_of(path),
+            path if isinstance(path, str) and is_server(path) else path_of(path),
             self._scope(user_id, agent_id),
             zone=self._settings.zone,
             session_id=session_id,
             prepare=self._prepared,
             learn=self._learn,
             progress=progress,
+            dry_run=dry_run,
         )
         self._long_term.indexer.notify()
         return receipt
@@ -314,14 +314,14 @@ class MessageVerbs(Verbs):
         if self._settings.learn_facts:
             self._long_term.facts.learn(stored)
 
-    def _save(self, scope: Scope, messages: Sequence[Message]) -> list[Message]:
-        def save() -> list[Message]:
-            stored = cast("list[Message]", self._store.put(messages))
-            self._learn(stored)
-            return stored
+    def _put(self, messages: Sequence[Message]) -> list[Message]:
+        stored = cast("list[Message]", self._store.put(messages))
+        self._learn(stored)
+        return stored
 
+    def _save(self, scope: Scope, messages: Sequence[Message]) -> list[Message]:
         # The messages have their ids, and what was read in them for facts is known a second time.
-        stored = self._store.together(save, repeatable=True)
+        stored = self._store.together(lambda: self._put(messages), repeatable=True)
         self._short_term.append(scope, stored)
         self._long_term.indexer.notify()
         if self._monitor is not None:

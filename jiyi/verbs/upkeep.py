@@ -6,7 +6,7 @@ from typing import Self
 
 from jiyi.long_term import ReadingState
 from jiyi.records import Kind, Query
-from jiyi.verbs.base import Verbs
+from jiyi.verbs.base import Verbs, not_open
 
 __all__ = ["UpkeepVerbs"]
 
@@ -66,6 +66,9 @@ class UpkeepVerbs(Verbs):
 
         A summary in hand has five seconds left to be stored; else a later window folds again.
         """
+        if self._is_left:  # opened before a fork, and not used in this process
+            self._again = not_open
+            return
         self._short_term.close()
         self._summaries.close()
         if self._long_term.reader is not None:

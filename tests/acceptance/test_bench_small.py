@@ -184,15 +184,6 @@ def test_faiss_beside_exact_search(tmp_path: Path) -> None:
 
 
 @needs_server
-def test_faults(tmp_path: Path) -> None:
-    file = tmp_path / "figures.json"
-    aside("faults.py", "--saves", 20, "--faults", "none", "--json", file)
-    (row,) = json.loads(file.read_text("utf-8"))
-    assert row["saved"] == row["there"] == 20
-    assert row["errors"] == 0
-
-
-@needs_server
 def test_sizes_on_a_server(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     aside("scale.py", "--sizes", 1000, "--samples", 2, "--json", file)

@@ -102,6 +102,8 @@ def test_examples_run(
         monkeypatch.setenv("JIYI_DATABASE_URL", request.getfixturevalue("postgres_url"))
     if any('vector_index="chroma"' in block.text for block in blocks_of(page) if block.info == "python"):
         pytest.importorskip("chromadb", reason='chromadb is not installed: pip install "jiyi[chroma]"')
+    if page.name == "integrations.md":
+        pytest.importorskip("agents", reason="run by `make test-integrations`")
     names: dict[str, object] = {"__name__": "__main__"}
     printed = ""
     served = _served() if any(SERVER in block.text for block in blocks_of(page)) else nullcontext(SERVER)

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 import jiyi
 from jiyi.agent import Environment
-from jiyi.cli.chat import budget_bar, chat
+from jiyi.cli.chat import chat
+from jiyi.cli.windows import budget_bar
 from jiyi.embeddings import E5Embedder
 from jiyi.records import SECTIONS, Report
 from jiyi.testing import HashEmbedder

@@ -46,8 +46,8 @@ def test_import_needs_a_user(run, tmp_path):
 def test_import_of_a_missing_file_makes_no_database(run, tmp_path):
     words = ("import", tmp_path / "none.jsonl", "--user", "ana", "--db", tmp_path / "new.db")
     assert "does not exist" in run(*words, code=2).stderr
-    assert "directory" in run("import", tmp_path, *words[2:], code=2).stderr
     assert not (tmp_path / "new.db").exists()
+    assert "no folder or zip of a program that is known" in run("import", tmp_path, *words[2:], code=1).stderr
 
 
 def test_unknown_session(run, db):

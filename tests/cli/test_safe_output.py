@@ -9,9 +9,11 @@ import jiyi
 from jiyi.cli.terminal import safe
 from jiyi.testing import HashEmbedder
 
-STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-HOSTILE = "a\x1b]0;title\x07b\x9b31mc\u202ed\u2066e\u2028f\x7fg\rh"
-SHOWN = r"a\x1b]0;title\x07b\x9b31mc\u202ed\u2066e\u2028f\x7fg\x0dh"
+STEERING = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e0fff]"
+)
+HOSTILE = "a\x1b]0;title\x07b\x9b31mc\u202ed\u2066e\u2028f\x7fg\rh\u200bi\U000e0041"
+SHOWN = r"a\x1b]0;title\x07b\x9b31mc\u202ed\u2066e\u2028f\x7fg\x0dh\u200bi\U000e0041"
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ def test_errors_are_safe(run, hostile, words):
 
 
 def test_safe_leaves_ordinary_text_alone():
-    text = "naïve 记忆 👩\u200d💻\ta\nb \\x1b שלום"
+    text = "naïve e\u0301 记忆 👩\u200d💻 ✌️ می\u200cخواهم\ta\nb \\x1b שלום"
     assert safe(text) == text
     assert safe(safe(HOSTILE)) == safe(HOSTILE) == SHOWN
     assert safe("\ud800") == r"\ud800"

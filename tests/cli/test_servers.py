@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 import jiyi
-from jiyi.storage.place import masked
+from jiyi.telling import masked
 from jiyi.testing import HashEmbedder
 
 HELLO = '{"id": "m-1", "role": "user", "content": "nginx 又 502 了"}\n'

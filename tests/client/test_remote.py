@@ -172,7 +172,7 @@ def test_a_server_may_stop_and_come_back(tmp_path):
         ("https://example.org/?a=b", {}, "no user, password, query"),
         ("https://", {}, "web address"),
         ("http://127.0.0.1:1", {"api_key": "a key"}, "characters that no key has"),
-        ("http://127.0.0.1:1", {"timeout": 0}, "timeout must be above 0"),
+        ("http://127.0.0.1:1", {"timeout": 0}, "timeout and query_seconds must be above 0"),
         ("http://127.0.0.1:1", {"model": "gpt-4o"}, "model: this is for the server"),
         ("http://127.0.0.1:1", {"embedder": HashEmbedder()}, "server's settings"),
     ],

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jiyi.context import Materials, arrange, build_window
-from jiyi.errors import BudgetTooSmall
+from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.records import Budget
 from jiyi.short_term import SlidingWindow
 from jiyi.text import counter_for
@@ -47,6 +47,11 @@ def test_tool_definitions_take_their_tokens_from_the_budget():
     with pytest.raises(BudgetTooSmall):
         window_of(talk[-1:], size=cost + COUNTER.count_all(talk[-1:]) - 1, tools=TOOLS)
     assert window_of(talk[-1:], size=cost + COUNTER.count_all(talk[-1:]), tools=TOOLS).messages
+
+
+def test_a_policy_that_decides_nothing_is_told():
+    with pytest.raises(InputError, match="must return Kept"):
+        window_of([user("hello"), user("now")], policy=lambda *_: None)
 
 
 def test_an_own_policy_looks_first_and_the_budget_still_holds():

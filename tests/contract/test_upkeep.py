@@ -304,7 +304,7 @@ def test_words_that_were_scanned_need_no_analysis(store, upkeep, monkeypatch):
     query = Query(scope=ANA, text="nginx full")
     before = store.match(query)
     store.delete(Query(scope=ANA))
-    monkeypatch.setattr("jiyi.storage.rows.analyse", lambda text: 1 / 0)
+    monkeypatch.setattr("jiyi.storage.words.analyse", lambda text: 1 / 0)
     upkeep.put_back(page.records, words=page.words)
     monkeypatch.undo()
     after = store.match(query)

@@ -54,11 +54,14 @@ def watch_compile() -> dict[re.Pattern[str], str]:
 def load_all() -> None:
     """Import every module and use a memory once, so that patterns made on first use are there."""
     import jiyi
+    from jiyi.errors import MissingExtra
 
     for module in pkgutil.walk_packages(jiyi.__path__, "jiyi."):
         if not module.name.endswith("__main__"):
             try:
                 importlib.import_module(module.name)
+            except MissingExtra:
+                continue
             except ImportError as error:
                 if "jiyi" in (error.name or "jiyi"):
                     raise  # only a package of an extra may be missing

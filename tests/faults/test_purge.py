@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from forgettable import ANA, LATER, NOON, Memory, lesson, words
 
-from jiyi.errors import DatabaseLocked, WrongState
+from jiyi.errors import DatabaseLocked, NotFound, WrongState
 from jiyi.long_term import Indexer
 from jiyi.records import Fact, Scope
 from jiyi.storage import SqliteDatabase, SqliteVectors
@@ -252,19 +252,50 @@ def test_another_process_with_the_file_open_but_idle_does_no_harm(memory, folder
         assert marked(folder) == []
 
 
-@pytest.mark.parametrize("stage", ["before the commit", "before the overwriting"])
-def test_killed_on_the_way_and_purged_again(folder, stage):
-    """A file with a log that nobody folded in; a purge that did not end."""
+def killed(folder, stage):
+    """Kill a purge at this point; its bytes are still there."""
     command = [sys.executable, str(HOLDER), str(folder / "agent.db"), stage]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env()) as process:
         assert process.stdout.readline() == "now\n"
         os.kill(process.pid, signal.SIGKILL)
     assert marked(folder)
+
+
+@pytest.mark.parametrize("stage", ["before the commit", "before the overwriting"])
+def test_killed_on_the_way_and_purged_again(folder, stage):
+    """A file with a log that nobody folded in; a purge that did not end."""
+    killed(folder, stage)
     database = SqliteDatabase(folder / "agent.db")
     memory = Memory(database)
     assert len(memory.find("message")) == (1 if stage == "before the commit" else 0)
     memory.purge(query=words(LATIN))
     clean(memory, folder)
+
+
+def test_killed_before_the_overwriting_the_next_open_finishes_it(folder, open_memory):
+    killed(folder, "before the overwriting")
+    memory = open_memory(folder / "agent.db")
+    assert marked(folder) == []
+    assert not memory.parts.long_term.forgetting._trash.owed
+    memory.close()
+    assert marked(folder) == []
+
+
+@pytest.mark.parametrize("finish", ["maintain", "purge"])
+def test_what_another_reader_kept_from_being_overwritten_is_finished_later(folder, open_memory, finish):
+    killed(folder, "before the overwriting")
+    with holding(folder / "agent.db"):
+        memory = open_memory(folder / "agent.db", user_id="ana", lock_timeout=0.2)
+        assert memory.session_messages("s") == []
+        assert marked(folder)
+    if finish == "maintain":
+        memory.maintain()
+    else:  # by the same id, which is not there any more
+        receipt = memory.forget(ids="gone", purge=True)
+        assert (receipt.total, receipt.overwritten) == (0, True)
+        with pytest.raises(NotFound):
+            memory.forget(ids="gone", purge=True)
+    assert marked(folder) == []
 
 
 def test_temporary_files_of_the_overwriting_hold_none_of_it(memory, folder, monkeypatch, tmp_path):

@@ -239,14 +239,14 @@ def test_an_answer_that_never_ends_is_left_alone(make: Make) -> None:
         with pytest.raises(LLMUnreachable, match="gave no whole answer within"):
             llm.complete(HELLO)
         assert time.monotonic() - started < 5
-        threads = threading.active_count()
-        for _ in range(6):
-            with pytest.raises(LLMUnreachable):
+        started, threads = time.monotonic(), threading.active_count()
+        for _ in range(20):
+            with pytest.raises(LLMUnreachable, match=r"not asked for another|being tried again"):
                 llm.complete(HELLO)
-        assert threading.active_count() <= threads + 2 * 3, "late answers pile up"
-        assert len(server.asked) == 4
-        with pytest.raises(LLMUnreachable, match="4 earlier calls have not come back"):
-            llm.complete(HELLO)
+            time.sleep(0.06)  # together longer than the first pause
+        assert time.monotonic() - started < 5
+        assert threading.active_count() <= threads + 2, "late answers pile up"
+        assert len(server.asked) == 2
 
 
 def test_nobody_listening_is_unreachable(make: Make) -> None:

@@ -75,7 +75,9 @@ def test_a_value_between_two_sayings_of_another_parts_them(known: Known) -> None
 
 def test_a_correction_says_that_the_old_was_never_true(known: Known) -> None:
     known.take(states("8443", 1))
-    known.take(Statement(subject="02", object="8444", replaces="8443", corrects=True, said_at=at(3)))
+    known.take(
+        Statement(speaker="Ana", subject="02", object="8444", replaces="8443", corrects=True, said_at=at(3))
+    )
     assert known.rows() == [("8443", "superseded"), ("8444", "active")]
     assert known.one("8444").predicate == "port"
     assert [known.value_at(day) for day in (1, 2, 9)] == ["8444"] * 3
@@ -84,13 +86,13 @@ def test_a_correction_says_that_the_old_was_never_true(known: Known) -> None:
 def test_a_correction_that_fits_two_things_or_none_is_passed_over(known: Known) -> None:
     known.take(states("8443", 1), states("8443", 1, subject="edge-05"))
     for replaces in ("8443", "77"):
-        changes = known.take(Statement(object="8444", replaces=replaces, said_at=at(3)))
+        changes = known.take(Statement(speaker="Ana", object="8444", replaces=replaces, said_at=at(3)))
         assert (changes.facts, changes.passed) == ((), 1)
 
 
 def test_part_of_the_old_value_finds_it(known: Known) -> None:
     known.take(states("May 2027", 1, subject="Hallie's passport", point="runs out"))
-    known.take(Statement(subject="Hallie", object="May 2026", replaces="2027", said_at=at(2)))
+    known.take(Statement(speaker="Ana", subject="Hallie", object="May 2026", replaces="2027", said_at=at(2)))
     assert known.one("May 2026").subject == "Hallie's passport"
 
 
@@ -99,7 +101,7 @@ def test_a_change_without_a_point_fits_the_one_of_its_shape(known: Known) -> Non
         states("SQLAlchemy", 1, subject=("ledger-api"), point="ORM"),
         states("3 s", 1, subject="ledger-api", point="timeout"),
     )
-    known.take(Statement(subject="ledger-api", object="Tortoise", said_at=at(2)))
+    known.take(Statement(speaker="Ana", subject="ledger-api", object="Tortoise", said_at=at(2)))
     assert known.one("SQLAlchemy").superseded_by == known.one("Tortoise").id
     assert known.one("3 s").status == "active"
 
@@ -187,7 +189,9 @@ def test_said_again_after_it_was_taken_back(known: Known) -> None:
 def test_going_back_to_what_was(known: Known) -> None:
     orm = {"subject": "ledger-api", "point": "ORM"}
     known.take(states("SQLAlchemy", 1, **orm), states("Tortoise", 2, **orm))
-    known.take(Statement(subject="ledger-api", object="SQLAlchemy", action="revert", said_at=at(3)))
+    known.take(
+        Statement(speaker="Ana", subject="ledger-api", object="SQLAlchemy", action="revert", said_at=at(3))
+    )
     assert known.rows() == [
         ("SQLAlchemy", "superseded"),
         ("Tortoise", "superseded"),
@@ -198,16 +202,22 @@ def test_going_back_to_what_was(known: Known) -> None:
 
 def test_going_back_without_naming_the_value(known: Known) -> None:
     known.take(states("a", 1), states("b", 2), states("c", 3))
-    known.take(Statement(subject="edge-02", quote="edge-02 恢复原来的", action="revert", said_at=at(4)))
+    known.take(
+        Statement(
+            speaker="Ana", subject="edge-02", quote="edge-02 恢复原来的", action="revert", said_at=at(4)
+        )
+    )
     assert known.rows()[-1] == ("a", "active")
-    known.take(Statement(subject="edge-02", quote="edge-02 is back", action="revert", said_at=at(5)))
+    known.take(
+        Statement(speaker="Ana", subject="edge-02", quote="edge-02 is back", action="revert", said_at=at(5))
+    )
     assert known.rows()[-1] == ("c", "active")
 
 
 def test_going_back_to_nothing_is_passed_over(known: Known) -> None:
     known.take(states("a", 1))
     for subject, value in (("edge-02", "zzz"), ("other", "a"), ("edge-02", "")):
-        statement = Statement(subject=subject, object=value, action="revert", said_at=at(2))
+        statement = Statement(speaker="Ana", subject=subject, object=value, action="revert", said_at=at(2))
         assert known.take(statement).passed == 1
 
 
@@ -248,7 +258,9 @@ def test_disliking_supersedes_liking_the_same(known: Known) -> None:
 
 def test_a_thing_keeps_its_points_under_a_new_name(known: Known) -> None:
     known.take(states("3 s", 1, subject="order-svc", point="timeout"))
-    known.take(Statement(subject="order-svc", object="trade-core", action="rename", said_at=at(2)))
+    known.take(
+        Statement(speaker="Ana", subject="order-svc", object="trade-core", action="rename", said_at=at(2))
+    )
     known.take(states("5 s", 3, subject="trade-core", point="超时"))
     assert (known.one("3 s").status, known.one("5 s").status) == ("superseded", "active")
 
@@ -256,14 +268,16 @@ def test_a_thing_keeps_its_points_under_a_new_name(known: Known) -> None:
 def test_two_names_that_turn_out_to_be_one_thing(known: Known) -> None:
     known.take(states("3 s", 1, subject="order-svc"), states("5 s", 3, subject="trade-core"))
     assert {fact.status for fact in known.facts.values()} == {"active"}
-    known.take(Statement(subject="order-svc", object="trade-core", action="rename", said_at=at(4)))
+    known.take(
+        Statement(speaker="Ana", subject="order-svc", object="trade-core", action="rename", said_at=at(4))
+    )
     assert (known.one("3 s").status, known.one("5 s").status) == ("superseded", "active")
 
 
 def test_names_in_a_circle() -> None:
     known = Known()
     for one, other in (("a1", "b2"), ("b2", "c3"), ("c3", "a1"), ("a1", "a1")):
-        known.take(Statement(subject=one, object=other, action="rename", said_at=at(1)))
+        known.take(Statement(speaker="Ana", subject=one, object=other, action="rename", said_at=at(1)))
     names = Names(known.facts.values())
     assert names.key("a1") == names.key("b2") == names.key("c3") != names.key("d4")
     assert sorted(names.of("b2")) == ["a1", "b2", "c3"]

@@ -96,11 +96,22 @@ def lose(database):
     return lose
 
 
+def connected(database):
+    """Return which processes of the server the pool talks to."""
+    with psycopg.connect(database.url) as server:
+        rows = server.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND application_name = 'jiyi'"
+        )
+        return {pid for (pid,) in rows}
+
+
 @pytest.mark.slow
 def test_only_its_users_fail(database, lose):
     store = Store(database)
     store.put([message("x", user="dead"), message("x", user="ana")])
     lose()
+    before = connected(database)
     for user in ("ana", "ben"):
         store.put([message("more", user=user)])
         assert store.find(Query(scope=Scope(user_id=user)))
@@ -114,6 +125,7 @@ def test_only_its_users_fail(database, lose):
         with pytest.raises(DatabaseUnreachable, match=r"a machine of .* does not answer"):
             verb()
     assert not store.find(Query(scope=Scope(user_id="ana"), ids=("both",))), "all or nothing"
+    assert connected(database) == before, "those to the coordinator are good, and stay"
 
 
 def test_vectors_are_made_for_the_others(database, lose):

@@ -17,7 +17,7 @@ from jiyi.records import Query, Scope
 from jiyi.storage import Due, Readings, Store
 from jiyi.storage.postgres import PostgresDatabase
 from jiyi.storage.postgres import migrate as module
-from jiyi.storage.postgres.migrate import migrate, pending, statements, tables
+from jiyi.storage.postgres.migrate import pending, statements, tables
 from jiyi.storage.sql import load_migrations
 
 # Everything that makes a table what it is, as the server itself writes it down.
@@ -35,6 +35,13 @@ CATALOG = {
         JOIN pg_class ON pg_class.oid = attrelid
         WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND attnum > 0""",
 }
+
+
+def migrate(url):
+    """Open a database, and return what that was to do."""
+    steps = pending(url)
+    PostgresDatabase(url).close()
+    return steps
 
 
 def described(url: str) -> dict[str, list[str]]:

@@ -68,6 +68,7 @@ def test_no_verb_reads_across(misled):
     assert upkeep.scan(Query(scope=BEN, kinds=("message",))).records == ()
     assert upkeep.targets(Query(scope=BEN, kinds=("episode",))) == {}
     assert upkeep.changes(BEN) == 0
+    assert (store.damaged(BEN), store.notes(BEN)) == ([], ())
     assert trash.discarded(Query(scope=BEN, kinds=EVERY)) == []
     assert trash.walk(Query(scope=BEN, kinds=EVERY)).entries == ()
     assert vectors.nearest(Query(scope=BEN), np.eye(1, 4, dtype=np.float32)[0]) == []
@@ -98,6 +99,9 @@ WRITING = {
     "restore": lambda o: o.trash.restore(BEN, [("message", "old")]),
     "erase": lambda o: o.trash.erase(BEN),
     "erase of all": lambda o: o.trash.erase(None),
+    "drop_damaged": lambda o: o.store.drop_damaged(BEN),
+    "owe": lambda o: o.trash.owe(),
+    "finish": lambda o: o.trash.finish(),
     "add": lambda o: o.vectors.add([VectorRow(key=("ben", 1), vectors=np.eye(1, 4, dtype=np.float32))]),
     "set_apart": lambda o: o.vectors.set_apart(("ben", 1), 400),
     "take_up": lambda o: o.vectors.take_up(),

@@ -2,14 +2,22 @@
 
 import json
 import tempfile
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import psycopg
 import pytest
+from samples import ANA, message
 
-from jiyi.records import Scope
+from jiyi.long_term import ForgetGate, ForgetRule
+from jiyi.records import Hit, Scope
+from jiyi.settings import load_settings
+from jiyi.storage.backend import open_backend
+from jiyi.storage.place import locate
 from jiyi.storage.postgres import PostgresDatabase
 from jiyi.storage.postgres.transaction import Writing
+from jiyi.storage.transfer.copy import copy_memory
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -62,6 +70,31 @@ def imported(memory):
         return memory.import_(file.name, session_id="imported").added
 
 
+def let_go(memory):
+    gate = memory._long_term.gate
+    every = ForgetRule(threshold=1.0, min_age=timedelta(0))
+    run = ForgetGate(gate._store, gate._upkeep, gate._trash, rule=every, others=()).run(ANA)
+    return sum(run.discarded["episode"].values())
+
+
+def counted(memory):
+    fact = memory.facts()[0]
+    accesses = memory._long_term.recall._accesses
+    accesses.note(ANA, [Hit(record=fact, kind="fact", score=1.0)])
+    accesses.flush()
+    return memory.get(fact.id).access_count
+
+
+def copied(memory):
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        ends = []
+        for place in (Path(folder) / "from.db", memory._store._db.url):
+            ends.append(open_backend(locate(place), load_settings()))
+            stack.callback(ends[-1].store.close)
+        ends[0].store.put([message("new", id="new", session="copied")])
+        return copy_memory(*ends).added["message"]
+
+
 def consolidated(memory):
     memory.run_consolidation()
     return len(memory.knowledge())
@@ -73,6 +106,9 @@ VERBS = {
     "purge": (lambda m: m.forget(ids=["m3"], purge=True).counts, {"message": 1}),
     "pin": (lambda m: m.pin(["m0", "m4"]), 2),
     "expire": (lambda m: m._long_term.facts.expire(Scope(user_id="ana"), LATER), 1),
+    "run_forget_gate": (let_go, 4),
+    "access counts": (counted, 1),
+    "copy": (copied, 1),
     "run_consolidation": (consolidated, 1),
 }
 

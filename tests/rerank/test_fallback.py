@@ -12,6 +12,7 @@ import pytest
 from scripted_endpoint import Reply
 from scripted_rerank import ScriptedRerank
 
+from jiyi.breaker import Breaker
 from jiyi.embeddings import Endpoint
 from jiyi.errors import InputError
 from jiyi.rerank import EndpointReranker, Reranked, rerank
@@ -84,26 +85,28 @@ def test_a_slow_endpoint_costs_the_time_limit_and_no_more() -> None:
         found = rerank(reranker, "q", ["a"], time_limit=0.3)
         assert time.monotonic() - started < 5
     assert found == Reranked(
-        scores=None, note="not reranked, endpoint:m gave no answer in time: it took longer than 0.3 s"
+        scores=None,
+        note="not reranked, endpoint:m failed: it gave no answer in time: it took longer than 0.3 s",
     )
 
 
+@pytest.mark.slow
 def test_a_stuck_reranker_is_skipped_at_once_and_its_threads_do_not_pile_up() -> None:
     gate = threading.Event()
-    reranker = Own(lambda texts: gate.wait(30) and [1.0] * len(texts))
+    reranker, breaker = Own(lambda texts: gate.wait(30) and [1.0] * len(texts)), Breaker()
     before = threading.active_count()
-    for _ in range(2):
-        assert "took longer" in rerank(reranker, "q", ["a"], time_limit=0.05).note
+    assert "took longer" in rerank(reranker, "q", ["a"], time_limit=0.1, breaker=breaker).note
     started = time.monotonic()
-    for _ in range(20):
-        found = rerank(reranker, "q", ["a"], time_limit=30)
-        assert (found.scores, "2 earlier calls" in found.note) == (None, True)
-    assert time.monotonic() - started < 5
-    assert threading.active_count() <= before + 2
+    while time.monotonic() < started + 1.3:  # longer than the first pause: it is tried again, beside these
+        asked = time.monotonic()
+        assert "took longer" in rerank(reranker, "q", ["a"], time_limit=30, breaker=breaker).note
+        assert time.monotonic() - asked < 0.5
+        time.sleep(0.01)
+    assert threading.active_count() == before + 2
     assert reranker.calls == 2
     gate.set()
     deadline = time.monotonic() + 10
-    while rerank(reranker, "q", ["a"], time_limit=5).scores is None:
+    while rerank(reranker, "q", ["a"], time_limit=5, breaker=breaker).scores is None:
         assert time.monotonic() < deadline, "it is asked again once it has come back"
         time.sleep(0.01)
 
@@ -121,7 +124,7 @@ def test_a_stuck_reranker_does_not_keep_the_process_alive() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=40, check=True
     )
-    assert "stuck gave no answer in time" in done.stdout
+    assert "it gave no answer in time" in done.stdout
     assert done.stderr == ""
     assert time.monotonic() - started < 30
 

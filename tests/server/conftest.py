@@ -57,3 +57,9 @@ def server(tmp_path) -> Iterator[Running]:
 @pytest.fixture
 def serve(database) -> Callable[..., object]:
     return lambda **options: running(database, **options)
+
+
+@pytest.fixture
+def serve_at() -> Callable[..., object]:
+    """Run a server on a database of one's own."""
+    return running

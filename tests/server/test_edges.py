@@ -51,6 +51,28 @@ def test_a_page_of_another_site_may_not_ask_a_server_without_keys(server, origin
     assert answer.status_code == status
 
 
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("/v1/search", {"type", "title", "status", "detail"}),
+        ("/openai/v1/chat/completions", {"error"}),
+        ("/compat/mem0/v3/memories/add/", {"detail"}),
+    ],
+)
+def test_a_body_that_is_too_large_is_told_in_the_form_of_the_api(serve_at, tmp_path, path, form):
+    with serve_at(tmp_path / "small.db", server_body_mb=0.001) as server:
+        answer = server.client().post(path, json={"text": "x" * 2_000})
+    assert (answer.status_code, set(answer.json())) == (413, form)
+
+
+def test_a_file_for_which_no_job_is_begun_does_not_stay(server, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("jiyi.server.jobs._MOST_WAITING", 0)
+    answer = server.client().post("/v1/import?user_id=ana", content=b"{}\n")
+    assert answer.status_code == 429
+    assert not list(tmp_path.glob("jiyi-*"))
+
+
 def test_a_page_of_this_machine_may_ask(server):
     headers = {"origin": "http://localhost:3000"}
     assert server.client().get("/v1/stats?user_id=ana", headers=headers).status_code == 200

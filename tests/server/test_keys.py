@@ -183,10 +183,15 @@ def test_what_takes_away_is_audited_without_words(server, caplog):
     caplog.set_level(logging.INFO, "jiyi.audit")
     client = server.client("acme")
     client.post("/v1/forget", json={"user_id": "ana", "query": "secret words"})
+    client.post("/v1/forget", json={"user_id": "ana", "ids": ["none"]})
     client.get("/v1/export?user_id=ana")
     lines = [json.loads(record.getMessage()) for record in caplog.records if record.name == "jiyi.audit"]
-    assert [(line["audit"], line["tenant"], line["user"]) for line in lines] == [
-        ("forget", "acme", "ana"),
-        ("export", "acme", "ana"),
+    assert {(line["tenant"], line["user"]) for line in lines} == {("acme", "ana")}
+    assert [(line["audit"], line.get("outcome"), line.get("error")) for line in lines] == [
+        ("forget", "begun", None),
+        ("forget", "done", None),
+        ("forget", "begun", None),
+        ("forget", "failed", "NotFound"),
+        ("export", None, None),
     ]
     assert "secret" not in str(lines)

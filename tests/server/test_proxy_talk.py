@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scripted_chat import call
 
 import jiyi
+from jiyi.integrations.recalling import Owner, Recalled
 from jiyi.records import Message
-from jiyi.server.proxy import CHAT, RESPONSES, Owner, Recalled, Talk, items_of, session_of, with_recalled
+from jiyi.server.proxy import CHAT, RESPONSES, Talk, items_of, session_of, with_recalled
 
 DOOR = "The blue door's code is 7341"
 

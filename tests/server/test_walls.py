@@ -1,8 +1,8 @@
-"""Tenants share a server and a database, and never see each other; `walls.py` does the same at length."""
+"""Tenants share a server and a database, and never see each other; `walls_http.py` does it at length."""
 
 import pytest
 from parrot import parrot
-from walls import OPERATIONS, begin, tenants, walk
+from walls_http import OPERATIONS, begin, tenants, walk
 
 
 @pytest.mark.slow

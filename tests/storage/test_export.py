@@ -344,12 +344,11 @@ def test_a_place_that_cannot_be_written_is_told(memory, tmp_path, name):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full of Linux")
 def test_a_full_disk_is_told(memory, tmp_path, monkeypatch):
     fill(memory)
-    original = Path.open
 
-    def full_disk(path, mode="r", *args, **given):
-        return original(Path("/dev/full") if path.name.endswith(".part") else path, mode, *args, **given)
+    def full_disk(folder):
+        return os.open("/dev/full", os.O_WRONLY), folder / "a.part"
 
-    monkeypatch.setattr(Path, "open", full_disk)
+    monkeypatch.setattr("jiyi.storage.transfer.files._begun", full_disk)
     with pytest.raises(DiskFull, match="export again"):
         memory.export(tmp_path / "a.jsonl")
     assert not [name for name in os.listdir(tmp_path) if name.endswith((".jsonl", ".part"))]

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from jiyi.errors import SettingsError
-from jiyi.storage.place import Place, locate, masked
+from jiyi.storage.place import Place, locate
+from jiyi.telling import masked
 
 SECRET = "s3cret"
 

@@ -3,18 +3,20 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any, cast
 
 from jiyi.errors import BadQuery
 from jiyi.extraction import Statement
 from jiyi.long_term.facts.slots import ALIAS, NOTE, Names, is_alias, is_taste
-from jiyi.records import Fact, Message, Query, Scope
+from jiyi.records import Condition, Fact, Message, Query, Scope
 from jiyi.storage import Store
 from jiyi.text import analyse
 
 __all__ = [
     "Neighbour",
     "about",
+    "by_now",
     "find_facts",
     "known_for",
     "likely_meant",
@@ -33,6 +35,7 @@ _LONGEST = 300  # characters of their values
 _SAMPLE = 2_000  # characters of a text whose words are compared
 _NEAREST = 6  # facts of one slot before a statement, and after it
 _MOMENT = timedelta(microseconds=1)
+_AHEAD = timedelta(days=1)  # of this clock others may be
 _DEEPEST = 5
 _MOST_NEIGHBOURS = 500  # in an answer
 _MOST_EDGES = 200  # facts of one thing that are followed
@@ -89,14 +92,16 @@ def known_for(store: Store, scope: Scope, statements: Sequence[Statement]) -> li
 
 
 def _of_point(store: Store, scope: Scope, subjects: Iterable[str], statement: Statement) -> dict[str, Fact]:
-    """Return the facts of a slot that were said nearest before and after a statement.
+    """Return the facts of a point that its speaker said nearest before and after a statement.
 
-    A slot may have a value for every minute of a year; those far away do not meet a new one.
+    Those of others, too, where a person speaks. A point may have a value for every minute of a
+    year; those far away do not meet a new one.
     """
     found: dict[str, Fact] = {}
     said_at, most = statement.said_at, 2 * _NEAREST
-    for subject in subjects:
-        point: dict[str, Any] = {"subject": subject, "predicate": statement.predicate}
+    own = Condition("speaker", "in", (statement.speaker,))
+    for subject, voices in product(subjects, (own, None) if statement.by_person else (own,)):
+        point: dict[str, Any] = {"subject": subject, "predicate": statement.predicate, "where": voices}
         facts = find_facts(store, wide(scope), limit=most, **point)
         if len(facts) == most:
             facts += find_facts(store, wide(scope), until=_just_after(said_at), limit=_NEAREST, **point)
@@ -112,6 +117,12 @@ def _just_after(moment: datetime) -> datetime | None:
         return moment + _MOMENT
     except OverflowError:  # the end of time: nothing is later
         return None
+
+
+def by_now(message: Message, now: datetime) -> Message:
+    """Return a message as said by now: dated ahead it would outlive all that is said until then."""
+    late = message.created_at is not None and message.created_at > now + _AHEAD
+    return replace(message, created_at=now + _AHEAD) if late else message
 
 
 def likely_meant(store: Store, scope: Scope, messages: Iterable[Message]) -> list[Fact]:

@@ -12,6 +12,7 @@ from jiyi.extraction import Reading, Statement, extract, extract_message, extrac
 from jiyi.llm import LLM
 from jiyi.long_term.facts.known import (
     Neighbour,
+    by_now,
     find_facts,
     known_for,
     likely_meant,
@@ -90,9 +91,8 @@ class FactMemory:
         Raises:
             StorageError: the database cannot take it; nothing was changed.
         """
-        return joined(
-            [self._keep(scope, found, "patterns") for scope, found in self.stated(messages).items()]
-        )
+        read = self.stated(messages).items()
+        return joined([self._keep(scope, found, "patterns") for scope, found in read])
 
     def stated(self, messages: Sequence[Message]) -> dict[Scope, list[Statement]]:
         """Return what `learn` reads in messages, by their scopes; nothing is kept."""
@@ -100,7 +100,7 @@ class FactMemory:
         for place, message in enumerate(messages):
             if message.scope is None or message.created_at is None:
                 continue
-            found = extract_message(message, self._zone, self._before(messages, place))
+            found = extract_message(by_now(message, self._clock()), self._zone, self._before(messages, place))
             if found:
                 read.setdefault(message.scope, []).extend(found)
         return read

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from jiyi.extraction import Statement
-from jiyi.long_term.facts.slots import ALIAS, Names, Slot, slot_of
-from jiyi.long_term.facts.timeline import inserted, relinked
+from jiyi.long_term.facts.slots import ALIAS, OWNER, Names, Slot, slot_of
+from jiyi.long_term.facts.timeline import inserted, is_temporary, relinked, start_of
 from jiyi.long_term.facts.which import ended_by, meant_by, reverted_to, rules_ended_by, slot_meant
 from jiyi.records import Fact, FactMethod, Scope
 
@@ -78,7 +78,7 @@ class _Ledger:
         self.facts[fact.id] = fact
         self.slots.setdefault(slot_of(fact, self.names), {})[fact.id] = fact
 
-    def add(self, fact: Fact, *, corrects: bool = False) -> None:
+    def add(self, fact: Fact, *, by_person: bool = True, corrects: bool = False) -> None:
         slot = self.slot(slot_of(fact, self.names))
         facts, id_ = inserted(slot, fact, self.said, corrects=corrects)
         if id_ is None:
@@ -87,11 +87,26 @@ class _Ledger:
         if id_ != fact.id:
             self.reinforced.append(id_)
         self.write(facts)
+        if by_person:
+            self.outweigh(self.facts[id_])
         if self.names.join(fact):  # the slots of two names become one
             self.sort()
             key = self.names.key(fact.subject)
             for joined_slot in [slot for slot in self.slots if slot[0] == key]:
                 self.write(self.slot(joined_slot))
+
+    def outweigh(self, fact: Fact) -> None:
+        """Let what a person says take the place of what others, but not the owner, said of the same point."""
+        *point, voice = slot_of(fact, self.names)
+        if fact.status != "active" or is_temporary(fact):
+            return
+        others = [slot for slot in self.slots if slot[:3] == tuple(point) and slot[3] not in (voice, OWNER)]
+        for slot in others:
+            for other in self.slot(slot):
+                earlier = other.status == "active" and start_of(other) < start_of(fact) <= self.at
+                if earlier and not (is_temporary(other) or other.pinned):
+                    begins = start_of(fact)
+                    self.note(replace(other, status="superseded", superseded_by=fact.id, valid_to=begins))
 
     def end(self, facts: Sequence[Fact], when: datetime) -> None:
         for fact in facts:
@@ -122,6 +137,9 @@ def merge(
     - The same value again: more confidence and one more source; the same source twice changes nothing.
     - Another value: the older one is superseded, with links both ways, and ends where the newer
       begins. What counts is when it was said to hold, not when it arrived here.
+    - By somebody else: a person's word takes the place of what other people, assistants and tools
+      said, but never of what the owner of the memory said, who speaks without a name. An assistant's
+      or a tool's ends nobody else's. What is not ended stands beside it.
     - For a while only: the lasting one stays, and holds again afterwards.
     - Taken back: the fact is retracted, and what it had superseded is active again.
     - Back to what was: a new fact with the old value.
@@ -186,7 +204,7 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
     if whole is None or not (whole.subject and whole.predicate and whole.object):
         ledger.passed += 1
         return
-    ledger.add(_fact(whole, scope, method), corrects=whole.corrects)
+    ledger.add(_fact(whole, scope, method), by_person=whole.by_person, corrects=whole.corrects)
 
 
 def _fact(statement: Statement, scope: Scope, method: FactMethod) -> Fact:

@@ -1,6 +1,7 @@
 """Which facts speak about the same point, and which of them say the same.
 
-A slot holds one value at a time: a person has one birthday, a service one port. Facts that can
+A slot holds one value at a time by one speaker's word: a person has one birthday, a service one port.
+What others say of the same point, a web page or a tool among them, stands beside it. Facts that can
 be true side by side (what somebody likes, owns, plans, has to do, is allergic to, is called, the
 rules he gives, and all whose point is not named) have a slot each; liking and disliking the same
 thing share one. A rule about the language or the length of answers, about units or how somebody is
@@ -22,6 +23,7 @@ from jiyi.text.keys import entity_key, predicate_key
 __all__ = [
     "ALIAS",
     "NOTE",
+    "OWNER",
     "Names",
     "Slot",
     "is_alias",
@@ -34,11 +36,14 @@ __all__ = [
     "word_lists",
 ]
 
-Slot = tuple[str, str, str]
-"""Keys of subject and point, and of the value where several can hold at once."""
+Slot = tuple[str, str, str, str]
+"""Keys of subject and point, of the value where several can hold at once, and who says it."""
 
 ALIAS = "alias"
 """The predicate of facts that give something another name."""
+
+OWNER = "user"
+"""Who speaks where nobody is named: the one whose memory it is."""
 
 NOTE = "note"
 """The predicate of texts that are kept whole."""
@@ -119,6 +124,10 @@ def rule_point_of(fact: Fact) -> str:
 
 def slot_of(fact: Fact, names: Names) -> Slot:
     """Return the slot of a fact."""
+    return (*_point_of(fact, names), fact.speaker or OWNER)
+
+
+def _point_of(fact: Fact, names: Names) -> tuple[str, str, str]:
     subject, point, known = names.key(fact.subject), predicate_key(fact.predicate), _points()
     if fact.category == "note" or point == known.note:
         return subject, point, fact.object  # letter by letter: it may hold a password

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from jiyi.long_term.facts.company import FACT_SIGNS, Company, company_of, in_range, is_ready
 from jiyi.long_term.facts.known import find_facts, wide
+from jiyi.long_term.facts.slots import OWNER
 from jiyi.long_term.facts.timeline import start_of
 from jiyi.long_term.recall.weights import FACTS, chance, dot
 from jiyi.records import Fact, Scope, names_point
@@ -147,7 +148,10 @@ def _changed(company: Company, likely: NDArray[np.float64]) -> list[Fact]:
         least = max(MAYBE, _MAYBE_NAMED) if names_point(fact.predicate) else MAYBE
         if chance_of_it < least or fact.status == "superseded" or fact.pinned:
             continue
-        if chance_of_it >= SURE and _may_end(by, fact):
+        own = _may_end(by, fact)
+        if not own and fact.speaker in (None, OWNER):
+            continue  # what others say leaves no doubt about the owner's word
+        if own and chance_of_it >= SURE:
             facts[fact.id] = replace(fact, status="superseded", superseded_by=by.id, valid_to=start_of(by))
             if by.supersedes is None:
                 facts[by.id] = replace(by, supersedes=fact.id)

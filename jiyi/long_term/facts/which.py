@@ -7,7 +7,16 @@ from datetime import timedelta
 from functools import cache
 
 from jiyi.extraction import Statement, is_bare, kind_of_value, meaning_of
-from jiyi.long_term.facts.slots import Names, Slot, rule_point_of, slot_of, tokens_of, value_key, word_lists
+from jiyi.long_term.facts.slots import (
+    OWNER,
+    Names,
+    Slot,
+    rule_point_of,
+    slot_of,
+    tokens_of,
+    value_key,
+    word_lists,
+)
 from jiyi.long_term.facts.timeline import is_temporary, start_of
 from jiyi.records import Fact, names_point
 from jiyi.text import analyse
@@ -68,9 +77,12 @@ def meant_by(statement: Statement, facts: Iterable[Fact], names: Names, session_
     """Return the active facts that a retraction means; none where it names something else.
 
     A bare one ("forget that") means what the same speaker said last in the session. One that
-    asks for the thing itself to go ("delete the key") means the older values of it too.
+    asks for the thing itself to go ("delete the key") means the older values of it too. Nobody
+    but the owner of the memory takes back what others said.
     """
-    said = [fact for fact in facts if fact.created_at <= statement.said_at]
+    said = [
+        fact for fact in facts if fact.created_at <= statement.said_at and _may_take_back(statement, fact)
+    ]
     active = [fact for fact in said if fact.status in ("active", "unsure")]
     if is_bare(statement.quote):
         recent = [
@@ -123,6 +135,10 @@ def rules_ended_by(statement: Statement, facts: Iterable[Fact]) -> list[Fact]:
         for fact in facts
         if fact.category == "rule" and _may_end(statement, fact) and _contradicts(statement, fact)
     ]
+
+
+def _may_take_back(statement: Statement, fact: Fact) -> bool:
+    return statement.speaker in (fact.speaker, OWNER)
 
 
 def _may_end(statement: Statement, fact: Fact) -> bool:

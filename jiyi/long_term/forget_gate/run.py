@@ -4,7 +4,6 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -15,7 +14,7 @@ from jiyi.clock import to_micros
 from jiyi.errors import InputError
 from jiyi.long_term.forget_gate.rules import KindRule, Rule
 from jiyi.records import SEARCHABLE, Episode, Kind, Message, Query, Record, Scope, Searchable, Session
-from jiyi.storage import Amendment, Cursor, Key, Store, Trash, Upkeep, kind_of
+from jiyi.storage import Amendment, Cursor, Key, Page, Store, Trash, Upkeep, kind_of
 
 __all__ = ["SHOWN", "GateItem", "GateReceipt", "GateRun", "with_tasks"]
 
@@ -30,6 +29,8 @@ _MOST = 10_000  # what one query may return
 
 _Reasons = Mapping[str, str]  # why, by the ids of the records that go
 _Judge = Callable[[Sequence[Any]], _Reasons]
+_TakenOut = list[tuple[str, Mapping[Kind, int], Sequence[Searchable]]]
+"""Reasons, each with how many went of each kind, and these records without the tasks of episodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,13 +176,16 @@ class GateRun:
     ) -> None:
         """Write new importances and take out those suspects that are still to go, in one transaction."""
         self.recomputed += len(changes)
+
+        def change() -> _TakenOut:
+            self.upkeep.amend(self.scope, kind, changes)
+            fresh = self._again(kind, suspects)
+            return self._take_out(kind, fresh, judge(fresh))
+
         if self.dry_run:
-            self._take_out(kind, suspects, judge(suspects), rule)
+            self._note(kind, self._take_out(kind, suspects, judge(suspects)), rule)
         elif suspects or changes:
-            with self.store.transaction():
-                self.upkeep.amend(self.scope, kind, changes)
-                fresh = self._again(kind, suspects)
-                self._take_out(kind, fresh, judge(fresh), rule)
+            self._note(kind, self.store.together(change), rule)
 
     def _again(self, kind: Kind, suspects: Sequence[Record]) -> list[Any]:
         """Read records again, in the same order, without those that are gone or became pinned."""
@@ -192,9 +196,9 @@ class GateRun:
         found = {record.id: record for record in self.store.find(query)}
         return [found[id_] for id_ in ids if id_ in found]
 
-    def _take_out(self, kind: Kind, records: Sequence[Any], reasons: _Reasons, rule: Rule | None) -> int:
-        """Take out, or only count, the records that have a reason to go; return how many went."""
-        went = 0
+    def _take_out(self, kind: Kind, records: Sequence[Any], reasons: _Reasons) -> _TakenOut:
+        """Take out, or only count, the records that have a reason to go."""
+        out: _TakenOut = []
         for reason in dict.fromkeys(reasons.values()):
             gone: list[Searchable] = [r for r in records if reasons.get(r.id) == reason]
             keys = with_tasks(gone)
@@ -202,6 +206,13 @@ class GateRun:
                 counts = self._counts(kind, keys)
             else:
                 counts = self.trash.discard(self.scope, keys, reason=reason, at=self.now)
+            out.append((reason, counts, gone))
+        return out
+
+    def _note(self, kind: Kind, out: _TakenOut, rule: Rule | None) -> int:
+        """Count and show what went, once that is certain; return how many of the kind did."""
+        went = 0
+        for reason, counts, gone in out:
             went += counts.get(kind, 0)
             for other, count in counts.items():
                 if count:
@@ -235,38 +246,33 @@ class GateRun:
     def _above_limit(self, rule: Rule, cut: "_Cut") -> None:
         """Take out the unpinned episodes up to a cut, oldest first, until no more than the limit are left."""
         reason = f"more than {rule.max_episodes:,} episodes"
+        query = Query(scope=self.scope, kinds=("episode",), limit=self.batch)
         equals, excess = cut.equals, cut.excess
         counted_at: int | None = None  # the memory's number of changes when the excess was right
+        after: Cursor | None = None
 
         def place(episode: Episode) -> tuple[float, int]:
             return self._importance(rule, episode), to_micros(episode.created_at)
 
-        def judge(episodes: Sequence[Episode]) -> _Reasons:
-            nonlocal equals
-            gone: list[str] = []
-            for episode in episodes:
-                here = place(episode)
-                equal = here == cut.place
-                if here < cut.place or (equal and equals > 0):
-                    gone.append(episode.id)
-                    equals -= equal
-            return dict.fromkeys(gone[:excess], reason)
+        def take() -> tuple[Page, _TakenOut, int, int | None]:
+            """Take out what goes of a page; return it, the excess before, and the number of changes."""
+            page, most = self.upkeep.scan(query, after), excess
+            episodes = cast("tuple[Episode, ...]", page.records)
+            suspects = [e for e in episodes if not e.pinned and place(e) <= cut.place]
+            if self.dry_run:  # what is worth too little is still there, but counted already
+                suspects = [e for e in suspects if not self._unimportant(rule, e)]
+            elif counted_at != self.upkeep.changes(self.scope):  # others take out episodes, too
+                most = self._excess(rule)
+            too_many = {e.id for e in [e for e in suspects if place(e) == cut.place][equals:]}
+            gone = [e for e in suspects if e.id not in too_many][:most]
+            out = self._take_out("episode", gone, dict.fromkeys([e.id for e in gone], reason))
+            return page, out, most, None if self.dry_run else self.upkeep.changes(self.scope)
 
-        query = Query(scope=self.scope, kinds=("episode",), limit=self.batch)
-        after: Cursor | None = None
         while excess:
             # Read inside the transaction: nearly all of a page may have to go, and then it is read once.
-            with nullcontext() if self.dry_run else self.store.transaction():
-                page = self.upkeep.scan(query, after)
-                episodes = cast("tuple[Episode, ...]", page.records)
-                suspects = [e for e in episodes if not e.pinned and place(e) <= cut.place]
-                if self.dry_run:  # what is worth too little is still there, but counted already
-                    suspects = [e for e in suspects if not self._unimportant(rule, e)]
-                elif counted_at != self.upkeep.changes(self.scope):  # others take out episodes, too
-                    excess = self._excess(rule)
-                excess -= self._take_out("episode", suspects, judge(suspects), rule)
-                if not self.dry_run:
-                    counted_at = self.upkeep.changes(self.scope)
+            page, out, excess, counted_at = take() if self.dry_run else self.store.together(take)
+            excess -= self._note("episode", out, rule)
+            equals -= sum(place(cast("Episode", e)) == cut.place for _, _, gone in out for e in gone)
             self._looked(len(page.records))
             if page.next is None:
                 return

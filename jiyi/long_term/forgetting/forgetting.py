@@ -14,7 +14,7 @@ from jiyi.long_term.forgetting.rows import FORGETTABLE, Forgettable, Rows, piece
 from jiyi.long_term.forgetting.select import all_of, by_ids, by_query, in_trash
 from jiyi.long_term.forgetting.trash import hanging_on, key_of
 from jiyi.records import SEARCHABLE, Query, Scope
-from jiyi.storage import Amendment, Discarded, Key, Store, Trash, Upkeep
+from jiyi.storage import Amendment, Damaged, Discarded, Key, Store, Trash, Upkeep
 
 __all__ = ["Forgetting"]
 
@@ -146,7 +146,10 @@ class Forgetting:
         or all of the scope), and whatever in the trash
         was derived from it goes too. Nothing of it can be restored. Purging again is fine, also
         where nothing is left to take out: the file is overwritten each time, which takes about
-        as long as copying it, and as much room on the disk again.
+        as long as copying it, and as much room on the disk again. Cut short after the records are
+        gone, it is finished by whoever opens the memory next, by `maintain`, or by the next
+        purge, which may ask for the same ids. ``overwritten`` in the receipt says that the bytes
+        are gone; on a server they are freed only, see `jiyi.storage.trash.Trash.scrub`.
 
         Args and errors are those of `forget`, and
 
@@ -161,9 +164,17 @@ class Forgetting:
         if dry_run:
             return self._purge(request)
         self._trash.check_alone()
-        receipt = self._store.together(lambda: self._purge(request))
-        self._trash.scrub()
-        return receipt
+        try:
+            receipt = self._store.together(lambda: self._purge(request))
+        except NotFound:
+            if not self._trash.owed:
+                raise
+            receipt = ForgetReceipt(counts={}, changed={}, items=(), reason=reason, at=at)
+        return replace(receipt, overwritten=self._trash.scrub())
+
+    def finish(self) -> bool:
+        """Overwrite what a purge that was cut short left; return whether no such bytes are left."""
+        return self._trash.finish()
 
     def restore(
         self,
@@ -258,7 +269,15 @@ class Forgetting:
         if not request.dry_run:
             carry_out(rows, plan, self._learn, reason=request.reason, at=request.at)
         receipt = plan.receipt(request.reason, request.at, dry_run=request.dry_run)
-        return receipt, [*plan.taken, *plan.changed]
+        lost = [] if request.query is not None else self._damaged(request)
+        keys = [(one.kind, one.id) for one in lost]
+        return replace(receipt, damaged=len(lost)), [*plan.taken, *plan.changed, *keys]
+
+    def _damaged(self, request: _Request) -> Sequence[Damaged]:
+        """Drop the damaged records that were asked for, or only return them."""
+        if request.dry_run:
+            return self._store.damaged(request.scope, request.ids)
+        return self._store.drop_damaged(request.scope, request.ids)
 
     def _forget_user(self, rows: Rows, request: _Request) -> ForgetReceipt:
         """Forget everything of a user, in pieces: nothing stays that could depend on it."""
@@ -279,6 +298,7 @@ class Forgetting:
             reason=request.reason,
             at=request.at,
             dry_run=request.dry_run,
+            damaged=len(self._damaged(request)),
         )
 
     def _purge(self, request: _Request) -> ForgetReceipt:
@@ -295,6 +315,7 @@ class Forgetting:
             keys = list(dict.fromkeys(touched))
         if request.dry_run:
             return receipt
+        self._trash.owe()
         erased = self._erase(user, keys) + receipt.counts.get("summary", 0)
         return replace(receipt, erased=erased, items=tuple(replace(item, text="") for item in receipt.items))
 
@@ -320,7 +341,8 @@ def _asked(rows: Rows, request: _Request, in_trash: set[str]) -> Iterable[Forget
     if request.ids is None:
         return all_of(rows, scope)
     found = by_ids(rows, scope, request.ids)
-    missing = sorted(set(request.ids) - {record.id for record in found} - in_trash)
+    damaged = {one.id for one in rows.store.damaged(scope, request.ids)}
+    missing = sorted(set(request.ids) - {record.id for record in found} - in_trash - damaged)
     if missing:
         raise NotFound(
             f"nothing of {scope.user_id!r} here has the id {_some(missing)}; "

@@ -43,6 +43,8 @@ class ForgetReceipt:
     at: datetime  # the moment all of it was taken out; `Forgetting.restore` takes it
     dry_run: bool = False  # nothing was changed
     erased: int = 0  # records a purge dropped for good, those that lay in the trash too
+    damaged: int = 0  # damaged records of the scope or ids, dropped for good: nobody can bring them back
+    overwritten: bool = False  # no byte of what a purge dropped is left in the file; never of a server
 
     @property
     def total(self) -> int:

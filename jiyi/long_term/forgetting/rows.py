@@ -4,20 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from jiyi.records import (
-    SEARCHABLE,
-    Episode,
-    Fact,
-    Kind,
-    Knowledge,
-    Message,
-    Query,
-    Scope,
-    Searchable,
-    Summary,
-    Task,
-)
-from jiyi.storage import Discarded, Store, Trash, Upkeep
+from jiyi.records import SEARCHABLE, Kind, Query, Scope, Searchable, Summary, Task
+from jiyi.storage import Discarded, Store, Trash, Upkeep, kind_of
 from jiyi.storage.pages import all_records
 
 __all__ = ["DERIVED", "FORGETTABLE", "Forgettable", "Rows", "pieces"]
@@ -29,14 +17,6 @@ FORGETTABLE: tuple[Kind, ...] = (*SEARCHABLE, "task")
 DERIVED: Mapping[Kind, Kind] = {"fact": "message", "knowledge": "episode"}
 """What each kind of derived records rests on."""
 
-_KINDS: Mapping[type, Kind] = {
-    Message: "message",
-    Episode: "episode",
-    Knowledge: "knowledge",
-    Fact: "fact",
-    Task: "task",
-    Summary: "summary",
-}
 _PIECE = 1_000  # records read at once
 
 _Item = TypeVar("_Item")
@@ -54,7 +34,7 @@ class Rows:
 
     def find(self, wanted: type[_Record], ids: Sequence[str]) -> list[_Record]:
         """Return the records of one type and these ids."""
-        return cast("list[_Record]", self.of_kind(_KINDS[wanted], ids))
+        return cast("list[_Record]", self.of_kind(kind_of(wanted), ids))
 
     def of_kind(self, kind: Kind, ids: Sequence[str], scope: Scope | None = None) -> list[Forgettable]:
         """Return the records of one kind and these ids, in the whole memory or in a scope."""
@@ -66,7 +46,7 @@ class Rows:
 
     def scan(self, wanted: type[_Record], scope: Scope | None = None, **narrow: Any) -> Iterator[_Record]:
         """Give all records of one type, oldest first; ``narrow`` are further parts of the query."""
-        query = Query(scope=scope or self.user, kinds=(_KINDS[wanted],), limit=_PIECE, **narrow)
+        query = Query(scope=scope or self.user, kinds=(kind_of(wanted),), limit=_PIECE, **narrow)
         return cast("Iterator[_Record]", self.scan_query(query))
 
     def scan_query(self, query: Query) -> Iterator[Forgettable]:

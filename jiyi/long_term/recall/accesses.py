@@ -2,44 +2,50 @@
 
 import logging
 import threading
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import cast
 
 from jiyi.clock import Clock, utc_now
-from jiyi.errors import JiyiError
+from jiyi.errors import Closed, JiyiError, StorageError
+from jiyi.long_term.worker import Worker
 from jiyi.records import Episode, Fact, Hit, Knowledge, Query, Scope
 from jiyi.storage import Key, Store
+from jiyi.time_limit import OutOfTime, run_within
 
 __all__ = ["Accesses"]
 
 _PAUSE = 2.0  # seconds that accesses are gathered before they are written
 _BATCH = 500  # records of one transaction
+_Place = tuple[str, Key]  # whose, and which record
+_Accessed = tuple[int, datetime]  # how often, and when last
 
 _log = logging.getLogger("jiyi")
 
 
-class Accesses:
+class Accesses(Worker):
     """Counts what recall returned, off the read path.
 
     `note` only adds to a list in memory. A daemon thread writes what was gathered two seconds
-    later, many records in one transaction; `close` writes the rest. A process that is
-    killed loses at most the last two seconds' counts, never a record. Counts of other
-    processes are added to, not overwritten.
+    later, many records of a user in one transaction; when it is closed it writes the rest. A
+    process that is killed loses at most the last two seconds' counts, never a record. Counts of
+    other processes are added to, not overwritten.
     """
 
     def __init__(self, store: Store, *, clock: Clock = utc_now) -> None:
+        super().__init__(
+            "accesses",
+            poll=threading.TIMEOUT_MAX,
+            failed=lambda error: StorageError(f"access counts wait: {error!r}"),
+            final=(Closed,),
+        )
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        self._stopping = threading.Event()
-        self._wake = threading.Event()
-        self._counts: Counter[tuple[str, Key]] = Counter()
-        self._latest: dict[tuple[str, Key], datetime] = {}
-        self._thread: threading.Thread | None = None
+        self._waiting: dict[_Place, _Accessed] = {}
 
     def note(self, scope: Scope, hits: Sequence[Hit]) -> None:
         """Remember that these hits were returned now; messages are not counted."""
@@ -48,12 +54,11 @@ class Accesses:
             return
         now = self._clock()
         with self._lock:
-            self._counts.update(found)
-            self._latest.update(dict.fromkeys(found, now))
-            if self._thread is None and not self._stopping.is_set():
-                self._thread = threading.Thread(target=self._run, name="jiyi-accesses", daemon=True)
-                self._thread.start()
-        self._wake.set()
+            for place in found:
+                self._add(place, 1, now)
+            if not self._stopping.is_set():
+                self.start()
+        self.notify()
 
     def flush(self) -> None:
         """Write what was gathered so far.
@@ -63,50 +68,45 @@ class Accesses:
         """
         with self._writing:
             with self._lock:
-                counts, latest = self._counts, self._latest
-                self._counts, self._latest = Counter(), {}
-            waiting = list(counts)
+                waiting, self._waiting = self._waiting, {}
             try:
-                while waiting:
-                    self._write({key: counts[key] for key in waiting[:_BATCH]}, latest)
-                    waiting = waiting[_BATCH:]
+                for user_id in dict.fromkeys(user_id for user_id, _ in waiting):
+                    mine = [place for place in waiting if place[0] == user_id]
+                    for start in range(0, len(mine), _BATCH):
+                        piece = {place: waiting[place] for place in mine[start : start + _BATCH]}
+                        self._store.together(partial(self._write, piece))
+                        for place in piece:
+                            del waiting[place]
             except BaseException:
                 with self._lock:
-                    self._counts.update({key: counts[key] for key in waiting})
-                    self._latest = {key: latest[key] for key in waiting} | self._latest
+                    for place, (times, at) in waiting.items():
+                        self._add(place, times, at)
                 raise
 
-    def close(self) -> None:
-        """Stop the thread and write the rest; what cannot be written is logged."""
-        self._stopping.set()
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join(5)
-        self._try()
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._wake.wait()
-            if not self._stopping.wait(_PAUSE):
-                self._wake.clear()
-                self._try()
-
-    def _try(self) -> None:
+    def close(self, timeout: float = 5.0) -> None:
+        """Stop the thread and write the rest, for at most ``timeout`` seconds; log what cannot be written."""
+        super().close(timeout)
         try:
-            self.flush()
-        except JiyiError as error:
+            run_within(self.flush, timeout, owner=self)
+        except (JiyiError, OutOfTime) as error:
             _log.warning("access counts wait: %s", error)
 
-    def _write(self, counts: dict[tuple[str, Key], int], latest: dict[tuple[str, Key], datetime]) -> None:
-        with self._store.transaction():
-            for (user, (kind, id_)), times in counts.items():
-                query = Query(scope=Scope(user_id=user), kinds=(kind,), ids=(id_,), limit=1)
-                for record in cast("list[Episode | Knowledge | Fact]", self._store.find(query)):
-                    before = record.last_accessed_at
-                    now = latest[user, (kind, id_)]
-                    counted = replace(
-                        record,
-                        access_count=record.access_count + times,
-                        last_accessed_at=now if before is None else max(before, now),
-                    )
-                    self._store.put([counted])
+    def _turn(self) -> bool:
+        if not self._stopping.wait(_PAUSE):
+            self.flush()
+        return False
+
+    def _add(self, place: _Place, times: int, at: datetime) -> None:
+        before, last = self._waiting.get(place, (0, at))
+        self._waiting[place] = before + times, max(last, at)
+
+    def _write(self, accesses: dict[_Place, _Accessed]) -> None:
+        for (user_id, (kind, id_)), (times, at) in accesses.items():
+            query = Query(scope=Scope(user_id=user_id), kinds=(kind,), ids=(id_,), limit=1)
+            for record in cast("list[Episode | Knowledge | Fact]", self._store.find(query)):
+                counted = replace(
+                    record,
+                    access_count=record.access_count + times,
+                    last_accessed_at=max(at, record.last_accessed_at or at),
+                )
+                self._store.put([counted])

@@ -4,13 +4,14 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jiyi.breaker import Breaker
 from jiyi.clock import Clock, utc_now
 from jiyi.embeddings import Embedder
 from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
@@ -46,6 +47,7 @@ class Second:
 
     reranker: Reranker
     seconds: float = 3.0  # how long it is waited for
+    breaker: Breaker = field(default_factory=Breaker)  # remembers that it was too slow
 
 
 class Recall:
@@ -136,7 +138,7 @@ class Recall:
             raise BadQuery(f"around={around!r} must be a number of messages from 0 to {_FURTHEST:,}")
         table, features, notes = self.examine(replace(query, limit=max(limits.values())))
         if features is None:
-            return Hits((), notes, nothing_relevant=1.0)
+            return Hits((), (*notes, *self._store.notes(query.scope)), nothing_relevant=1.0)
         ranked = rank(features, table)
         found, more, nothing = self._hits(query, table, features, ranked, limits, most=most)
         chosen = [hit for hit in found if (hit.relevance or 0.0) >= min_score]
@@ -144,7 +146,8 @@ class Recall:
             chosen = with_surroundings(self._store, query.scope, chosen, around)
         if self._accesses:
             self._accesses.note(query.scope, chosen)
-        return Hits(tuple(chosen), (*notes, *more), nothing_relevant=nothing)
+        told = (*notes, *more, *self._store.notes(query.scope))
+        return Hits(tuple(chosen), told, nothing_relevant=nothing)
 
     def examine(self, query: Query) -> tuple[Candidates, Features | None, tuple[str, ...]]:
         """Return the candidates of a question with their features, before any weight, and notes.
@@ -334,7 +337,7 @@ def _reranked(second: Second, question: str, found: list[_Weighed]) -> tuple[lis
     """
     read, rest = found[:_READ_AGAIN], found[_READ_AGAIN:]
     texts = [one.record.search_text for one in read]
-    answer = rerank(second.reranker, question, texts, time_limit=second.seconds)
+    answer = rerank(second.reranker, question, texts, time_limit=second.seconds, breaker=second.breaker)
     if answer.scores is None:
         return found, [answer.note]
     scored = [

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, timedelta, tzinfo
 from typing import Literal
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.extraction.clauses import is_chinese
+from jiyi.extraction.times import ahead
 from jiyi.extraction.values import patterns
+from jiyi.text import find_dates, has_date
 
 __all__ = ["DAY", "AskedTime", "asked_time", "cues", "validity"]
 
@@ -16,12 +18,8 @@ DAY = 86_400 * 1_000_000
 """Microseconds of a day."""
 
 _LONG = 200  # characters; a longer text tells something rather than asks one thing
+_DAY = timedelta(days=1)
 _FORTNIGHT = timedelta(days=14)  # taken for granted where a text names no end
-_LATELY = 60  # days: an earlier date is one of next year
-_MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_WEEKDAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_COUNTS = {"一": 1, "a": 1, "one": 1, "next": 1, "两": 2, "二": 2, "two": 2, "三": 3, "three": 3, "几": 4}
-_COUNTS |= {"四": 4, "four": 4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,64 +76,15 @@ def _names_the_past(text: str) -> bool:
 def validity(text: str, said_at: int, zone: tzinfo = UTC) -> tuple[int, int]:
     """Return from when until when a temporary statement holds, in microseconds since 1970.
 
-    "from the 14th to the 28th", 这周三到周五, "until Friday", 这两周: the first and the day after
-    the last date that is named; from when it was said where only one is; a fortnight where none is.
+    这周三到周五, "until Friday", "until October": until the last date that is named, from the first
+    where another follows it or it is a stretch, else from the day it was said; a fortnight where none lies
+    ahead.
     """
-    today = utc_from_micros(said_at).astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    signs = cues("validity")
-    days = [day for match in signs["dates"].finditer(text) if (day := _date(match, today)) is not None]
-    for match in signs["spans"].finditer(text):
-        day = _end_of(match, today, counted=not days)
-        days += [day] if day else []
-    if not days and (year := signs["year"].search(text)):
-        days = [today.replace(year=int(year[0]), month=12, day=31)]
-    if not days:
-        return to_micros(today), to_micros(today + _FORTNIGHT)
-    start = min(days) if len(days) > 1 else today
-    return to_micros(min(start, max(days))), to_micros(max(days) + timedelta(days=1))
-
-
-def _date(match: re.Match[str], today: datetime) -> datetime | None:
-    """Return the day of a date without a year, of a day of the month, or of a weekday."""
-    part = match.groupdict()
-    month, weekday = part["m1"] or part["m2"] or part["m3"], part["w1"] or part["w2"]
-    if weekday:
-        name = weekday.lower()
-        number = _WEEKDAY_NAMES.index(name) if part["w2"] else "一二三四五六日".find(name) % 7
-        ahead = number - today.weekday()
-        if part["w1"] and ahead >= -1:
-            return today + timedelta(days=ahead + (7 if part["next"] else 0))
-        return today + timedelta(days=ahead % 7 if part["w2"] else ahead + 7)
-    day = int(part["d1"] or part["d2"] or part["d3"] or part["d4"] or part["d5"])
-    try:
-        if month:
-            number = int(month) if month.isdigit() else _MONTH_NAMES.index(month[:3].lower()) + 1
-            found = today.replace(month=number, day=day)
-            return found.replace(year=found.year + 1) if (today - found).days > _LATELY else found
-        found = today.replace(day=day)
-        return found if (today - found).days <= 7 else _first_of_next_month(today).replace(day=day)
-    except ValueError:  # the 31st of a shorter month: no date after all
-        return None
-
-
-def _end_of(match: re.Match[str], today: datetime, counted: bool) -> datetime | None:
-    """Return the last day of "this week" or "two weeks"; the latter only where ``counted``."""
-    part = match.groupdict()
-    if part["week"]:
-        return today + timedelta(days=6 - today.weekday())
-    if part["today"]:
-        return today
-    if part["tomorrow"]:
-        return today + timedelta(days=1)
-    if part["month"]:
-        return _first_of_next_month(today) - timedelta(days=1)
-    if not counted:
-        return None
-    unit = part["unit"].lower()
-    count = _COUNTS.get(part["n"].lower()) or int(part["n"])
-    days = 1 if unit[0] in "d天" else 30 if unit[0] in "m月" else 7
-    return today + timedelta(days=count * days)
-
-
-def _first_of_next_month(day: datetime) -> datetime:
-    return (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+    now = utc_from_micros(said_at)
+    today = now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    found = find_dates(text, now, zone) if has_date(text) else []
+    spans = [span for span in (ahead(span, now) for span in found) if span.end > now]
+    end = max((span.end for span in spans), default=today + _FORTNIGHT)
+    stretch = len(spans) > 1 or any(span.end - span.start > _DAY for span in spans)
+    begins = stretch and not patterns("forms", "times")["until"].search(text[: spans[0].at])
+    return to_micros(max(today, spans[0].start) if begins else today), to_micros(end)

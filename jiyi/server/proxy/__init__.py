@@ -2,17 +2,14 @@
 
 from jiyi.server.proxy.forms import CHAT, RESPONSES, Form, items_of, with_recalled
 from jiyi.server.proxy.relay import Relay, Upstream
-from jiyi.server.proxy.routes import PREFIX, Proxy
-from jiyi.server.proxy.talk import Owner, Recalled, Talk, session_of
+from jiyi.server.proxy.routes import Proxy
+from jiyi.server.proxy.talk import Talk, session_of
 
 __all__ = [
     "CHAT",
-    "PREFIX",
     "RESPONSES",
     "Form",
-    "Owner",
     "Proxy",
-    "Recalled",
     "Relay",
     "Talk",
     "Upstream",

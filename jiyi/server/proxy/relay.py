@@ -11,15 +11,17 @@ from typing import Any, TypeVar
 import httpx
 from anyio import to_thread
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from jiyi.integrations.recalling import Owner, Recalled
 from jiyi.records import Message
+from jiyi.server.openai_form import openai_failure
 from jiyi.server.proxy.forms import Form, items_of, with_recalled
-from jiyi.server.proxy.talk import Owner, Recalled, Talk
+from jiyi.server.proxy.talk import Talk
 from jiyi.time_limit import OutOfTime, run_within
 
-__all__ = ["Relay", "Upstream", "Whose", "failure"]
+__all__ = ["Relay", "Upstream", "Whose"]
 
 _LATE = 8  # slow calls of the memory that may be under way before it is not asked
 _COLLECTED = 32_000_000  # bytes of an answer; a longer one is passed on and not kept
@@ -95,13 +97,13 @@ class Relay:
             timed_out = isinstance(error, httpx.TimeoutException)
             _log.warning("the proxy's upstream could not be asked: %s", type(error).__name__)
             told = f"the upstream of this proxy could not be asked: {type(error).__name__}"
-            return failure(504 if timed_out else 502, told, "upstream_error", dict(passing.headers))
+            return openai_failure(504 if timed_out else 502, told, "upstream_error", dict(passing.headers))
         if answer is None:
             return Response(status_code=499)  # nobody is there to read it
         if answer.has_redirect_location:
             await answer.aclose()
             told = "the upstream of this proxy redirects; its address has to be set right"
-            return failure(502, told, "upstream_error", dict(passing.headers))
+            return openai_failure(502, told, "upstream_error", dict(passing.headers))
         keep = passing.keep if answer.is_success else None
         return _Back(answer, passing.headers, partial(self._begin_keeping, keep) if keep else None)
 
@@ -220,12 +222,6 @@ async def _left(receive: Receive) -> None:
     """Return when the client has left; the request was read whole before."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def failure(status: int, message: str, kind: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error in the form of OpenAI's API."""
-    error = {"message": message, "type": kind, "param": None, "code": kind}
-    return JSONResponse({"error": error}, status, dict(headers or {}))
 
 
 def _passed(headers: Mapping[str, str], stay: Sequence[str]) -> dict[str, str]:

@@ -4,24 +4,25 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from jiyi.endpoint import is_web_address
 from jiyi.errors import JiyiError, ScopeMissing, SettingsError
+from jiyi.integrations.recalling import Owner
 from jiyi.records import Message
+from jiyi.server.asking import caller_of
 from jiyi.server.callers import Caller
+from jiyi.server.openai_form import OPENAI, openai_failure
 from jiyi.server.proxy.forms import CHAT, RESPONSES, Form
-from jiyi.server.proxy.relay import Relay, Upstream, failure
-from jiyi.server.proxy.talk import Owner, session_of
+from jiyi.server.proxy.relay import Relay, Upstream
+from jiyi.server.proxy.talk import session_of
 from jiyi.server.served import Served
 from jiyi.wire import problem_of, shown_text
 
-__all__ = ["PREFIX", "Proxy"]
+__all__ = ["Proxy"]
 
-PREFIX = "/openai/v1"
 _NOBODY = "whose memory? Send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
 
 
@@ -51,10 +52,10 @@ class Proxy:
     def routes(self) -> list[Route]:
         """Return the routes."""
         return [
-            Route(f"{PREFIX}/models", self._models, methods=["GET"]),
-            Route(f"{PREFIX}/models/{{model:path}}", self._models, methods=["GET"]),
-            *(Route(PREFIX + form.path, self._talk(form), methods=["POST"]) for form in (CHAT, RESPONSES)),
-            Route(PREFIX + "/{rest:path}", _nothing, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+            Route(f"{OPENAI}/models", self._models, methods=["GET"]),
+            Route(f"{OPENAI}/models/{{model:path}}", self._models, methods=["GET"]),
+            *(Route(OPENAI + form.path, self._talk(form), methods=["POST"]) for form in (CHAT, RESPONSES)),
+            Route(OPENAI + "/{rest:path}", _nothing, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
         ]
 
     async def aclose(self) -> None:
@@ -65,7 +66,7 @@ class Proxy:
     async def _models(self, request: Request) -> Response:
         model = request.path_params.get("model", "")
         if {".", ".."}.intersection(model.split("/")):  # would be another path of the upstream
-            return failure(404, "no such model", "model_not_found")
+            return openai_failure(404, "no such model", "model_not_found")
         return await self._pass_on(request, "/models" + (f"/{quote(model)}" if model else ""))
 
     def _talk(self, form: Form) -> Callable[[Request], Awaitable[Response]]:
@@ -76,24 +77,14 @@ class Proxy:
 
     async def _pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
         try:
-            request.state.caller = await to_thread.run_sync(self._caller, request)
+            (await caller_of(request, self._served, _own(request.headers))).check("read")
             if self._relay is None:
-                return failure(501, "this proxy has no upstream; set proxy_upstream", "no_upstream")
+                return openai_failure(501, "this proxy has no upstream; set proxy_upstream", "no_upstream")
             return await self._relay.pass_on(request, path, form)
         except JiyiError as error:
             caller = getattr(request.state, "caller", None)
             told = shown_text(str(error), caller.tenant if caller else "")
-            return failure(problem_of(error).status, told, type(error).__name__)
-
-    def _caller(self, request: Request) -> Caller:
-        """Return who sent a request. What stands under Authorization is the upstream's, if no key of ours."""
-        headers = request.headers
-        own = {"x-jiyi-key": headers["x-jiyi-key"]} if "x-jiyi-key" in headers else {}
-        if not own and "jiyi_" in (said := headers.get("authorization", "")):
-            own = {"authorization": said}
-        caller = self._served.caller(own)
-        caller.check("read")
-        return caller
+            return openai_failure(problem_of(error).status, told, type(error).__name__)
 
     def _whose(
         self, request: Request, body: Mapping[str, Any], talk: Sequence[Message]
@@ -112,6 +103,14 @@ class Proxy:
         return owner, "write" in caller.access
 
 
+def _own(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers for us. What stands under Authorization is the upstream's, if no key of ours."""
+    if "x-jiyi-key" in headers:
+        return {"x-jiyi-key": headers["x-jiyi-key"]}
+    said = headers.get("authorization", "")
+    return {"authorization": said} if "jiyi_" in said else {}
+
+
 async def _nothing(_: Request) -> Response:
     served = "POST /chat/completions, POST /responses, GET /models"
-    return failure(404, f"this proxy serves {served}", "not_found")
+    return openai_failure(404, f"this proxy serves {served}", "not_found")

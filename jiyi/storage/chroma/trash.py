@@ -30,7 +30,7 @@ class ChromaTrash(Trash):
         super().check_alone()
         self._vectors.check_alone()
 
-    def scrub(self) -> None:
+    def scrub(self) -> bool:
         """See `Trash.scrub`: in Chroma's files first, for the database knows what is to go there."""
-        self._vectors.scrub()
-        super().scrub()
+        gone = self._vectors.scrub()
+        return super().scrub() and gone

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +24,17 @@ from jiyi.storage.chroma.outbox import Outbox
 from jiyi.storage.database import Connection, Database
 from jiyi.storage.elsewhere import bind
 from jiyi.storage.place import Place
-from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
+from jiyi.storage.relational.spaces import Sets, read_spaces
 from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.relational.vector_states import VectorStates
-from jiyi.storage.vectors import Binding, Parts, PendingText, VectorRow
+from jiyi.storage.vectors import Parts, PendingText, VectorRow
 
 __all__ = ["ChromaVectors", "open_vectors"]
-
-_T = TypeVar("_T")
 
 _log = logging.getLogger("jiyi")
 
 
-class ChromaVectors:
+class ChromaVectors(VectorStates):
     """`jiyi.storage.vectors.VectorIndex` on Chroma; which record has vectors is kept in the store's tables.
 
     Guarantees: a record is complete only when Chroma has its vectors; what the rows no longer have is
@@ -49,10 +47,8 @@ class ChromaVectors:
         self, database: Database, collections: Collections, *, now: Callable[[], float] = time.time
     ) -> None:
         """Use a database that `jiyi.storage.elsewhere.bind` was called for."""
-        self._db = database
+        super().__init__(database, now=now)
         self._collections = collections
-        self._now = now
-        self._states = VectorStates(database, now=now)
         self._held = HeldVectors(collections)
         self._outbox = Outbox(database, collections, now=now)
         self._adding = threading.Lock()  # a purge waits for what is on its way
@@ -61,16 +57,10 @@ class ChromaVectors:
         """Return the same index with another clock, of seconds."""
         return ChromaVectors(self._db, self._collections, now=now)
 
-    def claim(
-        self, name: str | None = None, dims: int | None = None, *, seen: Snapshot | None = None
-    ) -> Binding:
-        """See `VectorIndex.claim`."""
-        return self._attempt(lambda: self._states.claim(name, dims, seen=seen))
-
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
         """See `VectorIndex.pending`."""
         self._drain()
-        return self._attempt(lambda: self._states.pending(limit, leased=leased, name=name))
+        return super().pending(limit, leased=leased, name=name)
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
         """See `VectorIndex.add`: first noted, then sent to Chroma, then complete."""
@@ -89,12 +79,12 @@ class ChromaVectors:
     def _add(self, user_id: str, rows: Mapping[int, VectorRow], name: str | None) -> int:
         def begin() -> tuple[Sets, dict[int, list[Item]]]:
             with self._db.write(user_id) as db:
-                sets = self._states.sets_for(db, name)
+                sets = self.sets_for(db, name)
                 items = _items(db, user_id, rows, sets)
                 self._outbox.begin(db, user_id, _sent(items))
                 return sets, items
 
-        sets, items = self._attempt(begin)
+        sets, items = self._db.attempt(begin)
         if self._in_transaction():
             self._outbox.suspect(user_id, _sent(items))
         for space, own in items.items():
@@ -106,9 +96,9 @@ class ChromaVectors:
                     raise
                 self._collections.drop(space)
                 self._collections.add(space, own)
-        return self._attempt(lambda: self._complete(user_id, rows, items, sets, name))
+        return self._db.attempt(lambda: self._arrived(user_id, rows, items, sets, name))
 
-    def _complete(
+    def _arrived(
         self,
         user_id: str,
         rows: Mapping[int, VectorRow],
@@ -122,7 +112,7 @@ class ChromaVectors:
             for item in own:
                 sent[item.doc][space] = item.token
         with self._db.write(user_id) as db:
-            if self._states.sets_for(db, name) != sets:  # switched meanwhile: all of it is done again
+            if self.sets_for(db, name) != sets:  # switched meanwhile: all of it is done again
                 return 0
             return sum(self._take(db, (user_id, doc), row, sent[doc], sets) for doc, row in rows.items())
 
@@ -142,7 +132,7 @@ class ChromaVectors:
             searched=sets.searched if bare or sets.searched in arrived else None,
             second=sets.second if sets.second in arrived else None,
         )
-        numbers = self._states.settle(db, key, mine, ready=not bare)
+        numbers = self.settle(db, key, mine, ready=not bare)
         for space in arrived:
             if space in (numbers or ()):
                 db.run("chroma_mark", values | {"space": space})
@@ -150,18 +140,6 @@ class ChromaVectors:
                 tokens = db.dialect.listed([sent[space]])
                 db.run("chroma_let_go", {"user_id": key[0], "tokens": tokens})
         return numbers is not None
-
-    def set_apart(self, key: tuple[str, int], why: int) -> None:
-        """See `VectorIndex.set_apart`."""
-        self._attempt(lambda: self._states.set_apart(key, why))
-
-    def apart(self, user_id: str | None = None) -> Mapping[int, int]:
-        """See `VectorIndex.apart`."""
-        return self._attempt(lambda: self._states.apart(user_id))
-
-    def take_up(self) -> int:
-        """See `VectorIndex.take_up`."""
-        return self._attempt(self._states.take_up)
 
     def nearest(
         self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
@@ -174,7 +152,7 @@ class ChromaVectors:
             search = Nearest(self._db, self._collections, self._held, self._searched())
             return search.find(query, vector.astype(np.float32))
 
-        return self._attempt(nearest)
+        return self._db.attempt(nearest)
 
     def read(
         self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Snapshot | None = None
@@ -193,7 +171,7 @@ class ChromaVectors:
                     found += db.rows("chroma_of", values)
             return found
 
-        rows = self._attempt(allowed)
+        rows = self._db.attempt(allowed)
         vectors = self._held.read(self._searched(), {token: parts for token, parts, *_ in rows})
         there = [(places[kind, id_], vectors[token]) for token, _, kind, id_, _ in rows if token in vectors]
         if not there:
@@ -204,14 +182,14 @@ class ChromaVectors:
     def renew(self, name: str, dims: int) -> int:
         """See `VectorIndex.renew`."""
         before = self._spaces()
-        lacking = self._attempt(lambda: self._states.renew(name, dims))
+        lacking = super().renew(name, dims)
         if before.next_name is not None and (before.next_name, before.next_dims) != (name, dims):
             self._tidy()
         return lacking
 
     def switch(self, name: str) -> int:
         """See `VectorIndex.switch`; the old collection goes as a whole."""
-        left = self._attempt(lambda: self._states.switch(name))
+        left = super().switch(name)
         self._tidy()
         return left
 
@@ -275,10 +253,6 @@ class ChromaVectors:
                 if space not in used:
                     self._outbox.forget_space(self._db.users(), space)
 
-    def _spaces(self) -> Spaces:
-        with self._db.read() as db:
-            return read_spaces(db)
-
     def _searched(self) -> int:
         return self._spaces().number
 
@@ -287,12 +261,7 @@ class ChromaVectors:
             return db.in_transaction
 
     def _drain(self) -> None:
-        self._attempt(self._outbox.drain)
-
-    def _attempt(self, verb: Callable[[], _T]) -> _T:
-        """Do something again where the database's connection breaks, if it has a way to."""
-        attempt: Callable[[Callable[[], _T]], _T] | None = getattr(self._db, "attempt", None)
-        return verb() if attempt is None else attempt(verb)
+        self._db.attempt(self._outbox.drain)
 
 
 def _items(db: Connection, user_id: str, rows: Mapping[int, VectorRow], sets: Sets) -> dict[int, list[Item]]:

@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from psycopg import sql
 
@@ -95,17 +95,17 @@ class AnnIndex:
         self._db = database
         self._clock = clock
         self._lock = threading.Lock()
-        self._index: tuple[float, _Index | None] | None = None
-        self._sizes: OrderedDict[str, tuple[float, dict[Kind, int]]] = OrderedDict()
+        self._known: OrderedDict[str | None, tuple[float, Any]] = OrderedDict()  # None: the index itself
 
     def plan(self, user_id: str, parts: int) -> AnnPlan | None:
         """Return how the index is asked for ``parts`` vectors of a user and a kind, None where it is not."""
         if parts > _MOST_PARTS or self._db.in_transaction:
             return None
-        index = self._known_index()
+        index: _Index | None = self._asked(None, self._ask_index)
         if index is None or index.vectors < ANN_FROM:
             return None
-        shares = {kind: min(1.0, n / index.vectors) for kind, n in self._known_sizes(user_id).items()}
+        sizes: dict[Kind, int] = self._asked(user_id, lambda: self._ask_sizes(user_id))
+        shares = {kind: min(1.0, n / index.vectors) for kind, n in sizes.items()}
         paying = {
             kind: share
             for kind, share in shares.items()
@@ -120,8 +120,7 @@ class AnnIndex:
     def forget(self) -> None:
         """Ask for everything again: what was known is not so any more."""
         with self._lock:
-            self._index = None
-            self._sizes.clear()
+            self._known.clear()
 
     def make(self, progress: Progress | None = None) -> str:
         """Make the index for the set that is searched, or make it anew; return what was done.
@@ -130,10 +129,16 @@ class AnnIndex:
         broken off, go.
 
         Raises:
-            WrongState: there is no embedder yet, or its vectors are too long; or inside a transaction.
+            WrongState: there is no embedder yet, or its vectors are too long; or inside a transaction;
+                or the rows lie on several machines, where no size of one index is known.
         """
         if self._db.in_transaction:
             raise WrongState("an index is made outside a transaction; call it after that")
+        if self._db.citus:
+            raise WrongState(
+                f"{self._db.place} is spread over machines by Citus, where vectors are compared one by one; "
+                "the index would never be asked: leave it out"
+            )
         with self._db.read() as db:
             spaces = read_spaces(db)
         if spaces.dims is None:
@@ -153,35 +158,32 @@ class AnnIndex:
         self.forget()
         return f"made the index {name} in {time.monotonic() - started:.0f} s"
 
-    def _known_index(self) -> _Index | None:
+    def _asked(self, whose: str | None, ask: Callable[[], Any]) -> Any:
+        """Return what was asked for within the last minute, or ask."""
         now = self._clock()
         with self._lock:
-            known = self._index
+            known = self._known.get(whose)
         if known is None or now - known[0] > _KNOWN_SECONDS:
-            with self._db.read() as db:
-                row = db.first("ann_index", {})
-            known = (now, None)
-            if row is not None:
-                space, dims = str(row[0]).removeprefix(_NAME).split("_")
-                known = (now, _Index(int(space), int(dims), int(row[1])))
+            known = now, ask()
             with self._lock:
-                self._index = known
+                self._known[whose] = known
+                self._known.move_to_end(whose)
+                while len(self._known) > _KNOWN_USERS:
+                    self._known.popitem(last=False)
         return known[1]
 
-    def _known_sizes(self, user_id: str) -> dict[Kind, int]:
-        now = self._clock()
-        with self._lock:
-            known = self._sizes.get(user_id)
-        if known is None or now - known[0] > _KNOWN_SECONDS:
-            with self._db.read(user_id) as db:
-                rows = db.rows("count_kinds", {"user_id": user_id})
-            known = (now, {cast("Kind", kind): int(count) for kind, count in rows})
-            with self._lock:
-                self._sizes[user_id] = known
-                self._sizes.move_to_end(user_id)
-                while len(self._sizes) > _KNOWN_USERS:
-                    self._sizes.popitem(last=False)
-        return known[1]
+    def _ask_index(self) -> _Index | None:
+        with self._db.read() as db:
+            row = db.first("ann_index", {})
+        if row is None:
+            return None
+        space, dims = str(row[0]).removeprefix(_NAME).split("_")
+        return _Index(int(space), int(dims), int(row[1]))
+
+    def _ask_sizes(self, user_id: str) -> dict[Kind, int]:
+        with self._db.read(user_id) as db:
+            rows = db.rows("count_kinds", {"user_id": user_id})
+        return {cast("Kind", kind): int(count) for kind, count in rows}
 
 
 def _let_it_build(raw: Raw, dims: int) -> None:

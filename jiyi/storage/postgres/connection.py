@@ -8,6 +8,7 @@ from typing import Any
 from psycopg import Copy
 
 from jiyi.records import Kind
+from jiyi.storage.damage import Damage
 from jiyi.storage.database import Answer, Call, Dialect, Values
 from jiyi.storage.postgres.statements import named, storable
 from jiyi.storage.postgres.transaction import Ask, Channel, Cursor, Writing
@@ -79,18 +80,26 @@ class PostgresConnection:
     dialect = POSTGRES
 
     def __init__(
-        self, channel: Channel, user_id: str | None, *, writes: bool = False, bulk: bool = False
+        self,
+        channel: Channel,
+        user_id: str | None,
+        damage: Damage,
+        *,
+        writes: bool = False,
+        bulk: bool = False,
     ) -> None:
         """Speak for one user, or for all.
 
         Args:
             channel: where statements go.
             user_id: whose rows they concern.
+            damage: takes in the rows that cannot be read.
             writes: it is for writing: nobody else may come between what it reads and writes.
             bulk: many documents may go in by way of a table of the transaction's own.
         """
         self._channel = channel
         self._user_id = user_id
+        self.damage = damage
         self._to_lock = writes and user_id is None
         self._bulk = bulk
 

@@ -10,15 +10,16 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from jiyi.errors import DatabaseDamaged, DatabaseReadOnly, WrongState
-from jiyi.storage.place import masked
+from jiyi.storage.damage import Damage
 from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.errors import Conflict, repeat, translate
 from jiyi.storage.postgres.migrate import prepare, tables
 from jiyi.storage.postgres.pool import Pool, Raw, connect
-from jiyi.storage.postgres.statements import Statement, named, set_tenant
+from jiyi.storage.postgres.statements import OUTGROWN, Statement, named, set_tenant
 from jiyi.storage.postgres.transaction import Reading, Writing
 from jiyi.storage.postgres.users import Growth, RecentUsers, gather
 from jiyi.storage.user_cache import UserCache
+from jiyi.telling import masked
 
 __all__ = ["PostgresDatabase"]
 
@@ -42,9 +43,11 @@ class PostgresDatabase:
     server enforces by row level security; no statement takes longer than the limits; errors
     of the server are raised as those of `jiyi.errors`. Safe for many threads and processes.
 
-    ``cache`` holds what was read of users for searching, ``recent`` the users last written to.
+    ``cache`` holds what was read of users for searching, ``recent`` the users last written to,
+    ``citus`` says whether rows may lie on several machines.
     """
 
+    overwrites = False
     retries = True
 
     def __init__(
@@ -77,6 +80,7 @@ class PostgresDatabase:
         """
         self.url = url
         self.cache = UserCache(_CACHE_BYTES)
+        self.damage = Damage()
         self.recent = RecentUsers()
         self._growth = Growth()
         self._timeouts = (max(1, round(statement_seconds * 1000)), max(1, round(lock_timeout * 1000)))
@@ -84,11 +88,15 @@ class PostgresDatabase:
         self._local = threading.local()
         with connect(url) as raw:
             found = prepare(raw, masked(url), allowed=migrate)
-        self._citus, self._bulk = found.citus, found.temporary and not found.citus
+        self.citus, self._temporary = found.citus, found.temporary
         self._pool = Pool(
             url, least=pool_min, most=pool_max, seconds=pool_seconds, statement_seconds=statement_seconds
         )
         self.place = self._pool.place
+
+    @property
+    def _bulk(self) -> bool:
+        return self._temporary and not self.citus
 
     @contextlib.contextmanager
     def read(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
@@ -96,10 +104,12 @@ class PostgresDatabase:
         here = self._writing
         if here is not None:
             with self._translated(here.raw):
-                yield PostgresConnection(here, user_id)
+                yield PostgresConnection(here, user_id, self.damage)
             return
         with self._pool.borrow() as raw, self._translated(raw):
-            yield PostgresConnection(Reading(raw, self._set_tenant, explicit=self._citus), user_id)
+            yield PostgresConnection(
+                Reading(raw, self._set_tenant, explicit=self.citus), user_id, self.damage
+            )
 
     @contextlib.contextmanager
     def write(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
@@ -109,12 +119,12 @@ class PostgresDatabase:
         here = self._writing
         if here is not None:
             with self._translated(here.raw), here.inner():
-                yield PostgresConnection(here, user_id, writes=True, bulk=self._bulk)
+                yield PostgresConnection(here, user_id, self.damage, writes=True, bulk=self._bulk)
             return
         with self._pool.borrow() as raw:
             writing = Writing(raw, self._set_tenant)
             with self._translated(raw, writing), self._here(writing):
-                yield PostgresConnection(writing, user_id, writes=True, bulk=self._bulk)
+                yield PostgresConnection(writing, user_id, self.damage, writes=True, bulk=self._bulk)
             if self._bulk and self._growth.outgrown(writing.numbers):
                 gather(raw, tables())
 
@@ -197,7 +207,7 @@ class PostgresDatabase:
         return cast("Writing | None", getattr(self._local, "writing", None))
 
     def _set_tenant(self, user_id: str | None) -> list[Statement]:
-        return set_tenant(user_id, self._timeouts, plain=not self._citus)
+        return set_tenant(user_id, self._timeouts, plain=not self.citus)
 
     @contextlib.contextmanager
     def _translated(self, raw: Raw, writing: Writing | None = None) -> Iterator[None]:
@@ -206,6 +216,9 @@ class PostgresDatabase:
         except _POOLED as error:  # a pooler between gives every transaction another connection
             self._pool.prepares = False
             raise Conflict(f"{self.place} keeps no prepared statements; try again") from error
+        except OUTGROWN as error:
+            self.citus = True
+            raise Conflict(f"{self.place} has become a cluster's coordinator; try again") from error
         except psycopg.Error as error:
             committing = writing is not None and writing.committing
             raise translate(error, self.place, raw, committing=committing) from error

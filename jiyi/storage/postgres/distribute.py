@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from psycopg import sql
 
 from jiyi.errors import StorageError
-from jiyi.storage.place import masked
 from jiyi.storage.postgres.cluster import GATE, check_cluster, clean, look_at, machines, spread
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.migrate import LOCK, LOCK_SECONDS, pending, tables
 from jiyi.storage.postgres.pool import Raw, connect
+from jiyi.telling import masked
 
 __all__ = ["distribute"]
 

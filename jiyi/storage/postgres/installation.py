@@ -127,32 +127,24 @@ def _account(folder: Path, run_as: str | None) -> _Account:
         raise _not_on_windows()
     import pwd
 
-    def of(found: Any) -> _Account:
-        return _Account(name=found.pw_name, uid=found.pw_uid, gid=found.pw_gid)
-
-    if run_as is not None:
-        try:
-            account = of(pwd.getpwnam(run_as))
-        except KeyError:
-            raise SettingsError(f"there is no system user {run_as!r}; make one or name another") from None
-        if account.uid == 0:
-            raise SettingsError("PostgreSQL refuses to run as root; name another user")
-        return account
     data = folder / "data"
     owner = data.stat().st_uid if data.exists() else folder.stat().st_uid if folder.exists() else 0
-    if owner:
-        try:
-            return of(pwd.getpwuid(owner))
-        except KeyError:
-            raise SettingsError(
-                f"{folder} belongs to user number {owner}, who has no name here; chown it"
-            ) from None
-    for name in _UNPRIVILEGED:
-        try:
-            return of(pwd.getpwnam(name))
-        except KeyError:
-            continue
-    raise SettingsError("PostgreSQL refuses to run as root; make a system user and name it with --run-as")
+    try:
+        if run_as is not None:
+            missing = f"there is no system user {run_as!r}; make one or name another"
+            found = pwd.getpwnam(run_as)
+        elif owner:
+            missing = f"{folder} belongs to user number {owner}, who has no name here; chown it"
+            found = pwd.getpwuid(owner)
+        else:
+            missing = "PostgreSQL refuses to run as root; make a system user and name it with --run-as"
+            of_system = {user.pw_name: user for user in pwd.getpwall()}
+            found = of_system[next(filter(of_system.__contains__, _UNPRIVILEGED), "")]
+    except KeyError:
+        raise SettingsError(missing) from None
+    if found.pw_uid == 0:
+        raise SettingsError("PostgreSQL refuses to run as root; name another user")
+    return _Account(name=found.pw_name, uid=found.pw_uid, gid=found.pw_gid)
 
 
 def _barrier(goal: Path, account: _Account) -> Path | None:

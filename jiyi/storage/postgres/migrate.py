@@ -4,16 +4,17 @@ However many processes start at once, one migrates and the others wait.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psycopg
+from psycopg.rows import class_row
 
 from jiyi.errors import ForeignDatabase, NewerDatabase, StorageError
-from jiyi.storage.place import masked
-from jiyi.storage.postgres.cluster import finish
+from jiyi.storage.postgres.cluster import finish, machines
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.statements import set_tenant
 from jiyi.storage.sql import load_migrations
+from jiyi.telling import masked
 
 __all__ = [
     "LOCK",
@@ -25,7 +26,6 @@ __all__ = [
     "about",
     "has_tables",
     "look",
-    "migrate",
     "pending",
     "prepare",
     "statements",
@@ -50,13 +50,13 @@ SELECT current_setting('server_version_num')::int / 10000, current_setting('serv
              WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(%s))
 """
 _ABOUT = """
-SELECT current_setting('server_version'),
-       (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
-       (SELECT extversion FROM pg_extension WHERE extname = 'citus'),
-       current_user,
-       (SELECT NOT (rolsuper OR rolbypassrls) FROM pg_roles WHERE rolname = current_user),
-       (SELECT sum(numbackends) FROM pg_stat_database),
-       current_setting('max_connections')::int
+SELECT split_part(current_setting('server_version'), ' ', 1) AS server,
+       (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector,
+       (SELECT extversion FROM pg_extension WHERE extname = 'citus') AS citus,
+       current_user AS role,
+       (SELECT NOT (rolsuper OR rolbypassrls) FROM pg_roles WHERE rolname = current_user) AS walled,
+       (SELECT sum(numbackends)::int FROM pg_stat_database) AS connections,
+       current_setting('max_connections')::int AS most_connections
 """
 
 
@@ -71,6 +71,7 @@ class About:
     walled: bool  # row level security holds for this role
     connections: int  # open ones on the whole server
     most_connections: int  # that it allows
+    machines: int = 0  # of the cluster that take rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,18 +171,9 @@ def about(url: str) -> About:
         StorageError: the server cannot be reached, or refuses.
     """
     with connect(url) as server:
-        row = server.execute(_ABOUT).fetchone()
-    assert row is not None
-    version, vector, citus, role, walled, connections, most = row
-    return About(
-        server=version.split()[0],
-        vector=vector,
-        citus=citus,
-        role=role,
-        walled=walled,
-        connections=int(connections),
-        most_connections=most,
-    )
+        found = server.cursor(row_factory=class_row(About)).execute(_ABOUT).fetchone()
+        assert found is not None
+        return replace(found, machines=machines(server)) if found.citus else found
 
 
 def prepare(raw: Raw, place: str, *, allowed: bool) -> Found:
@@ -206,23 +198,13 @@ def pending(url: str) -> list[str]:
         return _missing(look(raw, masked(url)))
 
 
-def migrate(url: str) -> list[str]:
-    """Bring a database to the newest schema and return what was done, a line for each step.
-
-    It ends there or stays as it was. Raises as `look` does.
-    """
-    with connect(url) as raw:
-        look(raw, masked(url))
-        return _run(raw, masked(url))
-
-
 def _missing(found: Found) -> list[str]:
     steps = [] if found.vector else ["make the extension vector"]
     newest = len(load_migrations("postgres"))
     return steps + [f"bring the tables to schema {number}" for number in range(found.schema + 1, newest + 1)]
 
 
-def _run(raw: Raw, place: str) -> list[str]:
+def _run(raw: Raw, place: str) -> None:
     with raw.transaction():
         raw.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
         raw.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
@@ -241,10 +223,10 @@ def _run(raw: Raw, place: str) -> list[str]:
                 "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
                 (name, value),
             )
-        done = _missing(found)
-    # Tables spread over machines take no part in what is not: new ones follow. Where this breaks off,
-    # `jiyi migrate --distribute` does it.
-    return done + (finish(raw, place, tables()) if found.citus else [])
+    if found.citus:
+        # Tables spread over machines take no part in what is not: new ones follow. Where this breaks off,
+        # `jiyi migrate --distribute` does it.
+        finish(raw, place, tables())
 
 
 def statements(script: str) -> list[str]:

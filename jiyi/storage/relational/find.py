@@ -1,19 +1,22 @@
 """Rows to records: reading one kind of record from a database."""
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
+from jiyi.errors import DatabaseDamaged
 from jiyi.records import Kind, Query, Record, Scope, Step
 from jiyi.storage.database import Call, Connection, Dialect
 from jiyi.storage.relational.conditions import on_kind
-from jiyi.storage.rows import Row, decode
+from jiyi.storage.rows import Row, decode, is_storable
 
-__all__ = ["Cursor", "find_records", "scan_records"]
+__all__ = ["Cursor", "find_records", "scan_records", "whole"]
 
 Cursor = tuple[int, int]
 """A place in a scan: microseconds since 1970 and the backend's own number of a record."""
 
-_MOST_STEPS = 10_000
+_EVERY_STEP = 2**31 - 1  # more than there are
 _KEPT = 1_000  # characters of a record's body up to which it is kept
 _BEHIND = {"entry": "s.entry > :after_number", "doc": "(d.created_at, d.doc) > (:after_time, :after_number)"}
 
@@ -21,11 +24,34 @@ _BEHIND = {"entry": "s.entry > :after_number", "doc": "(d.created_at, d.doc) > (
 def find_records(db: Connection, query: Query) -> list[Record]:
     """Return the records a query describes: one kind after the other, each in the query's order."""
     answers = db.all_of([_call(kind, query, db.dialect) for kind in query.kinds])
-    return [
-        decode(kind, row, _steps_of(db, row)) if kind == "task" else _decode(kind, row)
-        for kind, answer in zip(query.kinds, answers, strict=True)
-        for row in answer.records()
-    ]
+    found: list[Record] = []
+    for kind, answer in zip(query.kinds, answers, strict=True):
+        found += _filled(db, kind, query, answer.records())
+    return found
+
+
+def _filled(db: Connection, kind: Kind, query: Query, rows: list[Row]) -> list[Record]:
+    """Return the records of rows; of a full page others come in place of the damaged ones."""
+    while True:
+        found = [record for record, _ in whole(db, kind, rows)]
+        if len(found) == len(rows) or len(rows) < query.limit:
+            return found
+        ids = {record.id for record in found}
+        lost = [row.get("id") for row in rows if row.get("id") not in ids]
+        named = tuple(str(id_) for id_ in lost if is_storable(id_) and id_ not in query.without)
+        if not named:
+            return found
+        query = replace(query, kinds=(kind,), without=(*query.without, *named))
+        rows = db.all_of([_call(kind, query, db.dialect)])[0].records()
+
+
+def whole(db: Connection, kind: Kind, rows: Iterable[Row]) -> Iterator[tuple[Record, Row]]:
+    """Give the records of rows, each with its row; those that are damaged are noted and left out."""
+    for row in rows:
+        try:
+            yield (decode(kind, row, _steps_of(db, row)) if kind == "task" else _decode(kind, row)), row
+        except DatabaseDamaged as error:
+            db.damage.add(kind, row, error)
 
 
 def _call(kind: Kind, query: Query, dialect: Dialect) -> Call:
@@ -53,7 +79,8 @@ def scan_records(
 ) -> tuple[list[Record], list[int], Cursor | None]:
     """Return records of one kind behind a place in time, oldest first, their numbers, and the last place.
 
-    Summaries come as they were stored: a version never before the one it builds on.
+    The last place is None where nothing follows. Summaries come as they were stored: a version
+    never before the one it builds on.
     """
     where, values = on_kind(kind, query, db.dialect)
     number = "entry" if kind == "summary" else "doc"
@@ -62,8 +89,9 @@ def scan_records(
         values |= {"after_time": after[0], "after_number": after[1]}
     by = "s.entry" if kind == "summary" else "d.created_at, d.doc"
     rows = db.records(f"find_{kind}", values | {"limit": query.limit}, where=where, order="ASC", by=by)
-    last = (rows[-1]["created_at"], rows[-1][number]) if rows else None
-    return [decode(kind, row) for row in rows], [row[number] for row in rows], last
+    last = (rows[-1]["created_at"], rows[-1][number]) if len(rows) == query.limit else None
+    found = list(whole(db, kind, rows))
+    return [record for record, _ in found], [row[number] for _, row in found], last
 
 
 def _decode(kind: Kind, row: Row) -> Record:
@@ -71,7 +99,8 @@ def _decode(kind: Kind, row: Row) -> Record:
 
     Records are frozen, and the same ones are read for one window after another.
     """
-    if kind in ("message", "fact") and len(row["body"]) <= _KEPT:
+    body = row["body"] if kind in ("message", "fact") else None
+    if isinstance(body, str) and len(body) <= _KEPT:
         return _kept(kind, tuple(row), tuple(row.values()))
     return decode(kind, row)
 
@@ -82,5 +111,7 @@ def _kept(kind: Kind, names: tuple[str, ...], values: tuple[Any, ...]) -> Record
 
 
 def _steps_of(db: Connection, row: Row) -> tuple[Step, ...]:
-    query = Query(scope=Scope(user_id=row["user_id"]), kinds=("step",), task_id=row["id"], limit=_MOST_STEPS)
-    return tuple(cast("list[Step]", find_records(db, query)))
+    query = Query(scope=Scope(user_id=row["user_id"]), kinds=("step",), task_id=row["id"])
+    where, values = on_kind("step", query, db.dialect)
+    rows = db.records("find_step", values | {"limit": _EVERY_STEP}, where=where, order="ASC")
+    return tuple(cast("Step", step) for step, _ in whole(db, "step", rows))

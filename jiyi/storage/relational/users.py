@@ -13,7 +13,7 @@ from jiyi.storage.database import Call, Connection, Database
 from jiyi.storage.relational.conditions import OF_DOCUMENTS, OF_TASKS, on_documents
 from jiyi.storage.relational.spaces import Spaces, spaces_of
 from jiyi.storage.user_cache import Held
-from jiyi.storage.user_terms import TermRow, UserTerms
+from jiyi.storage.user_terms import TermRow, UserTerms, are_sound
 
 __all__ = ["Snapshot", "hold", "look", "read_allowed", "seen_or_look"]
 
@@ -81,12 +81,26 @@ def _extend(db: Connection, user_id: str, after: int, new: list[TermRow], held: 
     """Take in the rows read after a number, if the held ones end there, and whatever follows them."""
     fits = held.last_doc == after
     if fits:
-        held.append(new)
+        _append(db, user_id, held, new)
     while not fits or len(new) == _PIECE:
         call = _terms_after(user_id, held.last_doc)
         new = cast("list[TermRow]", db.rows(call.name, call.values))
-        held.append(new)
+        _append(db, user_id, held, new)
         fits = True
+
+
+def _append(db: Connection, user_id: str, held: UserTerms, new: list[TermRow]) -> None:
+    """Take in rows; damaged ones, whose words cannot be searched, are noted and left out."""
+    sound = new
+    if not are_sound(new):
+        sound = [row for row in new if are_sound([row])]
+        for odd in new:
+            if odd not in sound:
+                row = {"user_id": user_id, "id": odd[2], "session_id": odd[4], "agent_id": odd[5]}
+                db.damage.add(odd[1], row, "its words cannot be read")
+    held.append(sound)
+    if new:
+        held.last_doc = new[-1][0]
 
 
 def _terms_after(user_id: str, after: int) -> Call:

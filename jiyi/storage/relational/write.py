@@ -21,15 +21,18 @@ from jiyi.records import (
     Summary,
     Task,
 )
+from jiyi.storage.damage import Damaged
 from jiyi.storage.database import Connection, Database
 from jiyi.storage.relational.find import find_records
-from jiyi.storage.rows import Row, Words, encode, encode_terms, kind_of
+from jiyi.storage.rows import Row, encode, kind_of
+from jiyi.storage.words import Words, encode_terms
 
 __all__ = [
     "Prepared",
     "age_of",
     "delete_record",
     "delete_records",
+    "drop_damaged",
     "mend_session",
     "prepare",
     "put_all",
@@ -143,7 +146,24 @@ def _known(db: Connection, kind: Kind, user_id: str, ids: Sequence[str]) -> dict
         piece = tuple(ids[start : start + _MOST])
         query = Query(scope=Scope(user_id=user_id), kinds=(kind,), ids=piece, limit=len(piece))
         known |= {record.id: record for record in find_records(db, query)}
+    lost = [one for one in db.damage.of(Scope(user_id=user_id), ids) if one.kind == kind]
+    drop_damaged(db, user_id, lost)  # what is written makes good what was damaged
     return known
+
+
+def drop_damaged(db: Connection, user_id: str, lost: Sequence[Damaged]) -> None:
+    """Remove the rows of damaged records by their numbers: their ids may be damaged, too."""
+    if not lost:
+        return
+    docs = [one.number for one in lost if one.number is not None and one.kind in SEARCHABLE]
+    db.run("delete_numbered", {"user_id": user_id, "docs": db.dialect.listed(docs)})
+    for one in lost:
+        if one.kind in ("task", "summary"):
+            delete_record(db, one.kind, {"user_id": user_id, "id": one.id})
+    for session_id in {one.session_id for one in lost if one.kind == "message" and one.session_id}:
+        mend_session(db, Scope(user_id=user_id, session_id=session_id))
+    db.run("bump_generation", {"user_id": user_id})
+    db.damage.gone(lost)
 
 
 def _check_same(stored: Message, message: Message, row: Row) -> None:

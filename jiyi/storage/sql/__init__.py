@@ -17,8 +17,19 @@ _SPELLINGS = {
         "among": "IN (SELECT value FROM json_each({}))",
         "least": "min",
         "greatest": "max",
+        "crc": ", crc",
+        "new_crc": ", :crc",
+        "set_crc": ", crc = excluded.crc",
     },
-    "postgres": {"user": "tenant_id", "among": "= ANY({})", "least": "least", "greatest": "greatest"},
+    "postgres": {
+        "user": "tenant_id",
+        "among": "= ANY({})",
+        "least": "least",
+        "greatest": "greatest",
+        "crc": "",  # a server's pages have checksums of their own
+        "new_crc": "",
+        "set_crc": "",
+    },
 }
 """What the shared statements write as ``@word``, by dialect."""
 

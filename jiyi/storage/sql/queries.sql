@@ -81,12 +81,12 @@ SELECT id, doc FROM documents WHERE @user = :user_id AND kind = :kind AND id @am
 DELETE FROM documents WHERE @user = :user_id AND kind = :kind AND id @among(:ids);
 
 -- name: put_task
-INSERT INTO tasks (@user, id, agent_id, session_id, status, started_at, updated_at, completed_at, body)
-VALUES (:user_id, :id, :agent_id, :session_id, :status, :started_at, :updated_at, :completed_at, :body)
+INSERT INTO tasks (@user, id, agent_id, session_id, status, started_at, updated_at, completed_at, body@crc)
+VALUES (:user_id, :id, :agent_id, :session_id, :status, :started_at, :updated_at, :completed_at, :body@new_crc)
 ON CONFLICT (@user, id) DO UPDATE SET
   agent_id = excluded.agent_id, session_id = excluded.session_id, started_at = excluded.started_at,
   status = excluded.status, updated_at = excluded.updated_at,
-  completed_at = excluded.completed_at, body = excluded.body;
+  completed_at = excluded.completed_at, body = excluded.body@set_crc;
 
 -- name: has_task
 SELECT 1 FROM tasks WHERE @user = :user_id AND id = :task_id;
@@ -95,14 +95,14 @@ SELECT 1 FROM tasks WHERE @user = :user_id AND id = :task_id;
 SELECT coalesce(max(seq) + 1, 0) FROM steps WHERE @user = :user_id AND task_id = :task_id;
 
 -- name: put_step
-INSERT INTO steps (@user, task_id, seq, id, status, body)
-VALUES (:user_id, :task_id, :seq, :id, :status, :body)
-ON CONFLICT (@user, id) DO UPDATE SET status = excluded.status, body = excluded.body
+INSERT INTO steps (@user, task_id, seq, id, status, body@crc)
+VALUES (:user_id, :task_id, :seq, :id, :status, :body@new_crc)
+ON CONFLICT (@user, id) DO UPDATE SET status = excluded.status, body = excluded.body@set_crc
 WHERE steps.task_id = excluded.task_id
 RETURNING seq;
 
 -- name: find_task
-SELECT @user AS user_id, agent_id, session_id, id, status, started_at, updated_at, completed_at, body
+SELECT @user AS user_id, agent_id, session_id, id, status, started_at, updated_at, completed_at, body@crc
 FROM tasks AS t WHERE {where} ORDER BY started_at {order}, id {order} LIMIT :limit;
 
 -- name: count_task
@@ -125,7 +125,7 @@ WHERE @user = :user_id AND session_id = :session_id;
 
 -- name: find_summary
 SELECT s.entry, s.@user AS user_id, nullif(s.agent_id, '') AS agent_id, s.session_id, s.id, s.version,
-       s.upto_seq, s.created_at, s.body
+       s.upto_seq, s.created_at, s.body@crc
 FROM summaries AS s WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 
 -- name: count_summary
@@ -135,15 +135,15 @@ SELECT count(*) FROM summaries AS s WHERE {where};
 DELETE FROM summaries WHERE @user = :user_id AND id = :id;
 
 -- name: find_trash
-SELECT t.kind, t.discarded_at, t.reason, t.body FROM trash AS t
-WHERE {where} ORDER BY t.discarded_at DESC, t.kind, t.id LIMIT :limit;
-
--- name: walk_trash
-SELECT t.entry, t.kind, t.discarded_at, t.reason, t.body FROM trash AS t
-WHERE {where} AND t.entry > :after ORDER BY t.entry LIMIT :limit;
+SELECT t.entry, t.@user AS user_id, t.agent_id, t.session_id, t.kind, t.id, t.discarded_at, t.reason, t.body@crc
+FROM trash AS t WHERE {where} ORDER BY {by} LIMIT :limit;
 
 -- name: take_trash
-DELETE FROM trash WHERE @user = :user_id AND kind = :kind AND id @among(:ids) RETURNING id, body, doc;
+DELETE FROM trash WHERE @user = :user_id AND kind = :kind AND id @among(:ids)
+RETURNING @user AS user_id, agent_id, session_id, kind, id, discarded_at, reason, body, doc@crc;
+
+-- name: delete_numbered
+DELETE FROM documents WHERE @user = :user_id AND doc @among(:docs);
 
 -- name: get_meta
 -- every tenant: a table of the whole database

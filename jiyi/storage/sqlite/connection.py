@@ -1,14 +1,19 @@
 """Named statements on one connection to a SQLite file."""
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import apsw
+import apsw.ext
 
+from jiyi.errors import Closed, DatabaseDamaged
 from jiyi.records import Kind
+from jiyi.storage.damage import Damage
 from jiyi.storage.database import Answer, Call, Dialect, Values
 from jiyi.storage.rows import Row
+from jiyi.storage.seals import SEALED, seal
 from jiyi.storage.sql import load_queries
 
 __all__ = ["SQLITE", "SqliteConnection"]
@@ -35,6 +40,7 @@ SQLITE = Dialect(
 )
 
 _SQL = load_queries("sqlite")
+_SEALED = {f"put_{kind}": kind for kind in SEALED} | {"add_summary": "summary"}
 
 
 class SqliteConnection:
@@ -42,8 +48,13 @@ class SqliteConnection:
 
     dialect = SQLITE
 
-    def __init__(self, raw: apsw.Connection) -> None:
+    def __init__(self, raw: apsw.Connection, damage: Damage) -> None:
         self.raw = raw
+        self.damage = damage
+
+    def leave(self) -> None:
+        """Take the connection away: it is the parent process's."""
+        self.raw = cast("apsw.Connection", _Gone())
 
     @property
     def in_transaction(self) -> bool:
@@ -52,7 +63,7 @@ class SqliteConnection:
 
     def rows(self, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
         """See `Connection.rows`."""
-        return cast("list[tuple[Any, ...]]", self._execute(name, values, parts).fetchall())
+        return self._answer(Call(name, values, parts)).rows
 
     def records(self, name: str, values: Values, **parts: str) -> list[Row]:
         """See `Connection.records`."""
@@ -64,7 +75,10 @@ class SqliteConnection:
 
     def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
         """See `Connection.first`."""
-        return cast("tuple[Any, ...] | None", self._execute(name, values, parts).fetchone())
+        try:
+            return cast("tuple[Any, ...] | None", self._execute(name, values, parts).fetchone())
+        except UnicodeDecodeError as error:
+            raise DatabaseDamaged(_NO_TEXT.format(name)) from error
 
     def run(self, name: str, values: Values, **parts: str) -> None:
         """See `Connection.run`."""
@@ -72,6 +86,8 @@ class SqliteConnection:
 
     def many(self, name: str, values: Iterable[Values]) -> None:
         """See `Connection.many`."""
+        if name in _SEALED:
+            values = ({**row, "crc": seal(_SEALED[name], row)} for row in values)
         self.raw.executemany(_SQL[name], values)
 
     def take_numbers(self, user_id: str, count: int) -> int:
@@ -89,12 +105,50 @@ class SqliteConnection:
 
     def _answer(self, call: Call) -> Answer:
         cursor = self._execute(call.name, call.values, call.parts)
-        first = cursor.fetchone()
-        if first is None:
-            return Answer((), [])
-        names = [column[0] for column in cursor.get_description()]  # known with the first row
-        return Answer(names, [first, *cursor])
+        try:
+            first = cursor.fetchone()
+            if first is None:
+                return Answer((), [])
+            names = [column[0] for column in cursor.get_description()]  # known with the first row
+            return Answer(names, [first, *cursor])
+        except UnicodeDecodeError as error:
+            return self._undecoded(call, error)
+
+    def _undecoded(self, call: Call, error: UnicodeDecodeError) -> Answer:
+        """Return what a statement gives where a text is damaged: that one as bytes."""
+        statement = _written(call.name, call.parts)
+        if not statement.lstrip().startswith("SELECT"):
+            raise DatabaseDamaged(_NO_TEXT.format(call.name)) from error
+        names = [column[0] for column in apsw.ext.query_info(self.raw, statement).description]
+        plain = [f'CASE typeof("{n}") WHEN \'text\' THEN CAST("{n}" AS BLOB) ELSE "{n}" END' for n in names]
+        kinds = [f'typeof("{n}")' for n in names]
+        rows = self.raw.execute(f"SELECT {', '.join(plain + kinds)} FROM ({statement})", call.values)
+        width = len(names)
+        return Answer(names, [tuple(map(_text, row[:width], row[width:])) for row in rows])
 
     def _execute(self, name: str, values: Values, parts: Mapping[str, str]) -> apsw.Cursor:
-        statement = _SQL[name].format(**parts) if parts else _SQL[name]
-        return self.raw.execute(statement, values)
+        if name in _SEALED:
+            values = {**values, "crc": seal(_SEALED[name], values)}
+        return self.raw.execute(_written(name, parts), values)
+
+
+_NO_TEXT = "a text that {} reads is damaged; save what is whole with: jiyi repair"
+
+
+def _written(name: str, parts: Mapping[str, str]) -> str:
+    return _SQL[name].format(**parts) if parts else _SQL[name]
+
+
+def _text(value: Any, kind: str) -> Any:
+    """Return a text given as bytes; as bytes still where it is damaged."""
+    if kind == "text":
+        with contextlib.suppress(UnicodeDecodeError):
+            return value.decode()
+    return value
+
+
+class _Gone:
+    """Stands where the connection of a parent process was."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise Closed("this was begun before a fork; begin it again in this process")

@@ -1,10 +1,13 @@
 """One SQLite file: opening it safely, transactions, and errors in jiyi's own words."""
 
 import contextlib
+import logging
+import os
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar, cast
 
@@ -14,18 +17,26 @@ from jiyi.errors import (
     Closed,
     DatabaseDamaged,
     DatabaseLocked,
+    DatabaseMoved,
     DatabaseReadOnly,
     DiskFull,
     StorageError,
     WrongState,
 )
+from jiyi.forks import leave_at_fork, quiet
+from jiyi.storage.damage import Damage
+from jiyi.storage.sqlite.checksums import damaged_records
 from jiyi.storage.sqlite.connection import SqliteConnection
-from jiyi.storage.sqlite.migrate import APPLICATION_ID, check_version, migrate, pragma, refuse_foreign
+from jiyi.storage.sqlite.file import APPLICATION_ID, OpenFile, make_file, refuse_foreign
+from jiyi.storage.sqlite.migrate import check_version, migrate, pragma
 from jiyi.storage.user_cache import UserCache
 
 __all__ = ["SqliteDatabase"]
 
 _READERS = 4
+_INSTEAD = "restore a backup, or save what is whole into a new file: jiyi repair"
+_NAMED = 20  # damaged records in a message
+_log = logging.getLogger("jiyi")
 _T = TypeVar("_T")
 _AGREEMENTS = (
     "rows_without_terms",
@@ -42,12 +53,15 @@ class SqliteDatabase:
     Guarantees: what a `write` block committed survives a crash of the process and of the
     machine (``synchronous=FULL``); readers never wait for writers; a file that is not
     jiyi's or was written by a newer jiyi is refused before anything in it changes. Damage
-    is told as `DatabaseDamaged` where it is met; `check` looks for it everywhere.
+    is told as `DatabaseDamaged` where it is met; `check` looks for it everywhere. Where the file
+    is moved, deleted or replaced no write is acknowledged any more. A forked process has it closed.
 
     ``cache`` holds what was read of users for searching.
     """
 
+    overwrites = True
     retries = False  # nothing that fails here passes by itself
+    _writer: SqliteConnection | None
 
     def __init__(
         self, path: str | Path, *, lock_timeout: float = 5.0, cache_bytes: int = 512 * 1024 * 1024
@@ -62,16 +76,15 @@ class SqliteDatabase:
         self.path = Path(path)
         self.place = str(self.path)
         self.cache = UserCache(cache_bytes)
+        self.damage = Damage()
         self._timeout_ms = int(lock_timeout * 1000)
         self._translated = _Translated(self.path, self._timeout_ms / 1000)
-        self._write_lock = threading.RLock()
-        self._depth = 0
-        self._writing = threading.local()
-        self._readers: queue.LifoQueue[SqliteConnection] = queue.LifoQueue()
-        self._reader_slots = threading.BoundedSemaphore(_READERS)
+        self._name = os.path.abspath(self.path)  # also where the process goes to another folder
+        self._marked = False  # whether the file tells itself from copies made before
         self._closed = False
+        self._begin()
         refuse_foreign(self.path)
-        self._writer: SqliteConnection | None = None
+        make_file(self.path)
         with self._translated:
             connection = self._connect()
             try:
@@ -82,23 +95,52 @@ class SqliteDatabase:
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 connection.close()
                 raise
-            self._writer = SqliteConnection(connection)
+            self._writer = SqliteConnection(connection, self.damage)
+            self._connections.append(self._writer)
+            self._file = OpenFile(self.path)
+        leave_at_fork(self)
+
+    def _begin(self) -> None:
+        self._write_lock = threading.RLock()
+        self._depth = 0
+        self._writing = threading.local()
+        self._readers: queue.LifoQueue[SqliteConnection] = queue.LifoQueue()
+        self._reader_slots = threading.BoundedSemaphore(_READERS)
+        self._writer = None
+        self._connections: list[SqliteConnection] = []  # all that were opened
+
+    def _left_behind(self, quiet: bool) -> None:
+        """See `jiyi.forks.Left`.
+
+        SQLite knows the files of its process, with locks that a forked one does not have: unless all
+        is closed here, the file can be opened again no more. Nothing is being written to it then.
+        """
+        for connection in self._connections:
+            if quiet:
+                connection.raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                connection.raw.close()
+            connection.leave()
+        if not quiet and not self._closed:
+            self._file.give_up()
+        self._begin()
+        self._closed = True
 
     @contextlib.contextmanager
     def write(self, user_id: str | None = None) -> Iterator[SqliteConnection]:
         """See `Database.write`; the file has one writing connection for all users."""
         del user_id
-        with self._write_lock, self._translated:
+        with self._translated, self._write_lock:
             connection = self._open_writer()
             if self._depth:
-                with self._savepoint(connection.raw):
+                with self._savepoint(connection):
                     yield connection
                 return
             connection.raw.execute("BEGIN IMMEDIATE")
             self._depth, self._writing.here = 1, True
             try:
                 yield connection
-                self._check_whole(connection.raw)
+                self._check_whole(connection)
+                self._check_place(connection)
                 connection.raw.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -106,22 +148,37 @@ class SqliteDatabase:
                 raise
             finally:
                 self._depth, self._writing.here = 0, False
+            self._settle(connection)
+
+    def _check_place(self, connection: SqliteConnection) -> None:
+        """Refuse to commit into a file that nobody finds."""
+        self._file.check()
+        if not self._marked:  # whatever it is: the file counts a change
+            version = pragma(connection.raw, "user_version")
+            connection.raw.execute(f"PRAGMA user_version={version}")
+
+    def _settle(self, connection: SqliteConnection) -> None:
+        """Look again after a commit, and the first time let the file itself show that it was written to."""
+        if not self._marked:
+            self._marked = True
+            connection.raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self._file.check(written=True)
 
     @contextlib.contextmanager
-    def _savepoint(self, connection: apsw.Connection) -> Iterator[None]:
+    def _savepoint(self, connection: SqliteConnection) -> Iterator[None]:
         """Let an exception that is caught outside undo the inner block only."""
         self._check_whole(connection)
-        connection.execute("SAVEPOINT inner_block")
+        connection.raw.execute("SAVEPOINT inner_block")
         try:
             yield
         except BaseException:
             if connection.in_transaction:
-                connection.execute("ROLLBACK TO inner_block; RELEASE inner_block")
+                connection.raw.execute("ROLLBACK TO inner_block; RELEASE inner_block")
             raise
         self._check_whole(connection)
-        connection.execute("RELEASE inner_block")
+        connection.raw.execute("RELEASE inner_block")
 
-    def _check_whole(self, connection: apsw.Connection) -> None:
+    def _check_whole(self, connection: SqliteConnection) -> None:
         """Refuse to go on where an error, such as a full disk, made SQLite undo the transaction."""
         if not connection.in_transaction:
             raise StorageError(f"{self.path}: an earlier error undid this transaction; begin it anew")
@@ -155,7 +212,10 @@ class SqliteDatabase:
             connection.execute("PRAGMA temp_store=MEMORY")
 
     def scrub(self) -> None:
-        """See `jiyi.storage.trash.Trash.scrub`."""
+        """See `jiyi.storage.trash.Trash.scrub`; half-written exports beside the file go too."""
+        from jiyi.storage.transfer.files import remove_left
+
+        remove_left(Path(self._name).parent)
         with self._alone() as connection:
             # A new copy of what is there takes the place of the file, through the log; then the log goes.
             # It is made in a temporary file first, which may be as large.
@@ -168,10 +228,11 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[apsw.Connection]:
-        with self._write_lock, self._translated:
+        with self._translated, self._write_lock:
             connection = self._open_writer()
             if self._depth:
                 raise WrongState("overwriting needs the file alone; call it after the transaction")
+            self._file.check()
             yield connection.raw
 
     def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:  # noqa: ARG002
@@ -194,38 +255,59 @@ class SqliteDatabase:
         with self.read() as db:
             faults = [str(row[0]) for row in db.raw.execute("PRAGMA integrity_check(5)")]
             if faults != ["ok"]:
-                raise DatabaseDamaged(f"{self.path} is damaged: {'; '.join(faults)}; restore a backup")
+                raise DatabaseDamaged(f"{self.path} is damaged: {'; '.join(faults)}; {_INSTEAD}")
             for name in _AGREEMENTS:
                 count = db.first(name, {})
                 if count is None or count[0]:
                     raise DatabaseDamaged(
                         f"{self.path}: {count and count[0]} {name.replace('_', ' ')}; restore a backup"
                     )
+            damaged = list(islice(damaged_records(db.raw), _NAMED + 1))
+            if damaged:
+                more = " and others" if len(damaged) > _NAMED else ""
+                raise DatabaseDamaged(
+                    f"{self.path}: damaged are {'; '.join(map(str, damaged[:_NAMED]))}{more}; "
+                    f"all else is whole; {_INSTEAD}"
+                )
             users, documents, pending, summaries = cast("tuple[int, int, int, int]", db.first("totals", {}))
         held = f"{users} users, {documents} records, {pending} without vectors yet"
         return f"{self.path} is sound: {held}" + (f", {summaries} summaries" if summaries else "")
 
     def close(self) -> None:
         """Close every connection; a checkpoint folds the write-ahead log into the file."""
-        with self._write_lock:
+        with self._translated, self._write_lock:
             if self._closed:
                 return
             self._closed = True
             self.cache.clear()
             self._close_readers()
             if self._writer is not None:
-                self._writer.raw.close()
+                self._leave(self._writer.raw)
 
     def _close_readers(self) -> None:
         while True:
             try:
-                self._readers.get_nowait().raw.close()
+                self._leave(self._readers.get_nowait().raw)
             except queue.Empty:
                 return
 
+    def _leave(self, connection: apsw.Connection) -> None:
+        """Close a connection; where another file has the name by now, the log must not become that one's."""
+        try:
+            self._file.check()
+        except DatabaseMoved as error:
+            _log.warning("closing: %s", error)
+            if self._file.spoilt:
+                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            else:
+                with contextlib.suppress(apsw.Error):
+                    _fold_log(connection)
+        self._connections = [one for one in self._connections if one.raw is not connection]
+        connection.close()
+
     def _open_writer(self) -> SqliteConnection:
         if self._closed or self._writer is None:
-            raise Closed(f"{self.path} is closed; open it again with jiyi.open()")
+            raise Closed(f"{self.path} is closed in this process; open it again with jiyi.open()")
         return self._writer
 
     def _borrow_reader(self) -> SqliteConnection:
@@ -233,11 +315,18 @@ class SqliteDatabase:
         try:
             return self._readers.get_nowait()
         except queue.Empty:
-            return SqliteConnection(self._connect())
+            connection = SqliteConnection(self._connect(), self.damage)
+            try:
+                self._file.check()
+            except DatabaseMoved:  # it may be of the other file
+                connection.raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                connection.raw.close()
+                raise
+            self._connections.append(connection)
+            return connection
 
     def _connect(self) -> apsw.Connection:
-        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        connection = apsw.Connection(str(self.path), flags=flags)
+        connection = apsw.Connection(self._name, flags=apsw.SQLITE_OPEN_READWRITE)
         connection.set_busy_timeout(self._timeout_ms)
         connection.execute("PRAGMA foreign_keys=ON; PRAGMA synchronous=FULL; PRAGMA cache_size=-16000")
         return connection
@@ -266,14 +355,16 @@ def _fold_log(connection: apsw.Connection) -> bool:
 
 
 class _Translated(NamedTuple):
-    """A block in which errors of SQLite become those of jiyi; it keeps no state."""
+    """A block in which errors of SQLite become those of jiyi, and that no fork comes between."""
 
     path: Path
     waited: float  # seconds, for another process's lock
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> None:
+        quiet.__enter__()
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        quiet.__exit__()
         if isinstance(error, apsw.Error):
             raise _translate(error, self.path, self.waited) from error
 
@@ -290,9 +381,7 @@ def _translate(error: apsw.Error, path: Path, waited: float) -> StorageError:
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return DatabaseReadOnly(f"{path} cannot be opened for writing ({error}); mend its permissions")
         case apsw.CorruptError() | apsw.NotADBError():
-            return DatabaseDamaged(
-                f"{path} is damaged ({error}); restore a backup, or try .recover of the sqlite3 shell"
-            )
+            return DatabaseDamaged(f"{path} is damaged ({error}); {_INSTEAD}")
         case apsw.IOError():
             return StorageError(
                 f"the disk failed under {path} ({error}); nothing was written, check the disk"

@@ -1,57 +1,32 @@
-"""Whose a SQLite file is, and bringing it to the newest schema: scripts, then steps that derive data."""
+"""Bringing a SQLite file to the newest schema: scripts, then steps that derive data."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
 import apsw
 
-from jiyi.errors import DatabaseReadOnly, ForeignDatabase, NewerDatabase, StorageError
+from jiyi.errors import DatabaseDamaged, ForeignDatabase, NewerDatabase
+from jiyi.forks import quiet
 from jiyi.records import SEARCHABLE, Episode, Kind, Searchable
-from jiyi.storage.rows import decode, encode_terms
+from jiyi.storage.damage import Damage
+from jiyi.storage.rows import decode
 from jiyi.storage.sql import load_migrations, load_queries
+from jiyi.storage.sqlite.checksums import fill_checksums
 from jiyi.storage.sqlite.connection import SqliteConnection
+from jiyi.storage.sqlite.file import refuse_foreign
+from jiyi.storage.words import encode_terms
 from jiyi.text.keys import entity_key
 from jiyi.text.traits import traits
 
-__all__ = ["APPLICATION_ID", "check_version", "migrate", "pending_steps", "pragma", "refuse_foreign"]
-
-APPLICATION_ID = 0x6A697969  # "jiyi" in ASCII
-_MAGIC = b"SQLite format 3\0"
+__all__ = ["check_version", "migrate", "pending_steps", "pragma"]
 
 _BATCH = 100  # records read at once: a memory of any size must not be held whole
 _TOLD = 10_000  # records after which work on a large file is told
 
 _log = logging.getLogger("jiyi")
-
-
-def refuse_foreign(path: Path) -> None:
-    """Refuse what is there and not jiyi's, reading only its first bytes.
-
-    Raises:
-        ForeignDatabase: another program's file.
-        StorageError: a folder, or what cannot be opened.
-    """
-    try:
-        if path.is_dir():
-            raise StorageError(f"{path} is a folder; name a file in it, such as {path / 'agent.db'}")
-        if not path.parent.exists():
-            raise StorageError(f"the folder {path.parent} does not exist; make it first")
-        with path.open("rb") as file:
-            header = file.read(100)
-    except FileNotFoundError:
-        return
-    except PermissionError as error:
-        raise DatabaseReadOnly(f"{path} may not be read by this user; mend its permissions") from error
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{path} cannot be opened ({error}); name another file") from error
-    if not header:
-        return
-    if not header.startswith(_MAGIC) or len(header) < 100:
-        raise ForeignDatabase(f"{path} is not a database of jiyi (no SQLite header); name another file")
-    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise ForeignDatabase(f"{path} is a SQLite file of another program; name another file")
 
 
 def pending_steps(path: Path) -> list[str]:
@@ -66,11 +41,8 @@ def pending_steps(path: Path) -> list[str]:
     if not path.exists():
         return [f"make the file with schema {newest}"]
     try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
+        with quiet, closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
             version = check_version(connection, path)
-        finally:
-            connection.close()
     except apsw.Error as error:
         raise ForeignDatabase(f"{path} cannot be read as a database: {error}; name another file") from error
     return [f"schema {number - 1} to {number}" for number in range(version + 1, newest + 1)]
@@ -86,9 +58,9 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
         missing = range(check_version(connection, path) + 1, len(migrations) + 1)
         for number in missing:
             connection.execute(migrations[number])
-        for number in missing:  # with the schema complete, so that they read and write as everybody does
-            if number in _STEPS:
-                _STEPS[number](connection)
+        for number, step in _STEPS.items():  # with the schema complete: they read and write as everybody does
+            if number in missing:
+                step(connection)
         connection.execute(f"PRAGMA user_version={len(migrations)}")
         connection.execute("COMMIT")
     except BaseException:
@@ -141,18 +113,25 @@ def _prepare_life(connection: apsw.Connection) -> None:
 
 def _every_record(connection: apsw.Connection, kinds: Sequence[Kind]) -> Iterator[tuple[int, Searchable]]:
     """Give the records of all users with their numbers, in batches; tell of work on a large file."""
-    db, done = SqliteConnection(connection), 0
+    db, done = SqliteConnection(connection, Damage()), 0
     for kind in kinds:
         after = 0
         while batch := db.records(
             f"find_{kind}", {"after": after, "limit": _BATCH}, where="d.doc > :after", order="ASC", by="d.doc"
         ):
             for row in batch:
-                yield row["doc"], cast("Searchable", decode(kind, row))
+                try:
+                    yield row["doc"], cast("Searchable", decode(kind, row))
+                except DatabaseDamaged as error:
+                    db.damage.add(kind, row, error)
                 done += 1
                 if done % _TOLD == 0:
                     _log.info("bringing the file to its new form: %d records so far", done)
             after = batch[-1]["doc"]
 
 
-_STEPS: Mapping[int, Callable[[apsw.Connection], None]] = {2: _analyse_everything, 3: _prepare_life}
+_STEPS: Mapping[int, Callable[[apsw.Connection], None]] = {
+    9: fill_checksums,  # first: the others read whole rows only
+    2: _analyse_everything,
+    3: _prepare_life,
+}

@@ -1,5 +1,6 @@
 """Vectors as float16 rows beside the store's tables in a SQLite file, searched with numpy."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -23,6 +24,7 @@ __all__ = ["Among", "SqliteVectors"]
 Among = Callable[[NDArray[np.float32], NDArray[np.int8], int], Mapping[int, NDArray[np.intp]]]
 """Takes a question's vector, the group of each vector, and how many of each group to name."""
 
+_LONGEST = 1.01  # what a number of a vector of length 1 may be, rounded
 _PIECE = 10_000  # rows read at once
 
 
@@ -169,5 +171,10 @@ def _read_parts(db: Connection, parts: NDArray[np.int64], dims: int) -> NDArray[
 
 
 def _floats(blobs: Sequence[bytes], dims: int = -1) -> NDArray[np.float32]:
-    matrix = np.frombuffer(b"".join(blobs), dtype=np.float16).astype(np.float32)
-    return matrix.reshape(len(blobs), dims)
+    """Return rows of vectors; one of another size, and numbers no vector of length 1 has, are zeros."""
+    lengths = Counter(len(blob) for blob in blobs if isinstance(blob, bytes))
+    size = 2 * dims if dims >= 0 else max(lengths, key=lambda length: lengths[length], default=0) // 2 * 2
+    whole = [blob if isinstance(blob, bytes) and len(blob) == size else bytes(size) for blob in blobs]
+    matrix = np.frombuffer(b"".join(whole), dtype=np.float16).astype(np.float32)
+    matrix[~(np.abs(matrix) <= _LONGEST)] = 0.0
+    return matrix.reshape(len(blobs), size // 2)

@@ -9,12 +9,14 @@ from typing import Any
 from jiyi.clock import read_moment
 from jiyi.errors import ImportFailed, InputError
 from jiyi.records import Message, Scope, check_metadata, stable_id
-from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines, unreadable
+from jiyi.storage.transfer.files import open_to_read
+from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines
 
 __all__ = ["read_conversations"]
 
 _DATES = ("created_at", "timestamp")
 _ENVELOPE = ("id", "session_id", *_DATES)
+_LARGEST = 256 * 1024 * 1024  # bytes of a file that is read as one value
 _LINES = (".jsonl", ".ndjson")
 _ROOM = timedelta(days=1)  # places are added to dates
 
@@ -39,7 +41,7 @@ def read_conversations(
         session_id: the session of messages that name none; the file's name by default.
 
     Raises:
-        ImportFailed: the file cannot be read, or holds no JSON at all.
+        ImportFailed: the file cannot be read, is JSON of more than 256 MiB, or holds none at all.
     """
     reader = _Reader(scope, zone)
     default = session_id or path.stem
@@ -62,10 +64,12 @@ def read_conversations(
 
 
 def _read_text(path: Path) -> str:
+    with open_to_read(path) as file:
+        raw = file.read(_LARGEST + 1)
+    if len(raw) > _LARGEST:
+        raise ImportFailed(f"{path} is larger than 256 MiB; write one message a line and name it *.jsonl")
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise unreadable(path, error) from error
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ImportFailed(f"{path} is not UTF-8 (byte {error.start}); convert it first") from error
 

@@ -1,24 +1,22 @@
 """A memory as JSON lines: a header, then one record a line. Written and read back."""
 
-import errno
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from jiyi.errors import DiskFull, ImportFailed, StorageError
+from jiyi.errors import ImportFailed
 from jiyi.records import Kind, Query, Record, Scope
 from jiyi.storage.pages import all_messages, all_records, all_sessions
 from jiyi.storage.rows import kind_of
 from jiyi.storage.store import Store
-from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines, unreadable
+from jiyi.storage.transfer.files import open_to_read, whole_file
+from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines
 from jiyi.storage.transfer.plain import EXPORTED, from_plain, to_plain
 from jiyi.storage.upkeep import Upkeep
 
-__all__ = ["ExportReceipt", "export_lines", "is_export", "read_export", "whole_file", "write_export"]
+__all__ = ["ExportReceipt", "export_lines", "is_export", "read_export", "write_export"]
 
 _FORMAT = 1  # version of the lines; a file of a newer one is refused
 _MARK = "jiyi_export"
@@ -37,6 +35,7 @@ class ExportReceipt:
     path: Path  # the file
     counts: Mapping[Kind, int]  # records in it, by kind
     bytes: int  # its size
+    damaged: int = 0  # records that were left out because their bytes are damaged
 
     @property
     def total(self) -> int:
@@ -157,29 +156,6 @@ def read_export(path: Path, user_id: str) -> Iterator[Found | Rejected]:
     yield from _missing(path.name, header.get("counts"), seen)
 
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Give a file to write that takes its name when the block ends well, and is gone when it does not."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        if path.is_dir():
-            raise StorageError(f"{path} is a folder; name a file in it, such as {path / 'memory.jsonl'}")
-        with part.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"no space left for {path}; free some space and export again") from error
-        raise StorageError(
-            f"{path} cannot be written: {error.strerror or error}; name a file in a folder that can"
-        ) from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-
-
 def _records(store: Store, upkeep: Upkeep, scope: Scope) -> Iterator[Record]:
     if scope.session_id is not None:
         yield from all_messages(store, scope, _PIECE)
@@ -211,11 +187,8 @@ def _line(value: Mapping[str, Any]) -> bytes:
 
 
 def _read_header(path: Path) -> Mapping[str, Any] | None:
-    try:
-        with path.open("rb") as file:
-            first = file.readline(_LONGEST_HEADER)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with open_to_read(path) as file:
+        first = file.readline(_LONGEST_HEADER)
     try:
         header = json.loads(first.decode("utf-8-sig"))
     except NOT_JSON:

@@ -18,7 +18,7 @@ from jiyi.storage.transfer.lines import Found, Rejected
 from jiyi.storage.transfer.write import parts_of, put_or_refuse
 from jiyi.storage.upkeep import Upkeep
 
-__all__ = ["ImportReceipt", "import_file", "import_messages", "import_records"]
+__all__ = ["ImportReceipt", "import_file", "import_messages", "import_records", "known_keys", "put_entries"]
 
 _BATCH = 200
 _MOST = 10_000  # what one question may return
@@ -37,6 +37,7 @@ class ImportReceipt:
     known: int  # records that were there already
     rejected: tuple[Rejected, ...]  # what could not go in, and why
     counts: Mapping[Kind, int] = field(default_factory=dict)  # what is new, by kind
+    left_out: Mapping[str, int] = field(default_factory=dict)  # what is no memory, such as hidden messages
 
 
 def import_file(
@@ -86,20 +87,15 @@ def import_messages(
     learn: _Learn = lambda _: None,
     progress: _Progress | None = None,
 ) -> ImportReceipt:
-    """Store what messages can be stored; each batch is one transaction.
+    """Store what messages can be stored, of what a reader made of a file; else as `import_file`.
 
-    Args:
-        store: where to.
-        entries: what a reader made of a file.
-        prepare: the last touch before storing, such as counting tokens.
-        learn: called with the messages of each batch as stored, in its transaction.
-        progress: called with the number of entries seen after each batch.
+    Each batch is one transaction, and what ``learn`` does with its messages is in it.
     """
 
     def put(batch: Sequence[Found]) -> None:
         learn(cast("list[Message]", store.put([found.record for found in batch])))
 
-    return _import(store, put, entries, prepare=prepare, progress=progress)
+    return put_entries(store, put, entries, prepare=prepare, progress=progress)
 
 
 def import_records(
@@ -118,7 +114,7 @@ def import_records(
     """
 
     def put(batch: Sequence[Found]) -> None:
-        known = _known(store, batch)
+        known = known_keys(store, batch)
         for found in batch:
             record = found.record
             if isinstance(record, Message) and _key(found) not in known:
@@ -131,7 +127,7 @@ def import_records(
                 store.put(parts_of(record))
             known.add(_key(found))
 
-    return _import(store, put, entries, prepare=prepare, progress=progress)
+    return put_entries(store, put, entries, prepare=prepare, progress=progress)
 
 
 def _check_places(store: Store, summary: Summary) -> None:
@@ -147,7 +143,7 @@ def _check_places(store: Store, summary: Summary) -> None:
             )
 
 
-def _import(
+def put_entries(
     store: Store,
     put: _Put,
     entries: Iterable[Found | Rejected],
@@ -155,6 +151,7 @@ def _import(
     prepare: _Prepare,
     progress: _Progress | None,
 ) -> ImportReceipt:
+    """Hand sound entries to ``put`` in batches, each in a transaction; as `import_messages` else."""
     counts: dict[Kind, int] = {}
     known, seen, rejected = 0, 0, list[Rejected]()
     for batch in _batches(entries):
@@ -174,7 +171,7 @@ def _import(
 
 def _put(store: Store, put: _Put, batch: Sequence[Found]) -> tuple[set[Key], list[Rejected]]:
     """Put a batch; return the keys of what is new, and what was refused."""
-    before = _known(store, batch)
+    before = known_keys(store, batch)
     refused = put_or_refuse(store, batch, put, ValueError)  # InputError, and text that no database can hold
     bad = {found.where for found, _ in refused}
     new = {_key(found) for found in batch if found.where not in bad} - before
@@ -185,7 +182,7 @@ def _key(found: Found) -> Key:
     return kind_of(found.record), found.record.id
 
 
-def _known(store: Store, batch: Sequence[Found]) -> set[Key]:
+def known_keys(store: Store, batch: Sequence[Found]) -> set[Key]:
     """Return the keys of the records that are there already."""
     scope = Scope(user_id=cast("Scope", batch[0].record.scope).user_id)
     by_kind: dict[Kind, dict[str, None]] = {}

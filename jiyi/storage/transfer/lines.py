@@ -8,12 +8,14 @@ from typing import Any
 
 from jiyi.errors import ImportFailed
 from jiyi.records import Record
+from jiyi.storage.transfer.files import open_to_read
 
-__all__ = ["NOT_JSON", "Found", "Rejected", "json_lines", "unreadable"]
+__all__ = ["NOT_JSON", "Found", "Rejected", "json_lines"]
 
 NOT_JSON = (ValueError, RecursionError)
 """What `json.loads` raises: bad syntax, endless digits, or thousands of brackets."""
 
+_LONGEST = 64 * 1024 * 1024  # bytes of a line
 _REASON = 500  # characters of a reason: it may quote a value of any length
 
 
@@ -45,16 +47,14 @@ def json_lines(path: Path, *, strict: bool = False) -> Iterator[tuple[str, Any]]
     ``strict`` rejects NaN and infinities, which Python reads but JSON does not have.
 
     Raises:
-        ImportFailed: the file cannot be read.
+        ImportFailed: the file cannot be read, or a line is longer than 64 MiB.
     """
     options: Mapping[str, Any] = {"parse_constant": _refuse} if strict else {}
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise unreadable(path, error) from error
-    with file:
-        for number, raw in enumerate(file, 1):
+    with open_to_read(path) as file:
+        for number, raw in enumerate(iter(lambda: file.readline(_LONGEST + 1), b""), 1):
             where = f"{path.name}:{number}"
+            if len(raw) > _LONGEST:
+                raise ImportFailed(f"{where} is longer than 64 MiB, which no record is; mend the file")
             if not raw.strip():
                 continue
             try:
@@ -63,11 +63,6 @@ def json_lines(path: Path, *, strict: bool = False) -> Iterator[tuple[str, Any]]
                 yield where, Rejected(where=where, reason=f"not UTF-8 (byte {error.start} of the line)")
             except NOT_JSON as error:
                 yield where, Rejected.because(where, f"not JSON: {error}")
-
-
-def unreadable(path: Path, error: OSError) -> ImportFailed:
-    """Return the error for a file that the system does not let us read."""
-    return ImportFailed(f"{path} cannot be read: {error.strerror}")
 
 
 def _refuse(constant: str) -> object:

@@ -47,7 +47,8 @@ def put_piece(
     Sessions whose newest message is in the piece go on at the place where they do in the source.
     ``words`` are the analysed words of messages, by id.
     """
-    with target.store.transaction():
+
+    def put() -> Written:
         there = look_up(target, scope, part, items)
         new = [item for item in items if key_of(item) not in there]
         differing: list[Refused] = [
@@ -55,17 +56,19 @@ def put_piece(
             for item in items
             if key_of(item) in there and text_of(there[key_of(item)]) != text_of(item)
         ]
-        put = partial(_write, target, scope, part, words)
+        write = partial(_write, target, scope, part, words)
         refused = [
-            (key_of(item), str(error)) for item, error in put_or_refuse(target.store, new, put, InputError)
+            (key_of(item), str(error)) for item, error in put_or_refuse(target.store, new, write, InputError)
         ]
         if part == "message":
             _keep_places(source, target, scope, cast("Sequence[Message]", items))
-    return Written(
-        added=len(new) - len(refused),
-        known=len(items) - len(new) - len(differing),
-        refused=(*differing, *refused),
-    )
+        return Written(
+            added=len(new) - len(refused),
+            known=len(items) - len(new) - len(differing),
+            refused=(*differing, *refused),
+        )
+
+    return target.store.together(put, repeatable=True)
 
 
 def sessions_ending(

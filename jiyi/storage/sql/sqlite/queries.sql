@@ -23,43 +23,46 @@ INSERT INTO terms (doc, owner, length, traits, speaker, entry)
 VALUES (:doc, (SELECT owner FROM owners WHERE user_id = :user_id), :length, :traits, :speaker, :entry);
 
 -- name: put_message
-INSERT INTO messages (doc, body, importance, tokens, tokens_by)
-VALUES (:doc, :body, :importance, :tokens, :tokens_by);
+INSERT INTO messages (doc, body, importance, tokens, tokens_by, crc)
+VALUES (:doc, :body, :importance, :tokens, :tokens_by, :crc);
 
 -- name: put_episode
 INSERT INTO episodes (
-  doc, owner, task_id, outcome, importance, access_count, last_accessed_at, consolidated, target_key, body
+  doc, owner, task_id, outcome, importance, access_count, last_accessed_at, consolidated, target_key, body, crc
 )
 VALUES (
   :doc, (SELECT owner FROM owners WHERE user_id = :user_id), :task_id, :outcome, :importance, :access_count,
-  :last_accessed_at, :consolidated, :target_key, :body
+  :last_accessed_at, :consolidated, :target_key, :body, :crc
 )
 ON CONFLICT (doc) DO UPDATE SET
   task_id = excluded.task_id, outcome = excluded.outcome, importance = excluded.importance,
   access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at,
-  consolidated = excluded.consolidated, target_key = excluded.target_key, body = excluded.body;
+  consolidated = excluded.consolidated, target_key = excluded.target_key, body = excluded.body,
+  crc = excluded.crc;
 
 -- name: put_knowledge
-INSERT INTO knowledge (doc, confidence, access_count, last_accessed_at, updated_at, body)
-VALUES (:doc, :confidence, :access_count, :last_accessed_at, :updated_at, :body)
+INSERT INTO knowledge (doc, confidence, access_count, last_accessed_at, updated_at, body, crc)
+VALUES (:doc, :confidence, :access_count, :last_accessed_at, :updated_at, :body, :crc)
 ON CONFLICT (doc) DO UPDATE SET
   confidence = excluded.confidence, access_count = excluded.access_count,
-  last_accessed_at = excluded.last_accessed_at, updated_at = excluded.updated_at, body = excluded.body;
+  last_accessed_at = excluded.last_accessed_at, updated_at = excluded.updated_at, body = excluded.body,
+  crc = excluded.crc;
 
 -- name: put_fact
 INSERT INTO facts (
   doc, owner, subject_key, predicate_key, object_key, status, valid_from, valid_to, confidence,
-  supersedes, superseded_by, access_count, last_accessed_at, body
+  supersedes, superseded_by, access_count, last_accessed_at, body, crc
 )
 VALUES (
   :doc, (SELECT owner FROM owners WHERE user_id = :user_id), :subject_key, :predicate_key, :object_key, :status,
-  :valid_from, :valid_to, :confidence, :supersedes, :superseded_by, :access_count, :last_accessed_at, :body
+  :valid_from, :valid_to, :confidence, :supersedes, :superseded_by, :access_count, :last_accessed_at, :body, :crc
 )
 ON CONFLICT (doc) DO UPDATE SET
   subject_key = excluded.subject_key, predicate_key = excluded.predicate_key, object_key = excluded.object_key,
   status = excluded.status, valid_from = excluded.valid_from, valid_to = excluded.valid_to,
   confidence = excluded.confidence, supersedes = excluded.supersedes, superseded_by = excluded.superseded_by,
-  access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at, body = excluded.body;
+  access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at, body = excluded.body,
+  crc = excluded.crc;
 
 -- name: drop_sources
 DELETE FROM sources WHERE doc = :doc;
@@ -70,8 +73,8 @@ VALUES ((SELECT owner FROM owners WHERE user_id = :user_id), :source, :doc)
 ON CONFLICT DO NOTHING;
 
 -- name: add_summary
-INSERT INTO summaries (user_id, session_id, agent_id, version, id, upto_seq, created_at, body)
-VALUES (:user_id, :session_id, coalesce(:agent_id, ''), :version, :id, :upto_seq, :created_at, :body)
+INSERT INTO summaries (user_id, session_id, agent_id, version, id, upto_seq, created_at, body, crc)
+VALUES (:user_id, :session_id, coalesce(:agent_id, ''), :version, :id, :upto_seq, :created_at, :body, :crc)
 RETURNING entry;
 
 -- name: add_covered
@@ -91,31 +94,31 @@ WHERE user_id = :user_id AND session_id = :session_id AND agent_id IN ('', coale
 
 -- name: find_message
 SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.seq, d.created_at, d.pinned,
-       m.body, m.importance, m.tokens, m.tokens_by
+       m.body, m.importance, m.tokens, m.tokens_by, m.crc
 FROM documents AS d JOIN messages AS m USING (doc)
 WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 
 -- name: find_episode
 SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
-       e.task_id, e.outcome, e.importance, e.access_count, e.last_accessed_at, e.consolidated, e.body
+       e.task_id, e.outcome, e.importance, e.access_count, e.last_accessed_at, e.consolidated, e.body, e.crc
 FROM documents AS d JOIN episodes AS e USING (doc)
 WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 
 -- name: find_knowledge
 SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
-       k.confidence, k.access_count, k.last_accessed_at, k.updated_at, k.body
+       k.confidence, k.access_count, k.last_accessed_at, k.updated_at, k.body, k.crc
 FROM documents AS d JOIN knowledge AS k USING (doc)
 WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 
 -- name: find_fact
 SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
        f.status, f.valid_from, f.valid_to, f.confidence, f.supersedes, f.superseded_by,
-       f.access_count, f.last_accessed_at, f.body
+       f.access_count, f.last_accessed_at, f.body, f.crc
 FROM documents AS d JOIN facts AS f USING (doc)
 WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 
 -- name: find_step
-SELECT s.user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.body
+SELECT s.user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.body, s.crc
 FROM steps AS s JOIN tasks AS t ON t.user_id = s.user_id AND t.id = s.task_id
 WHERE {where} ORDER BY s.task_id, s.seq {order} LIMIT :limit;
 
@@ -253,13 +256,14 @@ UPDATE knowledge SET confidence = coalesce(:confidence, confidence) WHERE doc = 
 UPDATE facts SET confidence = coalesce(:confidence, confidence) WHERE doc = :doc;
 
 -- name: put_trash
-INSERT INTO trash (user_id, kind, id, doc, agent_id, session_id, discarded_at, reason, body)
+INSERT INTO trash (user_id, kind, id, doc, agent_id, session_id, discarded_at, reason, body, crc)
 VALUES (
-  :user_id, :kind, :id, :doc, :agent_id, :session_id, :discarded_at, :reason, :body
+  :user_id, :kind, :id, :doc, :agent_id, :session_id, :discarded_at, :reason, :body, :crc
 )
 ON CONFLICT (user_id, kind, id) DO UPDATE SET
   doc = excluded.doc, agent_id = excluded.agent_id, session_id = excluded.session_id,
-  discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body;
+  discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body,
+  crc = excluded.crc;
 
 -- name: users_with_trash
 SELECT DISTINCT +user_id FROM trash WHERE discarded_at < :before LIMIT :limit;

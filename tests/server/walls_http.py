@@ -2,7 +2,7 @@
 
 Tenants call their users, sessions and records by the same names, and every text carries the mark of its
 owner. Whatever comes back, an error, an export or a header, is searched for the marks of others and for
-the form in which users are stored. ``python tests/server/walls.py --operations 200000`` does it at length.
+the form in which users are stored. At length: ``python tests/server/walls_http.py --operations 200000``.
 """
 
 import argparse

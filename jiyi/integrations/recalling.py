@@ -1,0 +1,117 @@
+"""What the memory has for a conversation that somebody else keeps."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from jiyi.manager import MemoryManager
+from jiyi.records import Message, ReportItem
+
+__all__ = ["Owner", "Recalled", "Recaller", "digest", "key", "stored"]
+
+_KNOWN = 200  # newest messages of a session among which those of a request are looked for
+_ASKED = 4_000  # characters at either end of a question that are searched by
+_RUNS = 1_000  # questions whose recalled text is kept while a run goes on
+_RECALLED = ("skills", "profile", "knowledge", "episodes", "recalled")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose conversation it is, and which."""
+
+    memory: MemoryManager  # where it is kept
+    user_id: str | None  # None: whom the memory was opened for
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """What the memory has for a question."""
+
+    text: str = ""  # to be shown before it; "" where there is nothing
+    tokens: int = 0  # it takes
+    why: tuple[ReportItem, ...] = ()  # what it shows, each with its id and the reason
+    nothing_relevant: float | None = None  # probability that the memory holds no answer
+    notes: tuple[str, ...] = ()  # what was not as it should be
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the records it shows."""
+        return tuple(dict.fromkeys(item.id for item in self.why))
+
+
+class Recaller:
+    """Recalls for conversations.
+
+    Args:
+        tokens: most that is recalled for a question.
+    """
+
+    def __init__(self, *, tokens: int) -> None:
+        self.tokens = tokens
+        self._runs: OrderedDict[str, Recalled] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def recall(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
+        """Return what the memory has for the user's newest message, without what the talk has itself.
+
+        While a run goes on, tool after tool, it is the same for the same question.
+        """
+        at = max((i for i, message in enumerate(talk) if message.role == "user"), default=None)
+        if at is None or not talk[at].text.strip():
+            return Recalled()
+        run = digest(repr((owner.user_id, owner.session_id, [key(m) for m in talk[: at + 1]])))
+        with self._guard:
+            found = self._runs.get(run) if at < len(talk) - 1 else None
+        if found is None:
+            found = self._recalled(owner, talk, talk[at].text)
+            with self._guard:
+                self._runs[run] = found
+                if len(self._runs) > _RUNS:
+                    self._runs.popitem(last=False)
+        return found
+
+    def _recalled(self, owner: Owner, talk: Sequence[Message], question: str) -> Recalled:
+        if len(question) > 2 * _ASKED:
+            question = f"{question[:_ASKED]}\n{question[-_ASKED:]}"
+        # Their ids are enough for the window to leave them out.
+        sent = {key(message) for message in talk}
+        there = [Message(role="user", content="", id=m.id) for m in stored(owner) if key(m) in sent]
+        counter = owner.memory.counter
+        window = owner.memory.build_context(
+            # A session of its own: the conversation itself and its summary are somebody else's.
+            f"beside:{digest(owner.session_id)}",
+            question,
+            self.tokens + counter.count_all([Message(role="user", content=question), *there]),
+            scratch=there,
+            user_id=owner.user_id,
+        )
+        report = window.report
+        shown = tuple(item for item in report.included if item.section in _RECALLED)
+        text = "\n\n".join(str(m["content"]) for m in window.messages[: -1 - len(there)]) if shown else ""
+        return Recalled(
+            text=text,
+            tokens=counter.count(Message(role="user", content=text)) if text else 0,
+            why=shown,
+            nothing_relevant=report.nothing_relevant,
+            notes=report.notes,
+        )
+
+
+def stored(owner: Owner) -> list[Message]:
+    """Return the newest messages of a conversation as the memory has them."""
+    return owner.memory.session_messages(owner.session_id, _KNOWN, user_id=owner.user_id)
+
+
+def key(message: Message) -> tuple[Any, ...]:
+    """Return what a message is known by when it is given again."""
+    calls = tuple((call.name, call.arguments) for call in message.tool_calls)
+    return message.role, message.text.strip(), calls, message.tool_call_id
+
+
+def digest(text: str) -> str:
+    """Return 24 hex digits that stand for a text."""
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:24]

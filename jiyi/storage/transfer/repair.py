@@ -1,0 +1,97 @@
+"""What is whole of a damaged file, into a new one."""
+
+import shutil
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from jiyi.errors import DatabaseDamaged, InputError, StorageError
+from jiyi.records import Scope
+from jiyi.settings import Settings
+from jiyi.storage.backend import Backend, open_backend
+from jiyi.storage.database import Connection
+from jiyi.storage.place import Place
+from jiyi.storage.relational.find import whole
+from jiyi.storage.rows import Row
+from jiyi.storage.sqlite import SqliteDatabase
+from jiyi.storage.sqlite.salvage import readable_rows
+from jiyi.storage.transfer.pieces import PARTS, Item, Part
+from jiyi.storage.transfer.write import put_piece
+from jiyi.storage.trash import whole_entries
+
+__all__ = ["RepairReceipt", "repair_file"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReceipt:
+    """What a repair saved, and what it could not."""
+
+    saved: Mapping[Part, int]  # records in the new file, by kind
+    damaged: int  # records whose bytes are not what was written; those that are known by name
+    unreadable: int  # places in tables that the file does not give any more, each of one or more records
+    refused: tuple[str, ...]  # what is whole but has no place, such as a step without its task
+
+
+def repair_file(source: Path, target: Path, settings: Settings) -> RepairReceipt:
+    """Save every whole record of a damaged file into a new one; the damaged file is only read.
+
+    A record is whole where its checksum is that of its bytes; a file of an older schema has none
+    before this. Steps of tasks on pages that cannot be read are not counted. Text index and vectors
+    are made again; what servers keep beside records stays behind.
+
+    Raises:
+        InputError: something is at ``target`` already.
+        StorageError: the source cannot be opened at all, or the target not be written.
+    """
+    if target.exists():
+        raise InputError(f"{target} exists already; name a new file")
+    with TemporaryDirectory(dir=target.parent) as folder:
+        copy = Path(folder) / source.name
+        try:
+            shutil.copyfile(source, copy)
+            with suppress(FileNotFoundError):
+                shutil.copyfile(f"{source}-wal", f"{copy}-wal")
+        except OSError as error:
+            raise StorageError(f"{source} cannot be read: {error.strerror}") from error
+        try:
+            opened = SqliteDatabase(copy)
+        except DatabaseDamaged as error:
+            raise DatabaseDamaged(
+                f"{source}: the pages that describe its tables are damaged; restore a backup"
+            ) from error
+        with closing(opened) as damaged:
+            own = settings.model_copy(update={"vector_index": "auto"})
+            new = open_backend(Place(path=target), own)
+            try:
+                return _save(damaged, new)
+            finally:
+                new.store.close()
+
+
+def _save(damaged: SqliteDatabase, new: Backend) -> RepairReceipt:
+    saved: dict[Part, int] = dict.fromkeys(PARTS, 0)
+    refused: list[str] = []
+    unreadable = 0
+    for part in PARTS:
+        with damaged.read() as db:
+            for rows in readable_rows(db, part):
+                if rows is None:
+                    unreadable += 1
+                    continue
+                for user_id, items in _by_user(db, part, rows).items():
+                    done = put_piece(new, new, Scope(user_id=user_id), part, items, words={})
+                    saved[part] += done.added
+                    refused += [f"{kind} {id_!r}: {why}" for (kind, id_), why in done.refused]
+    return RepairReceipt(
+        saved=saved, damaged=damaged.damage.count, unreadable=unreadable, refused=tuple(refused)
+    )
+
+
+def _by_user(db: Connection, part: Part, rows: list[Row]) -> dict[str, list[Item]]:
+    found: dict[str, list[Item]] = {}
+    items = whole_entries(db, rows) if part == "trash" else whole(db, part, rows)
+    for item, row in items:
+        found.setdefault(row["user_id"], []).append(item)
+    return found

@@ -1,0 +1,58 @@
+"""The door of the verbs: an argument of a wrong type is `InputError`, whatever it broke.
+
+Verbs check what they must know, with errors of their own. Any other wrong type breaks something further
+in; then, and only then, are the arguments held against the verb's own annotations. A call that
+works pays for one more Python call and nothing else.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import isfunction, signature
+from typing import Any, TypeVar, cast, get_type_hints
+
+from jiyi.errors import InputError, JiyiError
+from jiyi.records.fits import BREAKS, brief, reason
+
+__all__ = ["guard", "guarded"]
+
+_T = TypeVar("_T")
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
+_CALLED = ("progress", "policy", "compress")
+
+
+def guarded(memory: type[_T]) -> type[_T]:
+    """Guard every verb of a memory; see `guard`."""
+    for name in dir(memory):
+        if not name.startswith("_") and isfunction(verb := getattr(memory, name)):
+            setattr(memory, name, guard(verb))
+    return memory
+
+
+def guard(verb: _Verb) -> _Verb:
+    """Let a verb answer wrong arguments with `InputError`, whatever they broke.
+
+    What is to be called during the work, such as ``progress``, is looked at before it begins.
+    """
+    places = {name: at for at, name in enumerate(signature(verb).parameters) if name in _CALLED}
+
+    @wraps(verb)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for name, at in places.items():
+            called = args[at] if at < len(args) else kwargs.get(name)
+            if called is not None and not callable(called):
+                raise InputError(f"{verb.__name__}: {name} must be callable, not {brief(called)}")
+        try:
+            return verb(*args, **kwargs)
+        except JiyiError:
+            raise
+        except BREAKS as error:
+            try:
+                given = signature(verb).bind(*args, **kwargs).arguments
+            except TypeError:  # it has no such argument
+                raise error from None
+            if not (said := reason(given, get_type_hints(verb), error)):
+                raise
+            raise InputError(f"{verb.__name__}: {said}") from error
+
+    return cast("_Verb", call)

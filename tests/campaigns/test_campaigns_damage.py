@@ -1,0 +1,12 @@
+"""The campaign of damaged bytes, for some seconds."""
+
+import pytest
+from campaigns.damage import campaign
+
+
+@pytest.mark.slow
+def test_random_damage_raises_typed_errors_and_changes_nothing_silently():
+    told = campaign(120, seed=7, messages=20, most=5)
+    assert told["faults"] == []
+    assert told["rounds"] >= 1
+    assert told["records given back"] or told["DatabaseDamaged"]

@@ -1,0 +1,128 @@
+"""Zips that mean harm, files in other encodings, and what several users or servers hold."""
+
+import json
+import shutil
+import sqlite3
+import stat
+import zipfile
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import jiyi
+from jiyi.errors import ImportFailed
+from jiyi.importers.msgpack import unpacked
+from jiyi.testing import HashEmbedder
+
+SAMPLES = Path(__file__).parent / "samples"
+
+
+@pytest.fixture
+def memory(tmp_path):
+    with jiyi.open(tmp_path / "m.db", user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        yield memory
+
+
+def zipped(path, members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return path
+
+
+def test_a_zip_is_read_as_its_folder(memory, tmp_path):
+    made = shutil.make_archive(str(tmp_path / "export"), "zip", SAMPLES / "claude")
+    assert memory.import_(made).added == memory.import_(SAMPLES / "claude").known == 11
+
+
+def test_members_that_mean_harm_are_refused(memory, tmp_path):
+    talks = (SAMPLES / "chatgpt" / "conversations.json").read_bytes()
+    link = zipfile.ZipInfo("conversations-link.json")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    members = [
+        ("conversations.json", talks),
+        ("../conversations-up.json", talks),
+        ("/conversations-root.json", talks),
+        (link, "/etc/passwd"),
+        ("conversations-bomb.json", b"[" + b" " * 30_000_000 + b"]"),
+    ]
+    done = memory.import_(zipped(tmp_path / "export.zip", members))
+    assert (done.added, len(done.rejected)) == (8, 4)
+    assert not (tmp_path.parent / "conversations-up.json").exists()
+
+
+def test_what_cannot_be_read_is_said(memory, tmp_path):
+    talks = (SAMPLES / "chatgpt" / "conversations.json").read_text("utf-8")
+    for name, data, words in [
+        ("utf16.json", talks.encode("utf-16"), "UTF-8"),
+        (
+            "cut.zip",
+            zipped(tmp_path / "a.zip", [("conversations.json", talks)]).read_bytes()[:-40],
+            "damaged zip",
+        ),
+        ("empty.zip", zipped(tmp_path / "b.zip", []).read_bytes(), "no folder or zip"),
+        ("pages.sqlite", b"SQLite format 3\0" + b"\xff" * 4_000, "not a sound database"),
+    ]:
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(ImportFailed, match=words):
+            memory.import_(tmp_path / name)
+    with pytest.raises(ImportFailed, match="jiyi copy"):
+        memory.import_(tmp_path / "m.db")
+
+
+def test_a_cut_list_gives_what_came_before(memory, tmp_path):
+    talks = (SAMPLES / "chatgpt" / "conversations.json").read_text("utf-8")
+    (tmp_path / "cut.json").write_text(talks[:-20], "utf-8")
+    done = memory.import_(tmp_path / "cut.json")
+    assert (done.added, len(done.rejected)) == (7, 1)
+
+
+def test_of_several_users_only_the_one_asked_for(memory, tmp_path):
+    both = [{"id": name, "memory": f"I am {name}", "user_id": name} for name in ("ana", "bob")]
+    (tmp_path / "all.json").write_text(json.dumps({"results": both}))
+    done = memory.import_(tmp_path / "all.json")
+    assert (done.added, dict(done.left_out)) == (1, {"memories of other users": 1})
+    with pytest.raises(ImportFailed, match="2 users"):
+        memory.import_(tmp_path / "all.json", user_id="eve")
+
+
+def test_objects_are_data_and_pickles_are_refused(memory, tmp_path):
+    call = b"\x93\xa2os\xa6system\xa4true"  # ["os", "system", "true"]
+    assert unpacked(b"\xc7" + bytes([len(call), 0]) + call) == "true"
+    for bad in (b"\xdd\xff\xff\xff\xff", b"\x91" * 5_000, b"\xc1", b""):
+        with pytest.raises(ValueError, match=r"cut off|nested|no MessagePack"):
+            unpacked(bad)
+    shutil.copy(SAMPLES / "langgraph.sqlite", tmp_path / "g.sqlite")
+    with sqlite3.connect(tmp_path / "g.sqlite") as db:
+        db.execute("UPDATE checkpoints SET type = 'pickle' WHERE thread_id = 'thread-2'")
+    db.close()
+    done = memory.import_(tmp_path / "g.sqlite")
+    assert (done.added, ["run code" in one.reason for one in done.rejected]) == (7, [True])
+
+
+@pytest.mark.slow
+def test_a_database_of_langgraph_on_a_server(memory, empty_postgres_url):
+    held = json.loads((SAMPLES / "langgraph_postgres.json").read_text("utf-8"))
+    with psycopg.connect(empty_postgres_url) as db:
+        db.execute(
+            "CREATE TABLE checkpoints (thread_id text, checkpoint_ns text, checkpoint_id text, "
+            "parent_checkpoint_id text, type text, checkpoint jsonb, metadata jsonb)"
+        )
+        db.execute(
+            "CREATE TABLE checkpoint_blobs (thread_id text, checkpoint_ns text, channel text, version text, "
+            "type text, blob bytea)"
+        )
+        db.execute("CREATE TABLE store (prefix text, key text, value jsonb, created_at timestamptz, u text)")
+        for table, rows in held.items():
+            for row in rows:
+                marks = [
+                    "decode(%s, 'hex')" if table == "checkpoint_blobs" and i == 5 else "%s"
+                    for i in range(len(row))
+                ]
+                db.execute(f"INSERT INTO {table} VALUES ({', '.join(marks)})", row)
+    done = memory.import_(empty_postgres_url)
+    assert (done.counts, done.rejected) == ({"message": 8, "knowledge": 1}, ())
+    assert memory.import_(empty_postgres_url).known == 9
+    with pytest.raises(ImportFailed, match="cannot be read"):
+        memory.import_("postgresql://nobody:secret@127.0.0.1:1/none")

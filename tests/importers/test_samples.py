@@ -1,0 +1,94 @@
+"""Each format on its sample: what goes in, that twice changes nothing, and that damage harms nothing."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from importers.damaged_variants import DAMAGES, damaged
+
+import jiyi
+from jiyi.errors import ImportFailed
+from jiyi.testing import HashEmbedder
+
+SAMPLES = Path(__file__).parent / "samples"
+# What goes in: messages, knowledge, facts; and what is left out.
+EXPECTED = {
+    "chatgpt": (6, 2, 0, 3),
+    "claude": (5, 6, 0, 1),
+    "claude_code.jsonl": (6, 0, 0, 3),
+    "mem0.json": (0, 0, 2, 0),
+    "server_memory.jsonl": (0, 0, 5, 0),
+    "letta.af": (3, 1, 0, 4),
+    "langgraph.sqlite": (8, 1, 0, 0),
+    "openai_agents.sqlite": (5, 0, 0, 1),
+    "langchain.sqlite": (5, 0, 0, 0),
+    "llama_index.sqlite": (3, 0, 0, 0),
+    "mempalace": (0, 2, 2, 0),
+}
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory):
+    path = tmp_path_factory.mktemp("m") / "m.db"
+    with jiyi.open(path, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        yield memory
+
+
+def state(memory, user):
+    """Return everything there is of a user, as text."""
+    sessions = memory.sessions(user_id=user)
+    kept = [repr(m) for s in sessions for m in memory.session_messages(s.id, user_id=user)]
+    every = ("active", "unsure", "superseded", "retracted", "expired")
+    return [*kept, *map(repr, [*memory.knowledge(user_id=user), *memory.facts(status=every, user_id=user)])]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_sample_goes_in_once(memory, name):
+    user, (messages, knowledge, facts, left) = f"sample {name}", EXPECTED[name]
+    total = messages + knowledge + facts
+    planned = memory.import_(SAMPLES / name, dry_run=True, user_id=user)
+    assert state(memory, user) == []
+    done = memory.import_(SAMPLES / name, user_id=user)
+    counted = {"message": messages, "knowledge": knowledge, "fact": facts}
+    assert done.counts == planned.counts == {kind: count for kind, count in counted.items() if count}
+    assert (sum(done.left_out.values()), done.rejected) == (left, ())
+    before = state(memory, user)
+    again = memory.import_(SAMPLES / name, user_id=user)
+    assert (again.added, again.known, state(memory, user)) == (0, total, before)
+    for session in memory.sessions(user_id=user):
+        window = memory.build_context(session.id, query="tide", budget=4_000, user_id=user)
+        assert window.messages
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPECTED)
+def test_damage_harms_nothing(memory, tmp_path, name):
+    sample = SAMPLES / name
+    for seed in range(DAMAGES):
+        target, user = tmp_path / f"{seed}-{name}", f"{name} {seed}"
+        if sample.is_dir():
+            shutil.copytree(sample, target)
+            inner = sorted(target.iterdir())[seed % 3 % len(os.listdir(target))]
+            inner.write_bytes(damaged(inner.read_bytes(), seed))
+        else:
+            target.write_bytes(damaged(sample.read_bytes(), seed))
+        try:
+            first = memory.import_(target, user_id=user)
+        except ImportFailed:
+            assert not memory.sessions(user_id=user)
+            continue
+        before = state(memory, user)
+        again = memory.import_(target, user_id=user)
+        assert (again.added, again.known) == (0, first.added + first.known)
+        assert state(memory, user) == before
+
+
+@pytest.mark.skipif("JIYI_TEST_SAMPLES" not in os.environ, reason="JIYI_TEST_SAMPLES names no folder")
+def test_agent_files_that_others_published(memory):
+    files = sorted(Path(os.environ["JIYI_TEST_SAMPLES"]).glob("**/*.af"))
+    assert files
+    for file in files:
+        done = memory.import_(file, user_id=file.name)
+        assert done.added + sum(done.left_out.values()) > 0, file
+        assert done.rejected == ()
