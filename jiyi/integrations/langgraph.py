@@ -31,7 +31,7 @@ _log = logging.getLogger("jiyi.integrations")
 class JiyiStore(BaseStore):
     """A store of LangGraph in a memory: its items are searched, forgotten and exported as other records.
 
-    - A batch reads first, then writes: all puts and deletes of a user in one transaction, the last of a key.
+    - A batch reads first, then writes: all puts and deletes in one transaction, the last of a key.
     - Namespaces match by whole labels. Without a query, the item that was changed last comes first.
     - A query finds by words and by the memory's own embedder, with or without an index configuration.
     - What is deleted lies in the memory's trash, from where ``memory.restore`` brings it back.

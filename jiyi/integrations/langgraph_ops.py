@@ -172,15 +172,27 @@ class Operations:
 
     def _write(self, ops: Sequence[PutOp]) -> None:
         last = {(tuple(op.namespace), op.key): op for op in ops}
-        of_user: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
+        puts: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
+        gone: dict[str | None, list[tuple[_Space, str]]] = defaultdict(list)
         for (space, key), op in last.items():
-            entry: dict[str, Any] = {"namespace": space, "key": key, "value": op.value}
-            if op.value is not None:
-                entry["text"] = self._text(op)
-                entry["ttl"] = None if op.ttl is None else op.ttl * _MINUTE
-            of_user[self._user(space)].append(entry)
-        for user, entries in of_user.items():
-            self.memory.put_items(entries, user_id=user)
+            user = self._user(space)
+            if op.value is None:
+                gone[user].append((space, key))
+            else:
+                ttl = None if op.ttl is None else op.ttl * _MINUTE
+                entry = {"namespace": space, "key": key, "value": op.value, "text": self._text(op)}
+                puts[user].append({**entry, "ttl": ttl})
+
+        def write() -> None:
+            for user, entries in puts.items():
+                self.memory.put_items(entries, user_id=user)
+            for user, places in gone.items():
+                found = [self.memory.get_item(space, key, user_id=user) for space, key in places]
+                if ids := [item.id for item in found if item is not None]:
+                    self.memory.forget(ids=ids, reason="deleted", user_id=user)
+
+        if last:
+            self.memory.parts.store.together(write)
 
     def _text(self, op: PutOp) -> str | None:
         """Return what of a value is searched; None where it is all of its texts."""
