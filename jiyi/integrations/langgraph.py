@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from jiyi.integrations.langgraph_ops import FoundItem, Operations, UserFrom
-from jiyi.manager import MemoryManager
-from jiyi.records import ForgetReceipt
-from jiyi.wiring import open_memory
-
 # isort: split - what is above says how to install what is missing
 from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
 from langgraph.store.base.batch import AsyncBatchedBaseStore
+
+from jiyi.integrations.langgraph_ops import FoundItem, Operations, UserFrom
+from jiyi.long_term import ForgetReceipt
+from jiyi.manager import MemoryManager
+from jiyi.wiring import open_memory
 
 __all__ = ["AsyncJiyiStore", "FoundItem", "JiyiStore", "UserFrom"]
 

@@ -7,9 +7,10 @@ from copy import deepcopy
 from typing import Any
 
 from jiyi.errors import MissingExtra
-from jiyi.integrations.langgraph_filters import filters_of
+from jiyi.integrations.langgraph_filters import Asked
+from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
-from jiyi.records import ForgetReceipt, Hit, Item
+from jiyi.records import Hit, Item
 
 try:
     from langgraph.store.base import (
@@ -115,22 +116,14 @@ class Operations:
     def _searched(self, op: SearchOp) -> list[SearchItem]:
         if op.limit < 1:
             return []
-        space = tuple(op.namespace_prefix)
-        user = self._user(space)
+        asked = Asked(op.filter)
+        user = self._user(tuple(op.namespace_prefix))
         if op.query and op.query.strip():
-            hits = self.memory.search(
-                op.query,
-                kinds="item",
-                namespace=space,
-                filters=filters_of(op.filter, "value."),
-                limit=min(op.offset + op.limit, _MOST),
-                user_id=user,
-            )
-            shown = hits[op.offset :]
-            found: list[SearchItem] = [FoundItem(hit, hits.nothing_relevant) for hit in shown]
-            items = [hit.record for hit in shown]
+            hits, nothing = self._best(op, asked, user)
+            found: list[SearchItem] = [FoundItem(hit, nothing) for hit in hits]
+            items = [hit.record for hit in hits]
         else:
-            items = self._newest(space, op, user)
+            items = self._newest(op, asked, user)
             found = [SearchItem(**_fields(item)) for item in items]
         if op.refresh_ttl:
             for item in items:
@@ -138,20 +131,33 @@ class Operations:
                     self.memory.get_item(item.namespace, item.key, refresh=True, user_id=user)
         return found
 
-    def _newest(self, space: _Space, op: SearchOp, user: str | None) -> list[Item]:
+    def _best(self, op: SearchOp, asked: Asked, user: str | None) -> tuple[list[Hit], float | None]:
+        until = op.offset + op.limit
+        hits = self.memory.search(
+            str(op.query),
+            kinds="item",
+            namespace=tuple(op.namespace_prefix),
+            filters=asked.filters("value."),
+            limit=min(until, _MOST) if asked.exact else _MOST,
+            user_id=user,
+        )
+        held = [hit for hit in hits if asked.holds(hit.record.value)]
+        return held[op.offset : until], hits.nothing_relevant
+
+    def _newest(self, op: SearchOp, asked: Asked, user: str | None) -> list[Item]:
         """Return the items of a search without a query, the last changed first."""
-        filters, until = filters_of(op.filter), op.offset + op.limit
+        until, filters = op.offset + op.limit, asked.filters()
         found: list[Item] = []
         after: str | None = None
         while len(found) < until:
             part = self.memory.items(
-                space, filters=filters, limit=min(until - len(found), _MOST), after=after, user_id=user
+                op.namespace_prefix, filters=filters, limit=min(until, _MOST), after=after, user_id=user
             )
-            found += part
+            found += [item for item in part if asked.holds(item.value)]
             after = part.next
             if after is None:
                 break
-        return found[op.offset :]
+        return found[op.offset : until]
 
     def _listed(self, op: ListNamespacesOp) -> list[_Space]:
         paths: dict[str, list[_Space]] = {"prefix": [], "suffix": []}

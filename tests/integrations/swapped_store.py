@@ -18,7 +18,7 @@ from jiyi.testing import HashEmbedder
 
 
 class Embedder:
-    """The suite's embeddings, which the memory is opened with: an index configuration is not asked for them."""
+    """The suite's embeddings; a memory is opened with them, an index configuration is not asked."""
 
     def __init__(self, theirs: Any) -> None:
         self._theirs = theirs

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("langgraph.store.base")
 
-from langgraph.store.base import (  # noqa: E402
+from langgraph.store.base import (
     GetOp,
     InvalidNamespaceError,
     ListNamespacesOp,
@@ -20,10 +20,10 @@ from langgraph.store.base import (  # noqa: E402
     SearchOp,
 )
 
-import jiyi  # noqa: E402
-from jiyi.errors import InputError  # noqa: E402
-from jiyi.integrations.langgraph import AsyncJiyiStore, JiyiStore  # noqa: E402
-from jiyi.testing import HashEmbedder, ManualClock  # noqa: E402
+import jiyi
+from jiyi.errors import InputError
+from jiyi.integrations.langgraph import AsyncJiyiStore, JiyiStore
+from jiyi.testing import HashEmbedder, ManualClock
 
 Opener = Callable[..., jiyi.MemoryManager]
 
@@ -52,15 +52,12 @@ def test_what_is_put_is_there_until_it_is_deleted(memory: jiyi.MemoryManager, st
     assert second.value == {"theme": "light"}
     assert second.created_at == first.created_at
     assert [former.value for former in memory.item_history(("users", "ana"), "settings")] == [value]
+    kept = memory.get_item(("users", "ana"), "settings")
     store.delete(("users", "ana"), "settings")
     store.delete(("users", "ana"), "never there")
     assert store.get(("users", "ana"), "settings") is None
-    memory.restore([memory_id(memory, ("users", "ana"), "settings")])
+    memory.restore([kept.id])
     assert store.get(("users", "ana"), "settings").value == {"theme": "light"}
-
-
-def memory_id(memory: jiyi.MemoryManager, namespace: tuple[str, ...], key: str) -> str:
-    return jiyi.records.item_id(jiyi.records.Scope(user_id="ana"), namespace, key)
 
 
 def test_a_batch_reads_first_and_the_last_put_of_a_key_counts(store: JiyiStore):
@@ -114,7 +111,7 @@ def test_namespaces_end_at_whole_labels(store: JiyiStore):
     assert store.list_namespaces()[2:4] == store.list_namespaces(limit=2, offset=2)
     many = (MatchCondition("prefix", ("acme",)), MatchCondition("prefix", ("*", "eu")))
     assert store.batch([ListNamespacesOp(many)]) == [[("acme", "eu")]]
-    assert len(store.delete_namespace(("acme",)).ids) == 2
+    assert store.delete_namespace(("acme",)).total == 2
     assert not below & set(store.list_namespaces())
     assert len(store.list_namespaces()) == len(spaces) - 2
 
@@ -131,7 +128,7 @@ def test_users_are_read_from_the_namespace(memory: jiyi.MemoryManager):
     assert memory.items(user_id="ana") == []
     for reading in (
         lambda: store.search(("memories",)),
-        lambda: store.list_namespaces(),
+        store.list_namespaces,
         lambda: store.list_namespaces(prefix=("memories", "*")),
         lambda: store.delete_namespace(("memories",)),
     ):
@@ -273,10 +270,10 @@ def test_a_thread_sweeps_for_all_users(open_memory: Opener, clock: ManualClock):
     store.start_ttl_sweeper(0.001)
     store.start_ttl_sweeper(0.001)
     until = time.monotonic() + 30
-    while any(memory.stats(user_id=user)["items"] for user in ("ana", "bo")) and time.monotonic() < until:
+    while any(memory.stats(user_id=user)["item"] for user in ("ana", "bo")) and time.monotonic() < until:
         time.sleep(0.02)
     assert store.stop_ttl_sweeper(30)
-    assert [memory.stats(user_id=user)["items"] for user in ("ana", "bo")] == [0, 0]
+    assert [memory.stats(user_id=user)["item"] for user in ("ana", "bo")] == [0, 0]
 
 
 def test_calls_of_one_turn_of_the_loop_are_one_batch(memory: jiyi.MemoryManager):
@@ -293,7 +290,7 @@ def test_calls_of_one_turn_of_the_loop_are_one_batch(memory: jiyi.MemoryManager)
         )
         assert one.value == {"n": 63}
         assert isinstance(other, InvalidNamespaceError)
-        assert len((await store.delete_namespace(("a",))).ids) == 7
+        assert (await store.delete_namespace(("a",))).total == 7
         plain = JiyiStore(memory)
         await plain.aput(("a",), "k", {})
         assert keys(await plain.asearch(("a",))) == ["k"]
@@ -318,4 +315,4 @@ def test_a_store_is_opened_by_a_path(tmp_path: Path):
     with jiyi.open(tmp_path / "m.db", user_id="langgraph", embedder=HashEmbedder()) as memory:
         item = memory.get_item(("a",), "k")
         assert item.expires_at >= item.updated_at + timedelta(minutes=1)
-        assert memory.forget(everything=True).ids == (item.id,)
+        assert [one.id for one in memory.forget(everything=True).items] == [item.id]
