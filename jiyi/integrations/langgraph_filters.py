@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jiyi.errors import BadQuery
+from jiyi.records.checks import UNSTORABLE
 
 __all__ = ["Asked"]
 
@@ -65,7 +66,7 @@ class Asked:
             raise BadQuery(f"Unsupported operator: {operator!r}; there are {', '.join(_OPERATORS)}")
         if operator in ("$eq", "$ne") and (value is None or isinstance(value, list | tuple | Mapping)):
             self._left.append((name, operator == "$eq", list(value) if isinstance(value, tuple) else value))
-        elif not (isinstance(value, float) and math.isnan(value)):
+        elif not _equals_nothing(value):
             self._said.append({name: {_OPERATORS[operator]: _finite(value)}})
         elif operator != "$ne":  # which holds of everything
             self._said.append({name: {"gt": _MOST}})  # which holds of nothing
@@ -77,6 +78,13 @@ def _key(key: object) -> str:
             f"Invalid filter key: {key!r}; it names a field, without quotes and control characters"
         )
     return key
+
+
+def _equals_nothing(value: Any) -> bool:
+    """Say whether no value in JSON, or in a database, is the same."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    return isinstance(value, str) and UNSTORABLE.search(value) is not None
 
 
 def _at(value: Any, name: str) -> Any:

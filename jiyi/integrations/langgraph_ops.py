@@ -2,8 +2,9 @@
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import accumulate
 from typing import Any
 
 from jiyi.errors import MissingExtra
@@ -42,17 +43,21 @@ _Space = tuple[str, ...]
 
 
 class FoundItem(SearchItem):
-    """An item that a query found; ``score`` is its relevance, from 0 to 1, comparable between queries.
+    """An item that a query found.
 
     Attributes:
-        nothing_relevant: the probability that the store holds no answer to the query.
-        why: what each feature added to its place among what was found; see `MemoryManager.search`.
+        score: the cosine similarity of its text and the query, by the memory's embedder; no lower than that
+            of an item that comes after it, for the order is the memory's, which goes by words, too.
+        relevance: 0 to 1, how likely it is an answer; see `MemoryManager.search`.
+        nothing_relevant: the probability that the store holds no answer.
+        why: what each feature added to its place among what was found.
     """
 
-    __slots__ = ("nothing_relevant", "why")
+    __slots__ = ("nothing_relevant", "relevance", "why")
 
-    def __init__(self, hit: Hit, nothing_relevant: float | None) -> None:
-        super().__init__(**_fields(hit.record), score=hit.relevance)
+    def __init__(self, hit: Hit, score: float, nothing_relevant: float | None) -> None:
+        super().__init__(**_fields(hit.record), score=score)
+        self.relevance = hit.relevance
         self.nothing_relevant = nothing_relevant
         self.why = dict(hit.why)
 
@@ -119,19 +124,16 @@ class Operations:
         asked = Asked(op.filter)
         user = self._user(tuple(op.namespace_prefix))
         if op.query and op.query.strip():
-            hits, nothing = self._best(op, asked, user)
-            found: list[SearchItem] = [FoundItem(hit, nothing) for hit in hits]
-            items = [hit.record for hit in hits]
+            found = list(self._best(op, asked, user))
         else:
-            items = self._newest(op, asked, user)
-            found = [SearchItem(**_fields(item)) for item in items]
-        if op.refresh_ttl:
-            for item in items:
-                if item.ttl is not None:
-                    self.memory.get_item(item.namespace, item.key, refresh=True, user_id=user)
-        return found
+            found = [(item, SearchItem(**_fields(item))) for item in self._newest(op, asked, user)]
+        for item, _ in found:
+            if op.refresh_ttl and item.ttl is not None:
+                self.memory.get_item(item.namespace, item.key, refresh=True, user_id=user)
+        return [shown for _, shown in found]
 
-    def _best(self, op: SearchOp, asked: Asked, user: str | None) -> tuple[list[Hit], float | None]:
+    def _best(self, op: SearchOp, asked: Asked, user: str | None) -> Iterator[tuple[Item, SearchItem]]:
+        """Give the items that a query finds, best first."""
         until = op.offset + op.limit
         hits = self.memory.search(
             str(op.query),
@@ -142,7 +144,9 @@ class Operations:
             user_id=user,
         )
         held = [hit for hit in hits if asked.holds(hit.record.value)]
-        return held[op.offset : until], hits.nothing_relevant
+        lowest = list(accumulate((hit.similarity for hit in reversed(held[:until])), max))[::-1]
+        for hit, score in list(zip(held, lowest, strict=False))[op.offset :]:
+            yield hit.record, FoundItem(hit, score, hits.nothing_relevant)
 
     def _newest(self, op: SearchOp, asked: Asked, user: str | None) -> list[Item]:
         """Return the items of a search without a query, the last changed first."""

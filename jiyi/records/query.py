@@ -180,6 +180,7 @@ class Hit:
     kind: Kind
     score: float  # higher is better; comparable within one result only
     relevance: float | None = None  # 0 to 1, comparable between results: see `MemoryManager.search`
+    similarity: float = 0.0  # cosine of its vector and the question's; 0 where none were compared
     why: Mapping[str, float] = field(default_factory=dict)  # share by feature
     around: tuple[Message, ...] = ()  # what was said just before and after it, where asked for
     secrets: tuple[str, ...] = ()  # kinds of secrets in its words, such as "password"; see jiyi.text.secrets

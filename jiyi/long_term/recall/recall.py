@@ -233,7 +233,7 @@ class Recall:
             found, notes = _reranked(self._second, query.text, found)
         order = repeats_last([one.record for one in found])
         chosen = list(_within([found[place] for place in order], limits, most))
-        return list(_as_hits(chosen, table, ranked, judged, relevance)), notes, nothing
+        return list(_as_hits(chosen, table, features, ranked, judged, relevance)), notes, nothing
 
     def _records(self, scope: Scope, keys: Sequence[Key]) -> dict[Key, Searchable]:
         records: dict[Key, Searchable] = {}
@@ -309,6 +309,7 @@ def _relevance(found: Sequence[_Weighed], nothing: float) -> dict[int, float]:
 def _as_hits(
     chosen: Sequence[_Weighed],
     table: Candidates,
+    features: Features,
     ranked: Ranked,
     judged: Judged,
     relevance: Mapping[int, float],
@@ -322,6 +323,7 @@ def _as_hits(
             kind=table.keys[row][0],
             score=score,
             relevance=relevance[row],
+            similarity=float(features.similarity[row]),
             why={**why, **share},
             outdated_by=_successor(record, table, sure.get(row)),
             maybe_outdated_by=table.keys[maybe[row]][1] if row in maybe else None,
