@@ -76,6 +76,7 @@ class Operations:
         self._user_id = user_id
         self._user_from = user_from
         self._paths = _paths_of(index)
+        self._users: set[str | None] = {user_id} if user_from is None else set()
 
     def run(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations and return their results in the same order.
@@ -97,13 +98,23 @@ class Operations:
         _check(PutOp(space, "", {}))
         return self.memory.forget(namespace=space, reason="namespace deleted", user_id=self._user(space))
 
+    def sweep(self) -> int:
+        """Forget the items whose time is over, of all users that were served, and return how many."""
+        over = {"kind": "item", "expires_at": {"lte": self.memory.parts.clock()}}
+        return sum(
+            self.memory.forget(filters=over, limit=_MOST, reason="expired", user_id=user).total
+            for user in list(self._users)
+        )
+
     def _user(self, space: _Space) -> str | None:
         if self._user_from is None:
             return self._user_id
         try:
-            return self._user_from(space)
+            user = self._user_from(space)
         except LookupError as error:
             raise InvalidNamespaceError(f"the namespace {space!r} does not say whose it is") from error
+        self._users.add(user)
+        return user
 
     def _read(self, op: Op) -> Result:
         match op:
