@@ -106,7 +106,7 @@ class JiyiStore(BaseStore):
         return self._operations.delete_namespace(namespace)
 
     def sweep_ttl(self) -> int:
-        """Delete the items whose time is over, of the users this store has served; return how many."""
+        """Drop the items whose time is over, of the users this store has served; return how many."""
         return self._operations.sweep()
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:
@@ -173,7 +173,7 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         return await asyncio.to_thread(self._store.delete_namespace, namespace)
 
     async def sweep_ttl(self) -> int:
-        """Delete the items whose time is over; see `JiyiStore.sweep_ttl`."""
+        """Drop the items whose time is over; see `JiyiStore.sweep_ttl`."""
         return await asyncio.to_thread(self._store.sweep_ttl)
 
     async def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:

@@ -99,12 +99,14 @@ class Operations:
         return self.memory.forget(namespace=space, reason="namespace deleted", user_id=self._user(space))
 
     def sweep(self) -> int:
-        """Forget the items whose time is over, of all users that were served, and return how many."""
-        over = {"kind": "item", "expires_at": {"lte": self.memory.parts.clock()}}
-        return sum(
-            self.memory.forget(filters=over, limit=_MOST, reason="expired", user_id=user).total
-            for user in list(self._users)
-        )
+        """Drop the items whose time is over for good, of all users that were served; return how many."""
+        over: dict[str, Any] = {"kind": "item", "expires_at": {"lte": self.memory.parts.clock()}}
+        swept = 0
+        for user in list(self._users):
+            asked = {"filters": over, "reason": "expired", "user_id": user}
+            if self.memory.forget(**asked, dry_run=True).total:  # a purge overwrites, even where nothing goes
+                swept += self.memory.forget(**asked, purge=True).total
+        return swept
 
     def _user(self, space: _Space) -> str | None:
         if self._user_from is None:
