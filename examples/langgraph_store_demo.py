@@ -1,7 +1,7 @@
-"""A LangGraph graph that remembers in jiyi: notes of several users in one file, found again by meaning and by words.
+"""A LangGraph graph that keeps the notes of its users in one memory and answers from them.
 
-    pip install "jiyi[langgraph]" langgraph
-    python examples/langgraph_store_demo.py
+pip install "jiyi[langgraph]" langgraph
+python examples/langgraph_store_demo.py
 """
 
 import tempfile
@@ -16,6 +16,8 @@ from jiyi.integrations.langgraph import JiyiStore
 
 
 class State(TypedDict, total=False):
+    """What the graph passes on."""
+
     user: str
     said: str
     answer: str
@@ -33,7 +35,10 @@ def respond(state: State, runtime: Runtime) -> State:
 
 def main() -> None:
     """Let users talk, then forget one user's notes."""
-    with tempfile.TemporaryDirectory() as folder, jiyi.open(Path(folder) / "notes.db", user_id="me") as memory:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        jiyi.open(Path(folder) / "notes.db", user_id="me") as memory,
+    ):
         store = JiyiStore(memory, user_from=lambda namespace: namespace[1])
         graph = StateGraph(State).add_node(respond).add_edge(START, "respond").compile(store=store)
         for user, said in [

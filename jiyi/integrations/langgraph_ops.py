@@ -4,6 +4,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -55,8 +56,8 @@ class FoundItem(SearchItem):
 
     __slots__ = ("nothing_relevant", "relevance", "why")
 
-    def __init__(self, hit: Hit, score: float, nothing_relevant: float | None) -> None:
-        super().__init__(**_fields(hit.record), score=score)
+    def __init__(self, item: Item, hit: Hit, score: float, nothing_relevant: float | None) -> None:
+        super().__init__(**_fields(item), score=score)
         self.relevance = hit.relevance
         self.nothing_relevant = nothing_relevant
         self.why = dict(hit.why)
@@ -100,12 +101,12 @@ class Operations:
 
     def sweep(self) -> int:
         """Drop the items whose time is over for good, of all users that were served; return how many."""
-        over: dict[str, Any] = {"kind": "item", "expires_at": {"lte": self.memory.parts.clock()}}
+        over = {"kind": "item", "expires_at": {"lte": self.memory.parts.clock()}}
+        forget = partial(self.memory.forget, filters=over, reason="expired")
         swept = 0
         for user in list(self._users):
-            asked = {"filters": over, "reason": "expired", "user_id": user}
-            if self.memory.forget(**asked, dry_run=True).total:  # a purge overwrites, even where nothing goes
-                swept += self.memory.forget(**asked, purge=True).total
+            if forget(user_id=user, dry_run=True).total:  # a purge overwrites, even where nothing goes
+                swept += forget(user_id=user, purge=True).total
         return swept
 
     def _user(self, space: _Space) -> str | None:
@@ -156,10 +157,14 @@ class Operations:
             limit=min(until, _MOST) if asked.exact else _MOST,
             user_id=user,
         )
-        held = [hit for hit in hits if asked.holds(hit.record.value)]
-        lowest = list(accumulate((hit.similarity for hit in reversed(held[:until])), max))[::-1]
-        for hit, score in list(zip(held, lowest, strict=False))[op.offset :]:
-            yield hit.record, FoundItem(hit, score, hits.nothing_relevant)
+        held = [
+            (hit.record, hit)
+            for hit in hits
+            if isinstance(hit.record, Item) and asked.holds(hit.record.value)
+        ][:until]
+        scores = list(accumulate((hit.similarity for _, hit in reversed(held)), max))[::-1]
+        for (item, hit), score in list(zip(held, scores, strict=True))[op.offset :]:
+            yield item, FoundItem(item, hit, score, hits.nothing_relevant)
 
     def _newest(self, op: SearchOp, asked: Asked, user: str | None) -> list[Item]:
         """Return the items of a search without a query, the last changed first."""

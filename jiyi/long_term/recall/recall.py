@@ -233,7 +233,7 @@ class Recall:
             found, notes = _reranked(self._second, query.text, found)
         order = repeats_last([one.record for one in found])
         chosen = list(_within([found[place] for place in order], limits, most))
-        return list(_as_hits(chosen, table, features, ranked, judged, relevance)), notes, nothing
+        return list(_as_hits(chosen, table, features, ranked, judged, relevance=relevance)), notes, nothing
 
     def _records(self, scope: Scope, keys: Sequence[Key]) -> dict[Key, Searchable]:
         records: dict[Key, Searchable] = {}
@@ -312,6 +312,7 @@ def _as_hits(
     features: Features,
     ranked: Ranked,
     judged: Judged,
+    *,
     relevance: Mapping[int, float],
 ) -> Iterator[Hit]:
     """Give candidates as hits, with what their features gave them and what took their place."""

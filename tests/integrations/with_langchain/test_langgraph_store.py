@@ -320,3 +320,22 @@ def test_a_store_is_opened_by_a_path(tmp_path: Path):
         item = memory.get_item(("a",), "k")
         assert item.expires_at >= item.updated_at + timedelta(minutes=1)
         assert [one.id for one in memory.forget(everything=True).items] == [item.id]
+
+
+def test_it_is_the_same_on_postgresql(open_memory: Opener, postgres_url: str, clock: ManualClock):
+    memory = open_memory(postgres_url, clock=clock)
+    store = of_users(memory)
+    for key, value in VALUES.items():
+        store.put(("v", "acme"), key, {**value, "text": "蓝色门的密码"}, ttl=1 if key == "none" else None)
+        store.put(("v", "acme-corp"), key, {"text": "another"})
+    for asked, wanted in FILTERS:
+        assert set(keys(store.search(("v", "acme"), filter=asked))) == wanted, asked
+        assert set(keys(store.search(("v", "acme"), query="密码", filter=asked))) == wanted, asked
+    with pytest.raises(ValueError, match="n"):
+        store.batch([PutOp(("v", "acme"), "ten", None), PutOp(("v", "acme-corp"), "k", {"n": object()})])
+    assert store.get(("v", "acme"), "ten") is not None
+    clock.forward(minutes=2)
+    assert store.get(("v", "acme"), "none") is None
+    assert store.sweep_ttl() == 1
+    assert store.delete_namespace(("v", "acme")).total == len(VALUES) - 1
+    assert len(store.search(("v", "acme-corp"))) == len(VALUES)

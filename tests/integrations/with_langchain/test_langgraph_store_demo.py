@@ -17,4 +17,4 @@ def test_the_example_answers_from_the_notes_of_who_asks(capsys: pytest.CaptureFi
     assert "ana: 打印机在几楼？ -> 打印机在三楼，常卡纸。" in told
     assert "ana-b: What is the code of the blue door? -> The blue door's code is 9999." in told
     assert "bo: 打印机在几楼？ -> nothing noted" in told
-    assert told[-2:] == ["forgotten: 2", "left: [\"The blue door's code is 9999.\"]"]
+    assert told[-2:] == ["forgotten: 2", 'left: ["The blue door\'s code is 9999."]']
