@@ -7,12 +7,23 @@ makes one batch of the calls of one turn of an event loop.
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Literal
 
 # isort: split - what is above says how to install what is missing
-from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
+from langgraph.store.base import (
+    NOT_PROVIDED,
+    BaseStore,
+    IndexConfig,
+    NotProvided,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+)
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 
 from jiyi.integrations.langgraph_ops import FoundItem, Operations, UserFrom
@@ -147,6 +158,7 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         self._store = JiyiStore(memory, **options)
         self.index_config = self._store.index_config
         self.ttl_config = self._store.ttl_config
+        self._check = self._store._operations.check
 
     @classmethod
     @asynccontextmanager
@@ -167,6 +179,24 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations in a worker thread; see `JiyiStore.batch`."""
         return await self._store.abatch(ops)
+
+    async def aput(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        value: Mapping[str, Any],
+        index: Literal[False] | list[str] | None = None,
+        *,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
+    ) -> None:
+        """Put an item; one that cannot be kept is refused alone, not with the calls of the same turn."""
+        self._check(PutOp(namespace, key, value))
+        await super().aput(namespace, key, value, index, ttl=ttl)
+
+    async def asearch(self, namespace_prefix: tuple[str, ...], /, **asked: Any) -> list[SearchItem]:
+        """Search; a filter that cannot be is refused alone, not with the calls of the same turn."""
+        self._check(SearchOp(namespace_prefix, asked.get("filter")))
+        return await super().asearch(namespace_prefix, **asked)
 
     async def delete_namespace(self, namespace: Sequence[str]) -> ForgetReceipt:
         """Delete the items of a namespace and of those below it; see `JiyiStore.delete_namespace`."""

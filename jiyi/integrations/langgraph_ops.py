@@ -12,7 +12,7 @@ from jiyi.errors import MissingExtra
 from jiyi.integrations.langgraph_filters import Asked
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
-from jiyi.records import Hit, Item
+from jiyi.records import Hit, Item, Scope
 
 try:
     from langgraph.store.base import (
@@ -92,6 +92,21 @@ class Operations:
         results = [self._read(op) for op in asked]
         self._write([op for op in asked if isinstance(op, PutOp)])
         return results
+
+    def check(self, op: PutOp | SearchOp) -> None:
+        """Refuse what cannot be done, before it is done together with what can.
+
+        Raises:
+            InvalidNamespaceError, InputError: as `run`.
+        """
+        _check(op)
+        if isinstance(op, SearchOp):
+            self._user(tuple(op.namespace_prefix))
+            Asked(op.filter)
+        else:
+            space, now = tuple(op.namespace), self.memory.parts.clock()
+            scope = Scope(user_id=self._user(space) or "anyone")
+            Item(scope=scope, namespace=space, key=op.key, value=op.value, created_at=now, updated_at=now)
 
     def delete_namespace(self, namespace: Sequence[str]) -> ForgetReceipt:
         """Forget all items of a namespace and of those below it."""

@@ -294,7 +294,17 @@ def test_calls_of_one_turn_of_the_loop_are_one_batch(memory: jiyi.MemoryManager)
         )
         assert one.value == {"n": 63}
         assert isinstance(other, InvalidNamespaceError)
-        assert (await store.delete_namespace(("a",))).total == 7
+        *bad, kept = await asyncio.gather(
+            store.aput(("a",), "bad", {"n": object()}),
+            store.aput(("a",), "bad", {"n": "\0"}),
+            store.asearch(("a",), filter={"n": {"$like": 1}}),
+            store.aput(("a",), "k7", {"n": 70}),
+            return_exceptions=True,
+        )
+        assert all(isinstance(error, InputError) for error in bad)
+        assert kept is None
+        assert (await store.aget(("a",), "k7")).value == {"n": 70}
+        assert (await store.delete_namespace(("a",))).total == 8
         plain = JiyiStore(memory)
         await plain.aput(("a",), "k", {})
         assert keys(await plain.asearch(("a",))) == ["k"]
