@@ -196,7 +196,8 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
     async def asearch(self, namespace_prefix: tuple[str, ...], /, **asked: Any) -> list[SearchItem]:
         """Search; a filter that cannot be is refused alone, not with the calls of the same turn."""
         self._check(SearchOp(namespace_prefix, asked.get("filter")))
-        return await super().asearch(namespace_prefix, **asked)
+        found: list[SearchItem] = await super().asearch(namespace_prefix, **asked)
+        return found
 
     async def delete_namespace(self, namespace: Sequence[str]) -> ForgetReceipt:
         """Delete the items of a namespace and of those below it; see `JiyiStore.delete_namespace`."""
