@@ -22,11 +22,12 @@ from jiyi.cli.options import (
 )
 from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, print_json, say, warn
 from jiyi.errors import ImportFailed
+from jiyi.exporters import WRITERS, Exported, export_for
 from jiyi.importers.run import is_server
 from jiyi.manager import MemoryManager
 from jiyi.records import Kind
 from jiyi.settings import load_settings
-from jiyi.storage import ImportReceipt, Rejected
+from jiyi.storage import ExportReceipt, ImportReceipt, Rejected
 from jiyi.storage.backend import open_backend
 from jiyi.storage.place import Place
 from jiyi.storage.transfer.copy import CopyReceipt, copy_memory
@@ -91,26 +92,35 @@ def export(
     file: Annotated[Path, typer.Argument(help="The file to write.")],
     db: Db = AGENT_DB,
     user: User = None,
-    form: Annotated[
-        str, typer.Option("--format", help="jsonl, which `jiyi import` reads back, or markdown, to read.")
+    to: Annotated[
+        str,
+        typer.Option(
+            help="jsonl, which `jiyi import` reads back; markdown, to read; langgraph or mem0: facts, "
+            "knowledge and items for those."
+        ),
     ] = "jsonl",
     as_json: Json = False,
 ) -> None:
-    """Write everything of a user into a file."""
-    if form not in ("jsonl", "markdown"):
-        fail(f"--format {form!r} is neither jsonl nor markdown")
-    chosen = cast("Literal['jsonl', 'markdown']", form)
+    """Write everything of a user into a file, or what another program can take of it."""
+    if to not in ("jsonl", "markdown", *WRITERS):
+        fail(f"--to {to!r} is none of jsonl, markdown, {', '.join(WRITERS)}")
     with opened(db, user) as memory, Bars(quiet=as_json) as bars:
         show = partial(bars.show, "records")
         show(0)
-        receipt = memory.export(file, format=chosen, progress=show)
-        show(receipt.total, receipt.total)
+        if to in WRITERS:
+            receipt: ExportReceipt | Exported = export_for(to, memory, file, progress=show)
+        else:
+            receipt = memory.export(file, format=cast("Literal['jsonl', 'markdown']", to), progress=show)
+        total = sum(receipt.counts.values())
+        show(total, total)
     if as_json:
         print_json({**asdict(receipt), "path": str(receipt.path)})
-    else:
-        say(f"{receipt.total:,} records, {receipt.bytes:,} bytes in {receipt.path}")
-        if receipt.damaged:
-            say(f"{counted(receipt.damaged, 'damaged record')} left out; see jiyi doctor")
+        return
+    say(f"{total:,} records, {receipt.bytes:,} bytes in {receipt.path}")
+    if isinstance(receipt, ExportReceipt) and receipt.damaged:
+        say(f"{counted(receipt.damaged, 'damaged record')} left out; see jiyi doctor")
+    for reason, count in receipt.left_out.items() if isinstance(receipt, Exported) else ():
+        say(f"{count:,} of them left out: {reason}")
 
 
 def repair(

@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 
 from jiyi.clock import utc_now
 from jiyi.errors import BadMessage, BadQuery, NotFound
+from jiyi.exporters.mem0 import as_memory, text_of
 from jiyi.long_term import Learned
 from jiyi.manager import MemoryManager
 from jiyi.records import Fact, FactStatus, Kind, Knowledge, Message
@@ -127,7 +128,7 @@ class Memories:
         """Return how a memory came to be what it is, oldest first."""
         record = self._found(memory_id)
         line: list[Fact | Knowledge] = [*self._before(record)[::-1], record]
-        texts = [None, *(_text(one) for one in line)]
+        texts = [None, *(text_of(one) for one in line)]
         return [
             {
                 "id": one.id,
@@ -216,19 +217,9 @@ class Memories:
 
 
 def _shown(record: Any) -> _Shown:
-    user, ends = shown_user(record.scope.user_id), getattr(record, "valid_to", None)
-    return {
-        "id": f"{quote(user, safe='')}:{record.id}",
-        "memory": _text(record),
-        "user_id": None if user == _NOBODY else user,
-        "agent_id": record.scope.agent_id,
-        "run_id": record.scope.session_id,
-        "metadata": dict(record.metadata),
-        "categories": [getattr(record, "category", "knowledge")],
-        "created_at": _iso(record.created_at),
-        "updated_at": _iso(getattr(record, "updated_at", record.created_at)),
-        "expiration_date": ends and (ends - timedelta.resolution).date().isoformat(),
-    }
+    user = shown_user(record.scope.user_id)
+    whose = {"id": f"{quote(user, safe='')}:{record.id}", "user_id": None if user == _NOBODY else user}
+    return {**as_memory(record), **whose}
 
 
 def _wanted(record: Any, given: Mapping[str, Any]) -> bool:
@@ -240,13 +231,6 @@ def _wanted(record: Any, given: Mapping[str, Any]) -> bool:
         return True
     over = record.valid_to is not None and record.valid_to <= utc_now()
     return names_point(record.predicate) and (bool(given.get("show_expired")) or not over)
-
-
-def _text(record: Fact | Knowledge) -> str:
-    """Return a memory's words, as they were said."""
-    if isinstance(record, Knowledge):
-        return record.content
-    return record.object if record.category == "note" else record.text
 
 
 def _events(learned: Learned) -> Iterable[_Shown]:

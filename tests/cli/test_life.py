@@ -162,7 +162,7 @@ BAD = [
     ("pin nope", 1, "'nope'"),
     ("maintain --user nobody", 1, "holds nothing of user 'nobody'"),
     ("export", 2, ""),
-    ("export out.txt --format pdf", 1, "neither jsonl nor markdown"),
+    ("export out.txt --to pdf", 1, "none of jsonl, markdown, langgraph, mem0"),
     ("export none/out.jsonl", 1, "cannot be written"),
     ("export agent.db", 1, "is a database"),
 ]
@@ -272,7 +272,7 @@ def test_what_an_export_holds_comes_back(run, run_json, db, tmp_path):
 
 def test_an_export_to_read(run, db, tmp_path):
     out = tmp_path / "ana.md"
-    assert "records, " in run("export", out, "--format", "markdown", "--db", db).stdout
+    assert "records, " in run("export", out, "--to", "markdown", "--db", db).stdout
     assert out.read_text("utf-8").startswith("# ")
     assert "nginx 又 502 了" in out.read_text("utf-8")
 

@@ -1,0 +1,68 @@
+"""Memories as mem0 gives them: the JSON of its ``get_all``."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from jiyi.exporters.records import Known
+from jiyi.records import Fact, Item
+from jiyi.records.fact import names_point
+from jiyi.storage.transfer.files import whole_file
+
+__all__ = ["as_memory", "is_memory", "text_of", "write_mem0"]
+
+
+def write_mem0(file: Path, records: Iterator[Known], left_out: "Counter[str]") -> None:
+    """Write ``{"results": [...]}``, a memory a line."""
+    with whole_file(file) as out:
+        out.write(b'{"results": [')
+        between = b"\n"
+        for record in records:
+            if not is_memory(record):
+                left_out["said by a note beside it" if isinstance(record, Fact) else "without text"] += 1
+                continue
+            out.write(between + json.dumps(as_memory(record), ensure_ascii=False).encode())
+            between = b",\n"
+        out.write(b"\n]}\n")
+
+
+def is_memory(record: Known) -> bool:
+    """Say whether a record is a memory of its own.
+
+    A fact that names no point repeats words that a note beside it has; an item may have no words.
+    """
+    return names_point(record.predicate) if isinstance(record, Fact) else bool(text_of(record))
+
+
+def as_memory(record: Known) -> dict[str, Any]:
+    """Return a record as one of mem0's memories."""
+    ends = getattr(record, "valid_to", None) or getattr(record, "expires_at", None)
+    labels: dict[str, Any] = dict(getattr(record, "metadata", {}))
+    if isinstance(record, Item):
+        labels = {"namespace": list(record.namespace), "key": record.key, "value": record.value}
+    return {
+        "id": record.id,
+        "memory": text_of(record),
+        "user_id": record.scope.user_id,
+        "agent_id": record.scope.agent_id,
+        "run_id": record.scope.session_id,
+        "metadata": labels,
+        "categories": [getattr(record, "category", "item" if isinstance(record, Item) else "knowledge")],
+        "created_at": _iso(record.created_at),
+        "updated_at": _iso(getattr(record, "updated_at", record.created_at)),
+        "expiration_date": ends and (ends - timedelta.resolution).date().isoformat(),
+    }
+
+
+def text_of(record: Known) -> str:
+    """Return a record's words, as they were said."""
+    if isinstance(record, Fact):
+        return record.object if record.category == "note" else record.text
+    return record.text if isinstance(record, Item) else record.content
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
