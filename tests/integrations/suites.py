@@ -43,6 +43,25 @@ SUITES = (
         ),
         plugin="swapped_session",
     ),
+    Suite(
+        package="claude-agent-sdk",
+        module="claude_agent_sdk",
+        tests=(
+            "tests/test_session_store_conformance.py",
+            "tests/test_session_helpers_store.py",
+            "tests/test_session_summary.py",
+            "tests/test_session_resume.py",
+            "tests/test_session_import.py",
+            "tests/test_transcript_mirror.py",
+        ),
+        plugin="swapped_store_of_sessions",
+    ),
+    Suite(
+        package="anthropic",
+        module="anthropic",
+        tests=("tests/lib/tools/memory_tools/test_filesystem.py",),
+        plugin="swapped_memory_tool",
+    ),
 )
 
 
