@@ -1,6 +1,6 @@
-"""Anthropic's Messages API: requests with what the memory recalls, cut to a budget, and kept.
+"""Anthropic's SDK: its memory tool, and requests of the Messages API with what the memory recalls.
 
-``pip install "jiyi[anthropic]"``. The memory tool is in `jiyi.integrations.anthropic_memory`.
+``pip install "jiyi[anthropic]"``.
 """
 
 import asyncio
@@ -10,12 +10,13 @@ from itertools import groupby
 from typing import Any
 
 from jiyi.integrations.anthropic_blocks import Part, parts_of, plain, summed_up, tools_of, whole
+from jiyi.integrations.anthropic_memory import JiyiAsyncMemoryTool, JiyiMemoryTool
 from jiyi.integrations.fitting import Fitted, Fitting
 from jiyi.integrations.recalling import Owner
 from jiyi.integrations.talk import Talk
 from jiyi.manager import MemoryManager
 
-__all__ = ["JiyiMessages"]
+__all__ = ["JiyiAsyncMemoryTool", "JiyiMemoryTool", "JiyiMessages"]
 
 _Request = dict[str, Any]
 

@@ -2,10 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
-
-from jiyi.errors import BadQuery, Changed, InputError
-
 ANA = ("users", "ana")
 
 
