@@ -5,6 +5,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -66,19 +67,17 @@ class JiyiMessages:
     def create(self, client: Any, **request: Any) -> Any:
         """Ask ``client.messages.create`` with a window for this request, keep both, return the answer.
 
-        Give `Anthropic().beta` as client for requests of the beta. A stream is not kept: `save` its
-        final message.
+        Give ``Anthropic().beta`` as client for requests of the beta. A stream is not kept: `save` its
+        final message. That something could not be kept is logged.
         """
         answer = client.messages.create(**self.window(**request))
-        if not request.get("stream"):
-            self.save(request["messages"], answer)
+        self._kept(request, answer)
         return answer
 
     async def acreate(self, client: Any, **request: Any) -> Any:
         """As `create`, with ``AsyncAnthropic()``."""
         answer = await client.messages.create(**await asyncio.to_thread(self.window, **request))
-        if not request.get("stream"):
-            await asyncio.to_thread(self.save, request["messages"], answer)
+        await asyncio.to_thread(self._kept, request, answer)
         return answer
 
     def window(self, **request: Any) -> _Request:
@@ -91,23 +90,32 @@ class JiyiMessages:
             return request
 
     def save(self, messages: Sequence[Any], answer: object = None) -> int:
-        """Keep what is new in a request's messages, then the answer; return how many messages that were.
+        """Keep what is new in a request's messages, then the answer; return how many records that were.
 
-        0 where the memory fails; it is logged.
+        New is what comes after the last message that is known; before the model's last turn nothing is
+        looked for, so that what was forgotten stays forgotten.
+
+        Raises:
+            BadMessage: one of them is none of the API's; nothing was kept.
+            StorageError: the database cannot take it; nothing was kept.
         """
-        try:
-            said = [part.message for part in parts_of([plain(message) for message in messages])]
-            reply = [] if answer is None else [{"role": "assistant", "content": plain(answer).get("content")}]
-            told = [part.message for part in parts_of(reply)]
-            return self._talk.keep(self._owner, said, told, whole=True)
-        except Exception as error:
-            _log.warning("a conversation is not kept: %s: %s", type(error).__name__, error)
-            return 0
+        said = [part.message for part in parts_of([plain(message) for message in messages])]
+        reply = [] if answer is None else [{"role": "assistant", "content": plain(answer).get("content")}]
+        told = [part.message for part in parts_of(reply)]
+        return self._talk.keep(self._owner, said, told, whole=True)
 
     def history(self) -> list[dict[str, Any]]:
         """Return the messages that were kept, to go on with; of a very long conversation the newest."""
         owner = self._owner
         return whole(owner.memory.session_messages(owner.session_id, user_id=owner.user_id))
+
+    def _kept(self, request: Mapping[str, Any], answer: object) -> None:
+        if request.get("stream"):
+            return
+        try:
+            self.save(request["messages"], answer)
+        except Exception as error:
+            _log.warning("a conversation is not kept: %s: %s", type(error).__name__, error)
 
     def _shown(self, messages: list[Any], request: Mapping[str, Any]) -> list[Any]:
         given = [plain(message) for message in messages]
@@ -115,18 +123,14 @@ class JiyiMessages:
         parts = parts_of(given[first:])
         counter = self._owner.memory.counter
         talk = [part.counted(given[first + part.place].get("content"), counter) for part in parts]
-        self.last = self._fitting.fit(
-            self._owner,
-            talk,
-            system=_words(request.get("system")),
-            tools=tools_of(request.get("tools") or ()),
-        )
+        system, tools = _words(request.get("system")), tools_of(request.get("tools") or ())
+        self.last = self._fitting.fit(self._owner, talk, system=system, tools=tools)
         return [*messages[:first], *_put_together(messages[first:], parts, self.last)]
 
 
 def _put_together(messages: Sequence[Any], parts: Sequence[Part], fitted: Fitted) -> Iterator[Any]:
     """Give the messages of the parts that stay, with what is recalled."""
-    sizes = [sum(part.place == place for part in parts) for place in range(len(messages))]
+    sizes = Counter(part.place for part in parts)
     for place, kept in groupby(fitted.kept, lambda i: parts[i].place):
         stay = list(kept)
         before = [i for i in stay if fitted.at is not None and i < fitted.at]

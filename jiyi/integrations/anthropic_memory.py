@@ -138,8 +138,6 @@ class _Files:
         if not old:
             raise ToolError("Cannot rename the /memories directory itself")
         self._check_free(new, f"The destination {command.new_path} already exists")
-        if new[: len(old)] == old:
-            raise ToolError(f"Cannot rename {command.old_path} to {command.new_path}, which lies in it")
         self._memory.parts.store.together(partial(self._move, old, new, command.old_path))
         self._memory.parts.long_term.indexer.notify()
         return f"Successfully renamed {command.old_path} to {command.new_path}"
@@ -153,6 +151,8 @@ class _Files:
     def _move(self, old: _Path, new: _Path, named: str) -> None:
         file = self._file(old)
         moved = [file] if file else list(self._below(old))
+        if moved and new[: len(old)] == old:
+            raise ToolError(f"Cannot rename {named} to a path in it")
         for one in moved:
             self._put(new + _within(one)[len(old) :], _text(one), 0)
         self._forget(old, named)

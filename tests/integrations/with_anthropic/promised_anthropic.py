@@ -19,7 +19,7 @@ class Promised:
     async def save(self, memory: MemoryManager, user: str, session: str, texts: list[str]) -> None:
         chat = JiyiMessages(session, memory, user_id=user)
         for text in texts:
-            assert chat.save([*chat.history(), {"role": "user", "content": text}]) == 1
+            chat.save([*chat.history(), {"role": "user", "content": text}])
 
     async def history(self, memory: MemoryManager, user: str, session: str) -> list[str]:
         chat = JiyiMessages(session, memory, user_id=user)
