@@ -296,7 +296,7 @@ def _numbered(command: Any, content: str) -> str:
         first, last = max(1, command.view_range[0]) - 1, command.view_range[1]
         lines = lines[first : len(lines) if last == -1 else last]
     shown = (f"{number:>{_WIDTH}}\t{line}" for number, line in enumerate(lines, first + 1))
-    return "\n".join([f"Here's the content of {command.path} with line numbers:", *shown])
+    return f"Here's the content of {command.path} with line numbers:\n" + "\n".join(shown)
 
 
 def _lines_with(content: str, old: str) -> Iterator[int]:

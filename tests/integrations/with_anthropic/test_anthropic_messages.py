@@ -44,8 +44,8 @@ TALK: list[dict[str, Any]] = [
 def test_what_is_kept_comes_back_as_it_was_and_once(memory: jiyi.MemoryManager):
     chat = JiyiMessages("s", memory)
     assert chat.save(TALK[:1], TALK[1]) == 2
-    assert chat.save(TALK) == 4
-    assert chat.save(TALK) == 0
+    assert chat.save(TALK[:3], TALK[3]) == 4
+    assert chat.save(TALK) == chat.save(TALK[:3], TALK[3]) == 0
     assert chat.history() == TALK
     assert memory.search("蓝色门的密码", kinds="message")[0].text == "蓝色门的密码是 7341"
     assert "thinking" not in json.dumps(memory.build_context("s", "code?").messages)
