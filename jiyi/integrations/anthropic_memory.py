@@ -10,7 +10,7 @@ from functools import partial, wraps
 from itertools import accumulate
 from typing import Any
 
-from jiyi.errors import Changed, JiyiError, MissingExtra, NotFound
+from jiyi.errors import JiyiError, MissingExtra, NotFound
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
@@ -76,12 +76,8 @@ class _Files:
     @_told
     def create(self, command: Any) -> str:
         """Make a file."""
-        path = _path(command.path)
-        self._check_free(path, f"File {command.path} already exists")
-        try:
-            self._put(path, command.file_text, 0)
-        except Changed as error:
-            raise ToolError(f"File {command.path} already exists") from error
+        taken = f"File {command.path} already exists"
+        self._together(partial(self._make, _path(command.path), command.file_text, taken))
         return f"File created successfully at: {command.path}"
 
     @_told
@@ -102,8 +98,8 @@ class _Files:
             )
         changed = content.replace(old, command.new_str)
         self._put(_path(command.path), changed, file.version)
-        lines, at = changed.split("\n"), places[0] - 1
-        shown = enumerate(lines[max(0, at - 2) : at + 3], max(0, at - 2) + 1)
+        at = places[0] - 1
+        shown = enumerate(changed.split("\n")[max(0, at - 2) : at + 3], max(0, at - 2) + 1)
         return "\n".join([_EDITED, *(f"{number:>{_WIDTH}}\t{line}" for number, line in shown)])
 
     @_told
@@ -137,9 +133,8 @@ class _Files:
         old, new = _path(command.old_path), _path(command.new_path)
         if not old:
             raise ToolError("Cannot rename the /memories directory itself")
-        self._check_free(new, f"The destination {command.new_path} already exists")
-        self._memory.parts.store.together(partial(self._move, old, new, command.old_path))
-        self._memory.parts.long_term.indexer.notify()
+        taken = f"The destination {command.new_path} already exists"
+        self._together(partial(self._move, old, new, command.old_path, taken))
         return f"Successfully renamed {command.old_path} to {command.new_path}"
 
     @_told
@@ -148,7 +143,18 @@ class _Files:
         self.last_receipt = self._memory.forget(namespace=_NAMESPACE, user_id=self._user_id)
         return "All memory cleared"
 
-    def _move(self, old: _Path, new: _Path, named: str) -> None:
+    def _together(self, change: Callable[[], None]) -> None:
+        # Nobody else may come between a look at what is there and the change.
+        parts = self._memory.parts
+        parts.store.together(change)
+        parts.long_term.indexer.notify()
+
+    def _make(self, path: _Path, content: str, taken: str) -> None:
+        self._check_free(path, taken)
+        self._put(path, content, 0)
+
+    def _move(self, old: _Path, new: _Path, named: str, taken: str) -> None:
+        self._check_free(new, taken)
         file = self._file(old)
         moved = [file] if file else list(self._below(old))
         if moved and new[: len(old)] == old:

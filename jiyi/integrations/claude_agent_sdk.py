@@ -5,7 +5,7 @@
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -148,7 +148,8 @@ class JiyiSessionStore:
         now = int(self._memory.parts.clock().timestamp() * 1_000)
         mtime = max(now, before["mtime"] + 1) if before else now
         known = {"session_id": key["session_id"], **before} if before and "data" in before else None
-        return {"mtime": mtime, "data": fold_session_summary(known, key, entries)["data"]}
+        fold: Callable[..., Any] = fold_session_summary
+        return {"mtime": mtime, "data": fold(known, key, entries)["data"]}
 
     def _summary(self, conversation: str) -> dict[str, Any] | None:
         """Return the summary that goes up to a conversation's end, or only when it was last written to."""

@@ -118,6 +118,21 @@ def test_a_model_is_told_what_cannot_be_kept(memory: jiyi.MemoryManager):
         run(tool, "view", path="/memories")
 
 
+@pytest.mark.slow
+def test_writers_at_once_leave_no_file_that_is_a_folder(open_memory: Callable[..., jiyi.MemoryManager]):
+    tools = [JiyiAsyncMemoryTool(open_memory()) for _ in range(4)]
+
+    async def write() -> None:
+        paths = ["/memories/a", "/memories/a/b", "/memories/a", "/memories/a/b"]
+        pairs = zip(tools, paths, strict=True)
+        made = [tool.call({"command": "create", "path": path, "file_text": "x"}) for tool, path in pairs]
+        told = await asyncio.gather(*made, return_exceptions=True)
+        assert [type(one) for one in told].count(str) == 1
+        assert all(isinstance(one, str | ToolError) for one in told)
+
+    asyncio.run(write())
+
+
 PATHS = st.sampled_from(["", "/", "/a", "/b.md", "/a/c.md", "/a/d/e", "/a/d", "/.h", "/a/../b.md"])
 WORDS = st.sampled_from(["", "x", "aa", "x\n", "a\r\nb\r\n", "x\naaa\nx", "绿茶\n"])
 NAMED = PATHS.map("/memories{}".format)

@@ -33,6 +33,16 @@ def test_the_sdk_s_contracts(open_memory: Callable[..., jiyi.MemoryManager], tmp
     )
 
 
+@pytest.mark.slow
+def test_the_sdk_s_contracts_on_a_server(open_memory: Callable[..., jiyi.MemoryManager], postgres_url: str):
+    made = iter(range(100))
+    asyncio.run(
+        run_session_store_conformance(
+            lambda: JiyiSessionStore(open_memory(postgres_url), user_id=f"user {next(made)}")
+        )
+    )
+
+
 def test_a_transcript_comes_back_and_is_read_as_the_importer_reads_it(memory: jiyi.MemoryManager):
     entries = [json.loads(line) for line in SAMPLE.read_text("utf-8").splitlines()]
     store = JiyiSessionStore(memory)
