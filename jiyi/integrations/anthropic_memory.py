@@ -1,7 +1,4 @@
-"""Anthropic's memory tool on a memory: files under /memories that are items.
-
-What it says is what the SDK's own tool on a file system says, word for word: models are trained on it.
-"""
+"""Anthropic's memory tool on a memory: files under /memories that are items."""
 
 import asyncio
 import re
@@ -11,6 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from jiyi.errors import JiyiError, MissingExtra, NotFound
+from jiyi.integrations.anthropic_texts import MOST_LINES, content_of, edited, lines_with, listing_of
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
@@ -25,14 +23,8 @@ __all__ = ["JiyiAsyncMemoryTool", "JiyiMemoryTool"]
 _ROOT = "/memories"
 _NAMESPACE = "memories"  # the first label of all files
 _CONTENT = "content"  # the field of an item's value with a file's text
-_MOST_LINES = 999_999
-_WIDTH = len(str(_MOST_LINES))
-_FOLDER = "4K"  # what a file system says of a small folder
 _AWAY = re.compile(r"[\x00-\x1f\x7f\\]|%(?:2e|2f|5c|00)", re.IGNORECASE)
 _PIECE = 1_000
-
-_LISTED = "Here're the files and directories up to 2 levels deep in {}, excluding hidden items:"
-_EDITED = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
 
 _Path = tuple[str, ...]
 
@@ -66,12 +58,12 @@ class _Files:
         path = _path(command.path)
         file = self._file(path)
         if file is not None:
-            return _numbered(command, _text(file))
+            if _text(file).count("\n") >= MOST_LINES:
+                raise ToolError(f"File {command.path} exceeds maximum line limit of 999,999 lines.")
+            return content_of(command.path, _text(file), command.view_range)
         if path and not self._is_folder(path):
             raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
-        head = _LISTED.format(command.path)
-        lines = [f"{size}\t{command.path}/{name}" for name, size in self._listed(path)]
-        return "\n".join([head, f"{_FOLDER}\t{command.path}", *lines])
+        return listing_of(command.path, self._listed(path))
 
     @_told
     def create(self, command: Any) -> str:
@@ -85,7 +77,7 @@ class _Files:
         """Replace a text that a file has once."""
         file = self._opened(command.path)
         content, old = _text(file), command.old_str
-        places = list(_lines_with(content, old))
+        places = list(lines_with(content, old))
         if not places:
             raise ToolError(
                 f"No replacement was performed, old_str `{old}` did not appear verbatim in {command.path}."
@@ -98,9 +90,7 @@ class _Files:
             )
         changed = content.replace(old, command.new_str)
         self._put(_path(command.path), changed, file.version)
-        at = places[0] - 1
-        shown = enumerate(changed.split("\n")[max(0, at - 2) : at + 3], max(0, at - 2) + 1)
-        return "\n".join([_EDITED, *(f"{number:>{_WIDTH}}\t{line}" for number, line in shown)])
+        return edited(changed, places[0])
 
     @_told
     def insert(self, command: Any) -> str:
@@ -210,16 +200,15 @@ class _Files:
             if after is None:
                 return
 
-    def _listed(self, path: _Path) -> list[tuple[str, str]]:
-        """Return what a folder shows: names to two levels, each with its size."""
-        shown: dict[_Path, str] = {}
+    def _listed(self, path: _Path) -> list[tuple[str, int | None]]:
+        """Return what a folder shows: names to two levels, each with its bytes; None for a folder."""
+        shown: dict[_Path, int | None] = {}
         for file in self._below(path):
             within = _within(file)[len(path) :]
             for depth in range(1, min(len(within), 2) + 1):
-                size = _size(len(_text(file).encode())) if depth == len(within) else ""
-                shown[within[:depth]] = size
+                shown[within[:depth]] = len(_text(file).encode()) if depth == len(within) else None
         names = sorted(name for name in shown if not any(part.startswith(".") for part in name))
-        return [("/".join(name) + "/" * (not shown[name]), shown[name] or _FOLDER) for name in names]
+        return [("/".join(name), shown[name]) for name in names]
 
 
 class JiyiMemoryTool(_Files, BetaAbstractMemoryTool):
@@ -249,7 +238,9 @@ def _awaited(command: Callable[..., str]) -> Callable[..., Coroutine[Any, Any, s
     return run
 
 
-class _AsyncFiles(_Files):
+class JiyiAsyncMemoryTool(_Files, BetaAsyncAbstractMemoryTool):
+    """`JiyiMemoryTool` for ``AsyncAnthropic``."""
+
     view = _awaited(_Files.view)  # type: ignore[assignment]
     create = _awaited(_Files.create)  # type: ignore[assignment]
     str_replace = _awaited(_Files.str_replace)  # type: ignore[assignment]
@@ -257,10 +248,6 @@ class _AsyncFiles(_Files):
     delete = _awaited(_Files.delete)  # type: ignore[assignment]
     rename = _awaited(_Files.rename)  # type: ignore[assignment]
     clear_all_memory = _awaited(_Files.clear_all_memory)  # type: ignore[assignment]
-
-
-class JiyiAsyncMemoryTool(_AsyncFiles, BetaAsyncAbstractMemoryTool):
-    """`JiyiMemoryTool` for ``AsyncAnthropic``."""
 
 
 def _path(named: object) -> _Path:
@@ -292,31 +279,3 @@ def _within(file: Item) -> _Path:
 
 def _text(file: Item) -> str:
     return str(file.value.get(_CONTENT, ""))
-
-
-def _numbered(command: Any, content: str) -> str:
-    lines, first = content.split("\n"), 0
-    if len(lines) > _MOST_LINES:
-        raise ToolError(f"File {command.path} exceeds maximum line limit of 999,999 lines.")
-    if command.view_range and len(command.view_range) == 2:
-        first, last = max(1, command.view_range[0]) - 1, command.view_range[1]
-        lines = lines[first : len(lines) if last == -1 else last]
-    shown = (f"{number:>{_WIDTH}}\t{line}" for number, line in enumerate(lines, first + 1))
-    return f"Here's the content of {command.path} with line numbers:\n" + "\n".join(shown)
-
-
-def _lines_with(content: str, old: str) -> Iterator[int]:
-    """Give the number of the line that each occurrence begins in."""
-    line, before, place = 1, 0, content.find(old)
-    while place >= 0:
-        line += content.count("\n", before, place)
-        yield line
-        before, place = place, content.find(old, place + 1)
-
-
-def _size(size: int) -> str:
-    if size == 0:
-        return "0B"
-    power = min((size.bit_length() - 1) // 10, 3)
-    scaled = size / 1024**power
-    return f"{int(scaled) if scaled == int(scaled) else f'{scaled:.1f}'}{'BKMG'[power]}"

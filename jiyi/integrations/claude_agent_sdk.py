@@ -17,13 +17,14 @@ from jiyi.importers.claude_code import said
 from jiyi.integrations.keeping import all_of, kept_as, raw_of, settled
 from jiyi.integrations.recalling import digest
 from jiyi.manager import MemoryManager
-from jiyi.records import Message, Scope, as_mapping
+from jiyi.records import Message, Scope, as_mapping, labels_in, path_of
 
 __all__ = ["JiyiSessionStore", "conversation_of"]
 
 _Entry = dict[str, Any]
 _Key = Mapping[str, Any]
 
+_OURS = "claude:"  # begins the ids of our conversations
 _SUMMARY = "summary"  # the field of a batch's last message with the SDK's summary up to there
 _WORDLESS = {"role": "assistant", "content": ""}
 _PIECE = 1_000  # ids looked for at once
@@ -40,7 +41,7 @@ def conversation_of(key: _Key) -> str:
     if len(parts) < 2 or not all(isinstance(part, str) and part for part in parts):
         raise InputError("a key has project_key and session_id, and a subpath or none, each non-empty text")
     project, session, *subpath = map(str, parts)
-    return "/".join([_prefix(project) + _escaped(session), *subpath])
+    return _OURS + path_of((project, session)) + "".join(subpath)
 
 
 class JiyiSessionStore:
@@ -76,7 +77,7 @@ class JiyiSessionStore:
         conversation = conversation_of(key)
         groups: dict[str, list[Message]] = {}
         for entry in entries:
-            messages = _messages(conversation, entry, agents="subpath" in key)
+            messages = _messages(conversation, dict(as_mapping(entry)), "subpath" in key)
             groups.setdefault(messages[0].id, messages)
         await settled(asyncio.to_thread(self._append, dict(key), conversation, list(groups.values())))
 
@@ -102,9 +103,9 @@ class JiyiSessionStore:
 
     async def list_subkeys(self, key: _Key) -> list[str]:
         """Return the subpaths that a session has."""
-        prefix = conversation_of({name: key.get(name) for name in ("project_key", "session_id")}) + "/"
-        found = await asyncio.to_thread(lambda: list(self._below(prefix)))
-        return [conversation.removeprefix(prefix) for conversation in found]
+        main = conversation_of({name: key.get(name) for name in ("project_key", "session_id")})
+        found = await asyncio.to_thread(lambda: list(self._below(main)))
+        return [one.removeprefix(main) for one in found if one != main]
 
     def _append(self, key: _Key, conversation: str, groups: Sequence[list[Message]]) -> None:
         parts = self._memory.parts
@@ -160,15 +161,15 @@ class JiyiSessionStore:
         return None
 
     def _summaries(self, project_key: str) -> list[dict[str, Any]]:
-        prefix = _prefix(project_key)
-        mains = [one for one in self._below(prefix) if "/" not in one.removeprefix(prefix)]
-        found = [(_plain(one.removeprefix(prefix)), self._summary(one)) for one in mains]
+        prefix = _OURS + path_of((project_key,))
+        rests = (one.removeprefix(prefix) for one in self._below(prefix))
+        mains = [rest for rest in rests if rest.endswith("/") and rest.count("/") == 1]
+        found = [(labels_in(rest)[0], self._summary(prefix + rest)) for rest in mains]
         return [{"session_id": session, **summary} for session, summary in found if summary]
 
     def _delete(self, conversation: str, whole: bool) -> None:
         def forget() -> None:
-            below = list(self._below(conversation + "/")) if whole else []
-            for one in (conversation, *below):
+            for one in list(self._below(conversation)) if whole else [conversation]:
                 self._memory.forget(session_id=one, reason="deleted", user_id=self._user_id)
 
         self._memory.parts.store.together(forget, repeatable=True)
@@ -184,9 +185,8 @@ class JiyiSessionStore:
                 return
 
 
-def _messages(conversation: str, entry: object, *, agents: bool) -> list[Message]:
+def _messages(conversation: str, raw: _Entry, agents: bool) -> list[Message]:
     """Return the messages that an entry is: one without words where it says nothing to anybody."""
-    raw = dict(as_mapping(entry))
     date = _moment(raw.get("timestamp"))
     try:
         messages = kept_as(raw, _bodies(raw, agents) or [_WORDLESS], created_at=date)
@@ -203,7 +203,7 @@ def _bodies(raw: _Entry, agents: bool) -> list[dict[str, Any]]:
     if raw.get("type") not in ("user", "assistant"):
         return []
     bodies, _ = said({**raw, "isSidechain": False})
-    if agents:  # what one agent asks of another is no user's word
+    if agents or raw.get("isSidechain") is True:  # what one agent asks of another is no user's word
         return [{**body, "role": "assistant"} if body["role"] == "user" else body for body in bodies]
     return bodies
 
@@ -214,16 +214,3 @@ def _moment(written: object) -> datetime | None:
         return read_moment(written) if written else None
     except InputError:
         return None
-
-
-def _prefix(project_key: str) -> str:
-    return f"claude:{_escaped(project_key)}/"
-
-
-def _escaped(part: str) -> str:
-    # With its own slashes a project "a/b" would be session "b" of project "a".
-    return part.replace("%", "%25").replace("/", "%2F")
-
-
-def _plain(part: str) -> str:
-    return part.replace("%2F", "/").replace("%25", "%")

@@ -29,7 +29,9 @@ class Store(JiyiSessionStore):
 
     @property
     def size(self) -> int:
-        return sum(session.id.count("/") == 1 for session in self._memory.sessions())
+        return sum(
+            session.id.count("/") == 2 and session.id.endswith("/") for session in self._memory.sessions()
+        )
 
 
 for module in (claude_agent_sdk, session_store):
