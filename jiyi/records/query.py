@@ -15,7 +15,18 @@ from jiyi.records.item import Item, check_labels
 from jiyi.records.message import Message, Role
 from jiyi.records.session import Scope, Session, Summary
 
-__all__ = ["DOUBT", "SEARCHABLE", "Hit", "Hits", "Kind", "Match", "Query", "Record", "Searchable"]
+__all__ = [
+    "DOUBT",
+    "FORGETTABLE",
+    "SEARCHABLE",
+    "Hit",
+    "Hits",
+    "Kind",
+    "Match",
+    "Query",
+    "Record",
+    "Searchable",
+]
 
 Kind = Literal["message", "episode", "knowledge", "fact", "item", "task", "step", "session", "summary"]
 """What a record is; `SEARCHABLE` names the kinds that text and vectors find."""
@@ -23,6 +34,8 @@ Kind = Literal["message", "episode", "knowledge", "fact", "item", "task", "step"
 Searchable = Message | Episode | Knowledge | Fact | Item
 Record = Searchable | Task | Step | Session | Summary
 SEARCHABLE: tuple[Kind, ...] = ("message", "episode", "knowledge", "fact", "item")
+FORGETTABLE: tuple[Kind, ...] = (*SEARCHABLE, "task")
+"""What can be taken out by itself; steps go with their task, sessions with their last message."""
 
 DOUBT = 0.5
 """The probability that nothing is relevant from which on whoever reads the hits is told so."""
