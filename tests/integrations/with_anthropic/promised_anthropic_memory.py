@@ -21,7 +21,7 @@ class Promised:
 
     async def history(self, memory: MemoryManager, user: str, session: str) -> list[str]:
         tool = JiyiMemoryTool(memory, user_id=user)
-        if session not in tool.call({"command": "view", "path": "/memories"}):
+        if f"\t/memories/{session}/\n" not in tool.call({"command": "view", "path": "/memories"}) + "\n":
             return []
         listed = tool.call({"command": "view", "path": f"/memories/{session}"})
         paths = re.findall(r"\t(.*\.md)$", listed, re.MULTILINE)
