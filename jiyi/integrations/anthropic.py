@@ -122,7 +122,7 @@ class JiyiMessages:
         first = summed_up(given)
         parts = parts_of(given[first:])
         counter = self._owner.memory.counter
-        talk = [part.counted(given[first + part.place].get("content"), counter) for part in parts]
+        talk = [part.counted(counter) for part in parts]
         system, tools = _words(request.get("system")), tools_of(request.get("tools") or ())
         self.last = self._fitting.fit(self._owner, talk, system=system, tools=tools)
         return [*messages[:first], *_put_together(messages[first:], parts, self.last)]
@@ -143,9 +143,9 @@ def _put_together(messages: Sequence[Any], parts: Sequence[Part], fitted: Fitted
             yield messages[place]
             continue
         message = plain(messages[place])
-        blocks = [message["content"][i] for part in stay for i in parts[part].blocks or ()]
+        blocks = [message["content"][i] for part in stay for i in parts[part].blocks]
         if recalled:  # results of tools stand first in their message
-            at = sum(len(parts[i].blocks or ()) for i in before)
+            at = sum(len(parts[i].blocks) for i in before)
             blocks.insert(at, {"type": "text", "text": recalled})
         yield {**message, "content": blocks}
 

@@ -21,17 +21,18 @@ class Part:
     """Blocks of one message that stay or go together: a result of a tool, words, a whole answer."""
 
     place: int  # of its message
-    blocks: tuple[int, ...] | None  # their places in its content; None where that is a text
+    content: str | list[Mapping[str, Any]]  # the blocks, or what is said
+    blocks: tuple[int, ...] = ()  # their places in the message
     message: Message  # what they say, with the blocks themselves
 
-    def counted(self, content: object, counter: TokenCounter) -> Message:
+    def counted(self, counter: TokenCounter) -> Message:
         """Return the message for a window, counted with pictures, thoughts and what else it has.
 
         A compaction is a system message there: it stands for what went before, and never leaves.
         """
-        own = [plain(items(content)[i]) for i in self.blocks or ()]
+        own = items(self.content)
         tokens = counter.count(self.message) + sum(_beside(block, counter) for block in own)
-        role = "system" if any(block.get("type") == _COMPACTION for block in own) else self.message.role
+        role = "system" if _of(own, _COMPACTION) else self.message.role
         return replace(self.message, role=role, tokens=tokens, tokens_by=counter.name)
 
 
@@ -43,12 +44,13 @@ def parts_of(messages: Sequence[Mapping[str, Any]]) -> list[Part]:
     """
     out: list[Part] = []
     for place, message in enumerate(messages):
-        role, content = message.get("role"), message.get("content")
-        groups = [None] if not isinstance(content, list) else _groups(role, [plain(b) for b in content])
-        for number, blocks in enumerate(groups):
-            own: Any = content if blocks is None else [plain(content[i]) for i in blocks]  # type: ignore[index]
+        role, given = message.get("role"), message.get("content")
+        content = list(map(plain, given)) if isinstance(given, list) else given
+        for number, blocks in enumerate(_groups(role, items(content))):
+            own: Any = [content[i] for i in blocks] if isinstance(content, list) else content
             raw = {"content": own} | ({} if number else {"role": role})
-            out.append(Part(place=place, blocks=blocks, message=kept(raw, _said(role, own))))
+            said = kept(raw, _said(role, own))
+            out.append(Part(place=place, content=own, blocks=blocks, message=said))
     return out
 
 
@@ -57,12 +59,12 @@ def whole(stored: Sequence[Message]) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     for message in stored:
         raw = raw_of(message)
-        if not isinstance(raw, dict):  # saved by other means
-            continue
-        if "role" not in raw and out and isinstance(out[-1]["content"], list):
+        raw = raw if isinstance(raw, dict) else {"role": message.role, "content": _blocks(message)}
+        role = "assistant" if message.role == "assistant" else "user"
+        if "role" not in raw and out and out[-1]["role"] == role and isinstance(out[-1]["content"], list):
             out[-1] = {**out[-1], "content": [*out[-1]["content"], *raw["content"]]}
-        else:
-            out.append({"role": message.role if message.role != "tool" else "user", **raw})
+        elif message.role != "system":
+            out.append({**raw, "role": role})
     return out
 
 
@@ -98,9 +100,29 @@ def _groups(role: object, blocks: Sequence[Mapping[str, Any]]) -> list[tuple[int
     if role == "user":
         # Each result by itself: it belongs to its call, not to its neighbours.
         keys = [i if block.get("type") == "tool_result" else -1 for i, block in enumerate(blocks)]
-        return [tuple(group) for _, group in groupby(range(len(blocks)), keys.__getitem__)]
+        return [tuple(group) for _, group in groupby(range(len(blocks)), keys.__getitem__)] or [()]
     last = max((i for i, block in enumerate(blocks) if block.get("type") == _COMPACTION), default=-1) + 1
     return [tuple(part) for part in (range(last), range(last, len(blocks))) if part] or [()]
+
+
+def _blocks(message: Message) -> str | list[dict[str, Any]]:
+    """Return what a message that was saved by other means says, as blocks."""
+    if message.role == "tool":
+        return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.text}]
+    calls = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": _arguments(call.arguments)}
+        for call in message.tool_calls
+    ]
+    words = [{"type": "text", "text": message.text}] if message.text else []
+    return [*words, *calls] if calls else message.text
+
+
+def _arguments(written: str) -> dict[str, Any]:
+    try:
+        found = json.loads(written or "{}")
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"arguments": written}
 
 
 def _said(role: object, content: Any) -> dict[str, Any]:

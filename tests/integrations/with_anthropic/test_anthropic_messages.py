@@ -58,6 +58,28 @@ def test_what_is_kept_comes_back_as_it_was_and_once(memory: jiyi.MemoryManager):
     assert chat.history() == TALK
 
 
+def test_messages_saved_by_other_means_are_messages(memory: jiyi.MemoryManager):
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"what": "door"}'}}
+    memory.save_message("s", {"role": "assistant", "content": "I look", "tool_calls": [call]})
+    memory.save_message("s", {"role": "tool", "tool_call_id": "c1", "content": "blue"})
+    chat = JiyiMessages("s", memory)
+    used, told = chat.history()
+    assert used["content"] == [{"type": "text", "text": "I look"}, uses("look", "c1", what="door")]
+    assert told["content"] == [{"type": "tool_result", "tool_use_id": "c1", "content": "blue"}]
+    assert chat.save(chat.history()) == 0
+
+
+def test_what_a_forgotten_call_leaves_is_sound(memory: jiyi.MemoryManager):
+    chat = JiyiMessages("s", memory)
+    chat.save(TALK[:1], TALK[1])
+    chat.save(TALK[:3], TALK[3])
+    memory.forget(ids=next(m.id for m in memory.session_messages("s") if m.role == "tool"))
+    assert chat.history() == [
+        {"role": "user", "content": [*TALK[0]["content"], TALK[2]["content"][2]]},
+        TALK[3],
+    ]
+
+
 def test_what_fits_passes_as_it_came(memory: jiyi.MemoryManager):
     chat = JiyiMessages("s", memory)
     request = {**ASKED, "system": [{"type": "text", "text": "Be brief."}], "messages": TALK}
