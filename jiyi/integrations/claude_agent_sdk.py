@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from jiyi.async_manager import AsyncMemoryManager
@@ -16,6 +17,7 @@ from jiyi.errors import InputError, MissingExtra
 from jiyi.importers.claude_code import said
 from jiyi.integrations.keeping import all_of, kept_as, raw_of, settled
 from jiyi.integrations.recalling import digest
+from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Message, Scope, as_mapping, labels_in, path_of
 
@@ -61,9 +63,13 @@ class JiyiSessionStore:
     Args:
         memory: where transcripts are kept; it stays open.
         user_id: whose they are; by default whom the memory was opened for.
+
+    Attributes:
+        last_receipts: of the newest `delete`, one for each transcript.
     """
 
     def __init__(self, memory: MemoryManager, *, user_id: str | None = None) -> None:
+        self.last_receipts: list[ForgetReceipt] = []
         self._memory = memory
         self._user_id = user_id
 
@@ -99,7 +105,8 @@ class JiyiSessionStore:
 
     async def delete(self, key: _Key) -> None:
         """Forget a session with its subagents', or one of these, with everything derived from them."""
-        await settled(asyncio.to_thread(self._delete, conversation_of(key), "subpath" not in key))
+        deleting = asyncio.to_thread(self._delete, conversation_of(key), "subpath" not in key)
+        self.last_receipts = await settled(deleting)
 
     async def list_subkeys(self, key: _Key) -> list[str]:
         """Return the subpaths that a session has."""
@@ -167,12 +174,14 @@ class JiyiSessionStore:
         found = [(labels_in(rest)[0], self._summary(prefix + rest)) for rest in mains]
         return [{"session_id": session, **summary} for session, summary in found if summary]
 
-    def _delete(self, conversation: str, whole: bool) -> None:
-        def forget() -> None:
-            for one in list(self._below(conversation)) if whole else [conversation]:
-                self._memory.forget(session_id=one, reason="deleted", user_id=self._user_id)
+    def _delete(self, conversation: str, whole: bool) -> list[ForgetReceipt]:
+        forget = partial(self._memory.forget, reason="deleted", user_id=self._user_id)
 
-        self._memory.parts.store.together(forget, repeatable=True)
+        def deleted() -> list[ForgetReceipt]:
+            these = list(self._below(conversation)) if whole else [conversation]
+            return [forget(session_id=one) for one in these]
+
+        return self._memory.parts.store.together(deleted, repeatable=True)
 
     def _below(self, prefix: str) -> Iterator[str]:
         """Give the ids of the conversations that begin so."""

@@ -110,6 +110,10 @@ def test_what_an_agent_asks_of_another_says_nothing_of_the_user(memory: jiyi.Mem
     asyncio.run(store.delete(KEY))
     assert memory.facts() == []
     assert not memory.search("Quillfeather")
+    for receipt in store.last_receipts:
+        memory.restore(forgotten_at=receipt.at)
+    assert len(asyncio.run(store.load(KEY))) == len(asyncio.run(store.list_subkeys(KEY))) == 1
+    assert [fact for fact in memory.facts() if "Porto" in fact.text]
 
 
 def test_writers_at_once_fold_one_summary(open_memory: Callable[..., jiyi.MemoryManager], tmp_path: Path):
