@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from jiyi.errors import InputError
 from jiyi.importers.blocks import messages_of
 from jiyi.importers.entries import Entry, LeftOut, Maker, mapping
 from jiyi.importers.files import Files, values
 from jiyi.storage.transfer.lines import Rejected
 
-__all__ = ["is_transcript", "read_claude_code"]
+__all__ = ["is_transcript", "read_claude_code", "said"]
 
 _ASIDE = {
     "isSidechain": "messages of subagents",
@@ -43,21 +44,31 @@ def read_claude_code(files: Files, make: Maker) -> Iterator[Entry]:
                 yield Rejected(where=where, reason="no line of a transcript")
 
 
-def _turn(where: str, entry: Mapping[str, Any], make: Maker, title: object) -> Iterator[Entry]:
-    aside = next((what for key, what in _ASIDE.items() if entry.get(key)), None)
-    content = mapping(entry.get("message")).get("content")
+def said(line: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the messages that a line of a user or the assistant becomes, and what was left out of it.
+
+    Raises:
+        InputError: it has no message with content.
+    """
+    content = mapping(line.get("message")).get("content")
     if not isinstance(content, str | list):
-        yield Rejected(where=where, reason="a line of a user or assistant has a message with content")
-        return
+        raise InputError("a line of a user or assistant has a message with content")
     if isinstance(content, str) and content.lstrip().startswith(_COMMANDS):
-        aside = "commands of the prompt"
-    if aside:
-        yield LeftOut(aside)
+        return [], ["commands of the prompt"]
+    aside = next((what for key, what in _ASIDE.items() if line.get(key)), None)
+    return ([], [aside]) if aside else messages_of(str(line["type"]), content)
+
+
+def _turn(where: str, entry: Mapping[str, Any], make: Maker, title: object) -> Iterator[Entry]:
+    try:
+        bodies, left = said(entry)
+    except InputError as error:
+        yield Rejected.because(where, error)
         return
-    session, model = entry.get("sessionId"), mapping(entry.get("message")).get("model")
-    id_ = entry.get("uuid") or make.hashed(session, entry.get("timestamp"), content)
-    bodies, left = messages_of(str(entry["type"]), content)
     yield from map(LeftOut, left)
+    session, message = entry.get("sessionId"), mapping(entry.get("message"))
+    id_ = entry.get("uuid") or make.hashed(session, entry.get("timestamp"), message.get("content"))
+    model = message.get("model")
     for part, body in enumerate(bodies):
         yield make.message(
             where,

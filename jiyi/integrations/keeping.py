@@ -1,13 +1,13 @@
 """A framework's own items as messages of a conversation, and back as they were."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.records import Message
 
-__all__ = ["RAW", "all_of", "kept", "raw_of", "settled"]
+__all__ = ["RAW", "all_of", "kept", "kept_as", "raw_of", "settled"]
 
 RAW = "raw"
 """The field of `Message.extra` that has a framework's item; no window shows it."""
@@ -24,6 +24,16 @@ def kept(raw: object, message: Mapping[str, Any], **fields: Any) -> Message:
         BadMessage: the item is no JSON.
     """
     return Message.from_openai({**message, RAW: raw}, **fields)
+
+
+def kept_as(raw: object, bodies: Sequence[Mapping[str, Any]], **fields: Any) -> list[Message]:
+    """Return the messages that together say what an item says; the first has the item itself.
+
+    Raises:
+        BadMessage: the item is no JSON, or what it says is no message.
+    """
+    parts = [raw, *[None] * (len(bodies) - 1)]
+    return [kept(part, body, **fields) for part, body in zip(parts, bodies, strict=True)]
 
 
 def raw_of(message: Message) -> Any:

@@ -1,7 +1,7 @@
-"""A real local /responses server that says what it is told to, and what it was asked."""
+"""A real local model's server that says what it is told to, and what it was asked."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -19,8 +19,19 @@ def calls(name: str, call_id: str, **arguments: Any) -> dict[str, Any]:
     return {**one, "arguments": written, "status": "completed"}
 
 
+def response(number: int, output: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "id": f"resp_{number}", "object": "response", "created_at": 0, "model": "gpt-4o",
+        "status": "completed", "output": output, "tools": [], "tool_choice": "auto",
+        "parallel_tool_calls": True, "usage": None,
+    }  # fmt: skip
+
+
 @contextmanager
-def model(*answers: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def model(
+    *answers: Sequence[dict[str, Any]],
+    body: Callable[[int, Sequence[dict[str, Any]]], dict[str, Any]] = response,
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Give the base URL of a model that answers so, one after another, and the list of what it is asked."""
     asked: list[dict[str, Any]] = []
     waiting = list(answers)
@@ -28,12 +39,7 @@ def model(*answers: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[dict[s
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            body = {
-                "id": f"resp_{len(asked)}", "object": "response", "created_at": 0, "model": "gpt-4o",
-                "status": "completed", "output": waiting.pop(0), "tools": [], "tool_choice": "auto",
-                "parallel_tool_calls": True, "usage": None,
-            }  # fmt: skip
-            data = json.dumps(body).encode()
+            data = json.dumps(body(len(asked), waiting.pop(0))).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))

@@ -27,6 +27,7 @@ class Suite:
     module: str  # that is installed where they can be run
     tests: tuple[str, ...]
     plugin: str  # puts our class in place of theirs
+    options: tuple[str, ...] = ()  # of pytest
 
 
 SUITES = (
@@ -48,6 +49,26 @@ SUITES = (
         module="langgraph",
         tests=("tests/test_store.py", "tests/test_async_store.py", "tests/test_ttl.py"),
         plugin="swapped_store",
+    ),
+    Suite(
+        package="claude-agent-sdk",
+        module="claude_agent_sdk",
+        tests=(
+            "tests/test_session_store_conformance.py",
+            "tests/test_session_helpers_store.py",
+            "tests/test_session_summary.py",
+            "tests/test_session_resume.py",
+            "tests/test_session_import.py",
+            "tests/test_transcript_mirror.py",
+        ),
+        plugin="swapped_store_of_sessions",
+    ),
+    Suite(
+        package="anthropic",
+        module="anthropic",
+        tests=("tests/lib/tools/memory_tools/test_filesystem.py",),
+        plugin="swapped_memory_tool",
+        options=("--noconftest",),  # it asks for packages that these tests do not need
     ),
 )
 
@@ -87,6 +108,7 @@ def run(suite: Suite, left_out: Mapping[str, str], cache: Path) -> dict[str, int
                 suite.plugin,
                 *plain,
                 *out,
+                *suite.options,
                 f"--junitxml={told}",
                 *suite.tests,
             ],

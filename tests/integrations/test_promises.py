@@ -197,7 +197,8 @@ def test_eight_processes_on_one_file_lose_nothing(tmp_path: Path):
 
 
 def write(file: str, number: str) -> None:
-    with jiyi.open(file, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+    patient = {"lock_timeout": 120, "embedder": HashEmbedder(), "background": False}
+    with jiyi.open(file, user_id="ana", **patient) as memory:
         for adapter in [one for one in FOUND.values() if "history" in one.keeps]:
             for n in range(EACH):
                 asyncio.run(adapter.save(memory, "ana", adapter.name, [f"writer {number}: {n}"]))

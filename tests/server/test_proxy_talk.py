@@ -11,8 +11,9 @@ from scripted_chat import call
 
 import jiyi
 from jiyi.integrations.recalling import Owner, Recalled
+from jiyi.integrations.talk import Talk
 from jiyi.records import Message
-from jiyi.server.proxy import CHAT, RESPONSES, Talk, items_of, session_of, with_recalled
+from jiyi.server.proxy import CHAT, RESPONSES, items_of, session_of, with_recalled
 
 DOOR = "The blue door's code is 7341"
 

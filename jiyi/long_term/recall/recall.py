@@ -264,12 +264,14 @@ class Recall:
             query = Query(scope=user, kinds=kinds, ids=ids, limit=len(kinds) * len(ids))
             found = cast("list[Searchable]", self._store.find(query))
             now = self._clock()
-            records |= {(kind_of(record), record.id): record for record in found if _lasts(record, now)}
+            records |= {(kind_of(record), record.id): record for record in found if _counts(record, now)}
         return records
 
 
-def _lasts(record: Searchable, now: datetime) -> bool:
-    return not isinstance(record, Item) or record.is_there(now)
+def _counts(record: Searchable, now: datetime) -> bool:
+    """Say whether a record can be a hit: its time is not over, and it has words to be one for."""
+    lasts = not isinstance(record, Item) or record.is_there(now)
+    return lasts and bool(record.search_text.strip())
 
 
 def _first(found: Iterable[_Row], kind: Callable[[_Row], Kind], most: Mapping[Kind, int]) -> Iterator[_Row]:

@@ -2,8 +2,7 @@
 
 from jiyi.server.proxy.forms import CHAT, RESPONSES, Form, items_of, with_recalled
 from jiyi.server.proxy.relay import Relay, Upstream
-from jiyi.server.proxy.routes import Proxy
-from jiyi.server.proxy.talk import Talk, session_of
+from jiyi.server.proxy.routes import Proxy, session_of
 
 __all__ = [
     "CHAT",
@@ -11,7 +10,6 @@ __all__ = [
     "Form",
     "Proxy",
     "Relay",
-    "Talk",
     "Upstream",
     "items_of",
     "session_of",

@@ -15,10 +15,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from jiyi.integrations.recalling import Owner, Recalled
+from jiyi.integrations.talk import Talk
 from jiyi.records import Message
 from jiyi.server.openai_form import openai_failure
 from jiyi.server.proxy.forms import Form, items_of, with_recalled
-from jiyi.server.proxy.talk import Talk
 from jiyi.time_limit import OutOfTime, run_within
 
 __all__ = ["Relay", "Upstream", "Whose"]

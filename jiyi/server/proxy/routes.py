@@ -10,18 +10,17 @@ from starlette.routing import Route
 
 from jiyi.endpoint import is_web_address
 from jiyi.errors import JiyiError, ScopeMissing, SettingsError
-from jiyi.integrations.recalling import Owner
+from jiyi.integrations.recalling import Owner, digest
 from jiyi.records import Message
 from jiyi.server.asking import caller_of
 from jiyi.server.callers import Caller
 from jiyi.server.openai_form import OPENAI, openai_failure
 from jiyi.server.proxy.forms import CHAT, RESPONSES, Form
 from jiyi.server.proxy.relay import Relay, Upstream
-from jiyi.server.proxy.talk import session_of
 from jiyi.server.served import Served
 from jiyi.wire import problem_of, shown_text
 
-__all__ = ["Proxy"]
+__all__ = ["Proxy", "session_of"]
 
 _NOBODY = "whose memory? Send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
 
@@ -101,6 +100,12 @@ class Proxy:
         session = named or (f"openai:{kept}" if kept else session_of(talk))
         owner = Owner(self._served.memory_of(caller.tenant), user, session)
         return owner, "write" in caller.access
+
+
+def session_of(talk: Sequence[Message]) -> str:
+    """Return a session id made of a conversation's first words, which the client sends each time."""
+    first = next((message.text for message in talk if message.role == "user"), "")
+    return f"openai:{digest(first.strip())}"
 
 
 def _own(headers: Mapping[str, str]) -> dict[str, str]:

@@ -5,19 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 
-from jiyi.integrations.recalling import Owner, Recaller, digest, key, stored
+from jiyi.integrations.recalling import Owner, Recaller, key, stored
 from jiyi.records import Message, new_id
 
-__all__ = ["Talk", "session_of"]
+__all__ = ["Talk"]
 
 _KNOWN = 200  # messages of a request that are looked for among those stored
 _LOCKS = 64
-
-
-def session_of(talk: Sequence[Message]) -> str:
-    """Return a session id made of a conversation's first words, which the client sends each time."""
-    first = next((message.text for message in talk if message.role == "user"), "")
-    return f"openai:{digest(first.strip())}"
 
 
 class Talk(Recaller):

@@ -1,0 +1,225 @@
+"""Claude Agent SDK: a session store that makes transcripts conversations of the memory.
+
+``pip install "jiyi[claude-agent-sdk]"``, then
+``ClaudeAgentOptions(session_store=JiyiSessionStore(memory))``.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from jiyi.async_manager import AsyncMemoryManager
+from jiyi.clock import read_moment
+from jiyi.errors import InputError, MissingExtra
+from jiyi.importers.claude_code import said
+from jiyi.integrations.keeping import all_of, kept_as, raw_of, settled
+from jiyi.integrations.recalling import digest
+from jiyi.long_term import ForgetReceipt
+from jiyi.manager import MemoryManager
+from jiyi.records import Message, Scope, as_mapping, labels_in, path_of
+
+__all__ = ["JiyiSessionStore", "conversation_of"]
+
+_Entry = dict[str, Any]
+_Key = Mapping[str, Any]
+
+_OURS = "claude:"  # begins the ids of our conversations
+_SUMMARY = "summary"  # the field of a batch's last message with the SDK's summary up to there
+_WORDLESS = {"role": "assistant", "content": ""}
+_PIECE = 1_000  # ids looked for at once
+_MOST = 10_000
+
+
+def conversation_of(key: _Key) -> str:
+    """Return the session id in the memory of a transcript of the SDK, or of one of its subagents.
+
+    Raises:
+        InputError: the key lacks its project or session, or has an empty subpath.
+    """
+    parts = [key.get(name) for name in ("project_key", "session_id", "subpath") if name in key]
+    if len(parts) < 2 or not all(isinstance(part, str) and part for part in parts):
+        raise InputError("a key has project_key and session_id, and a subpath or none, each non-empty text")
+    project, session, *subpath = map(str, parts)
+    return _OURS + path_of((project, session)) + "".join(subpath)
+
+
+class JiyiSessionStore:
+    """A session store of the Claude Agent SDK; each transcript is a conversation of the memory.
+
+    - What user and assistant said and what tools gave is found by `search`, read for facts and recalled
+      in other sessions. Of the program's own lines, of commands at the prompt and of thoughts only the
+      line itself is kept.
+    - Entries come back deep-equal, in the order they were appended; one whose ``uuid`` is there already
+      is not added again. A batch is written whole or not at all.
+    - A subagent's transcript is a conversation of its own. Its prompt is the agent's, not the user's:
+      it says nothing about the user.
+    - `delete` forgets a session with its subagents' and with everything derived; `restore` brings it back.
+
+    Use it with asyncio.
+
+    Args:
+        memory: where transcripts are kept; it stays open.
+        user_id: whose they are; by default whom the memory was opened for.
+
+    Attributes:
+        last_receipts: of the newest `delete`, one for each transcript.
+    """
+
+    def __init__(self, memory: MemoryManager, *, user_id: str | None = None) -> None:
+        self.last_receipts: list[ForgetReceipt] = []
+        self._memory = memory
+        self._user_id = user_id
+
+    async def append(self, key: _Key, entries: Sequence[_Entry]) -> None:
+        """Add entries to a transcript, all or none.
+
+        Raises:
+            InputError: the key is none, or an entry is no dict of JSON.
+            MissingExtra: the SDK, which summarises sessions, is not installed.
+        """
+        conversation = conversation_of(key)
+        groups: dict[str, list[Message]] = {}
+        for entry in entries:
+            messages = _messages(conversation, dict(as_mapping(entry)), "subpath" in key)
+            groups.setdefault(messages[0].id, messages)
+        await settled(asyncio.to_thread(self._append, dict(key), conversation, list(groups.values())))
+
+    async def load(self, key: _Key) -> list[_Entry] | None:
+        """Return a transcript's entries; None where there is none."""
+        stored = await all_of(AsyncMemoryManager(self._memory), conversation_of(key), self._user_id)
+        entries = [raw for raw in map(raw_of, stored) if raw is not None]
+        return entries or None
+
+    async def list_sessions(self, project_key: str) -> list[dict[str, Any]]:
+        """Return id and ``mtime``, milliseconds since 1970, of a project's sessions."""
+        found = await asyncio.to_thread(self._summaries, project_key)
+        return [{"session_id": one["session_id"], "mtime": one["mtime"]} for one in found]
+
+    async def list_session_summaries(self, project_key: str) -> list[dict[str, Any]]:
+        """Return what the SDK wants to know of a project's sessions without loading them."""
+        found = await asyncio.to_thread(self._summaries, project_key)
+        return [one for one in found if "data" in one]
+
+    async def delete(self, key: _Key) -> None:
+        """Forget a session with its subagents', or one of these, with everything derived from them."""
+        deleting = asyncio.to_thread(self._delete, conversation_of(key), "subpath" not in key)
+        self.last_receipts = await settled(deleting)
+
+    async def list_subkeys(self, key: _Key) -> list[str]:
+        """Return the subpaths that a session has."""
+        main = conversation_of({name: key.get(name) for name in ("project_key", "session_id")})
+        found = await asyncio.to_thread(lambda: list(self._below(main)))
+        return [one.removeprefix(main) for one in found if one != main]
+
+    def _append(self, key: _Key, conversation: str, groups: Sequence[list[Message]]) -> None:
+        parts = self._memory.parts
+
+        def append() -> None:
+            there = self._known(conversation, [group[0].id for group in groups])
+            new = [group for group in groups if group[0].id not in there]
+            messages = [message for group in new for message in group]
+            if messages and "subpath" not in key:
+                summary = self._folded(key, conversation, [raw_of(group[0]) for group in new])
+                last = messages[-1]
+                messages[-1] = replace(last, extra={**last.extra, _SUMMARY: summary})
+            if messages:
+                self._memory.save_messages(conversation, messages, user_id=self._user_id)
+
+        try:
+            parts.store.together(append)
+        except BaseException:  # windows in memory may hold what was undone
+            parts.short_term.drop(Scope(user_id=self._user_id or parts.settings.user_id or "nobody"))
+            raise
+        finally:
+            parts.long_term.indexer.notify()
+
+    def _known(self, conversation: str, ids: Sequence[str]) -> set[str]:
+        """Return which messages are there."""
+        found: set[str] = set()
+        for start in range(0, len(ids), _PIECE):
+            asked = {"id": ids[start : start + _PIECE]}
+            there = self._memory.session_messages(conversation, filters=asked, user_id=self._user_id)
+            found.update(message.id for message in there)
+        return found
+
+    def _folded(self, key: _Key, conversation: str, entries: list[_Entry]) -> dict[str, Any]:
+        """Return a session's summary with new entries in it."""
+        try:
+            from claude_agent_sdk import fold_session_summary
+        except ImportError as error:
+            told = 'the Claude Agent SDK is missing: pip install "jiyi[claude-agent-sdk]"'
+            raise MissingExtra(told) from error
+        before = self._summary(conversation)
+        now = int(self._memory.parts.clock().timestamp() * 1_000)
+        mtime = max(now, before["mtime"] + 1) if before else now
+        known = {"session_id": key["session_id"], **before} if before and "data" in before else None
+        fold: Callable[..., Any] = fold_session_summary
+        return {"mtime": mtime, "data": fold(known, key, entries)["data"]}
+
+    def _summary(self, conversation: str) -> dict[str, Any] | None:
+        """Return the summary that goes up to a conversation's end, or only when it was last written to."""
+        for newest in self._memory.session_messages(conversation, 1, user_id=self._user_id):
+            said_at = newest.created_at
+            found: dict[str, Any] | None = newest.to_dict().get(_SUMMARY)
+            return found or {"mtime": int(said_at.timestamp() * 1_000) if said_at else 0}
+        return None
+
+    def _summaries(self, project_key: str) -> list[dict[str, Any]]:
+        prefix = _OURS + path_of((project_key,))
+        rests = (one.removeprefix(prefix) for one in self._below(prefix))
+        mains = [rest for rest in rests if rest.endswith("/") and rest.count("/") == 1]
+        found = [(labels_in(rest)[0], self._summary(prefix + rest)) for rest in mains]
+        return [{"session_id": session, **summary} for session, summary in found if summary]
+
+    def _delete(self, conversation: str, whole: bool) -> list[ForgetReceipt]:
+        forget = partial(self._memory.forget, reason="deleted", user_id=self._user_id)
+
+        def deleted() -> list[ForgetReceipt]:
+            these = list(self._below(conversation)) if whole else [conversation]
+            return [forget(session_id=one) for one in these]
+
+        return self._memory.parts.store.together(deleted, repeatable=True)
+
+    def _below(self, prefix: str) -> Iterator[str]:
+        """Give the ids of the conversations that begin so."""
+        after: str | None = None
+        while True:
+            found = self._memory.sessions(_MOST, after=after, user_id=self._user_id)
+            yield from (session.id for session in found if session.id.startswith(prefix))
+            after = found.next
+            if after is None:
+                return
+
+
+def _messages(conversation: str, raw: _Entry, agents: bool) -> list[Message]:
+    """Return the messages that an entry is: one without words where it says nothing to anybody."""
+    date = _moment(raw.get("timestamp"))
+    try:
+        messages = kept_as(raw, _bodies(raw, agents) or [_WORDLESS], created_at=date)
+    except InputError:  # words in a form unknown here, such as a result without its call's id
+        messages = kept_as(raw, [_WORDLESS], created_at=date)
+    uuid = raw.get("uuid")
+    if isinstance(uuid, str) and uuid:
+        id_ = f"claude-agent-sdk:{digest(repr((conversation, uuid)))}"
+        messages[0] = replace(messages[0], id=id_)
+    return messages
+
+
+def _bodies(raw: _Entry, agents: bool) -> list[dict[str, Any]]:
+    if raw.get("type") not in ("user", "assistant"):
+        return []
+    bodies, _ = said({**raw, "isSidechain": False})
+    if agents or raw.get("isSidechain") is True:  # what one agent asks of another is no user's word
+        return [{**body, "role": "assistant"} if body["role"] == "user" else body for body in bodies]
+    return bodies
+
+
+def _moment(written: object) -> datetime | None:
+    """Return when an entry was written; None, which is now, where it does not say."""
+    try:
+        return read_moment(written) if written else None
+    except InputError:
+        return None

@@ -1,0 +1,99 @@
+"""Anthropic's client: the Messages API, and a model behind a real socket."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from promises import Recall, Request
+from scripted_messages import model, says, uses
+
+from jiyi import MemoryManager
+from jiyi.errors import Closed
+from jiyi.importers.blocks import messages_of
+from jiyi.integrations.anthropic import JiyiMessages
+
+
+class Promised:
+    name = "anthropic"
+    keeps = frozenset({"history", "recall", "delete", "window"})
+
+    async def save(self, memory: MemoryManager, user: str, session: str, texts: list[str]) -> None:
+        chat = JiyiMessages(session, memory, user_id=user)
+        for text in texts:
+            chat.save([*chat.history(), {"role": "user", "content": text}])
+
+    async def history(self, memory: MemoryManager, user: str, session: str) -> list[str]:
+        chat = JiyiMessages(session, memory, user_id=user)
+        return [message["content"] for message in chat.history() if message["role"] == "user"]
+
+    async def recall(self, memory: MemoryManager, user: str, session: str, question: str) -> Recall:
+        chat = JiyiMessages(session, memory, user_id=user, budget=4_000)
+        chat.window(messages=[{"role": "user", "content": question}])
+        found = chat.last.recalled
+        return Recall(
+            texts=[found.text] if found.text else [],
+            nothing_relevant=found.nothing_relevant,
+            why=["; ".join(item.reason for item in found.why)] if found.text else [],
+        )
+
+    async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
+        memory.forget(session_id=session, user_id=user)
+
+    async def request(
+        self,
+        memory: MemoryManager,
+        user: str,
+        session: str,
+        text: str,
+        *,
+        budget: int,
+        system: str,
+        tools: Sequence[Mapping[str, Any]],
+    ) -> list[Request]:
+        chat = JiyiMessages(session, memory, user_id=user, budget=budget)
+        messages = _history(chat)
+        messages.append({"role": "user", "content": text})
+        call = [uses("look", f"c{text[:12]}", what="tea")] if "use the tool" in text else None
+        given = [_tool(tool["function"]) for tool in tools]
+        asked_for = {"model": "claude-sonnet-5-5", "max_tokens": 100, "system": system, "tools": given}
+        with model(*([call] if call else []), [says(f"done {text[:6]}")]) as (client, asked):
+            answer = chat.create(client, messages=messages, **asked_for)
+            if answer.stop_reason == "tool_use":
+                told = "looked up tea " * 20
+                result = {"type": "tool_result", "tool_use_id": answer.content[0].id, "content": told}
+                messages += [
+                    {"role": "assistant", "content": answer.content},
+                    {"role": "user", "content": [result]},
+                ]
+                chat.create(client, messages=messages, **asked_for)
+        return [_plain(one) for one in asked]
+
+
+def _history(chat: JiyiMessages) -> list[Any]:
+    try:
+        return chat.history()
+    except Closed:  # what can still be done is a conversation without its beginning
+        return []
+
+
+def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": function["name"],
+        "description": function["description"],
+        "input_schema": function["parameters"],
+    }
+
+
+def _plain(asked: Mapping[str, Any]) -> Request:
+    messages: list[dict[str, Any]] = []
+    for message in asked["messages"]:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        bodies, left = messages_of(message["role"], blocks)
+        assert left == []
+        messages += bodies
+    functions = [
+        {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
+        for tool in asked["tools"]
+    ]
+    tools = [{"type": "function", "function": function} for function in functions]
+    return {"system": asked["system"], "tools": tools, "messages": messages}

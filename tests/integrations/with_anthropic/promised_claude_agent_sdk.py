@@ -1,0 +1,43 @@
+"""The Claude Agent SDK: its session store, as its own mirror of transcripts calls it."""
+
+from uuid import NAMESPACE_URL, uuid5
+
+import claude_agent_sdk  # noqa: F401
+from promises import Recall, Request
+
+from jiyi import MemoryManager
+from jiyi.integrations.claude_agent_sdk import JiyiSessionStore
+
+
+class Promised:
+    name = "claude_agent_sdk"
+    keeps = frozenset({"history", "delete"})
+
+    async def save(self, memory: MemoryManager, user: str, session: str, texts: list[str]) -> None:
+        entries = [
+            {
+                "type": "user",
+                "uuid": str(uuid5(NAMESPACE_URL, text)),
+                "sessionId": session,
+                "message": {"role": "user", "content": text},
+            }
+            for text in texts
+        ]
+        await JiyiSessionStore(memory, user_id=user).append(_key(session), entries)
+
+    async def history(self, memory: MemoryManager, user: str, session: str) -> list[str]:
+        entries = await JiyiSessionStore(memory, user_id=user).load(_key(session)) or []
+        return [entry["message"]["content"] for entry in entries]
+
+    async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
+        await JiyiSessionStore(memory, user_id=user).delete(_key(session))
+
+    async def recall(self, *_: object) -> Recall:
+        raise NotImplementedError  # a session store is not asked for any
+
+    async def request(self, *_: object, **__: object) -> list[Request]:
+        raise NotImplementedError
+
+
+def _key(session: str) -> dict[str, str]:
+    return {"project_key": "-srv-app", "session_id": session}
