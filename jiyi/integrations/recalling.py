@@ -8,9 +8,9 @@ from hashlib import sha256
 from typing import Any
 
 from jiyi.manager import MemoryManager
-from jiyi.records import Message, ReportItem
+from jiyi.records import Hit, Hits, Message, ReportItem
 
-__all__ = ["Owner", "Recalled", "Recaller", "digest", "key", "stored"]
+__all__ = ["Owner", "Recalled", "Recaller", "digest", "key", "stored", "told"]
 
 _KNOWN = 200  # newest messages of a session among which those of a request are looked for
 _ASKED = 4_000  # characters at either end of a question that are searched by
@@ -115,3 +115,20 @@ def key(message: Message) -> tuple[Any, ...]:
 def digest(text: str) -> str:
     """Return 24 hex digits that stand for a text."""
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def told(hit: Hit, found: Hits) -> dict[str, Any]:
+    """Return what a framework is told of a hit beside its words, as JSON.
+
+    ``relevance`` and ``nothing_relevant`` are from 0 to 1; ``why`` has the share of each feature.
+    """
+    scope, date = hit.record.scope, hit.created_at
+    return {
+        "id": hit.id,
+        "kind": hit.kind,
+        "relevance": hit.relevance,
+        "created_at": date.isoformat() if date else None,
+        "session_id": scope.session_id if scope else None,
+        "why": dict(hit.why),
+        "nothing_relevant": found.nothing_relevant,
+    }

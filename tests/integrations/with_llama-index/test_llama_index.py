@@ -25,6 +25,8 @@ from llama_index.core.memory import Memory
 from llama_index.llms.openai_like import OpenAILike
 from pydantic import ValidationError
 from scripted_chat import ScriptedChat, call, calls, turn
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import StaticPool
 
 import jiyi
 from jiyi.errors import BadMessage, JiyiError
@@ -236,8 +238,9 @@ def test_a_conversation_that_cannot_be_kept_is_an_error(open_memory: Callable[..
 def test_a_block_recalls_and_keeps_what_leaves_the_queue(memory: jiyi.MemoryManager):
     memory.save_message("before", role="user", content="蓝色门的密码是 7341")
     block = JiyiMemoryBlock(memory=memory)
+    engine = create_async_engine("sqlite+aiosqlite:///:memory:", poolclass=StaticPool)
     theirs = Memory.from_defaults(
-        session_id="now", token_limit=400, token_flush_size=100, memory_blocks=[block]
+        session_id="now", token_limit=400, token_flush_size=100, memory_blocks=[block], async_engine=engine
     )
     with ScriptedChat(calls(call("look", {"what": "Rome"})), *[turn("word " * 60)] * 6) as server:
         agent = FunctionAgent(tools=[look], llm=llm(server.url))
@@ -248,6 +251,7 @@ def test_a_block_recalls_and_keeps_what_leaves_the_queue(memory: jiyi.MemoryMana
         )
         assert block.last.why
         run(agent, *["word " * 60] * 5, memory=theirs)
+        asyncio.run(engine.dispose())
     kept = memory.session_messages("now")
     assert kept[0].content == "蓝色门的密码是什么?"
     assert len({message.id for message in kept}) == len(kept) > 2
