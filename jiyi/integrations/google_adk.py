@@ -63,8 +63,8 @@ class JiyiMemoryService(BaseMemoryService):  # type: ignore[misc]
     ) -> None:
         if (memory is None) == (uri is None):
             raise InputError("give either an open memory or uri=")
-        self._opened = open_memory(_place_of(uri)) if uri is not None else None
-        self._memory = AsyncMemoryManager(memory or self._opened)
+        self._opened = memory is None
+        self._memory = AsyncMemoryManager(memory or open_memory(_place_of(str(uri))))
         self._limit = limit
         self._deleted: set[str] = set()
 
@@ -117,7 +117,7 @@ class JiyiMemoryService(BaseMemoryService):  # type: ignore[misc]
         Raises:
             BadMessage: one has no JSON, or metadata that cannot be kept.
             DuplicateId: an id is taken by another memory.
-            InputError: a timestamp that is no ISO 8601; without a zone `NaiveDatetime`.
+            InputError: a timestamp that is no ISO 8601 with a zone.
         """
         saved = []
         for entry in memories:
@@ -160,7 +160,7 @@ class JiyiMemoryService(BaseMemoryService):  # type: ignore[misc]
 
     async def close(self) -> None:
         """Close the memory where this opened it."""
-        if self._opened is not None:
+        if self._opened:
             await self._memory.close()
 
     async def _save(self, session_id: str, given: Sequence[Message], whose: Mapping[str, str]) -> None:
