@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from jiyi.errors import DuplicateId, InputError, NaiveDatetime
 from jiyi.integrations.google_adk import JiyiMemoryService, register
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # of ADK's own
+DEMO = Path(__file__).parents[3] / "examples" / "google_adk_demo.py"
 APP = {"app_name": "app", "user_id": "ana"}
 
 
@@ -202,3 +205,12 @@ def test_a_service_is_opened_by_its_uri(tmp_path: Path, open_memory: Callable[..
     for wrong in ({"uri": "jiyi://"}, {"uri": "sqlite:///a.db"}, {}):
         with pytest.raises(InputError):
             JiyiMemoryService(**wrong)
+
+
+def test_the_example_runs():
+    told = subprocess.run(
+        [sys.executable, DEMO], capture_output=True, text=True, check=True, timeout=120
+    ).stdout
+    assert "3 messages from 3 events" in told
+    assert told.count("花生") == 1
+    assert "facts left: 0" in told

@@ -61,7 +61,7 @@ class Promised:
         ]
         mine = JiyiMemory(
             memory=memory, user_id=user, session_id=session, budget=budget, system=system, tools=made,
-            reserve=STEP,
+            reserve=STEP, recall_tokens=budget // 4 - STEP,
         )  # fmt: skip
         called = [calls(call("look", {"what": "tea"}, id=f"c{text[:12]}"))] if "use the tool" in text else []
         with ScriptedChat(*called, turn(f"done {text[:6]}")) as server, warnings.catch_warnings():

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ from jiyi.integrations.llama_index import JiyiMemory, JiyiMemoryBlock
 # LlamaIndex's own code looks at what pydantic calls old.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
+DEMO = Path(__file__).parents[3] / "examples" / "llama_index_demo.py"
 CALL = ToolCallBlock(tool_call_id="c1", tool_name="look", tool_kwargs={"what": "北京"})
 MESSAGES = [
     ChatMessage(role="system", content="Be brief."),
@@ -264,3 +267,15 @@ def test_a_block_is_cut_to_what_there_is_room_for(memory: jiyi.MemoryManager):
     assert text.startswith(cut)
     assert memory.counter.count_text(cut) == memory.counter.count_text(text) - 100
     assert asyncio.run(block.atruncate(text, 10_000)) is None
+
+
+def test_the_example_runs():
+    told = subprocess.run(
+        [sys.executable, DEMO], capture_output=True, text=True, check=True, timeout=120
+    ).stdout
+    fitted, cut, forgotten = told.split("\n== ")[1:]
+    assert "read_log" in fitted
+    assert "read_log" not in cut
+    assert "9443" in cut
+    assert "改走" not in forgotten
+    assert "7 messages are kept" in forgotten

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +21,7 @@ import jiyi
 from jiyi.errors import Closed, InputError, NotFound
 from jiyi.integrations.strands import JiyiMemoryStore
 
+DEMO = Path(__file__).parents[3] / "examples" / "strands_demo.py"
 SAID = [
     {"role": "user", "content": [{"text": "蓝色门的密码是 7341"}]},
     {"role": "assistant", "content": [{"toolUse": {"toolUseId": "1", "name": "look", "input": {}}}]},
@@ -152,3 +156,12 @@ def test_an_agent_is_not_made_on_a_closed_memory(open_memory: Callable[..., jiyi
     memory.close()
     with pytest.raises(Closed):
         agent("http://127.0.0.1:9", JiyiMemoryStore(memory))
+
+
+def test_the_example_runs():
+    told = subprocess.run(
+        [sys.executable, DEMO], capture_output=True, text=True, check=True, timeout=120
+    ).stdout
+    assert "3 messages saved" in told
+    assert "7341" in told.split("forgotten:")[0]
+    assert "7341" not in told.split("forgotten:")[1]
