@@ -4,7 +4,7 @@
 `register` the ``adk`` commands know ``--memory_service_uri=jiyi://...``.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -33,6 +33,7 @@ except ImportError as error:
 __all__ = ["JiyiMemoryService", "register"]
 
 _SCHEME = "jiyi://"
+_WHOLE = "with_session"  # a field of messages that came with their whole session
 _NO_SESSION = "adk"  # the conversation of events and memories that are given without a session
 
 
@@ -74,11 +75,12 @@ class JiyiMemoryService(BaseMemoryService):  # type: ignore[misc]
         Raises:
             BadMessage: an event has no JSON.
         """
-        given = [_message(session.app_name, session.id, event) for event in _said(session.events)]
-        whose = {"user_id": session.user_id, "agent_id": session.app_name}
-        stored = {m.id for m in await all_of(self._memory, session.id, session.user_id)}
-        newest = max((i for i, message in enumerate(given) if message.id in stored), default=-1)
-        await self._save(session.id, given[newest + 1 :], whose)
+        given = [_message(session.app_name, session.id, e, {}, whole=True) for e in _said(session.events)]
+        stored = await self._stored(session.id, session.user_id)
+        # What stands before the newest event that was added so is no longer new: if it is not there, it
+        # was forgotten. Events that were added singly say nothing of those before them.
+        newest = max((i for i, message in enumerate(given) if stored.get(message.id)), default=-1)
+        await self._save(session.id, given[newest + 1 :], stored, session.user_id, session.app_name)
 
     async def add_events_to_memory(
         self,
@@ -101,8 +103,8 @@ class JiyiMemoryService(BaseMemoryService):  # type: ignore[misc]
             BadMessage: an event has no JSON, or metadata that cannot be kept.
         """
         session = session_id or _NO_SESSION
-        given = [_message(app_name, session, event, custom_metadata) for event in _said(events)]
-        await self._save(session, given, {"user_id": user_id, "agent_id": app_name})
+        given = [_message(app_name, session, event, custom_metadata or {}) for event in _said(events)]
+        await self._save(session, given, await self._stored(session, user_id), user_id, app_name)
 
     async def add_memory(
         self,
@@ -123,7 +125,8 @@ class JiyiMemoryService(BaseMemoryService):  # type: ignore[misc]
         for entry in memories:
             labels = {**(custom_metadata or {}), **entry.custom_metadata}
             fields = {"id": entry.id} if entry.id else {}
-            message = _kept(entry.content, entry.author or "user", labels, **fields)
+            more = {"metadata": labels} if labels else {}
+            message = _kept(entry.content, entry.author or "user", more, **fields)
             dated = {"created_at": entry.timestamp} if entry.timestamp else {}
             saved.append({**message.to_dict(), "id": message.id, **dated})
         await settled(self._memory.save_messages(_NO_SESSION, saved, user_id=user_id, agent_id=app_name))
@@ -163,10 +166,17 @@ class JiyiMemoryService(BaseMemoryService):  # type: ignore[misc]
         if self._opened:
             await self._memory.close()
 
-    async def _save(self, session_id: str, given: Sequence[Message], whose: Mapping[str, str]) -> None:
-        new = [message for message in given if message.id not in self._deleted]
+    async def _stored(self, session_id: str, user_id: str) -> dict[str, bool]:
+        """Return the ids of a conversation, each with whether it came with its whole session."""
+        stored = await all_of(self._memory, session_id, user_id)
+        return {message.id: bool(message.extra.get(_WHOLE)) for message in stored}
+
+    async def _save(
+        self, session_id: str, given: Sequence[Message], stored: Container[str], user_id: str, app: str
+    ) -> None:
+        new = [message for message in given if message.id not in stored and message.id not in self._deleted]
         if new:
-            await settled(self._memory.save_messages(session_id, new, **whose))
+            await settled(self._memory.save_messages(session_id, new, user_id=user_id, agent_id=app))
 
 
 def register() -> None:
@@ -195,22 +205,21 @@ def _words(content: types.Content | None) -> str:
     return "\n".join(part.text for part in parts if part.text and part.text.strip() and not part.thought)
 
 
-def _message(app: str, session_id: str, event: Event, labels: Mapping[str, object] | None = None) -> Message:
-    return _kept(
-        event.content,
-        event.author,
-        labels,
-        # Copies of a session have the same ids of events.
-        id=digest(repr((app, session_id, event.id))),
-        created_at=datetime.fromtimestamp(event.timestamp, UTC),
-    )
+def _message(
+    app: str, session_id: str, event: Event, labels: Mapping[str, object], *, whole: bool = False
+) -> Message:
+    # Copies of a session have the same ids of events.
+    name = digest(repr((app, session_id, event.id)))
+    moment = datetime.fromtimestamp(event.timestamp, UTC)
+    more = {"metadata": dict(labels)} if labels else {}
+    more |= {_WHOLE: True} if whole else {}
+    return _kept(event.content, event.author, more, id=name, created_at=moment)
 
 
-def _kept(content: types.Content, author: str, labels: Mapping[str, object] | None, **fields: Any) -> Message:
+def _kept(content: types.Content, author: str, more: Mapping[str, object], **fields: Any) -> Message:
     role = "user" if author == "user" or content.role == "user" else "assistant"
-    said = {"role": role, "content": _words(content), "author": author}
     raw = content.model_dump(mode="json", exclude_none=True)
-    return kept(raw, said | ({"metadata": dict(labels)} if labels else {}), **fields)
+    return kept(raw, {"role": role, "content": _words(content), "author": author, **more}, **fields)
 
 
 def _entry(hit: Hit, found: Hits) -> MemoryEntry:

@@ -5,10 +5,9 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.manager import MemoryManager
 from jiyi.records import Message
 
-__all__ = ["RAW", "all_of", "kept", "raw_of", "settled", "whole"]
+__all__ = ["RAW", "all_of", "kept", "raw_of", "settled"]
 
 RAW = "raw"
 """The field of `Message.extra` that has a framework's item; no window shows it."""
@@ -38,18 +37,6 @@ async def all_of(memory: AsyncMemoryManager, session_id: str, user_id: str | Non
     after: str | None = None
     while True:
         found = await memory.session_messages(session_id, _PIECE, after=after, user_id=user_id)
-        out[:0] = found
-        after = found.next
-        if after is None:
-            return out
-
-
-def whole(memory: MemoryManager, session_id: str, user_id: str | None = None) -> list[Message]:
-    """Return what `all_of` does, to callers without an event loop."""
-    out: list[Message] = []
-    after: str | None = None
-    while True:
-        found = memory.session_messages(session_id, _PIECE, after=after, user_id=user_id)
         out[:0] = found
         after = found.next
         if after is None:

@@ -16,8 +16,8 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import BadMessage, MissingExtra
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import kept, raw_of, settled, whole
-from jiyi.integrations.recalling import Owner, Recalled
+from jiyi.integrations.keeping import kept, raw_of, settled
+from jiyi.integrations.recalling import Owner, Recalled, whole
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
 from jiyi.text import TokenCounter
@@ -81,6 +81,10 @@ class JiyiMemory(BaseMemory):  # type: ignore[misc]
         return made
 
     @property
+    def _owner(self) -> Owner:
+        return Owner(self.memory, self.user_id, self.session_id)
+
+    @property
     def last(self) -> Fitted | None:
         """What was shown last: tokens, what was recalled and why, whether nothing was relevant."""
         return self._shown[1] if self._shown else None
@@ -92,7 +96,7 @@ class JiyiMemory(BaseMemory):  # type: ignore[misc]
             input: the question, text or a message, where it is not in the conversation yet.
             initial_token_count: tokens that the caller puts before it.
         """
-        stored = whole(self.memory, self.session_id, self.user_id)
+        stored = whole(self._owner)
         talk = [_counted(message, self.memory.counter) for message in stored]
         asked = str(getattr(input, "content", input) or "").strip()
         if asked == next((m.text.strip() for m in reversed(talk) if m.role == "user"), ""):
@@ -103,7 +107,7 @@ class JiyiMemory(BaseMemory):  # type: ignore[misc]
         if self._shown is None or self._shown[0] != about:
             room = self._fitting.budget - self.reserve - initial_token_count
             fitted = replace(self._fitting, budget=room).fit(
-                Owner(self.memory, self.user_id, self.session_id),
+                self._owner,
                 talk,
                 system=self.system,
                 tools=[_written(tool) for tool in self.tools],
@@ -121,7 +125,7 @@ class JiyiMemory(BaseMemory):  # type: ignore[misc]
 
     def get_all(self) -> list[ChatMessage]:
         """Return the whole conversation, oldest first."""
-        return [_given(message) for message in whole(self.memory, self.session_id, self.user_id)]
+        return [_given(message) for message in whole(self._owner)]
 
     def put(self, message: ChatMessage) -> None:
         """Add a message; raises as `put_messages`."""

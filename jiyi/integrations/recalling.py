@@ -10,9 +10,10 @@ from typing import Any
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Hits, Message, ReportItem
 
-__all__ = ["Owner", "Recalled", "Recaller", "digest", "key", "stored", "told"]
+__all__ = ["Owner", "Recalled", "Recaller", "digest", "key", "stored", "told", "whole"]
 
 _KNOWN = 200  # newest messages of a session among which those of a request are looked for
+_PIECE = 10_000  # messages read at once
 _ASKED = 4_000  # characters at either end of a question that are searched by
 _RUNS = 1_000  # questions whose recalled text is kept while a run goes on
 _RECALLED = ("skills", "profile", "knowledge", "episodes", "recalled")
@@ -104,6 +105,18 @@ class Recaller:
 def stored(owner: Owner) -> list[Message]:
     """Return the newest messages of a conversation as the memory has them."""
     return owner.memory.session_messages(owner.session_id, _KNOWN, user_id=owner.user_id)
+
+
+def whole(owner: Owner) -> list[Message]:
+    """Return a whole conversation as the memory has it, oldest first."""
+    out: list[Message] = []
+    after: str | None = None
+    while True:
+        found = owner.memory.session_messages(owner.session_id, _PIECE, after=after, user_id=owner.user_id)
+        out[:0] = found
+        after = found.next
+        if after is None:
+            return out
 
 
 def key(message: Message) -> tuple[Any, ...]:

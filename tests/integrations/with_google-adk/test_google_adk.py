@@ -108,6 +108,17 @@ def test_a_session_added_again_is_saved_once(memory: jiyi.MemoryManager):
     assert [m.role for m in memory.session_messages("s")][:2] == ["user", "assistant"]
 
 
+def test_events_added_singly_do_not_hide_those_before_them(memory: jiyi.MemoryManager):
+    async def through() -> None:
+        service, events = JiyiMemoryService(memory), [said("one"), said("two"), said("three")]
+        await service.add_events_to_memory(**APP, session_id="s", events=events[2:])
+        await service.add_session_to_memory(session(*events))
+        await service.add_events_to_memory(**APP, session_id="s", events=events, custom_metadata={"n": 1})
+
+    asyncio.run(through())
+    assert sorted(texts(memory, "s")) == ["one", "three", "two"]
+
+
 def test_what_has_no_words_is_left_out(memory: jiyi.MemoryManager):
     thought = types.Part(text="hm", thought=True)
     call = types.Part(function_call=types.FunctionCall(name="look", args={}))
