@@ -211,7 +211,7 @@ def _message(
     # Copies of a session have the same ids of events.
     name = digest(repr((app, session_id, event.id)))
     moment = datetime.fromtimestamp(event.timestamp, UTC)
-    more = {"metadata": dict(labels)} if labels else {}
+    more: dict[str, object] = {"metadata": dict(labels)} if labels else {}
     more |= {_WHOLE: True} if whole else {}
     return _kept(event.content, event.author, more, id=name, created_at=moment)
 

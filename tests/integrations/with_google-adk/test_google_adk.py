@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +201,7 @@ def test_what_was_deleted_does_not_come_back_with_its_session(memory: jiyi.Memor
     asyncio.run(through())
 
 
-def test_a_service_is_opened_by_its_uri(tmp_path: Path, open_memory: Callable[..., jiyi.MemoryManager]):
+def test_a_service_is_opened_by_its_uri(tmp_path: Path):
     register()
     uri = f"jiyi://{tmp_path}/my%20agent.db"
 
@@ -212,7 +211,8 @@ def test_a_service_is_opened_by_its_uri(tmp_path: Path, open_memory: Callable[..
         await service.close()
 
     asyncio.run(through())
-    assert texts(open_memory(tmp_path / "my agent.db"), "s") == ["Hi"]
+    with jiyi.open(tmp_path / "my agent.db") as memory:
+        assert texts(memory, "s") == ["Hi"]
     for wrong in ({"uri": "jiyi://"}, {"uri": "sqlite:///a.db"}, {}):
         with pytest.raises(InputError):
             JiyiMemoryService(**wrong)
