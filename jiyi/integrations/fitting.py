@@ -64,7 +64,7 @@ class Fitting:
         """Return what of a conversation is shown, and what the memory has for its newest question."""
         counter = owner.memory.counter
         at = max((i for i, message in enumerate(talk) if message.role == "user"), default=None)
-        recalled = self._recalled(owner, talk)
+        recalled = self.recalled(owner, talk)
         first = [Message(role="system", content=system)] if system else []
         fixed = counter.count_all(first) + (counter.count_tools(tools) if tools else 0)
         # The allowance stands whatever is found, or what is found would move the beginning.
@@ -75,7 +75,8 @@ class Fitting:
             recalled = replace(recalled, text="", tokens=0, why=(), notes=(*recalled.notes, "no room"))
         return Fitted(kept=kept, at=at, recalled=recalled, tokens=taken + recalled.tokens)
 
-    def _recalled(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
+    def recalled(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
+        """Return what the memory has for the newest question; where it fails, nothing and a note of it."""
         try:
             return run_within(
                 lambda: self.recaller.recall(owner, talk), self.seconds, owner=self.recaller, most_late=_LATE

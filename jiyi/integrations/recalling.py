@@ -8,11 +8,12 @@ from hashlib import sha256
 from typing import Any
 
 from jiyi.manager import MemoryManager
-from jiyi.records import Message, ReportItem
+from jiyi.records import Hit, Hits, Message, ReportItem
 
-__all__ = ["Owner", "Recalled", "Recaller", "digest", "key", "stored"]
+__all__ = ["Owner", "Recalled", "Recaller", "digest", "key", "stored", "told", "whole"]
 
 _KNOWN = 200  # newest messages of a session among which those of a request are looked for
+_PIECE = 10_000  # messages read at once
 _ASKED = 4_000  # characters at either end of a question that are searched by
 _RUNS = 1_000  # questions whose recalled text is kept while a run goes on
 _RECALLED = ("skills", "profile", "knowledge", "episodes", "recalled")
@@ -106,6 +107,18 @@ def stored(owner: Owner) -> list[Message]:
     return owner.memory.session_messages(owner.session_id, _KNOWN, user_id=owner.user_id)
 
 
+def whole(owner: Owner) -> list[Message]:
+    """Return a whole conversation as the memory has it, oldest first."""
+    out: list[Message] = []
+    after: str | None = None
+    while True:
+        found = owner.memory.session_messages(owner.session_id, _PIECE, after=after, user_id=owner.user_id)
+        out[:0] = found
+        after = found.next
+        if after is None:
+            return out
+
+
 def key(message: Message) -> tuple[Any, ...]:
     """Return what a message is known by when it is given again."""
     calls = tuple((call.name, call.arguments) for call in message.tool_calls)
@@ -115,3 +128,20 @@ def key(message: Message) -> tuple[Any, ...]:
 def digest(text: str) -> str:
     """Return 24 hex digits that stand for a text."""
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def told(hit: Hit, found: Hits) -> dict[str, Any]:
+    """Return what a framework is told of a hit beside its words, as JSON.
+
+    ``relevance`` and ``nothing_relevant`` are from 0 to 1; ``why`` has the share of each feature.
+    """
+    scope, date = hit.record.scope, hit.created_at
+    return {
+        "id": hit.id,
+        "kind": hit.kind,
+        "relevance": hit.relevance,
+        "created_at": date.isoformat() if date else None,
+        "session_id": scope.session_id if scope else None,
+        "why": dict(hit.why),
+        "nothing_relevant": found.nothing_relevant,
+    }

@@ -1,6 +1,7 @@
 """What is promised of every adapter, asked of all whose framework is installed."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -182,8 +183,9 @@ def test_users_never_meet(adapter: Adapter, order: list[str]):
 def test_eight_processes_on_one_file_lose_nothing(tmp_path: Path):
     """Each writes by every adapter; then all is there, in each writer's order."""
     file = tmp_path / "m.db"
+    folders = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # what adapters import of our tests
     writers = [
-        subprocess.Popen([sys.executable, __file__, str(file), str(i)], stderr=subprocess.PIPE)
+        subprocess.Popen([sys.executable, __file__, str(file), str(i)], stderr=subprocess.PIPE, env=folders)
         for i in range(WORKERS)
     ]
     ended = [(writer.communicate(timeout=240)[1].decode(), writer.returncode) for writer in writers]

@@ -1,0 +1,150 @@
+"""Strands Agents: a store for its memory manager.
+
+``pip install "jiyi[strands]"``. `JiyiMemoryStore` saves what is said after each invocation, and finds it
+again for the agents of the same user.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jiyi.async_manager import AsyncMemoryManager
+from jiyi.errors import MissingExtra
+from jiyi.integrations.keeping import settled
+from jiyi.integrations.recalling import digest, told
+from jiyi.manager import MemoryManager
+from jiyi.records import Hits, Message
+from jiyi.records.checks import new_id
+
+try:
+    from strands import tool
+    from strands.memory import AddMessagesContext, InvocationTrigger, MemoryEntry, SearchOptions
+except ImportError as error:
+    raise MissingExtra('Strands Agents is missing: pip install "jiyi[strands]"') from error
+
+__all__ = ["JiyiMemoryStore"]
+
+_RESULTS = 5  # entries where neither the caller nor the store says how many
+
+
+class JiyiMemoryStore:
+    """A `strands.memory.MemoryStore` on a memory, for one agent: ``MemoryManager(stores=[store])``.
+
+    - What the user and the agent say is a conversation of the memory, read for facts without a model.
+      Saving a batch again changes nothing.
+    - `search` looks in all the user's other conversations, facts, knowledge and episodes; the agent
+      has its own conversation already.
+
+    Args:
+        memory: where it is kept; it stays open.
+        user_id: whose; by default whom the memory was opened for.
+        session_id: the conversation; by default a new one for each store.
+        name: what tools call the store.
+        description: when to use it, for the model.
+        max_search_results: entries of a search where the caller does not say.
+        extraction: when to save, as in Strands; by default after each invocation.
+        forget_tool: give the agent a tool that forgets what it found, by ids.
+
+    Attributes:
+        last: the hits of the last search, with ``nothing_relevant`` and each hit's ``why``.
+    """
+
+    writable = True
+
+    def __init__(
+        self,
+        memory: MemoryManager,
+        *,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        name: str = "jiyi",
+        description: str | None = "What was said and learned in earlier conversations.",
+        max_search_results: int | None = None,
+        extraction: Any = None,
+        forget_tool: bool = False,
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.max_search_results = max_search_results
+        self.extraction = {"trigger": InvocationTrigger()} if extraction is None else extraction
+        self.session_id = session_id or f"strands-{new_id()}"
+        self.last: Hits | None = None
+        self._memory = AsyncMemoryManager(memory)
+        self._user_id = user_id
+        self._forget_tool = forget_tool
+        self._run = new_id()  # numbers of messages begin again with each agent
+
+    async def initialize(self) -> None:
+        """Refuse an agent whose memory cannot be read.
+
+        Raises:
+            JiyiError: it is closed, damaged, or it is not said whose memory it is.
+        """
+        await self._memory.session_messages(self.session_id, 1, user_id=self._user_id)
+
+    async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
+        """Return what other conversations have for a query, best first.
+
+        Metadata: ``id``, ``kind``, ``relevance``, ``created_at``, ``session_id``, ``why``, and
+        ``nothing_relevant``, the probability that the memory holds no answer.
+        """
+        limit = (options or {}).get("max_search_results") or self.max_search_results or _RESULTS
+        self.last = await self._memory.search(
+            query, limit=limit, filters={"session_id": {"ne": self.session_id}}, user_id=self._user_id
+        )
+        return [MemoryEntry(content=hit.wordings[0], metadata=told(hit, self.last)) for hit in self.last]
+
+    async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> str | None:
+        """Keep a text; a newer value takes the place of an older one. Return the id of what has its words.
+
+        Raises:
+            InputError: metadata that cannot be kept.
+        """
+        learned = await settled(self._memory.remember(content, metadata=metadata, user_id=self._user_id))
+        return learned.kept
+
+    async def add_messages(
+        self, messages: Sequence[Mapping[str, Any]], context: AddMessagesContext | None = None
+    ) -> None:
+        """Save messages, all or none; with the same sequence numbers a second time changes nothing.
+
+        Messages without words, such as tool calls, are left out.
+        """
+        numbers = context.sequence_numbers if context is not None else None
+        numbered = zip(numbers or [None] * len(messages), messages, strict=True)
+        saved = [self._message(number, message) for number, message in numbered if _words(message)]
+        if saved:
+            await settled(self._memory.save_messages(self.session_id, saved, user_id=self._user_id))
+
+    def get_tools(self) -> list[Any]:
+        """Return the tool ``forget_memory`` where it was asked for."""
+
+        async def forget_memory(ids: list[str]) -> int:
+            """Forget memories that are wrong or that the user wants forgotten, with all derived from them.
+
+            Args:
+                ids: ids of entries, from the metadata that search_memory gave.
+
+            Returns:
+                How many records were forgotten.
+            """
+            receipt = await settled(
+                self._memory.forget(ids=ids, reason="forgotten by the agent", user_id=self._user_id)
+            )
+            return sum(receipt.counts.values())
+
+        return [tool(forget_memory)] if self._forget_tool else []
+
+    def _message(self, number: int | None, message: Mapping[str, Any]) -> Message:
+        role, words = message["role"], _words(message)
+        # Two agents with one store count alike; what they say tells them apart.
+        name = new_id() if number is None else digest(repr((self._run, number, role, words)))
+        return Message(role=role, content=words, id=name)
+
+
+def _words(message: Mapping[str, Any]) -> str:
+    """Return what a message says, with what it cites sources for."""
+    said: list[str] = []
+    for block in message["content"]:
+        cited = block.get("citationsContent", {}).get("content", ())
+        said.extend(part["text"] for part in (block, *cited) if part.get("text", "").strip())
+    return "\n".join(said)
