@@ -48,7 +48,7 @@ def test_late_calls_are_left_alone_and_then_no_more_are_begun():
     for _ in range(5):
         with pytest.raises(OutOfTime, match="2 earlier calls have not come back"):
             run_within(call, 30, owner=owner)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert len(begun) == 2
     assert run_within(lambda: "others are not held up", 5, owner=Owner())
     gate.set()

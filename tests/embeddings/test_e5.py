@@ -135,7 +135,7 @@ def test_other_threads_run_meanwhile() -> None:
     embedder = E5Embedder()
     embedder.embed(["loaded"], "query")
     text = "the gateway answered 网关超时 " * 40
-    worker = threading.Thread(target=embedder.embed, args=([text], "passage"))
+    worker = threading.Thread(target=embedder.embed, args=([text] * 4, "passage"))
     worker.start()
     turns = 0
     while worker.is_alive():

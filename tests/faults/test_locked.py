@@ -143,6 +143,7 @@ import sys
 import jiyi
 from jiyi.testing import HashEmbedder
 embedder = HashEmbedder()
+print("ready", flush=True)
 sys.stdin.readline()
 with jiyi.open(sys.argv[1], user_id="ana", embedder=embedder) as memory:
     memory.save_message("s", role="user", content="hello")
@@ -154,12 +155,13 @@ def test_processes_that_open_a_new_file_at_the_same_moment(path):
         subprocess.Popen(
             [sys.executable, "-c", MAKER, str(path)],
             stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         for _ in range(6)
     ]
-    time.sleep(1.5)  # until all have imported and wait for the word
+    assert {child.stdout.readline() for child in children} == {"ready\n"}
     for child in children:
         child.stdin.write("go\n")
         child.stdin.flush()

@@ -100,9 +100,9 @@ def test_a_question_asks_for_kinds_of_value(asked, kind):
 def test_time_does_not_grow_with_the_length_of_a_text(unit):
     """The first 1,500 characters decide."""
     text = (unit * 32_000)[:32_000]
-    started = time.perf_counter()
+    started = time.thread_time()
     signs_of(text)
-    assert time.perf_counter() - started < 0.5
+    assert time.thread_time() - started < 0.5
 
 
 CHANGES = {

@@ -33,4 +33,4 @@ def test_healthz_answers_while_requests_wait_for_the_database(serve_at, postgres
         assert not any(one.done() for one in waiting)
         wire.speak()
         assert {one.result().status_code for one in waiting} == {401}
-    assert median(took) < 0.1
+    assert median(took) < 2, "the others wait until the database answers, or for half a minute"

@@ -15,7 +15,7 @@ from scripted_rerank import scores
 import jiyi
 
 LIMIT = 0.8  # seconds a window may wait for an endpoint
-MORE = 0.05  # seconds that a window may take longer than one without a model
+MORE = 0.2  # seconds that a window may take longer than one without a model; a failed try costs twice that
 WAYS = {
     "silent": Reply(silent=True),
     "dripping": Reply(body=b" " * 1000, drip=0.05),
@@ -102,10 +102,11 @@ def test_a_dead_endpoint_stalls_one_window(way: str, part: str, tmp_path: Path, 
         with memory_at(tmp_path, part, urls.get(way, server.url)) as memory:
             first, notes = window(memory, "which port has machine 0?")
             assert said in notes
-            assert first < usual + LIMIT + 2  # a second of grace, and one for a busy machine
+            assert first < usual + LIMIT + 8  # the endpoints would take a minute, or never answer
             took = stalls(memory, 1.5, said)  # longer than the first pause: it is tried again in here
     assert statistics.median(took) < usual + MORE
-    assert sorted(took)[len(took) * 9 // 10] < usual + LIMIT / 2
+    stalled = sum(spent > usual + LIMIT / 2 for spent in took)
+    assert stalled <= max(1, len(took) // 10), "the window that tries the endpoint again may stall"
 
 
 @pytest.mark.slow
@@ -117,7 +118,7 @@ def test_an_endpoint_that_is_well_again_is_used_again(way: str, part: str, tmp_p
         server.way = WAYS[way]
         assert window(memory, "which port?")[1]
         server.well = True
-        deadline = time.monotonic() + 6
+        deadline = time.monotonic() + 20
         while window(memory, "which port?")[1]:
             assert time.monotonic() < deadline, "it answers, and is not asked"
             time.sleep(0.1)
