@@ -136,7 +136,7 @@ def soak(
     rows: list[dict[str, float]] = []
     faults: Counter[str] = Counter()
     served = db.startswith("http")
-    with jiyi.connect(db) if served else jiyi.open(db, embedder=HashEmbedder()) as memory:
+    with jiyi.connect(db) if served else jiyi.open(db, embedder=HashEmbedder(), lock_timeout=60) as memory:
         began = time.monotonic()
         took: list[float] = []
         kinds: Counter[str] = Counter()

@@ -15,6 +15,7 @@ from jiyi.testing import HashEmbedder
 HOLDER = """
 import sys, apsw
 connection = apsw.Connection(sys.argv[1])
+connection.set_busy_timeout(20_000)  # the worker of the memory may be writing
 connection.execute(f"BEGIN {sys.argv[2]}")
 print("held", flush=True)
 sys.stdin.readline()
