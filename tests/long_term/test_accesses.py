@@ -212,6 +212,7 @@ def test_the_thread_goes_on_after_a_failure(store, accesses, caplog):
 HOLDER = """
 import sys, apsw
 connection = apsw.Connection(sys.argv[1])
+connection.set_busy_timeout(20_000)  # the thread of the memory may be writing
 connection.execute("BEGIN IMMEDIATE")
 print("held", flush=True)
 sys.stdin.readline()
