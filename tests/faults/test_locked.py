@@ -105,7 +105,7 @@ import sys
 import jiyi
 from jiyi.testing import HashEmbedder
 memory = jiyi.open(sys.argv[1], user_id="ana", embedder=HashEmbedder(), lock_timeout=60)
-for i in range(200):
+for i in range(100):
     memory.save_message("shared", role="user", content=f"writer {sys.argv[2]} says {i}")
 memory.close()
 """
@@ -122,13 +122,13 @@ def test_four_processes_write_one_session(path):
     with jiyi.open(path, user_id="ana", embedder=HashEmbedder()) as memory:
         query = Query(scope=Scope(user_id="ana", session_id="shared"), kinds=("message",), limit=10_000)
         stored = memory._store.find(query)
-        assert [m.seq for m in stored] == list(range(800))
+        assert [m.seq for m in stored] == list(range(400))
         for n in range(4):
             mine = [m.content for m in stored if m.content.startswith(f"writer {n} ")]
-            assert mine == [f"writer {n} says {i}" for i in range(200)]
+            assert mine == [f"writer {n} says {i}" for i in range(100)]
         memory.flush()
         assert memory.stats() == {
-            "message": 800,
+            "message": 400,
             "session": 1,
             "task": 0,
             "episode": 0,
