@@ -39,7 +39,7 @@ SLOW_FOLDERS = ("faults", "postgres_faults")  # they kill processes and servers
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
-    """Give the slow tests, which wait for processes and limits half their time, a worker more than cores."""
+    """Give the slow tests, which wait much of their time, one worker more than there are cores."""
     return (yield) + (config.option.markexpr == "slow")
 
 
