@@ -196,7 +196,7 @@ def test_a_server_that_restarts_is_waited_for(open_database, postgres_server):
         before = len(saved)
         time.sleep(0.5)
         postgres_server.start()
-        until = time.monotonic() + 15
+        until = time.monotonic() + 40
         while len(saved) < before + 20 and time.monotonic() < until:
             time.sleep(0.05)
         stop.set()
