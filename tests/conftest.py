@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,12 @@ settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
 SLOW_FOLDERS = ("faults", "postgres_faults")  # they kill processes and servers
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
+    """Give the slow tests, which wait much of their time, one worker more than there are cores."""
+    return (yield) + (config.option.markexpr == "slow")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

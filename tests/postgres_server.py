@@ -72,6 +72,7 @@ class PostgresServer:
         self._password = ""
         self._local: LocalServer | None = None
         self._keeper: psycopg.Connection | None = None
+        self._over: list[str] = []  # databases that no test needs any more
         if OWN_SERVER:
             self.superuser_url = OWN_SERVER
             self._make_role()
@@ -82,6 +83,8 @@ class PostgresServer:
 
     def make(self, template: str | None = MIGRATED) -> str:
         """Make a database and return its URL; with template None it lacks even the extension."""
+        while self._over:
+            self.drop(self._over.pop())
         name = f"jiyi_{os.getpid()}_{next(self._numbers)}"
         source = "template0" if template is None else template + self._suffix
         if template == MIGRATED:
@@ -92,6 +95,10 @@ class PostgresServer:
     def drop(self, url: str) -> None:
         """Drop a database, whoever is connected to it."""
         self._order("DROP DATABASE IF EXISTS {} WITH (FORCE)", urlsplit(url).path[1:])
+
+    def leave(self, url: str) -> None:
+        """Drop a database once the next is made: memories that fixtures close after it can still write."""
+        self._over.append(url)
 
     def url_of(self, database: str, *, superuser: bool = False) -> str:
         """Return the URL of a database, for the plain role or for a superuser."""
@@ -130,8 +137,8 @@ class PostgresServer:
     def close(self) -> None:
         """Leave nothing behind."""
         if self._local is None:
-            for template in (EMPTY, MIGRATED):
-                self.drop(self.url_of(template + self._suffix))
+            for url in (*self._over, *(self.url_of(name + self._suffix) for name in (EMPTY, MIGRATED))):
+                self.drop(url)
             self._order("DROP ROLE {}", self.role)
         if self._keeper is not None:
             self._keeper.close()
@@ -290,7 +297,7 @@ def _made(server: PostgresServer, template: str) -> Iterator[str]:
     url = server.make(template)
     yield url
     server.start()
-    server.drop(url)
+    server.leave(url)
 
 
 @pytest.fixture(scope="session")

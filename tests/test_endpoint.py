@@ -75,8 +75,8 @@ def test_tries_and_time_both_end_it():
     assert len(tries.left) == 4
     started = time.monotonic()
     with pytest.raises(LLMUnreachable):
-        patiently(Tries(passing("30")), Breaker(), retries=3, time_limit=5)
-    assert time.monotonic() - started < 4
+        patiently(Tries(passing("60")), Breaker(), retries=3, time_limit=40)
+    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,10 @@ def test_a_dead_model_is_waited_for_once_and_then_skipped_by_all_who_ask_it(dead
         OpenAILLM("m", endpoint=endpoint).complete([{"role": "user", "content": "x"}])
     waited = time.monotonic()
     assert waited - started >= 1.1
+    patient = Endpoint(base_url=dead, api_key="", retries=5)  # whose pauses take 11 s
     with pytest.raises(LLMUnreachable, match=r"could not be reached.*not asked for another.*1 failure"):
-        OpenAILLM("m", endpoint=endpoint).complete([{"role": "user", "content": "x"}])
-    assert time.monotonic() - waited < 0.3
+        OpenAILLM("m", endpoint=patient).complete([{"role": "user", "content": "x"}])
+    assert time.monotonic() - waited < 5
     assert [dead in said for said in skipped_endpoints() if dead in said] == [True]
     with pytest.raises(EndpointUnreachable, match=r"2 time\(s\) .*right$"):  # something else of it
         embedder_at(dead).embed(["x"], "query")
@@ -135,8 +136,9 @@ def test_searches_stall_once_and_say_why_vectors_are_not_used(dead, tmp_path):
         memory.save_message("s", role="user", content="the port is 8080")
         memory.search("which port?")
         started = time.monotonic()
-        hits = memory.search("which port?")
-        assert time.monotonic() - started < 1
+        for _ in range(10):
+            hits = memory.search("which port?")
+        assert time.monotonic() - started < 5
     assert "the port is 8080" in [hit.text for hit in hits]
     assert any("not asked for another" in note for note in hits.notes), hits.notes
 

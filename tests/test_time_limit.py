@@ -48,11 +48,11 @@ def test_late_calls_are_left_alone_and_then_no_more_are_begun():
     for _ in range(5):
         with pytest.raises(OutOfTime, match="2 earlier calls have not come back"):
             run_within(call, 30, owner=owner)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert len(begun) == 2
     assert run_within(lambda: "others are not held up", 5, owner=Owner())
     gate.set()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while True:  # once they are back, there is room again
         try:
             assert run_within(lambda: "again", 5, owner=owner) == "again"

@@ -29,7 +29,7 @@ def connections(url: str) -> int:
 
 def soon(there: Callable[[], bool]) -> bool:
     """Say whether something comes true within seconds."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30
     while not there() and time.monotonic() < until:
         time.sleep(0.05)
     return there()

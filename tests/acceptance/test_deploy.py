@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ import pytest
 import yaml
 
 from jiyi.databases import users_of
+from jiyi.storage.postgres.server import _free_port
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
@@ -194,9 +194,7 @@ def written(image: Path) -> dict[Path, int]:
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(sys.platform == "win32", reason="the image is for Linux")
 def test_what_was_built_serves_once_there_is_a_key_and_writes_to_its_data_only(image):
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        free = found.getsockname()[1]
+    free = _free_port()  # one that systems give to nobody who does not name it
     jiyi = only("ENTRYPOINT").listed
     serve = [*jiyi, *(str(free) if word == port() else word for word in only("CMD").listed)]
     before = written(image)

@@ -139,6 +139,7 @@ def test_searches_count_what_they_return_without_waiting_for_the_write(
     memory.flush()
     used, began = clock.forward(days=1), time.monotonic()
     other = apsw.Connection(str(path))
+    other.set_busy_timeout(20_000)
     other.execute("BEGIN IMMEDIATE")
     assert memory.search_episodes("nginx")[0].id == episode.id
     assert time.monotonic() - began < 15

@@ -234,10 +234,10 @@ def test_the_most_seconds(scripted: Start, make_agent: Make) -> None:
     @action
     def wait() -> None:
         """Wait."""
-        time.sleep(0.3)
+        time.sleep(0.7)
 
     server = scripted(*[calls(call("wait"))] * 9)
-    run = make_agent(server, wait, limits=Limits(seconds=0.2)).run("go", "s")
+    run = make_agent(server, wait, limits=Limits(seconds=0.6)).run("go", "s")
     assert (run.stopped, len(server.asked)) == ("budget", 1)
 
 
@@ -312,12 +312,12 @@ def test_actions_run_one_after_the_other_within_their_time(scripted: Start, make
     @action
     def hang() -> None:
         """Hang."""
-        forever.wait(20)
+        forever.wait(60)
 
     server = scripted(calls(call("hang"), call("shell", {"cmd": "df"}, "c2")), says("ok"))
     started = time.monotonic()
     run = make_agent(server, hang, shell, environment=Environment(seconds=0.2)).run("go", "s")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert [s.status for s in run.steps] == ["failed", "completed"]
     assert "took longer than 0.2 s" in (run.steps[0].result or "")
     forever.set()

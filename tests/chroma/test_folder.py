@@ -122,7 +122,7 @@ def test_a_process_that_holds_the_folder_too_long_is_told(open_chroma, path, fol
         started = time.monotonic()
         with pytest.raises(DatabaseLocked, match="chroma_url"):
             memory.flush()
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 4, "5 s are the default"
     assert memory.flush() == 1
 
 

@@ -97,7 +97,7 @@ def test_a_reader_that_leaves_early(start, tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
 def test_an_interrupted_import_leaves_a_sound_database(start, run_json, tmp_path):
     file, db = tmp_path / "talk.jsonl", tmp_path / "m.db"
-    entries = ({"role": "user", "content": f"第 {i} 条 message " * 20} for i in range(6_000))
+    entries = ({"role": "user", "content": f"第 {i} 条 message " * 20} for i in range(3_000))
     file.write_text("".join(json.dumps(entry) + "\n" for entry in entries), "utf-8")
     process = start("import", file, "--no-vectors", "--db", db, "--user", "ana")
     wal = db.with_name(db.name + "-wal")
@@ -110,8 +110,8 @@ def test_an_interrupted_import_leaves_a_sound_database(start, run_json, tmp_path
     assert b"Traceback" not in complaint
     with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
         here = memory.stats()["message"]
-    assert 0 < here < 6_000
+    assert 0 < here < 3_000
     assert here % 200 == 0
     assert "sound" in check_database(db)
     told = run_json("import", file, "--no-vectors", "--db", db)
-    assert (told["added"], told["known"]) == (6_000 - here, here)
+    assert (told["added"], told["known"]) == (3_000 - here, here)

@@ -15,8 +15,8 @@ from jiyi.embeddings import E5Embedder
 from jiyi.errors import SettingsError
 
 
-def run(code: str, **more: str) -> None:
-    """Run `code` in a fresh interpreter."""
+def run(code: str, **more: str) -> str:
+    """Run `code` in a fresh interpreter; return what it said on standard error."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
         env={key: value for key, value in os.environ.items() if not key.startswith("OMP_")} | more,
@@ -26,6 +26,7 @@ def run(code: str, **more: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "numpy"])
@@ -131,11 +132,16 @@ def test_calls_side_by_side_equal_calls_in_turn(engine) -> None:
     np.testing.assert_array_equal(E5Embedder(threads=3, engine=engine).embed(texts, "passage"), serial)
 
 
+def test_a_program_may_end_while_the_model_is_being_loaded() -> None:
+    said = run("from jiyi.embeddings import E5Embedder; E5Embedder().load_in_background()")
+    assert said == ""
+
+
 def test_other_threads_run_meanwhile() -> None:
     embedder = E5Embedder()
     embedder.embed(["loaded"], "query")
     text = "the gateway answered 网关超时 " * 40
-    worker = threading.Thread(target=embedder.embed, args=([text], "passage"))
+    worker = threading.Thread(target=embedder.embed, args=([text] * 4, "passage"))
     worker.start()
     turns = 0
     while worker.is_alive():

@@ -298,7 +298,7 @@ def test_long_texts_are_bounded() -> None:
     assert parts(late) == [("edge-02", "port", "8443")]
     many = " ".join(f"The port of edge-{n} is {n}." for n in range(100, 200))
     assert len(read(many)) == 40
-    started = time.perf_counter()
+    started = time.thread_time()
     for text in (
         "的" * 100_000,
         "a " * 100_000,
@@ -308,7 +308,7 @@ def test_long_texts_are_bounded() -> None:
         "is " * 50_000,
     ):
         read(text)
-    assert time.perf_counter() - started < 5
+    assert time.thread_time() - started < 5
 
 
 def test_an_ordinary_message_costs_little() -> None:
@@ -324,10 +324,10 @@ def test_an_ordinary_message_costs_little() -> None:
         read(text)
     best = []
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.thread_time()
         for text in texts * 10:
             read(text)
-        best.append((time.perf_counter() - started) / (10 * len(texts)))
+        best.append((time.thread_time() - started) / (10 * len(texts)))
     assert min(best) < 0.004  # half a millisecond where the machine is free
 
 

@@ -15,6 +15,7 @@ from jiyi.testing import HashEmbedder
 HOLDER = """
 import sys, apsw
 connection = apsw.Connection(sys.argv[1])
+connection.set_busy_timeout(20_000)  # the worker of the memory may be writing
 connection.execute(f"BEGIN {sys.argv[2]}")
 print("held", flush=True)
 sys.stdin.readline()
@@ -104,7 +105,7 @@ import sys
 import jiyi
 from jiyi.testing import HashEmbedder
 memory = jiyi.open(sys.argv[1], user_id="ana", embedder=HashEmbedder(), lock_timeout=60)
-for i in range(200):
+for i in range(100):
     memory.save_message("shared", role="user", content=f"writer {sys.argv[2]} says {i}")
 memory.close()
 """
@@ -121,13 +122,13 @@ def test_four_processes_write_one_session(path):
     with jiyi.open(path, user_id="ana", embedder=HashEmbedder()) as memory:
         query = Query(scope=Scope(user_id="ana", session_id="shared"), kinds=("message",), limit=10_000)
         stored = memory._store.find(query)
-        assert [m.seq for m in stored] == list(range(800))
+        assert [m.seq for m in stored] == list(range(400))
         for n in range(4):
             mine = [m.content for m in stored if m.content.startswith(f"writer {n} ")]
-            assert mine == [f"writer {n} says {i}" for i in range(200)]
+            assert mine == [f"writer {n} says {i}" for i in range(100)]
         memory.flush()
         assert memory.stats() == {
-            "message": 800,
+            "message": 400,
             "session": 1,
             "task": 0,
             "episode": 0,
@@ -143,6 +144,7 @@ import sys
 import jiyi
 from jiyi.testing import HashEmbedder
 embedder = HashEmbedder()
+print("ready", flush=True)
 sys.stdin.readline()
 with jiyi.open(sys.argv[1], user_id="ana", embedder=embedder) as memory:
     memory.save_message("s", role="user", content="hello")
@@ -154,12 +156,13 @@ def test_processes_that_open_a_new_file_at_the_same_moment(path):
         subprocess.Popen(
             [sys.executable, "-c", MAKER, str(path)],
             stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         for _ in range(6)
     ]
-    time.sleep(1.5)  # until all have imported and wait for the word
+    assert {child.stdout.readline() for child in children} == {"ready\n"}
     for child in children:
         child.stdin.write("go\n")
         child.stdin.flush()

@@ -183,7 +183,7 @@ def test_looking_takes_little(memory):
 
 
 def _timed(call, times=50):
-    began = time.perf_counter()
+    began = time.thread_time()
     for _ in range(times):
         call()
-    return (time.perf_counter() - began) / times
+    return (time.thread_time() - began) / times

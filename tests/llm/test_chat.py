@@ -287,7 +287,7 @@ def test_a_stream_that_never_ends_is_left_alone(make: Make) -> None:
             started = time.monotonic()
             with pytest.raises(LLMUnreachable, match="gave no whole answer within"):
                 llm.chat(HELLO, on_text=pieces.append)
-            assert time.monotonic() - started < 5
+            assert time.monotonic() - started < 20
             seen = len(pieces)
             with pytest.raises(LLMUnreachable, match="not asked for another"):
                 llm.chat(HELLO, on_text=pieces.append)
@@ -310,7 +310,7 @@ def test_what_the_listener_raises_ends_the_call_at_once(make: Make, error: type[
         started = time.monotonic()
         with pytest.raises(error):
             make(server.url).chat(HELLO, on_text=stop)
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 20, "it would be said for a minute"
         time.sleep(0.3)
     assert pieces == ["x"]
 

@@ -208,8 +208,8 @@ def test_a_pause_longer_than_the_time_there_is_is_not_begun(make: Make) -> None:
     with ScriptedChat(Reply(status=429, body={}, headers={"Retry-After": "60"})) as server:
         started = time.monotonic()
         with pytest.raises(LLMUnreachable, match="HTTP 429"):
-            make(server.url, time_limit=5).complete(HELLO)
-        assert time.monotonic() - started < 4
+            make(server.url, time_limit=40).complete(HELLO)
+        assert time.monotonic() - started < 20
 
 
 @pytest.mark.slow
@@ -238,15 +238,15 @@ def test_an_answer_that_never_ends_is_left_alone(make: Make) -> None:
         started = time.monotonic()
         with pytest.raises(LLMUnreachable, match="gave no whole answer within"):
             llm.complete(HELLO)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20, "the answer would take 50 s"
         started, threads = time.monotonic(), threading.active_count()
         for _ in range(20):
             with pytest.raises(LLMUnreachable, match=r"not asked for another|being tried again"):
                 llm.complete(HELLO)
             time.sleep(0.06)  # together longer than the first pause
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
         assert threading.active_count() <= threads + 2, "late answers pile up"
-        assert len(server.asked) == 2
+        assert len(server.asked) in (2, 3), "3 where these calls outlasted the second pause"
 
 
 def test_nobody_listening_is_unreachable(make: Make) -> None:

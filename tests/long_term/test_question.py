@@ -271,8 +271,8 @@ def test_without_names_to_take_off_only_white_space_changes(text):
 @pytest.mark.parametrize("text", ["word 1 ", "网关502错误", "A ", "“", "you said ", " ", "ü"])
 def test_a_huge_question_is_read_in_good_time(text):
     huge = (text * 100_000)[:100_000]
-    began = time.monotonic()
+    began = time.thread_time()
     read_question(huge, NOW)
     named_speakers(huge, ["Melanie"] * 20)
     without_names(huge, ["Melanie"] * 20)
-    assert time.monotonic() - began < 10
+    assert time.thread_time() - began < 10

@@ -201,7 +201,7 @@ def test_several_threads_read_each_stretch_once(make, server, clock):
 
 @pytest.mark.slow
 def test_a_real_model_reads_or_says_why_not(open_memory, clock, local_llm, plain_environment):
-    llm = OpenAILLM("smollm2", endpoint=Endpoint(base_url=local_llm, api_key=""), time_limit=120)
+    llm = OpenAILLM("smollm2", endpoint=Endpoint(base_url=local_llm, api_key=""), time_limit=20)
     memory = open_memory(llm=llm, clock=clock)
     memory.save_message("s", role="user", content="My name is Ana and I live in Lisbon.")
     clock.forward(hours=1)

@@ -36,7 +36,7 @@ def fill(database: PostgresDatabase, count: int, user: str = "ana", seed: int = 
 
 def asked_of_index(url: str) -> int:
     """How often the index was scanned, as the server counts; those who asked have gone."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30
     while True:
         with psycopg.connect(url, autocommit=True) as connection:
             row = connection.execute(

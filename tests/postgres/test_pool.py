@@ -40,7 +40,7 @@ def test_who_finds_no_free_connection_is_told(open_database):
         with store.transaction():
             store.put([message("a")])
             began.set()
-            assert go_on.wait(10)
+            assert go_on.wait(60)
 
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(hold)
@@ -48,7 +48,7 @@ def test_who_finds_no_free_connection_is_told(open_database):
         started = time.monotonic()
         with pytest.raises(DatabaseBusy, match="pool_max or pool_seconds"):
             store.find(MINE)
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 8, "the pool is left to wait 10 s"
         go_on.set()
         held.result()
     assert len(store.find(MINE)) == 1
@@ -78,7 +78,7 @@ def test_a_slow_statement_is_stopped(open_database):
     started = time.monotonic()
     with pytest.raises(DatabaseBusy, match="statement_seconds"), database.read("ana") as db:
         db._channel.ask(_sleeping("ana"))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     with pytest.raises(DatabaseBusy, match="statement_seconds"), database.write("ana") as db:
         db._channel.ask(_sleeping("ana"))
     Store(database).put([message("a")])
@@ -196,7 +196,7 @@ def test_a_server_that_restarts_is_waited_for(open_database, postgres_server):
         before = len(saved)
         time.sleep(0.5)
         postgres_server.start()
-        until = time.monotonic() + 15
+        until = time.monotonic() + 40
         while len(saved) < before + 20 and time.monotonic() < until:
             time.sleep(0.05)
         stop.set()
@@ -215,7 +215,7 @@ def test_a_server_that_stays_away_is_given_up(open_database, postgres_server, po
     started = time.monotonic()
     with pytest.raises(DatabaseUnreachable):
         store.put([message("1", id="1")])
-    assert 0.5 < time.monotonic() - started < 8
+    assert 0.5 < time.monotonic() - started < 20
     with pytest.raises(DatabaseUnreachable, match="check that the server runs") as caught:
         PostgresDatabase(postgres_url)
     assert isinstance(caught.value.__cause__, psycopg.OperationalError)

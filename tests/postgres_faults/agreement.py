@@ -111,7 +111,7 @@ def sessions_of(superuser_url: str, url: str) -> int:
     return row[0] if row else 0
 
 
-def wait_until_alone(superuser_url: str, url: str, *, seconds: float = 10) -> None:
+def wait_until_alone(superuser_url: str, url: str, *, seconds: float = 30) -> None:
     """Wait until nobody is connected any more: what closed has left nothing on the server."""
     until = time.monotonic() + seconds
     while count := sessions_of(superuser_url, url):

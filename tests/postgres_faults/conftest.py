@@ -21,7 +21,7 @@ def no_trace(postgres_server: PostgresServer, postgres_url: str) -> Iterator[Non
     """Afterwards no thread and no connection is left of the memories that were closed."""
     before = set(threading.enumerate())
     yield
-    until = time.monotonic() + 5
+    until = time.monotonic() + 30
     while left := [t.name for t in threading.enumerate() if t not in before]:
         assert time.monotonic() < until, f"threads are left: {left}"
         time.sleep(0.02)

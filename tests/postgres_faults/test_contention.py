@@ -59,7 +59,7 @@ def test_a_pool_that_is_used_up_says_what_to_do_and_leaks_nothing(open_memory, p
         begun.wait(20)
         began = time.monotonic()
         assert Counter(threads.map(save, range(50))) == {"told": 50}
-        assert time.monotonic() - began < 5, "they wait side by side, not one behind the other"
+        assert time.monotonic() - began < 15, "they wait side by side, not one behind the other"
         enough.set()
         for holder in holders:
             holder.result()
@@ -203,7 +203,7 @@ def test_a_statement_that_takes_too_long_is_stopped_and_nothing_is_written(open_
     began = time.monotonic()
     with pytest.raises(DatabaseBusy, match="statement_seconds"):
         memory.save_message("s", role="user", content="slow wb", id="b")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     keeper.execute("DROP TRIGGER dawdle ON documents")
     assert memory.save_message("s", role="user", content="slow wb", id="b").seq == 1
     assert check_whole(postgres_url, "ab") == 2

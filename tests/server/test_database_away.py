@@ -19,18 +19,25 @@ def test_healthz_answers_while_requests_wait_for_the_database(serve_at, postgres
         ThreadPoolExecutor(HANGING) as others,
     ):
         server.client("acme").get("/v1/users").raise_for_status()
-        client, took = server.client(), []
+        client = server.client()
+        before = seconds_of_healthz(client)
         keys = [f"jiyi_{number:010}_{'x' * 43}" for number in range(HANGING)]
         wire.silence()
         waiting = [
             others.submit(client.get, "/v1/users", headers={"authorization": f"Bearer {key}"}) for key in keys
         ]
         time.sleep(0.5)
-        for _ in range(9):
-            began = time.monotonic()
-            assert client.get("/healthz").status_code == 200
-            took.append(time.monotonic() - began)
+        meanwhile = seconds_of_healthz(client)
         assert not any(one.done() for one in waiting)
         wire.speak()
         assert {one.result().status_code for one in waiting} == {401}
-    assert median(took) < 0.1
+    assert meanwhile < max(0.1, 10 * before), "the others wait for half a minute, or until it answers"
+
+
+def seconds_of_healthz(client) -> float:
+    took = []
+    for _ in range(9):
+        began = time.monotonic()
+        assert client.get("/healthz").status_code == 200
+        took.append(time.monotonic() - began)
+    return median(took)

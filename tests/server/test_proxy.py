@@ -47,7 +47,7 @@ class Proxied:
 
     def stored(self, count: int, user: str = "ana") -> list[str]:
         """The words kept of a user, as soon as there are so many: they are saved after the answer."""
-        deadline, found = time.monotonic() + 10, list[str]()
+        deadline, found = time.monotonic() + 30, list[str]()
         while len(found) < count and time.monotonic() < deadline:
             sessions = self.memory.sessions(user_id=user)[::-1]
             some = [m for s in sessions for m in self.memory.session_messages(s.id, user_id=user)]

@@ -122,9 +122,9 @@ def test_ten_thousand_messages():
     ]
     policy = ImportanceSampling(4_000)
     policy(talk)
-    started = time.perf_counter()
+    started = time.thread_time()
     kept = policy(talk).kept
-    assert time.perf_counter() - started < 2, "scores are kept: about 0.1 s on a quiet core"
+    assert time.thread_time() - started < 2, "scores are kept: about 0.1 s on a quiet core"
     assert tokens(*kept) <= 4_000
 
 

@@ -26,7 +26,7 @@ def memory(store, clock):
 
 
 def wait_until(true):
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while not true():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)

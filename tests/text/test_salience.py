@@ -113,9 +113,9 @@ def test_any_text_has_a_worth_and_always_the_same(text):
     "text", ["a" * 200_000, "=" * 200_000, "好" * 200_000, "a_" * 100_000, "/" * 200_000, "'" * 200_000]
 )
 def test_a_long_text_costs_no_more_than_its_beginning(text):
-    started = time.perf_counter()
+    started = time.thread_time()
     salience(text)
-    assert time.perf_counter() - started < 0.5
+    assert time.thread_time() - started < 0.5
 
 
 def test_sentences_of_both_languages():
@@ -148,6 +148,6 @@ def test_sentences_lose_nothing_but_white_space(text):
 
 @pytest.mark.parametrize("text", ["a. " * 100_000, "```\n" * 50_000, "“" * 200_000, "." * 200_000])
 def test_cutting_is_linear(text):
-    started = time.perf_counter()
+    started = time.thread_time()
     sentences(text)
-    assert time.perf_counter() - started < 3
+    assert time.thread_time() - started < 3

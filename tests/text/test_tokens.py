@@ -333,9 +333,9 @@ def test_lone_surrogates_count_as_replacement_characters():
 def test_five_megabytes_count_quickly(counter, unit):
     counter.count_text("load the vocabulary")
     text = unit * (5_000_000 // len(unit.encode("utf-8", "surrogatepass")))
-    start = time.perf_counter()
+    start = time.process_time()
     assert counter.count_text(text) > 1000
-    assert time.perf_counter() - start < 5  # about 0.1 s; busy machines get time
+    assert time.process_time() - start < 5  # about 0.1 s; busy machines get time
 
 
 def test_threads_share_a_counter():

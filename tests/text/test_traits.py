@@ -191,6 +191,6 @@ def test_any_text_has_traits(text):
 
 def test_a_megabyte_costs_no_more_than_its_beginning():
     for text in ("nginx 502 重启\n" * 60_000, "a" * 10**6, "'" * 10**6, "《" * 10**6, "last " * 200_000):
-        began = time.perf_counter()
+        began = time.thread_time()
         traits(text)
-        assert time.perf_counter() - began < 0.1
+        assert time.thread_time() - began < 0.1

@@ -58,14 +58,18 @@ def window(memory: jiyi.MemoryManager, question: str) -> tuple[float, str]:
     return time.monotonic() - started, " ".join(report.notes)
 
 
-def stalls(memory: jiyi.MemoryManager, seconds: float, said: str) -> list[float]:
-    """Build windows for so long; return what each took."""
-    took, started = [], time.monotonic()
+def stalls(
+    memory: jiyi.MemoryManager, usual: jiyi.MemoryManager, seconds: float, said: str
+) -> tuple[list[float], list[float]]:
+    """Build windows for so long; return what each took, and what as many took of another memory."""
+    took, beside, started = [], [], time.monotonic()
     while time.monotonic() < started + seconds:
-        spent, notes = window(memory, f"which port has machine {len(took)}?")
+        question = f"which port has machine {len(took)}?"
+        beside.append(window(usual, question)[0])
+        spent, notes = window(memory, question)
         assert said in notes
         took.append(spent)
-    return took
+    return took, beside
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -75,10 +79,11 @@ def imported() -> None:
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> float:
-    """What a window takes without any endpoint."""
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jiyi.MemoryManager]:
+    """A memory without any endpoint: what its windows take, a busy machine lets all others take as well."""
     with memory_at(tmp_path_factory.mktemp("usual"), "none", "") as memory:
-        return statistics.median(window(memory, f"which port has machine {n}?")[0] for n in range(9))
+        window(memory, "loaded?")
+        yield memory
 
 
 @pytest.mark.slow
@@ -91,7 +96,9 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> float:
         *((way, "summary") for way in ("too many requests", "silent")),
     ],
 )
-def test_a_dead_endpoint_stalls_one_window(way: str, part: str, tmp_path: Path, usual: float) -> None:
+def test_a_dead_endpoint_stalls_one_window(
+    way: str, part: str, tmp_path: Path, usual: jiyi.MemoryManager
+) -> None:
     said = {"vectors": "vector search unavailable", "summary": "nothing was summarised"}.get(
         part, "not reranked"
     )
@@ -102,10 +109,14 @@ def test_a_dead_endpoint_stalls_one_window(way: str, part: str, tmp_path: Path, 
         with memory_at(tmp_path, part, urls.get(way, server.url)) as memory:
             first, notes = window(memory, "which port has machine 0?")
             assert said in notes
-            assert first < usual + LIMIT + 2  # a second of grace, and one for a busy machine
-            took = stalls(memory, 1.5, said)  # longer than the first pause: it is tried again in here
-    assert statistics.median(took) < usual + MORE
-    assert sorted(took)[len(took) * 9 // 10] < usual + LIMIT / 2
+            assert first < LIMIT + 8  # the endpoints would take a minute, or never answer
+            # Longer than the first pause: the endpoint is tried again in here.
+            took, beside = stalls(memory, usual, 1.5, said)
+    ordinary = statistics.median(beside)
+    assert min(took) < max(min(beside) + MORE, 3 * min(beside))
+    assert statistics.median(took) < max(ordinary + LIMIT / 4, 3 * ordinary)
+    stalled = sum(spent > ordinary + LIMIT / 2 for spent in took)
+    assert stalled <= max(1, len(took) // 10), "the window that tries the endpoint again may stall"
 
 
 @pytest.mark.slow
@@ -117,7 +128,7 @@ def test_an_endpoint_that_is_well_again_is_used_again(way: str, part: str, tmp_p
         server.way = WAYS[way]
         assert window(memory, "which port?")[1]
         server.well = True
-        deadline = time.monotonic() + 6
+        deadline = time.monotonic() + 20
         while window(memory, "which port?")[1]:
             assert time.monotonic() < deadline, "it answers, and is not asked"
             time.sleep(0.1)

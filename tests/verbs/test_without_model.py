@@ -180,7 +180,7 @@ def test_the_worker_says_it_once(
 ) -> None:
     with jiyi.open(path, user_id="ana", skills=[SKILLS]) as memory, caplog.at_level(logging.WARNING):
         memory.save_message("s", role="user", content="the disk is full")
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         while "next try" not in caplog.text and time.monotonic() < until:
             time.sleep(0.01)
         memory.flush()

@@ -90,7 +90,7 @@ class E5Embedder:
             threading.Thread(target=self._load, name="jiyi-e5-load").start()
 
     def _load(self) -> None:
-        with suppress(EmbeddingError):
+        with suppress(EmbeddingError, RuntimeError):  # of a pool, where the program ends meanwhile
             loaded_model(self._engine, self._file)
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
