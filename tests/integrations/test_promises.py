@@ -108,9 +108,9 @@ def begins_as(former: Request, later: Request, said: list[str], counter: TokenCo
     )
     if after[: len(before)] == before:
         return True
-    at = next((i for i, m in enumerate(before) if m == after[0]), None)
+    at = next((i for i, m in enumerate(before) if m == after[0]), len(before))  # there all had to go
     uncut = tokens_of(former, counter) + tokens_of(later, counter)
-    return at is not None and after[: len(before) - at] == before[at:] and uncut > budget - budget // 4
+    return after[: len(before) - at] == before[at:] and uncut > budget - budget // 4
 
 
 @every("window")

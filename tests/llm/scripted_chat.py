@@ -13,7 +13,9 @@ def answer(text: str | None, **changes: Any) -> dict[str, Any]:
     """An honest answer that says `text`; `changes` replace fields of its message."""
     message = {"role": "assistant", "content": text} | changes
     return {
+        "id": "chatcmpl-1",
         "object": "chat.completion",
+        "created": 1_790_000_000,
         "model": "m-2026",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
         "usage": USAGE,

@@ -1,0 +1,275 @@
+"""LangChain: a middleware that gives an agent memory, and a retriever.
+
+``pip install "jiyi[langchain]"``. The middleware works with ``create_agent`` and deepagents.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from jiyi.errors import MissingExtra
+from jiyi.integrations import tools as verbs
+from jiyi.integrations.fitting import Fitted, Fitting
+from jiyi.integrations.recalling import Owner
+from jiyi.integrations.saving import Saver, whole
+from jiyi.manager import MemoryManager
+from jiyi.records import SEARCHABLE, Hit, Hits, Kind
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+    from langchain.tools import ToolRuntime
+    from langchain_core.documents import Document
+    from langchain_core.messages import BaseMessage, HumanMessage
+    from langchain_core.retrievers import BaseRetriever
+    from langchain_core.tools import StructuredTool
+    from pydantic import ConfigDict, Field
+
+    from jiyi.integrations.langchain_messages import entry_of, given_of, is_summary, message_of, tools_of
+except ImportError as error:
+    raise MissingExtra('LangChain is missing: pip install "jiyi[langchain]"') from error
+
+__all__ = ["JiyiMemoryMiddleware", "JiyiRetriever", "UserOf"]
+
+UserOf = Callable[[Any], str | None]
+"""Says whose a run is, by the ``Runtime`` of LangGraph."""
+
+_INNER = "|graph:"  # between a thread and the path to an agent inside its graph
+
+_log = logging.getLogger("jiyi.integrations")
+
+
+class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Saves what an agent's threads say, and shows the model what fits with what the memory recalls.
+
+    - A message of the state is saved once, by its id; one that was changed takes the place of what
+      was saved. A summary that LangChain made is not saved. A thread is the session of its
+      ``thread_id``; what a subagent says is in another, ``thread_id|graph:tools``. Without a
+      ``thread_id`` nothing is saved.
+    - The model is shown LangChain's own message objects, or not; none is changed, and neither is the
+      state. What is recalled is one message directly before the newest question.
+    - System prompt, tools and output schema count, as this middleware is given them: what one that
+      stands after it adds does not.
+    - If recalling fails or takes longer than its time, the model is asked without it; messages that
+      cannot be saved are saved with the next request.
+
+    Args:
+        memory: stays open.
+        budget: input tokens; the settings' by default.
+        user_id: whose; by default ``user_id`` of the run's context, then the user whom a LangGraph
+            server let in, then whom the memory was opened for.
+        user_of: says whose, by the runtime; goes before ``user_id``.
+        recall_tokens: most that is recalled; a quarter of the budget by default.
+        seconds: that recalling may take.
+        tools: whether the model gets ``remember``, ``recall`` and ``forget``.
+        name: of the middleware; "SummarizationMiddleware" takes the place of deepagents' own.
+
+    Attributes:
+        last: what was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryManager,
+        budget: int | None = None,
+        *,
+        user_id: str | None = None,
+        user_of: UserOf | None = None,
+        recall_tokens: int | None = None,
+        seconds: float = 3.0,
+        tools: bool = False,
+        name: str = "JiyiMemoryMiddleware",
+    ) -> None:
+        super().__init__()
+        self.last: Fitted | None = None
+        self.tools: Sequence[Any] = self._tools() if tools else ()
+        self._memory = memory
+        self._user_of = user_of or (lambda runtime: user_id if user_id is not None else _user(runtime))
+        most = memory.parts.settings.limits[0] if budget is None else budget
+        self._fitting = Fitting.of(most, recall_tokens, seconds)
+        self._saver = Saver()
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The name by which agents know it."""
+        return self._name
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Save, ask the model with what fits and what is recalled, save the answer."""
+        response = handler(self._shown(request))
+        self._answered(request, response)
+        return response
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        """Do what `wrap_model_call` does; the event loop goes on meanwhile."""
+        response = await handler(await asyncio.to_thread(self._shown, request))
+        await asyncio.to_thread(self._answered, request, response)
+        return response
+
+    def history(self, thread_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
+        """Return all messages of a thread as they were, also those that the state has no more."""
+        return [given_of(message) for message in whole(Owner(self._memory, user_id, thread_id))]
+
+    def forget_thread(self, thread_id: str, *, user_id: str | None = None) -> int:
+        """Forget a thread and its subagents' with all that came of them; return how many records.
+
+        `MemoryManager.restore` brings it back. The checkpointer has a copy of its own.
+        """
+        ids, after = [thread_id], None
+        while True:
+            found = self._memory.sessions(1_000, after=after, user_id=user_id)
+            ids += [one.id for one in found if one.id.startswith(f"{thread_id}{_INNER}")]
+            after = found.next
+            if after is None:
+                break
+        forget = partial(self._memory.forget, user_id=user_id, reason="thread deleted")
+        return sum(forget(session_id=id_).total for id_ in ids)
+
+    def _shown(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        try:
+            owner = self._owner(request.runtime)
+            try:
+                return self._fitted(owner, request)
+            finally:  # not before: a question that is saved would be found as an answer to itself
+                self._save(owner, request.state["messages"])
+        except Exception as error:
+            _log.warning("the request passes without memory: %s: %s", type(error).__name__, error)
+            return request
+
+    def _answered(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> None:
+        try:
+            # One without an id gets it from the state, and is saved with the next request.
+            self._save(
+                self._owner(request.runtime),
+                [*request.state["messages"], *(m for m in response.result if m.id)],
+            )
+        except Exception as error:
+            _log.warning("an answer is not saved yet: %s: %s", type(error).__name__, error)
+
+    def _tools(self) -> list[StructuredTool]:
+        def remember(text: str, runtime: ToolRuntime[Any, Any]) -> str:
+            return verbs.remember(self._owner(runtime), text)
+
+        def recall(query: str, runtime: ToolRuntime[Any, Any]) -> str:
+            return verbs.recall(self._owner(runtime), query)
+
+        def forget(ids: list[str], runtime: ToolRuntime[Any, Any]) -> str:
+            return verbs.forget(self._owner(runtime), ids)
+
+        tools: dict[str, Callable[..., str]] = {"remember": remember, "recall": recall, "forget": forget}
+        return [
+            StructuredTool.from_function(tool, name=name, description=verbs.TOLD[name])
+            for name, tool in tools.items()
+        ]
+
+    def _owner(self, runtime: Any) -> Owner:
+        return Owner(self._memory, self._user_of(runtime), _session(runtime))
+
+    def _save(self, owner: Owner, messages: Sequence[BaseMessage]) -> None:
+        if owner.session_id == _INNER:  # no thread
+            return
+        counter = self._memory.counter
+        try:
+            entries = [entry_of(m, message_of(m, counter)) for m in messages if not is_summary(m)]
+            self._saver.save(owner, entries)
+        except Exception as error:
+            _log.warning("messages are not saved yet: %s: %s", type(error).__name__, error)
+
+    def _fitted(self, owner: Owner, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        talk = [message_of(message, self._memory.counter) for message in request.messages]
+        fitted = self._fitting.fit(owner, talk, system=request.system_prompt or "", tools=tools_of(request))
+        self.last = fitted
+        out: list[BaseMessage] = []
+        for place in fitted.kept:
+            if place == fitted.at and fitted.recalled.text:
+                # A user message: what was said once has no more authority now than it had then.
+                out.append(HumanMessage(fitted.recalled.text))
+            out.append(request.messages[place])
+        return request.override(messages=out)
+
+
+class JiyiRetriever(BaseRetriever):
+    """Finds what a memory holds: messages, episodes, knowledge and facts, best first.
+
+    A `Document` has the record's id and words. Its metadata: ``kind``, ``score``, ``relevance``,
+    ``created_at`` (ISO 8601), ``session_id``, ``why`` (share of the score by feature), and
+    ``nothing_relevant``, the probability that the memory holds no answer, the same in all of them.
+
+    Raises:
+        BadQuery: an empty query, a filter that is impossible.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    memory: MemoryManager
+    k: int = Field(default=4, ge=1)
+    """How many documents at most; ``invoke(query, k=...)`` goes before it."""
+    kinds: Sequence[Kind] = SEARCHABLE
+    filters: Mapping[str, Any] | None = None
+    """As in `MemoryManager.search`."""
+    min_score: float = 0.0
+    """From 0 to 1: documents of less ``relevance`` are left out."""
+    session_id: str | None = None
+    user_id: str | None = None
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: Any,  # noqa: ARG002 - LangChain gives it
+        k: int | None = None,
+    ) -> list[Document]:
+        found = self.memory.search(
+            query,
+            limit=self.k if k is None else k,
+            kinds=self.kinds,
+            filters=self.filters,
+            min_score=self.min_score,
+            session_id=self.session_id,
+            user_id=self.user_id,
+        )
+        return [_document(hit, found) for hit in found]
+
+
+def _document(hit: Hit, found: Hits) -> Document:
+    scope, date = hit.record.scope, hit.created_at
+    return Document(
+        id=hit.id,
+        page_content=hit.wordings[0],
+        metadata={
+            "kind": hit.kind,
+            "score": hit.score,
+            "relevance": hit.relevance,
+            "created_at": date.isoformat() if date else None,
+            "session_id": scope.session_id if scope else None,
+            "why": dict(hit.why),
+            "nothing_relevant": found.nothing_relevant,
+        },
+    )
+
+
+def _session(runtime: Any) -> str:
+    """Return the thread of a run, with the path to the agent where that is part of another graph."""
+    run = runtime.execution_info
+    if run is None or not run.thread_id:
+        return _INNER
+    # The last part is the model's own node; numbers after ":" differ from run to run.
+    path = [part.partition(":")[0] for part in run.checkpoint_ns.split("|")[:-1]]
+    return f"{run.thread_id}{_INNER}{'|'.join(path)}" if path else str(run.thread_id)
+
+
+def _user(runtime: Any) -> Any:
+    context = runtime.context
+    # Whatever it is: what is no text must not become somebody else's memory.
+    user = context.get("user_id") if isinstance(context, Mapping) else getattr(context, "user_id", None)
+    if user is None and runtime.server_info is not None and runtime.server_info.user is not None:
+        user = runtime.server_info.user.identity
+    return user

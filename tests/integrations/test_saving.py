@@ -1,0 +1,95 @@
+"""Conversations that a framework keeps, saved as they grow, without a framework."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import Timer
+
+import pytest
+
+import jiyi
+from jiyi.errors import DatabaseLocked
+from jiyi.integrations.recalling import Owner
+from jiyi.integrations.saving import Entry, Saver, whole
+from jiyi.records import Message
+
+
+def talk(*texts: str) -> list[Entry]:
+    """Messages known by their first letter."""
+    return [Entry(text[0], json.dumps({"t": text}), Message(role="user", content=text)) for text in texts]
+
+
+def texts(owner: Owner) -> list[str]:
+    return [message.text for message in whole(owner)]
+
+
+@pytest.fixture
+def owner(memory: jiyi.MemoryManager) -> Owner:
+    return Owner(memory, None, "s")
+
+
+def test_each_message_is_saved_once(owner: Owner):
+    saver = Saver()
+    saver.save(owner, talk("a", "b"))
+    ids = [message.id for message in whole(owner)]
+    saver.save(owner, talk("a", "b", "c"))
+    Saver().save(owner, talk("a", "b", "c", "d"))
+    saver.save(owner, talk("c", "d"))
+    assert texts(owner) == ["a", "b", "c", "d"]
+    assert [message.id for message in whole(owner)][:2] == ids
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_changed_message_takes_the_place_of_the_one_before(owner: Owner, again: bool):
+    saver = Saver()
+    saver.save(owner, talk("a", "b", "c"))
+    owner.memory.save_message("s", role="user", content="by other means", id="b.1")
+    (saver if again else Saver()).save(owner, talk("a", "b changed", "c", "d"))
+    assert texts(owner) == ["a", "b changed", "c", "d", "by other means"]
+    assert [hit.text for hit in owner.memory.search("changed", limit=1)] == ["b changed"]
+
+
+def test_a_message_that_is_put_between_others_stands_there(owner: Owner):
+    saver = Saver()
+    saver.save(owner, talk("a", "d"))
+    saver.save(owner, talk("0", "a", "b", "c", "d", "e"))
+    assert texts(owner) == ["0", "a", "b", "c", "d", "e"]
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_what_was_forgotten_is_not_saved_again(owner: Owner, again: bool):
+    saver = Saver()
+    saver.save(owner, talk("a", "b", "c"))
+    owner.memory.forget(ids=[whole(owner)[1].id])
+    (saver if again else Saver()).save(owner, talk("a", "b", "c", "d"))
+    assert texts(owner) == ["a", "c", "d"]
+
+
+USING = """
+import sqlite3, sys
+other = sqlite3.connect(sys.argv[1], isolation_level=None)
+other.execute("BEGIN IMMEDIATE")
+print("begun", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_database_that_is_in_use_is_waited_for(open_memory: Callable[..., jiyi.MemoryManager], path: Path):
+    owner = Owner(open_memory(lock_timeout=1), None, "s")
+    Saver().save(owner, talk("0"))
+    with subprocess.Popen(
+        [sys.executable, "-c", USING, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"begun\n"
+        with pytest.raises(DatabaseLocked):
+            Saver().save(owner, talk("0", "a"))
+        timer = Timer(1.5, other.stdin.close)
+        timer.start()
+        Saver().save(owner, talk("0", "a"))
+        timer.join()
+    assert texts(owner) == ["0", "a"]

@@ -1,0 +1,314 @@
+"""LangChain's agents with a memory: the real agent, a model behind a real socket."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain.agents")
+
+from langchain.agents import create_agent
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from scripted_chat import ScriptedChat, call, calls, refuses, says
+
+import jiyi
+from jiyi.integrations.langchain import JiyiMemoryMiddleware
+
+THREAD = {"configurable": {"thread_id": "now"}}
+
+
+@tool
+def look(what: str) -> str:
+    """Look something up."""
+    return f"{what}: 42"
+
+
+@dataclass
+class Context:
+    user_id: str
+
+
+def agent(chat: ScriptedChat, *middleware: Any, **options: Any) -> Any:
+    model = ChatOpenAI(model="gpt-4o", base_url=chat.url, api_key="none", max_retries=0)
+    options = {"tools": [look], "system_prompt": "Be brief.", "checkpointer": InMemorySaver()} | options
+    return create_agent(model, middleware=middleware, **options)
+
+
+def asks(text: str) -> dict[str, Any]:
+    return {"messages": [HumanMessage(text)]}
+
+
+def without_partner(messages: list[dict[str, Any]]) -> set[str]:
+    made = {one["id"] for message in messages for one in message.get("tool_calls") or ()}
+    return made ^ {message["tool_call_id"] for message in messages if message["role"] == "tool"}
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_what_another_thread_said_is_shown_before_the_question(memory: jiyi.MemoryManager, how: str):
+    memory.save_message("before", role="user", content="蓝色门的密码是 7341")
+    middleware = JiyiMemoryMiddleware(memory, 2_000)
+    with ScriptedChat(calls(call("look", {"what": "Rome"})), says("It is 7341"), says("Yes")) as chat:
+        mine = agent(chat, middleware)
+        for text in ("蓝色门的密码是什么?", "Sure?"):
+            if how == "sync":
+                state = mine.invoke(asks(text), THREAD)
+            else:
+                state = asyncio.run(mine.ainvoke(asks(text), THREAD))
+            if text != "Sure?":
+                assert middleware.last is not None
+                assert 0 <= middleware.last.recalled.nothing_relevant <= 1
+                assert middleware.last.recalled.why
+    first, second, third = (request["messages"] for request in chat.asked)
+    system, recalled, question = first
+    assert "7341" in recalled["content"]
+    assert question["content"] == "蓝色门的密码是什么?"
+    assert second[:3] == first, "the same while a run goes on"
+    assert third[:1] == [system]
+    assert [m["role"] for m in third[1:]] == ["user", "assistant", "tool", "assistant", "user"]
+    assert "取自记忆" not in str(state["messages"])
+    assert middleware.history("now") == state["messages"]
+
+
+MESSAGES: list[AnyMessage] = [
+    SystemMessage("Be kind.", id="1"),
+    HumanMessage(
+        [
+            {"type": "text", "text": "蓝色门", "cache_control": {"type": "ephemeral"}},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        ],
+        id="2",
+        name="Ana",
+    ),
+    AIMessage(
+        [
+            {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+            {"type": "text", "text": "So", "citations": [{"type": "char_location", "cited_text": "x"}]},
+            {"type": "tool_use", "id": "c1", "name": "look", "input": {"what": "蓝"}},
+        ],
+        id="3",
+        tool_calls=[{"name": "look", "args": {"what": "蓝"}, "id": "c1"}],
+        usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
+        response_metadata={"model": "m"},
+    ),
+    ToolMessage("42 \0", tool_call_id="c1", id="4", status="error", artifact={"rows": [1]}),
+    AIMessage("", id="5", invalid_tool_calls=[{"name": "f", "args": "{", "id": "c2", "error": "e"}]),
+]
+
+
+def test_messages_come_back_as_they_were(memory: jiyi.MemoryManager):
+    middleware = JiyiMemoryMiddleware(memory, 4_000)
+    with ScriptedChat() as chat:
+        mine = agent(chat, middleware)
+        mine.update_state(THREAD, {"messages": MESSAGES})
+        for _ in range(2):  # after the first, LangChain puts a result between for the malformed call
+            state = mine.invoke(asks("Go on"), THREAD)
+    assert state["messages"][: len(MESSAGES)] == MESSAGES
+    assert [m.type for m in state["messages"][len(MESSAGES) :]] == ["tool", "human", "ai", "human", "ai"]
+    assert middleware.history("now") == state["messages"]
+    assert memory.search("蓝色门")[0].text == "蓝色门"
+    assert "raw" not in json.dumps(memory.build_context("now").messages)
+
+
+def test_a_message_that_was_changed_takes_the_place_of_the_one_before(memory: jiyi.MemoryManager):
+    middleware = JiyiMemoryMiddleware(memory, 2_000)
+    with ScriptedChat() as chat:
+        mine = agent(chat, middleware)
+        mine.invoke({"messages": [HumanMessage("My aunt lives in Lisbon", id="h")]}, THREAD)
+        mine.invoke(asks("Thanks"), THREAD)
+        mine.update_state(THREAD, {"messages": [HumanMessage("My aunt lives in Porto", id="h")]})
+        for again in (middleware, JiyiMemoryMiddleware(memory, 2_000)):
+            state = agent(chat, again, checkpointer=mine.checkpointer).invoke(asks("Go on"), THREAD)
+            assert again.history("now") == state["messages"]
+    assert not [hit for hit in memory.search("Lisbon") if "Lisbon" in hit.text]
+
+
+def test_what_was_forgotten_is_not_saved_again(memory: jiyi.MemoryManager):
+    with ScriptedChat() as chat:
+        mine = agent(chat, JiyiMemoryMiddleware(memory, 2_000))
+        mine.invoke(asks("My PIN is 7341"), THREAD)
+        memory.forget("PIN 7341")
+        for middleware in (JiyiMemoryMiddleware(memory, 2_000), JiyiMemoryMiddleware(memory, 2_000)):
+            agent(chat, middleware, checkpointer=mine.checkpointer).invoke(asks("Go on"), THREAD)
+    assert not [hit for hit in memory.search("PIN") if "7341" in hit.text]
+
+
+def test_no_call_is_sent_without_its_result(memory: jiyi.MemoryManager):
+    """SummarizationMiddleware keeps a result whose call it folded away, and every later request fails."""
+    turns = [
+        reply for i in range(8) for reply in (calls(call("look", {"what": "x " * 150}, f"c{i}")), says("ok"))
+    ]
+    with ScriptedChat(*turns) as chat:
+        mine = agent(chat, JiyiMemoryMiddleware(memory, 1_200))
+        mine.update_state(THREAD, {"messages": [ToolMessage("late", tool_call_id="gone", id="orphan")]})
+        for i in range(8):
+            mine.invoke(asks(f"Question {i}"), THREAD)
+    assert len(chat.asked) == 16
+    for request in chat.asked:
+        assert not without_partner(request["messages"])
+    assert len(chat.asked[-1]["messages"]) < 20, "the oldest left"
+
+
+def test_tools_and_the_system_prompt_and_the_output_count(memory: jiyi.MemoryManager):
+    """SummarizationMiddleware counts messages only, and lets requests grow over the model's window."""
+
+    @tool(description="Find what is far away. " * 100)
+    def find(what: str) -> str:
+        return what
+
+    answer = {"title": "Answer", "type": "object", "description": "What it is. " * 100, "properties": {}}
+    sizes = []
+    for options in (
+        {},
+        {"tools": [find]},
+        {"system_prompt": "Be brief. " * 250},
+        {"response_format": answer},
+    ):
+        middleware = JiyiMemoryMiddleware(memory, 2_000)
+        with ScriptedChat(*[says("{}")] * 9) as chat:
+            mine = agent(chat, middleware, **options)
+            mine.update_state(THREAD, {"messages": [HumanMessage("word " * 100) for _ in range(12)]})
+            mine.invoke(asks("And now?"), THREAD)
+        assert middleware.last is not None
+        assert middleware.last.tokens <= 2_000
+        sizes.append(len(chat.asked[0]["messages"]))
+    assert max(sizes[1:]) < sizes[0]
+
+
+def test_a_provider_that_fails_leaves_the_history(memory: jiyi.MemoryManager):
+    """SummarizationMiddleware puts the error's text in place of the history."""
+    middleware = JiyiMemoryMiddleware(memory, 1_000)
+    with ScriptedChat(*[says("ok")] * 6, refuses("too much"), says("back")) as chat:
+        mine = agent(chat, middleware)
+        for i in range(6):
+            mine.invoke(asks(f"{i} " + "word " * 200), THREAD)
+        with pytest.raises(Exception, match="too much"):
+            mine.invoke(asks("Are you there?"), THREAD)
+        before = mine.get_state(THREAD).values["messages"]
+        state = mine.invoke(asks("And now?"), THREAD)
+    assert len(before) == 13
+    assert state["messages"][:13] == before
+    assert middleware.history("now") == state["messages"]
+
+
+def test_what_the_state_lost_is_still_there(memory: jiyi.MemoryManager):
+    middleware = JiyiMemoryMiddleware(memory, 1_000)
+    with ScriptedChat() as chat:
+        mine = agent(chat, middleware)
+        state = mine.invoke(asks("The door code is 7341"), THREAD)
+        mine.update_state(THREAD, {"messages": [RemoveMessage(id=m.id) for m in state["messages"]]})
+        mine.invoke(asks("What is the door code?"), THREAD)
+    assert "7341" in chat.asked[-1]["messages"][1]["content"]
+    assert middleware.history("now")[:2] == state["messages"]
+
+
+def test_a_memory_that_fails_changes_nothing(open_memory: Callable[..., jiyi.MemoryManager]):
+    memory = open_memory()
+    middleware = JiyiMemoryMiddleware(memory, 2_000)
+    memory.close()
+    with ScriptedChat(says("Hello")) as chat:
+        state = agent(chat, middleware).invoke(asks("Hi"), THREAD)
+    assert [m["content"] for m in chat.asked[0]["messages"]] == ["Be brief.", "Hi"]
+    assert [m.content for m in state["messages"]] == ["Hi", "Hello"]
+
+
+def test_whose_it_is_comes_from_the_context_of_a_run(memory: jiyi.MemoryManager):
+    middleware = JiyiMemoryMiddleware(memory, 2_000)
+    with ScriptedChat() as chat:
+        mine = agent(chat, middleware, context_schema=Context)
+        mine.invoke(asks("The door code is 7341"), THREAD, context=Context("acme"))
+        other = {"configurable": {"thread_id": "then"}}
+        for user in ("acme-corp", "acme"):
+            mine.invoke(asks("What is the door code?"), other, context=Context(user))
+    assert middleware.history("now") == []
+    assert len(middleware.history("now", user_id="acme")) == 2
+    assert "7341" not in str(chat.asked[1])
+    assert "7341" in str(chat.asked[2])
+
+
+def test_a_model_can_remember_recall_and_forget(memory: jiyi.MemoryManager):
+    middleware = JiyiMemoryMiddleware(memory, 4_000, tools=True)
+    told = []
+
+    def turn(thread: str, *made: Any) -> str:
+        with ScriptedChat(calls(*made), says("done")) as chat:
+            mine = agent(chat, middleware, context_schema=Context)
+            mine.invoke(asks(thread), {"configurable": {"thread_id": thread}}, context=Context("bo"))
+            told.extend(m["content"] for m in chat.asked[-1]["messages"] if m["role"] == "tool")
+        return str(told[-1])
+
+    turn("one", call("remember", {"text": "Ana's locker is 73."}))
+    found = turn("two", call("recall", {"query": "locker"}))
+    assert "73" in found
+    assert memory.facts() == []
+    ids = re.findall(r"^\[(.+?)\]", found, re.MULTILINE)
+    assert turn("three", call("forget", {"ids": ids})).startswith("Forgotten: ")
+    assert turn("four", call("forget", {"ids": ids})).startswith(("Error", "Forgotten: 0"))
+    assert not any("73" in fact.text for fact in memory.facts(user_id="bo"))
+
+
+def test_a_question_is_no_answer_to_itself(memory: jiyi.MemoryManager):
+    middleware = JiyiMemoryMiddleware(memory, 2_000)
+    with ScriptedChat() as chat:
+        agent(chat, middleware).invoke(asks("What is the door code?"), THREAD)
+    assert middleware.last is not None
+    assert middleware.last.recalled.nothing_relevant > 0.5
+    assert middleware.last.recalled.text == ""
+
+
+def test_without_a_thread_nothing_is_saved(memory: jiyi.MemoryManager):
+    memory.save_message("before", role="user", content="The door code is 7341")
+    with ScriptedChat() as chat:
+        mine = agent(chat, JiyiMemoryMiddleware(memory, 2_000), checkpointer=None)
+        mine.invoke(asks("What is the door code?"))
+    assert "7341" in chat.asked[0]["messages"][1]["content"]
+    assert [one.id for one in memory.sessions()] == ["before"]
+
+
+def test_an_answer_without_an_id_is_saved_with_the_next_request(memory: jiyi.MemoryManager):
+    from langchain.agents.middleware import wrap_model_call
+
+    @wrap_model_call
+    def canned(request: Any, handler: Any) -> AIMessage:
+        return AIMessage("No.")
+
+    middleware = JiyiMemoryMiddleware(memory, 2_000)
+    with ScriptedChat() as chat:
+        mine = agent(chat, middleware, canned)
+        for _ in range(2):
+            state = mine.invoke(asks("May I?"), THREAD)
+    assert middleware.history("now") == state["messages"][:3]
+
+
+def test_deleting_a_thread_takes_its_subagents_along(memory: jiyi.MemoryManager):
+    middleware = JiyiMemoryMiddleware(memory, 2_000)
+    with ScriptedChat(
+        calls(call("delegate", {"task": "Find the PIN 7341"})), says("found"), says("done")
+    ) as chat:
+        inner = agent(chat, middleware, tools=[], checkpointer=None)
+
+        @tool
+        def delegate(task: str) -> str:
+            """Let another agent do it."""
+            return str(inner.invoke(asks(task))["messages"][-1].content)
+
+        mine = agent(chat, middleware, tools=[delegate])
+        mine.invoke(asks("My PIN is 7341"), THREAD)
+    memory.save_message("now and then", role="user", content="Tea")
+    assert {one.id for one in memory.sessions()} == {"now", "now|graph:tools", "now and then"}
+    assert middleware.forget_thread("now") >= 6
+    assert [one.id for one in memory.sessions()] == ["now and then"]
+    assert not [hit for hit in memory.search("PIN") if "7341" in hit.text]
