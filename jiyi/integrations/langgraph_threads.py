@@ -1,0 +1,213 @@
+"""Threads of LangGraph as items of a memory: checkpoints, what tasks wrote after them, and their values.
+
+- ``("langgraph", "checkpoints", thread, ":" + ns)``, key: the checkpoint's id;
+- ``("langgraph", "writes", thread, ":" + ns, checkpoint id)``, key: the task's id and the write's index;
+- ``("langgraph", "values", thread)``, key: a reference, see `jiyi.integrations.langgraph_values`.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jiyi.integrations.langgraph_values import Packer, Row, refs_in, refs_of
+from jiyi.manager import MemoryManager
+from jiyi.records import Item
+
+__all__ = ["Place", "Threads", "matches", "superseded"]
+
+_ROOT = "langgraph"
+_PAGE = 1_000
+_MOST = 10_000  # items of a transaction
+_REMEMBERED = 200  # checkpoints whose references are kept in mind
+
+_Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A thread of a user, there a graph or a subgraph, and there a checkpoint."""
+
+    user: str | None  # None: whom the memory was opened for
+    thread: str
+    ns: str | None = None  # None: all of them
+    id: str | None = None
+
+    def of(self, kind: str) -> _Labels:
+        """Return the namespace of a kind of item."""
+        below: _Labels = ()
+        if kind != "values" and self.ns is not None:  # a label cannot be empty, the graph's name is
+            below = (f":{self.ns}",) if kind == "checkpoints" or self.id is None else (f":{self.ns}", self.id)
+        return (_ROOT, kind, self.thread, *below)
+
+
+class Threads:
+    """Reads and writes threads; from several threads of Python at once, too."""
+
+    def __init__(self, memory: MemoryManager) -> None:
+        self._memory = memory
+        self._refs: OrderedDict[tuple[str, int], frozenset[str]] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def checkpoint(self, place: Place) -> Item | None:
+        """Return the checkpoint, or the newest where the place names none."""
+        if place.id is not None:
+            return self._memory.get_item(place.of("checkpoints"), place.id, user_id=place.user)
+        return next(self._all(place.of("checkpoints"), place.user, 1), None)
+
+    def checkpoints(self, place: Place) -> Iterator[Item]:
+        """Yield the checkpoints of a thread, or of one of its namespaces, greatest id first."""
+        return self._all(place.of("checkpoints"), place.user)
+
+    def of_user(self, user: str | None) -> Iterator[Item]:
+        """Yield the checkpoints of all threads of a user, greatest id first."""
+        return self._all((_ROOT, "checkpoints"), user)
+
+    def writes(self, place: Place) -> list[Item]:
+        """Return what tasks wrote after a checkpoint."""
+        return list(self._all(place.of("writes"), place.user))
+
+    def rows(self, place: Place, refs: Iterable[str]) -> Mapping[str, Row]:
+        """Return the rows of a thread by their references."""
+        found = self._memory.get_items(place.of("values"), list(refs), user_id=place.user)
+        return {key: dict(item.value) for key, item in found.items()}
+
+    def known(self, place: Place) -> frozenset[str]:
+        """Return the references of a checkpoint and its writes; none where it is not stored.
+
+        As long as it is stored, so is what they refer to. Those of writes of another process are left out.
+        """
+        item = None if place.id is None else self.checkpoint(place)
+        if item is None:
+            return frozenset()
+        with self._guard:
+            there = self._refs.get((item.id, item.version))
+        if there is None:
+            there = frozenset(refs_of(_packed(item), lambda refs: self.rows(place, refs)))
+            self._remember(item, there)
+        return there
+
+    def put(self, place: Place, row: Row, packer: Packer) -> None:
+        """Write a checkpoint, and the rows that are new with it, all or none."""
+        *_, item = self._write(place, [*_rows(place, packer), (place.of("checkpoints"), str(place.id), row)])
+        self._remember(item, packer.refs)
+
+    def put_writes(self, place: Place, writes: Mapping[str, Row], packer: Packer) -> None:
+        """Write what a task wrote after a checkpoint, by key, and the rows that are new with it."""
+        self._write(place, [*_rows(place, packer), *((place.of("writes"), k, r) for k, r in writes.items())])
+        if (item := self.checkpoint(place)) is not None:
+            self._remember(item, packer.refs)
+
+    def written(self, place: Place, keys: Sequence[str]) -> set[str]:
+        """Return those keys of writes that are there."""
+        return set(self._memory.get_items(place.of("writes"), keys, user_id=place.user))
+
+    def copy(self, source: Place, target: Place) -> None:
+        """Copy a thread: first what the checkpoints need, then them."""
+        for kind in ("values", "writes", "checkpoints"):
+            page = list[tuple[_Labels, str, Row]]()
+            for item in self._all(source.of(kind), source.user):
+                page.append(((*target.of(kind), *item.namespace[3:]), item.key, dict(item.value)))
+                if len(page) == _PAGE:
+                    self._write(target, page)
+                    page.clear()
+            if page:
+                self._write(target, page)
+
+    def forget(self, place: Place) -> None:
+        """Forget the conversation with the name of the thread; it can be restored."""
+        self._memory.forget(session_id=place.thread, user_id=place.user, reason="thread deleted")
+
+    def delete(self, place: Place) -> None:
+        """Delete all items of a thread, for good."""
+        for kind in ("checkpoints", "writes", "values"):
+            self._memory.forget(namespace=place.of(kind), purge=True, user_id=place.user)
+
+    def drop(self, place: Place, checkpoints: Sequence[Item]) -> None:
+        """Delete checkpoints of a thread with their writes, and the rows that nothing needs, for good."""
+        # Rows are listed first: what others write from now on is not among them.
+        values = {item.key: item for item in self._all(place.of("values"), place.user)}
+        gone = [item.id for item in checkpoints]
+        for item in checkpoints:
+            gone += [one.id for one in self.writes(replace(place, ns=item.namespace[3][1:], id=item.key))]
+        self._purge(place, gone)
+        held = {key: item.value.get("refs", ()) for key, item in values.items()}
+        needed = refs_in((p for item in self._left(place) for p in _packed(item)), held)
+        self._purge(place, [item.id for key, item in values.items() if key not in needed])
+
+    def _left(self, place: Place) -> Iterator[Item]:
+        yield from self._all(place.of("checkpoints"), place.user)
+        yield from self._all(place.of("writes"), place.user)
+
+    def _purge(self, place: Place, ids: Sequence[str]) -> None:
+        if ids:
+            self._memory.forget(ids=ids, purge=True, reason="pruned", user_id=place.user)
+
+    def _write(self, place: Place, rows: Iterable[tuple[_Labels, str, Row]]) -> list[Item]:
+        items = [
+            {"namespace": ns, "key": key, "value": row, "text": "", "session_id": place.thread}
+            for ns, key, row in rows
+        ]
+        made = list[Item]()
+        for at in range(0, len(items), _MOST):  # what needs the others comes last
+            made += self._memory.put_items(items[at : at + _MOST], user_id=place.user)
+        return made
+
+    def _remember(self, item: Item, refs: Iterable[str]) -> None:
+        key = (item.id, item.version)
+        with self._guard:
+            self._refs[key] = self._refs.pop(key, frozenset()).union(refs)
+            if len(self._refs) > _REMEMBERED:
+                self._refs.popitem(last=False)
+
+    def _all(self, namespace: _Labels, user: str | None, limit: int = _PAGE) -> Iterator[Item]:
+        after: str | None = None
+        while True:
+            page = self._memory.items(namespace, order="key", limit=limit, after=after, user_id=user)
+            yield from page
+            after = page.next
+            if after is None:
+                return
+
+
+def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -> list[Item]:
+    """Return the checkpoints of a thread that its newest ones do not need.
+
+    Args:
+        items: all checkpoints, greatest id first.
+        deltas: says which channels of a checkpoint are rebuilt from former ones: from the writes back to
+            the checkpoint that has their value.
+    """
+    at = {(item.namespace, item.key): item for item in items}
+    needed = set[str]()
+    for newest in {item.namespace: item for item in reversed(items)}.values():
+        item: Item | None = newest
+        missing = set(deltas(newest))
+        while item is not None:
+            needed.add(item.id)
+            missing.difference_update(item.value["channels"])
+            item = at.get((item.namespace, item.value["parent"])) if missing else None
+    return [item for item in items if item.id not in needed]
+
+
+def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
+    """Say whether fields of metadata are equal to these; dots lead into nested ones."""
+    return all(_field(metadata, name) == value for name, value in filter.items())
+
+
+def _field(metadata: Any, name: str) -> Any:
+    if name in metadata:
+        return metadata[name]
+    for part in name.split("."):
+        metadata = metadata.get(part) if isinstance(metadata, Mapping) else None
+    return metadata
+
+
+def _rows(place: Place, packer: Packer) -> list[tuple[_Labels, str, Row]]:
+    return [(place.of("values"), ref, row) for ref, row in packer.new.items()]
+
+
+def _packed(item: Item) -> list[Any]:
+    """Return the packed values of a checkpoint or a write."""
+    return list(item.value["channels"].values()) if "channels" in item.value else [item.value["value"]]
