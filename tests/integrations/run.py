@@ -1,0 +1,73 @@
+"""A program: the adapters in their frameworks, each group of `groups.toml` in an environment of its own.
+
+For each group it makes ``.venv/integrations/GROUP`` and runs there what is in ``with_GROUP``, the promises,
+the blocks of the documentation and the frameworks' own suites. A group that cannot be installed in time is
+left out with a line that says so. It ends with 1 where a test failed.
+"""
+
+import argparse
+import hashlib
+import subprocess
+import sys
+import time
+import tomllib
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+ENVIRONMENTS = ROOT / ".venv" / "integrations"
+ALWAYS = ("pytest", "pytest-timeout", "hypothesis")
+OURS = ("api", "client", "embedded-postgres")
+
+
+def installed(name: str, extras: Sequence[str], packages: Sequence[str], seconds: float) -> Path | None:
+    """Return the interpreter of a group's environment; None where it could not be made in time."""
+    folder = ENVIRONMENTS / name
+    python, ready = folder / "bin" / "python", folder / ".ready"
+    asked = [*ALWAYS, *packages, "--editable", f"{ROOT}[{','.join((*OURS, *extras))}]"]
+    state = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + repr(asked).encode()).hexdigest()
+    if ready.is_file() and ready.read_text() == state:
+        return python
+    venv.create(folder, clear=True, with_pip=True)
+    try:
+        subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", "--no-compile", *asked], check=True, timeout=seconds
+        )
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        print(f"SKIPPED {name}: {type(error).__name__}; to try again: make test-integrations GROUPS={name}")
+        return None
+    ready.write_text(state)
+    return python
+
+
+def run(name: str, extras: Sequence[str], python: Path) -> int:
+    """Run what there is for a group; return how many of the programs failed."""
+    tests = [f"tests/integrations/with_{name}", "tests/integrations/test_promises.py"]
+    pages = ["tests/acceptance/test_docs.py", "-k", f"integrations and ({' or '.join(extras)})"]
+    plain = [python, "-m", "pytest", "-p", "no:asyncio", "--quiet"]
+    programs = [[*plain, *tests], [*plain, *pages], [python, "tests/integrations/suites.py"]]
+    codes = [subprocess.run(program, cwd=ROOT, check=False).returncode for program in programs]
+    return sum(code != 0 for code in codes)
+
+
+def main() -> int:
+    groups = tomllib.loads((HERE / "groups.toml").read_text("utf-8"))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(groups)}; by default all")
+    parser.add_argument("--seconds", type=float, default=3_600, help="that installing a group may take")
+    told = parser.parse_args()
+    failed = 0
+    for name in told.groups or groups:
+        started = time.monotonic()
+        python = installed(name, groups[name]["extras"], groups[name].get("packages", ()), told.seconds)
+        ready = time.monotonic()
+        if python is not None:
+            failed += run(name, groups[name]["extras"], python)
+            print(f"== {name}: installed in {ready - started:.0f} s, run in {time.monotonic() - ready:.0f} s")
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
