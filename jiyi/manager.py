@@ -5,6 +5,7 @@ from jiyi.verbs import (
     ContextVerbs,
     FactVerbs,
     ForgettingVerbs,
+    ItemVerbs,
     MessageVerbs,
     RecallVerbs,
     SessionVerbs,
@@ -27,6 +28,7 @@ class MemoryManager(
     SessionVerbs,
     SkillVerbs,
     FactVerbs,
+    ItemVerbs,
     ForgettingVerbs,
     UpkeepVerbs,
 ):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from jiyi.compression.compressor import Compressor
 from jiyi.prompts import wording
-from jiyi.records import Block, Episode, Fact, Hit, Knowledge, Message, Section
+from jiyi.records import Block, Episode, Fact, Hit, Item, Knowledge, Message, Section
 from jiyi.text import TokenCounter, analyse, excerpt, query_terms, sentences
 from jiyi.text.excerpt import GAP
 
@@ -20,6 +20,7 @@ _SECTIONS: Mapping[str, Section] = {
     "episode": "episodes",
     "knowledge": "knowledge",
     "fact": "knowledge",
+    "item": "knowledge",
 }
 
 
@@ -83,6 +84,8 @@ class BlockWriter:
             case Knowledge() as record:
                 points = "".join(f"\n- {point}" for point in record.key_points)
                 return f"**{record.topic}**\n{record.content}{points}"
+            case Item() as record:
+                return f"**{record.path}**\n{record.text}"
             case Fact() as record:
                 return _stated(record)
         return hit.text

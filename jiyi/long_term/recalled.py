@@ -14,7 +14,7 @@ from jiyi.text import Secrecy, Trait, analyse, query_terms, traits
 
 __all__ = ["RECALLED", "Recalled", "recall_blocks", "relevant"]
 
-RECALLED: Mapping[Kind, int] = {"message": 60, "episode": 5, "knowledge": 3, "fact": 5}
+RECALLED: Mapping[Kind, int] = {"message": 60, "episode": 5, "knowledge": 3, "fact": 5, "item": 5}
 """How many records of each kind a window asks for; the budget decides how many of them it shows."""
 
 _WITH_PARTNER = 5  # best hits that bring the question they answer, or the answer to it

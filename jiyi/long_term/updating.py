@@ -71,6 +71,7 @@ _TAKES: Mapping[str, tuple[str, ...]] = {
     "episode": ("text", "importance", "pinned"),
     "knowledge": ("text", "metadata", "pinned"),
     "fact": ("text", "object", "metadata", "pinned"),
+    "item": ("pinned",),
 }
 """What of each kind can be changed."""
 

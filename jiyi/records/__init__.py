@@ -26,6 +26,7 @@ from jiyi.records.experience import (
 )
 from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus, names_point
 from jiyi.records.filters import FIELDS, Condition, Filter, Junction, matches, read_filter
+from jiyi.records.item import Item, check_labels, item_id, labels_in, path_of, strings_of
 from jiyi.records.listing import Listing
 from jiyi.records.message import ContentPart, Dumps, Given, Message, Role, ToolCall, as_mapping
 from jiyi.records.query import DOUBT, SEARCHABLE, Hit, Hits, Kind, Match, Query, Record, Searchable
@@ -58,6 +59,7 @@ __all__ = [
     "Given",
     "Hit",
     "Hits",
+    "Item",
     "Junction",
     "Kind",
     "Knowledge",
@@ -86,12 +88,17 @@ __all__ = [
     "TriggerType",
     "Window",
     "as_mapping",
+    "check_labels",
     "check_metadata",
+    "item_id",
+    "labels_in",
     "matches",
     "model_size",
     "model_sizes",
     "names_point",
     "new_id",
+    "path_of",
     "read_filter",
     "stable_id",
+    "strings_of",
 ]

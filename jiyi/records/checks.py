@@ -21,6 +21,7 @@ __all__ = [
     "plain",
     "set_utc",
     "stable_id",
+    "texts_in",
 ]
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -114,7 +115,7 @@ def check_metadata(value: object, error: type[InputError] = BadMessage) -> dict[
     if not isinstance(value, Mapping):
         raise error(f'metadata must be a dict such as {{"channel": "slack"}}, not {type(value).__name__}')
     copied = cast("dict[str, Any]", plain(value, "metadata", error))
-    if any(map(UNSTORABLE.search, _texts(copied))):
+    if any(map(UNSTORABLE.search, texts_in(copied))):
         raise error("metadata holds a zero character or half of a surrogate pair; use plain text")
     size = len(json.dumps(copied, ensure_ascii=False).encode())
     if size > _MOST_BYTES:
@@ -125,13 +126,15 @@ def check_metadata(value: object, error: type[InputError] = BadMessage) -> dict[
     return copied
 
 
-def _texts(value: object) -> Iterator[str]:
+def texts_in(value: object, *, keys: bool = True) -> Iterator[str]:
+    """Give the texts in a JSON value, in its order, with or without the keys of objects."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield key
-            yield from _texts(inner)
+            if keys:
+                yield key
+            yield from texts_in(inner, keys=keys)
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(inner)
+            yield from texts_in(inner, keys=keys)

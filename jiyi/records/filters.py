@@ -23,7 +23,6 @@ _MOST = 100  # conditions
 _MOST_VALUES = 1_000  # in one list
 _LARGEST = 2**63  # whole numbers beyond are no numbers of every database
 _WORDS = {"and": "and", "or": "or", "not": "not", "AND": "and", "OR": "or", "NOT": "not"}
-_BEFORE_DOT = "metadata."
 _ANY = "*"
 
 
@@ -39,10 +38,10 @@ class Field:
 class Condition:
     """One condition; a record that lacks what it asks about does not meet it."""
 
-    field: str  # one of `FIELDS`, or "metadata"
+    field: str  # one of `FIELDS`, "metadata", or "value", that of an item
     op: Op  # "in": equal to one of the values; "gt" to "lte": to the one value; "exists": to none
     values: tuple[Value, ...] = ()
-    key: str = ""  # of metadata
+    key: str = ""  # of metadata; of a value the keys on the way, with dots between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Junction:
 
 Filter = Condition | Junction
 
-_EVERY = ("message", "episode", "knowledge", "fact", "task")
+_EVERY = ("message", "episode", "knowledge", "fact", "item", "task")
 _DERIVED = ("episode", "knowledge", "fact")
 _STATUSES = tuple(dict.fromkeys([*get_args(FactStatus), *get_args(TaskStatus)]))
 
@@ -63,7 +62,7 @@ FIELDS: Mapping[str, Field] = {
     "kind": Field(_EVERY, _EVERY),
     "role": Field(get_args(Role), ("message",)),
     "created_at": Field(datetime, _EVERY),
-    "pinned": Field(bool, (*_DERIVED, "message")),
+    "pinned": Field(bool, (*_DERIVED, "message", "item")),
     "id": Field(str, _EVERY),
     "session_id": Field(str, _EVERY),
     "agent_id": Field(str, _EVERY),
@@ -81,7 +80,8 @@ FIELDS: Mapping[str, Field] = {
     "valid_from": Field(datetime, ("fact",)),
     "valid_to": Field(datetime, ("fact",)),
     "topic": Field(str, ("knowledge",)),
-    "updated_at": Field(datetime, ("knowledge", "task")),
+    "updated_at": Field(datetime, ("knowledge", "item", "task")),
+    "expires_at": Field(datetime, ("item",)),
     "outcome": Field(get_args(Outcome), ("episode", "task")),
     "target": Field(str, ("episode", "task")),
     "trigger_type": Field(get_args(TriggerType), ("episode", "task")),
@@ -90,9 +90,10 @@ FIELDS: Mapping[str, Field] = {
 """What records can be filtered by, apart from their metadata. A field that is None is not there."""
 
 _METADATA = Field(object, ("message", "knowledge", "fact"))
+_OPEN = {"metadata": "metadata.", "value": "value."}  # fields that hold JSON, and how a name in them begins
 
 
-def read_filter(given: object) -> Filter:
+def read_filter(given: object, *, within: Literal["value"] | None = None) -> Filter:
     """Return the filter that a dict describes; all its entries must hold.
 
     An entry is a field of `FIELDS`, ``"metadata.KEY"`` or ``"metadata": {KEY: ...}``, with a value
@@ -100,9 +101,12 @@ def read_filter(given: object) -> Filter:
     ``gt``, ``gte``, ``lt``, ``lte``, ``exists``; or ``and``, ``or``, ``not`` with a list of filters,
     in small or capital letters; or ``since`` and ``until`` with a moment of ``created_at``.
 
+    ``"value.a.b"`` is what an item's value holds under "b" of the object under "a". With ``within``
+    every name but ``and``, ``or`` and ``not`` is such a way into the value: ``{"a.b": 1}``.
+
     Values are compared as JSON values are: 1 is 1.0, but neither ``True`` nor "1"; texts by code
     point. What is not there is equal to nothing and greater than nothing, so it is ``ne`` to all.
-    Of a field, None asks for records where it is not there; of metadata, for null.
+    Of a field, None asks for records where it is not there; of metadata or a value, for null.
 
     Raises:
         BadQuery: a value of the wrong type, an empty filter, one nested more than 8 levels, of more
@@ -110,7 +114,7 @@ def read_filter(given: object) -> Filter:
         UnknownFilter: a name that is none of these.
         NaiveDatetime: a moment without a time zone.
     """
-    return _Reader().mapping(given, 0)
+    return _Reader(within).mapping(given, 0)
 
 
 def matches(record: object, where: Filter) -> bool:
@@ -132,6 +136,13 @@ def matches(record: object, where: Filter) -> bool:
 
 def _value_of(record: Any, where: Condition) -> tuple[bool, Any]:
     kind = type(record).__name__.lower()
+    if where.field == "value":
+        value: Any = record.value if kind == "item" else None
+        for key in where.key.split("."):
+            if not isinstance(value, Mapping) or key not in value:
+                return False, None
+            value = value[key]
+        return True, value
     if where.field == "metadata":
         labels = record.metadata if kind in _METADATA.kinds else {}
         return where.key in labels, labels.get(where.key)
@@ -162,8 +173,9 @@ def _number_type(value: object) -> type | None:
 class _Reader:
     """Reads one filter, counting its conditions."""
 
-    def __init__(self) -> None:
+    def __init__(self, within: str | None) -> None:
         self.count = 0
+        self._within = within
 
     def mapping(self, given: object, depth: int) -> Filter:
         if not isinstance(given, Mapping):
@@ -175,22 +187,25 @@ class _Reader:
     def named(self, name: object, value: object, depth: int) -> Filter:
         if name in _WORDS:
             return self.junction(str(name), value, depth + 1)
+        if self._within:
+            return self.asked(self._within, value, _key(name, self._within))
         if name in ("since", "until"):
             operator = "gte" if name == "since" else "lt"
             return self.condition("created_at", operator, value, where=str(name))
-        if name == "metadata":
-            if not isinstance(value, Mapping):
-                raise BadQuery(
-                    f'metadata must be a dict such as {{"channel": "slack"}}, not {type(value).__name__}'
-                )
-            if not value:
-                raise BadQuery("metadata is empty; name a key of it and what it must be")
-            return _joined([self.asked("metadata", asked, _key(key)) for key, asked in value.items()])
-        if isinstance(name, str) and name.startswith(_BEFORE_DOT):
-            return self.asked("metadata", value, _key(name.removeprefix(_BEFORE_DOT)))
+        for field, before in _OPEN.items():
+            if name == field:
+                if not isinstance(value, Mapping):
+                    raise BadQuery(
+                        f'{field} must be a dict such as {{"channel": "slack"}}, not {type(value).__name__}'
+                    )
+                if not value:
+                    raise BadQuery(f"{field} is empty; name a key of it and what it must be")
+                return _joined([self.asked(field, asked, _key(key, field)) for key, asked in value.items()])
+            if isinstance(name, str) and name.startswith(before):
+                return self.asked(field, value, _key(name.removeprefix(before), field))
         if name not in FIELDS:
             known = ", ".join(
-                dict.fromkeys(["role", "since", "until", "pinned", "metadata", "and", "or", "not", *FIELDS])
+                dict.fromkeys(["role", "since", "until", "pinned", *_OPEN, "and", "or", "not", *FIELDS])
             )
             raise UnknownFilter(
                 f"no filter named {name}; there are {known}, "
@@ -251,7 +266,7 @@ def _among(field: str, values: object, key: str, where: str) -> Filter:
         raise BadQuery(f"in of {where} must be a list of values, not {type(values).__name__}")
     if len(values) > _MOST_VALUES:
         raise BadQuery(f"{where} is compared with {len(values):,} values, at most {_MOST_VALUES:,} are")
-    null = field != "metadata" and None in values
+    null = field not in _OPEN and None in values
     known = [_read(field, value, where) for value in values if not null or value is not None]
     found = Condition(field, "in", tuple(known), key)
     return Junction("or", (Junction("not", (Condition(field, "exists"),)), found)) if null else found
@@ -266,13 +281,13 @@ def _type_of(field: str) -> type | tuple[str, ...]:
 
 
 def _shown(field: str, key: str) -> str:
-    return f"{field}.{key}" if field == "metadata" else field
+    return f"{field}.{key}" if field in _OPEN else field
 
 
-def _key(key: object) -> str:
+def _key(key: object, field: str) -> str:
     if not isinstance(key, str) or not key:
-        raise BadQuery(f"metadata has the key {key!r}; keys must be text")
-    return _storable(key, "a key of metadata")
+        raise BadQuery(f"{field} has the key {key!r}; keys must be text")
+    return _storable(key, f"a key of {field}")
 
 
 def _storable(text: str, where: str) -> str:

@@ -11,17 +11,18 @@ from jiyi.records.experience import Episode, Knowledge, Step, Task, TaskStatus
 from jiyi.records.fact import Fact, FactStatus
 from jiyi.records.filters import Condition, Filter, Junction, read_filter
 from jiyi.records.fits import checked
+from jiyi.records.item import Item, check_labels
 from jiyi.records.message import Message, Role
 from jiyi.records.session import Scope, Session, Summary
 
 __all__ = ["DOUBT", "SEARCHABLE", "Hit", "Hits", "Kind", "Match", "Query", "Record", "Searchable"]
 
-Kind = Literal["message", "episode", "knowledge", "fact", "task", "step", "session", "summary"]
+Kind = Literal["message", "episode", "knowledge", "fact", "item", "task", "step", "session", "summary"]
 """What a record is; `SEARCHABLE` names the kinds that text and vectors find."""
 
-Searchable = Message | Episode | Knowledge | Fact
+Searchable = Message | Episode | Knowledge | Fact | Item
 Record = Searchable | Task | Step | Session | Summary
-SEARCHABLE: tuple[Kind, ...] = ("message", "episode", "knowledge", "fact")
+SEARCHABLE: tuple[Kind, ...] = ("message", "episode", "knowledge", "fact", "item")
 
 DOUBT = 0.5
 """The probability that nothing is relevant from which on whoever reads the hits is told so."""
@@ -29,7 +30,7 @@ DOUBT = 0.5
 _MOST = 10_000
 _KINDS, _ROLES, _STATUSES = get_args(Kind), get_args(Role), get_args(FactStatus)
 _OWN = ("role", "since", "until", "pinned")  # filters for which a query has parts of its own
-_MOMENTS = ("since", "until", "asked_at", "as_of")
+_MOMENTS = ("since", "until", "asked_at", "as_of", "there_at")
 
 
 @checked
@@ -64,6 +65,8 @@ class Query:
     predicate: str | tuple[str, ...] | None = None  # facts about this point, or one of these
     as_of: datetime | None = None  # facts that held at this moment
     fact_status: tuple[FactStatus, ...] | None = None  # facts in one of these states
+    namespace: tuple[str, ...] | None = None  # items below these labels; () for all items
+    there_at: datetime | None = None  # no items whose time was over then
     sources: tuple[str, ...] | None = None  # facts, knowledge or summaries that rest on any of these
     after_seq: int | None = None  # messages of a session after this place
     before_seq: int | None = None  # messages of a session before this place
@@ -97,6 +100,8 @@ class Query:
                 continue
             if not isinstance(given, str | None):
                 raise BadQuery(f"{name} must be text, not {type(given).__name__}")
+        if self.namespace is not None:
+            check_labels(self.namespace)
         if self.since and self.until and self.since > self.until:
             raise BadQuery(f"since={self.since} lies after until={self.until}; swap them")
         if not isinstance(self.where, Condition | Junction | None):

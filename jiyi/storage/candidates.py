@@ -21,6 +21,7 @@ LABELS: tuple[tuple[Kind, Role | None], ...] = (
     ("episode", None),
     ("knowledge", None),
     ("fact", None),
+    ("item", None),
 )
 """Kind and role of a record by a small number, for arrays; those of messages are the places in `ROLES`."""
 

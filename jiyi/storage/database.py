@@ -36,6 +36,8 @@ class Dialect:
     )
     json_text: str  # a text in JSON, NULL where it is not there: {body}, {name}
     label: str  # JSON has a {key} in its metadata of which a {test} holds: {body}
+    inside: Callable[[str, Sequence[str], str], str]  # JSON has in its "value", along keys given by the names
+    # of parameters, something of which a test holds: body, names, test
     label_in: str  # such a test: it equals one of the values of a JSON list: {value}
     label_number: str  # it is a number that compares so with another: {sign}, {value}
     label_text: str  # the same of texts, by code point

@@ -18,6 +18,7 @@ from jiyi.errors import DatabaseDamaged, InputError
 from jiyi.records import (
     Episode,
     Fact,
+    Item,
     Kind,
     Knowledge,
     Message,
@@ -27,6 +28,7 @@ from jiyi.records import (
     Step,
     Summary,
     Task,
+    path_of,
 )
 from jiyi.records.checks import check_id
 from jiyi.storage.seals import NO_RECORD, seal
@@ -47,7 +49,7 @@ _SAID = {"role", "content", "name"}  # the keys of a message that is only said
 Row = dict[str, Any]
 
 _STEP_BODY = ("description", "tool_name", "args", "result")
-_TUPLES = {"tags", "key_points", "source_episodes", "sources", "covers"}
+_TUPLES = {"tags", "key_points", "source_episodes", "sources", "covers", "namespace", "former"}
 
 
 def kind_of(record: Record | type[Any]) -> Kind:
@@ -205,6 +207,14 @@ def _fact(row: Mapping[str, Any], scope: Scope) -> Fact:
     return Fact(scope=scope, **_fields(Fact, row))
 
 
+def _item_row(i: Item) -> Row:
+    return _columns(i) | {"role": None, "path": path_of(i.namespace)}
+
+
+def _item(row: Mapping[str, Any], scope: Scope) -> Item:
+    return Item(scope=scope, **_fields(Item, row))
+
+
 def _task(row: Mapping[str, Any], scope: Scope) -> Task:
     return Task(scope=scope, **_fields(Task, row))
 
@@ -301,6 +311,10 @@ _FORMATS: Mapping[type, _Format] = {
             "metadata",
         ),
     ),
+    Item: _Format(
+        {**_DOCUMENT, "updated_at": _MOMENT, "expires_at": _MOMENT},
+        body=("namespace", "key", "value", "text", "version", "ttl", "former"),
+    ),
     Task: _Format(
         {
             "id": None,
@@ -321,6 +335,7 @@ _KINDS: Mapping[type, Kind] = {
     Episode: "episode",
     Knowledge: "knowledge",
     Fact: "fact",
+    Item: "item",
     Task: "task",
     Step: "step",
     Session: "session",
@@ -331,6 +346,7 @@ _ENCODERS: Mapping[Kind, Callable[[Any], Row]] = {
     "episode": _episode_row,
     "knowledge": _knowledge_row,
     "fact": _fact_row,
+    "item": _item_row,
     "task": _columns,
     "step": _step_row,
     "summary": _summary_row,
@@ -340,6 +356,7 @@ _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
     "episode": _episode,
     "knowledge": _knowledge,
     "fact": _fact,
+    "item": _item,
     "task": _task,
     "step": _step,
     "session": _session,

@@ -18,6 +18,7 @@ SEALED: Mapping[str, tuple[str, ...]] = {
         *(*_WHOSE, "created_at", "status", "valid_from", "valid_to"),
         *("supersedes", "superseded_by"),
     ),
+    "item": (*_WHOSE, "created_at", "updated_at"),
     "task": (*_WHOSE, "status", "started_at", "updated_at", "completed_at"),
     "step": ("user_id", "task_id", "id", "status"),
     "summary": (*_WHOSE, "version", "upto_seq", "created_at"),
@@ -29,8 +30,8 @@ SEALED: Mapping[str, tuple[str, ...]] = {
 def seal(kind: str, row: Mapping[str, Any]) -> int:
     """Return the checksum of a row: of whose and which it is, when, its place, and all it says.
 
-    Left out is what changes by itself: pins, importance, confidence, counts of tokens and of use.
-    It guards against accidents, not against forgery.
+    Left out is what changes by itself: pins, importance, confidence, counts of tokens and of use, when
+    an item ends. It guards against accidents, not against forgery.
     """
     said = "\0".join([str(row.get(name)) for name in SEALED[kind]])
     return zlib.crc32(row["body"].encode(), zlib.crc32(said.encode()))

@@ -79,8 +79,8 @@ class Store:
         """Write records, all or none, and return them as stored (``seq`` filled in).
 
         A message whose id is taken by an equal message is left alone and returned as
-        stored, so that a retry is safe; so is a summary. Tasks, steps, episodes, knowledge and
-        facts of a known id are replaced; where the words stay the same, so do the vectors.
+        stored, so that a retry is safe; so is a summary. Tasks, steps, episodes, knowledge,
+        facts and items of a known id are replaced; where the words stay the same, so do the vectors.
         Sessions are kept by the store itself and cannot be put.
 
         A summary goes in on top of the newest version there is of its session and agent only,
@@ -154,6 +154,14 @@ class Store:
             for scope in {m.scope for m in found if isinstance(m, Message)}:
                 mend_session(db, cast("Scope", scope))
         return counts
+
+    @retried()
+    def paths(self, query: Query, after: str = "") -> list[str]:
+        """Return the namespaces of a query's items that follow on one, as `path_of` writes them, in order."""
+        with self._db.read(query.scope.user_id) as db:
+            where, values = on_documents(query, db.dialect, ("item",))
+            rows = db.rows("item_paths", values | {"after_path": after, "limit": query.limit}, where=where)
+        return [str(row[0]) for row in rows]
 
     def damaged(self, scope: Scope, ids: Sequence[str] | None = None) -> list[Damaged]:
         """Return the damaged records that reading met in a scope so far; ``ids`` narrows."""

@@ -60,7 +60,7 @@ class Trash:
     def discard(self, scope: Scope, keys: Sequence[Key], *, reason: str, at: datetime) -> Mapping[Kind, int]:
         """Take records of a user out, all or none, with their text index and vectors; return counts by kind.
 
-        Kinds are messages, episodes, knowledge, facts and tasks (with their steps). Keys that
+        Kinds are messages, episodes, knowledge, facts, items and tasks (with their steps). Keys that
         are not there are passed over.
         """
         odd = {kind for kind, _ in keys} - set(_KINDS)

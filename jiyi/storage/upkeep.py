@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, cast
 
+from jiyi.clock import to_micros
 from jiyi.errors import BadQuery, InputError
 from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope
 from jiyi.storage.database import Database, retried
@@ -41,6 +43,7 @@ class Amendment:
     confidence: float | None = None  # of knowledge and facts
     consolidated: bool | None = None  # of episodes
     pinned: bool | None = None
+    expires_at: datetime | None = None  # of items
 
     def __post_init__(self) -> None:
         """Refuse what no record may hold."""
@@ -157,6 +160,7 @@ def _row(change: Amendment, doc: int) -> dict[str, Any]:
         "confidence": change.confidence,
         "consolidated": _number(change.consolidated),
         "pinned": _number(change.pinned),
+        "expires_at": change.expires_at and to_micros(change.expires_at),
     }
 
 

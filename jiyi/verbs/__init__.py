@@ -4,6 +4,7 @@ from jiyi.verbs.base import Parts
 from jiyi.verbs.context import ContextVerbs
 from jiyi.verbs.facts import FactVerbs
 from jiyi.verbs.forgetting import ForgettingVerbs
+from jiyi.verbs.items import ItemVerbs
 from jiyi.verbs.messages import MessageVerbs
 from jiyi.verbs.recall import RecallVerbs
 from jiyi.verbs.sessions import SessionVerbs
@@ -14,6 +15,7 @@ __all__ = [
     "ContextVerbs",
     "FactVerbs",
     "ForgettingVerbs",
+    "ItemVerbs",
     "MessageVerbs",
     "Parts",
     "RecallVerbs",

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -13,7 +13,7 @@ from jiyi.errors import BadQuery, Closed, InputError, ScopeMissing
 from jiyi.forks import leave_at_fork
 from jiyi.long_term import LongTermMemory
 from jiyi.monitor import ContextMonitor
-from jiyi.records import Scope
+from jiyi.records import Scope, check_labels
 from jiyi.settings import Settings
 from jiyi.short_term import ShortTermMemory, SummaryUpdater
 from jiyi.skills import SkillShelf
@@ -28,6 +28,7 @@ __all__ = [
     "check_limit",
     "check_text",
     "ids_of",
+    "labels_of",
     "moment_of",
     "not_open",
     "path_of",
@@ -152,6 +153,19 @@ def ids_of(ids: Iterable[str] | str) -> tuple[str, ...]:
         if not isinstance(name, str) or not name:
             raise BadQuery(f"an id must be non-empty text, not {name!r}")
     return names
+
+
+def labels_of(given: object, name: str = "namespace") -> tuple[str, ...]:
+    """Return labels as a caller writes them; a text is one label.
+
+    Raises:
+        InputError: they are no labels.
+    """
+    if not isinstance(given, str | Sequence) or isinstance(given, bytes | bytearray):
+        raise InputError(f'{name} must be labels such as ("users", "ana"), not {type(given).__name__}')
+    labels = (given,) if isinstance(given, str) else tuple(given)
+    check_labels(labels, name)
+    return labels
 
 
 def check_text(**words: object) -> None:

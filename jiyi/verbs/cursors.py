@@ -41,7 +41,7 @@ def page(store: Store, query: Query, after: str | None) -> Listing[Any]:
     Raises:
         BadQuery: the cursor is none, or of another list.
     """
-    list_ = repr(replace(query, limit=1))
+    list_ = repr(replace(query, limit=1, there_at=None))
     place = place_of(after, 1, list_)
     asked = replace(query, limit=min(query.limit + 1, MOST))
     if query.kinds != ("message",):

@@ -19,7 +19,7 @@ from jiyi.long_term import (
 )
 from jiyi.records import SEARCHABLE, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
-from jiyi.verbs.base import Verbs, check_flags, check_text, ids_of, moment_of, path_of
+from jiyi.verbs.base import Verbs, check_flags, check_text, ids_of, labels_of, moment_of, path_of
 
 __all__ = ["ForgettingVerbs"]
 
@@ -82,6 +82,7 @@ class ForgettingVerbs(Verbs):
         *,
         ids: Sequence[str] | str | None = None,
         session_id: str | None = None,
+        namespace: Sequence[str] | str | None = None,
         everything: bool = False,
         kinds: Sequence[Kind] | Kind | None = None,
         filters: Mapping[str, Any] | None = None,
@@ -95,8 +96,9 @@ class ForgettingVerbs(Verbs):
         """Forget records with everything derived from them, in one transaction. See `Forgetting`.
 
         Exactly one way to say what: ``query`` (records that have all its words), ``ids``,
-        ``filters`` alone, ``session_id`` alone (a whole conversation), or ``everything=True``
-        (all of the user, or of their agent). A session narrows the other ways; so do kinds,
+        ``filters`` alone, ``namespace`` alone (all items below it), ``session_id`` alone (a whole
+        conversation), or ``everything=True`` (all of the user, or of their agent). A session and a
+        namespace narrow the other ways; so do kinds,
         but for ids, and alone they are no way: of one kind everything goes only where
         ``everything`` or a session is said, too.
 
@@ -105,10 +107,11 @@ class ForgettingVerbs(Verbs):
 
         Args:
             query: words, Chinese or English; all of them must be in a record.
-            ids: of messages, episodes, knowledge, facts or tasks.
+            ids: of messages, episodes, knowledge, facts, items or tasks.
             session_id: only there.
+            namespace: only items below these labels, matched whole.
             everything: the whole memory.
-            kinds: only messages, episodes, knowledge, facts or tasks; what is derived from them
+            kinds: only messages, episodes, knowledge, facts, items or tasks; what is derived from them
                 goes along whatever its kind.
             filters: as in `search`. What lacks a field is ``ne`` to every value of it: name ``kind``, too.
             reason: kept with it until it is purged.
@@ -125,10 +128,12 @@ class ForgettingVerbs(Verbs):
         check_text(query=query, reason="" if reason is None else reason)
         check_flags(everything=everything, purge=purge, dry_run=dry_run)
         names = None if ids is None else ids_of(ids)
-        _check_one_way(query is not None or bool(filters), names is not None, everything, session_id)
-        if names is not None and kinds is not None:
-            raise BadQuery("ids are of any kind; leave kinds out")
-        asked = _asked(scope, query, filters, kinds, limit)
+        labels = None if namespace is None else labels_of(namespace)
+        somewhere = session_id is not None or bool(labels)
+        _check_one_way(query is not None or bool(filters), names is not None, everything, somewhere)
+        if names is not None and (kinds, labels) != (None, None):
+            raise BadQuery("ids are of any kind; leave kinds and namespace out")
+        asked = _asked(scope, query, filters, kinds=kinds, namespace=labels, limit=limit)
         forgetting, now = self._long_term.forgetting, self._clock()
         if purge:
             receipt = forgetting.purge(scope, ids=names, query=asked, reason=reason, at=now, dry_run=dry_run)
@@ -253,22 +258,32 @@ def _asked(
     scope: Scope,
     query: str | None,
     filters: Mapping[str, Any] | None,
+    *,
     kinds: Sequence[Kind] | Kind | None,
+    namespace: tuple[str, ...] | None,
     limit: int,
 ) -> Query | None:
     """Return what is looked for; None where it is ids, or all that is in the scope."""
-    if query is None and not filters and kinds is None:
+    if query is None and not filters and kinds is None and namespace is None:
         return None
     names = (kinds,) if isinstance(kinds, str) else kinds
-    chosen = _FORGETTABLE if names is None else names
-    asked = Query(scope=scope, text=query or "", kinds=tuple(chosen), limit=limit).with_filters(filters)
-    narrows = asked.text or filters or not set(asked.kinds) >= set(_FORGETTABLE)
+    every = _FORGETTABLE if namespace is None else ("item",)
+    asked = Query(
+        scope=scope,
+        text=query or "",
+        kinds=tuple(every if names is None else names),
+        namespace=namespace,
+        limit=limit,
+    ).with_filters(filters)
+    narrows = asked.text or filters or namespace is not None or not set(asked.kinds) >= set(_FORGETTABLE)
     return asked if narrows else None
 
 
-def _check_one_way(looked_for: bool, by_ids: bool, everything: bool, session_id: str | None) -> None:
+def _check_one_way(looked_for: bool, by_ids: bool, everything: bool, somewhere: bool) -> None:
     """Refuse to guess: a slip must not cost a memory."""
     if looked_for + by_ids + everything > 1:
         raise BadQuery("say what to forget in one way: words or filters, ids, or everything")
-    if not (looked_for or by_ids or everything or session_id is not None):
-        raise BadQuery("say what to forget: words, ids=, filters=, session_id=, or everything=True")
+    if not (looked_for or by_ids or everything or somewhere):
+        raise BadQuery(
+            "say what to forget: words, ids=, filters=, session_id=, namespace=, or everything=True"
+        )

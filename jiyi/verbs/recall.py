@@ -19,7 +19,7 @@ from jiyi.records import (
     Task,
 )
 from jiyi.text import secrets
-from jiyi.verbs.base import Verbs
+from jiyi.verbs.base import Verbs, labels_of
 from jiyi.verbs.cursors import page
 
 __all__ = ["RecallVerbs"]
@@ -35,6 +35,7 @@ class RecallVerbs(Verbs):
         limit: int = 10,
         kinds: Sequence[Kind] | Kind = SEARCHABLE,
         session_id: str | None = None,
+        namespace: Sequence[str] | str | None = None,
         filters: Mapping[str, Any] | None = None,
         asked_at: datetime | None = None,
         around: int = 0,
@@ -55,8 +56,9 @@ class RecallVerbs(Verbs):
         Args:
             query: words or a question, Chinese or English.
             limit: how many hits at most.
-            kinds: "message", "episode", "knowledge", "fact"; all by default.
+            kinds: "message", "episode", "knowledge", "fact", "item"; all by default.
             session_id: only this conversation.
+            namespace: only items below these labels, matched whole.
             filters: conditions on fields and metadata, such as ``{"role": "user", "metadata.channel":
                 ["slack", "mail"], "created_at": {"gte": ...}}``, joined by ``and``, ``or``, ``not``;
                 see `jiyi.records.read_filter`.
@@ -76,7 +78,14 @@ class RecallVerbs(Verbs):
         if not set(names) <= set(SEARCHABLE):
             odd = ", ".join(repr(name) for name in names if name not in SEARCHABLE)
             raise BadQuery(f"no kind named {odd} to search; there are {', '.join(SEARCHABLE)}")
-        asked = Query(scope=scope, text=query, kinds=names, limit=limit, asked_at=asked_at or self._clock())
+        asked = Query(
+            scope=scope,
+            text=query,
+            kinds=names,
+            namespace=None if namespace is None else labels_of(namespace),
+            limit=limit,
+            asked_at=asked_at or self._clock(),
+        )
         found = self._long_term.recall.search(asked.with_filters(filters), around=around, min_score=min_score)
         return replace(found, hits=tuple(map(_marked, found)))
 
@@ -160,7 +169,7 @@ class RecallVerbs(Verbs):
     def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Searchable | Task:
-        """Return the message, episode, knowledge, fact or task of this id.
+        """Return the message, episode, knowledge, fact, item or task of this id.
 
         Raises:
             NotFound: the user has no such record.

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from jiyi.long_term import ReadingState
-from jiyi.records import Kind, Query
+from jiyi.records import SEARCHABLE, Kind, Query
 from jiyi.verbs.base import Verbs, not_open
 
 __all__ = ["UpkeepVerbs"]
@@ -20,7 +20,7 @@ class UpkeepVerbs(Verbs):
         Of all agents, also ``vectors_apart`` where some of these wait for `reembed`: the embedder
         refuses their texts; and, where a language model reads in the background, ``messages_unread``.
         """
-        kinds: tuple[Kind, ...] = ("message", "session", "task", "episode", "knowledge", "fact", "summary")
+        kinds: tuple[Kind, ...] = (*SEARCHABLE, "session", "task", "summary")
         scope = self._scope(user_id, agent_id)
         counts = dict(self._store.count(Query(scope=scope, kinds=kinds)))
         if apart := self._long_term.indexer.apart(scope.user_id):

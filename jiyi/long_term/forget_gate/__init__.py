@@ -1,7 +1,15 @@
 """The forget gate: what no longer matters goes, by rules."""
 
 from jiyi.long_term.forget_gate.gate import ForgetGate
-from jiyi.long_term.forget_gate.rules import FactRule, ForgetRule, KindRule, KnowledgeRule, MessageRule, Rule
+from jiyi.long_term.forget_gate.rules import (
+    FactRule,
+    ForgetRule,
+    ItemRule,
+    KindRule,
+    KnowledgeRule,
+    MessageRule,
+    Rule,
+)
 from jiyi.long_term.forget_gate.run import GateReceipt
 
 __all__ = [
@@ -9,6 +17,7 @@ __all__ = [
     "ForgetGate",
     "ForgetRule",
     "GateReceipt",
+    "ItemRule",
     "KindRule",
     "KnowledgeRule",
     "MessageRule",

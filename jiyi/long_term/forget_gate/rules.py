@@ -5,9 +5,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Protocol
 
-from jiyi.records import Episode, Fact, ForgetWeights, Kind, Knowledge, Message
+from jiyi.records import Episode, Fact, ForgetWeights, Item, Kind, Knowledge, Message
 
-__all__ = ["OTHER_RULES", "FactRule", "ForgetRule", "KindRule", "KnowledgeRule", "MessageRule", "Rule"]
+__all__ = [
+    "OTHER_RULES",
+    "FactRule",
+    "ForgetRule",
+    "ItemRule",
+    "KindRule",
+    "KnowledgeRule",
+    "MessageRule",
+    "Rule",
+]
 
 _HOURS_OF_DECAY = 720.0  # a month
 _MANY_STEPS = 3
@@ -152,7 +161,22 @@ class MessageRule:
         return f"older than {_days(self.max_age)}"
 
 
-OTHER_RULES: Sequence[KindRule] = (KnowledgeRule(), FactRule(), MessageRule())
+@dataclass(frozen=True, kw_only=True)
+class ItemRule:
+    """Items go when their time is over; those without a ttl stay."""
+
+    kind: ClassVar[Kind] = "item"
+
+    def until(self, now: datetime) -> datetime | None:
+        """See `KindRule.until`."""
+        return now
+
+    def reason(self, record: Item, now: datetime) -> str | None:
+        """See `KindRule.reason`."""
+        return None if record.is_there(now) else "its time is over"
+
+
+OTHER_RULES: Sequence[KindRule] = (KnowledgeRule(), FactRule(), MessageRule(), ItemRule())
 """The default rules for everything but episodes."""
 
 

@@ -77,9 +77,9 @@ class Restoring:
         return [*sources, *partners_in_trash(self.rows, roots, {key_of(entry) for entry in roots})]
 
     def _sources_back(self, entries: Sequence[Discarded]) -> list[Episode]:
-        """Bring messages, episodes and tasks back; return the episodes."""
+        """Bring messages, episodes, items and tasks back; return the episodes."""
         ready: list[Discarded] = []
-        for kind in ("message", "episode", "task"):
+        for kind in ("message", "episode", "item", "task"):
             mine = [entry for entry in entries if entry.kind == kind]
             there = {record.id for record in self.rows.of_kind(kind, [e.record.id for e in mine])}
             for entry in mine:

@@ -10,7 +10,7 @@ import numpy as np
 
 from jiyi.errors import BadQuery
 from jiyi.long_term.forgetting.rows import FORGETTABLE, Forgettable, Rows, pieces
-from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope, Summary, Task, matches
+from jiyi.records import SEARCHABLE, Item, Kind, Message, Query, Record, Scope, Summary, Task, matches
 from jiyi.storage import Discarded
 from jiyi.text import analyse, query_terms
 
@@ -19,7 +19,19 @@ __all__ = ["Words", "all_of", "by_ids", "by_query", "check", "in_trash", "says",
 _MOST = 10_000  # what one question can find
 _PAGE = 1_000  # records read at once
 # What of a query the trash can answer.
-_IN_TRASH = ("kinds", "text", "roles", "since", "until", "pinned", "where", "limit", "scope", "asked_at")
+_IN_TRASH = (
+    "kinds",
+    "text",
+    "roles",
+    "since",
+    "until",
+    "pinned",
+    "where",
+    "limit",
+    "namespace",
+    "scope",
+    "asked_at",
+)
 _HAN = re.compile(r"[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]+")
 
 
@@ -183,6 +195,10 @@ def _fits(record: Record, query: Query) -> bool:
         return False
     if query.pinned is not None and getattr(record, "pinned", False) is not query.pinned:
         return False
+    if query.namespace is not None:
+        labels = record.namespace if isinstance(record, Item) else None
+        if labels is None or labels[: len(query.namespace)] != query.namespace:
+            return False
     if query.where is not None and not matches(record, query.where):
         return False
     if query.since is not None and (said is None or said < query.since):

@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -24,7 +24,7 @@ from jiyi.long_term.recall.question import named_speakers, read_question, withou
 from jiyi.long_term.recall.ranking import Ranked, rank, repeats_last
 from jiyi.long_term.recall.weights import PRIORS
 from jiyi.one_thread import one_blas_thread
-from jiyi.records import SEARCHABLE, Fact, Hit, Hits, Kind, Knowledge, Query, Scope, Searchable
+from jiyi.records import SEARCHABLE, Fact, Hit, Hits, Item, Kind, Knowledge, Query, Scope, Searchable
 from jiyi.rerank import Reranker, rerank
 from jiyi.storage import Candidates, Key, Store, VectorIndex, kind_of
 
@@ -245,8 +245,13 @@ class Recall:
             # Records of different kinds may have one id.
             query = Query(scope=user, kinds=kinds, ids=ids, limit=len(kinds) * len(ids))
             found = cast("list[Searchable]", self._store.find(query))
-            records |= {(kind_of(record), record.id): record for record in found}
+            now = self._clock()
+            records |= {(kind_of(record), record.id): record for record in found if _lasts(record, now)}
         return records
+
+
+def _lasts(record: Searchable, now: datetime) -> bool:
+    return not isinstance(record, Item) or record.is_there(now)
 
 
 def _first(ranked: Ranked, table: Candidates, most: Mapping[Kind, int]) -> Iterable[int]:
@@ -264,7 +269,7 @@ def _prior(record: Searchable) -> dict[str, float]:
     prior = {"pinned": PRIORS["pinned"] * record.pinned}
     if isinstance(record, Knowledge | Fact):
         prior["confidence"] = PRIORS["confidence"] * (record.confidence - 0.5)
-    elif record.importance is not None:
+    elif not isinstance(record, Item) and record.importance is not None:
         prior["importance"] = PRIORS["importance"] * (record.importance - 0.5)
     return {name: round(share, 4) for name, share in prior.items() if share}
 
@@ -285,7 +290,7 @@ def _weighed(
     lifts, found = judged.lifts, []
     for row in rows:
         record = records.get(table.keys[row])
-        if record is not None:  # else deleted since
+        if record is not None:  # else deleted since, or over
             why = _prior(record)
             if lift := lifts.get(row, 0.0):
                 why["in_force"] = round(lift, 6)

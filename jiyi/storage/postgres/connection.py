@@ -25,6 +25,15 @@ _READABLE = (
     r"|(?<!\\ud[89ab][0-9a-f]{{2}})\\ud[c-f][0-9a-f]{{2}}', '', 'g'), chr(1), '\\') END"
 )
 
+
+def _inside(body: str, keys: Sequence[str], test: str) -> str:
+    """See `Dialect.inside`."""
+    found = f"({_READABLE.format(body=body)})::jsonb -> 'value'" + "".join(
+        f" -> :{key}::text" for key in keys
+    )
+    return f"EXISTS (SELECT 1 FROM (SELECT {found} AS value) AS e WHERE e.value IS NOT NULL AND {test})"
+
+
 POSTGRES = Dialect(
     user="tenant_id",
     among="{column} = ANY(:{name})",
@@ -42,6 +51,7 @@ POSTGRES = Dialect(
         f"(SELECT ({_READABLE})::jsonb -> 'metadata' -> :{{key}}::text AS value) AS e "
         "WHERE e.value IS NOT NULL AND {test}) ELSE false END"
     ),
+    inside=_inside,
     label_in="EXISTS (SELECT 1 FROM jsonb_array_elements(:{value}::jsonb) AS w WHERE w.value = e.value)",
     label_number="jsonb_typeof(e.value) = 'number' AND e.value {sign} to_jsonb(:{value})",
     label_text="jsonb_typeof(e.value) = 'string' AND (e.value #>> '{{}}') COLLATE \"C\" {sign} :{value}",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jiyi.clock import to_micros
-from jiyi.records import SEARCHABLE, Kind, Query
+from jiyi.records import SEARCHABLE, Kind, Query, path_of
 from jiyi.storage.database import Dialect
 from jiyi.storage.relational.filters import OfDocuments, OfTasks
 from jiyi.storage.rows import is_storable
@@ -30,6 +30,7 @@ OF_DOCUMENTS = (
     "as_of",
     "fact_status",
     "sources",
+    "namespace",
 )
 """Conditions of a query that only documents have."""
 
@@ -130,7 +131,7 @@ def on_documents(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> 
     if query.roles is not None:
         where.add(_one_of(dialect, "d.role", query.roles))
     where.times("d.created_at")
-    where.follows("d.created_at", "d.id")
+    where.follows("i.updated_at" if kinds == ["item"] else "d.created_at", "d.id")
     if query.pinned is not None:
         where.add(f"d.pinned = {where.flag(query.pinned)}")
     if query.where is not None:
@@ -149,12 +150,13 @@ def on_documents(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> 
         where.add(f"d.doc IN (SELECT s.doc FROM sources AS s WHERE {where.owned('s')} AND {among})")
     _add_episodes(where)
     _add_facts(where)
+    _add_items(where)
     return where.done()
 
 
 def _leads(query: Query) -> bool:
     """Say whether the query has a condition that an index of its own answers."""
-    return bool(query.sources or query.target or query.entity or query.subject)
+    return bool(query.sources or query.target or query.entity or query.subject or query.namespace)
 
 
 def _add_stretches(where: _Where) -> None:
@@ -208,6 +210,23 @@ def _add_facts(where: _Where) -> None:
             "AND (f.valid_to IS NULL OR f.valid_to > :as_of)"
         )
         where.exists("facts", "f", valid, as_of=to_micros(query.as_of))
+
+
+def _add_items(where: _Where) -> None:
+    query = where.query
+    owned = f"SELECT i.doc FROM items AS i WHERE {where.owned('i')}"
+    if query.namespace:
+        path = path_of(query.namespace)
+        where.add(
+            f"d.doc IN ({owned} AND i.path >= :path AND i.path < :path_end)",
+            path=path,
+            path_end=path[:-1] + chr(ord("/") + 1),
+        )
+    elif query.namespace is not None:
+        where.add("d.kind = 'item'")
+    if query.there_at is not None:
+        gone = f"{owned} AND i.expires_at <= :there_at"
+        where.add(f"d.doc NOT IN ({gone})", there_at=to_micros(query.there_at))
 
 
 def _one_of(dialect: Dialect, column: str, names: Sequence[str]) -> str:

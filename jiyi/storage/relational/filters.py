@@ -12,7 +12,13 @@ from jiyi.storage.database import Dialect
 __all__ = ["OfDocuments", "OfTasks"]
 
 _SIGNS = {"in": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-_TABLES = {"message": "messages", "episode": "episodes", "knowledge": "knowledge", "fact": "facts"}
+_TABLES = {
+    "message": "messages",
+    "episode": "episodes",
+    "knowledge": "knowledge",
+    "fact": "facts",
+    "item": "items",
+}
 _WITH_METADATA = ("message", "knowledge", "fact")
 _OF_DOCUMENTS = ("kind", "id", "session_id", "agent_id", "created_at", "pinned", "role")
 _OF_TASKS = ("id", "session_id", "agent_id", "status", "updated_at")
@@ -40,7 +46,7 @@ class OfDocuments:
     def sql(self, where: Filter) -> str:
         """Return the condition that a filter is; it is true or false, never unknown."""
         if isinstance(where, Condition):
-            found = self._labelled(where) if where.field == "metadata" else self._tested(where)
+            found = self._labelled(where) if where.field in ("metadata", "value") else self._tested(where)
             return f"coalesce({found}, {self._dialect.no})"
         parts = (" AND " if where.word == "and" else " OR ").join(map(self.sql, where.parts))
         return f"NOT ({parts})" if where.word == "not" else f"({parts})"
@@ -69,7 +75,7 @@ class OfDocuments:
         return self._dialect.kept.format(table=_TABLES[kind], column="body")
 
     def _labelled(self, where: Condition) -> str:
-        """Return the condition on a key of metadata."""
+        """Return the condition on a key of metadata, or on what lies on a way into the value of an item."""
         first = where.values[0] if where.values else None
         ordered = isinstance(first, str | int | float) and not isinstance(first, bool)
         if where.op == "exists":
@@ -79,6 +85,9 @@ class OfDocuments:
         else:  # one value alone needs no list
             words = self._dialect.label_text if isinstance(first, str) else self._dialect.label_number
             test = words.format(sign=_SIGNS[where.op], value=self._keep(first))
+        if where.field == "value":
+            keys = [self._keep(key) for key in where.key.split(".")]
+            return self._dialect.inside(self._by_kind({"item": self._body("item")}), keys, test)
         body = self._by_kind({kind: self._body(kind) for kind in _WITH_METADATA})
         return self._dialect.label.format(body=body, key=self._keep(where.key), test=test)
 
@@ -120,5 +129,5 @@ class OfTasks(OfDocuments):
         )
 
     def _labelled(self, where: Condition) -> str:
-        del where  # tasks have no metadata
+        del where  # tasks have neither metadata nor a value
         return self._dialect.no

@@ -68,6 +68,8 @@ def _by(kind: Kind, query: Query, order: str, aside: str) -> str:
         return "s.agent_id, s.version" if in_session else f"s.created_at {order}, s.entry"
     if kind == "session":  # what is said meanwhile must not move one out of sight
         return "s.last_active_at" if query.after is None else "s.started_at"
+    if kind == "item":  # the newest value first, whenever it was first put
+        return f"i.updated_at {order}, d.id"
     last = "d.doc" if query.after is None else "d.id"
     by = "d.seq" if kind == "message" and in_session else f"d.created_at {order}, {last}"
     # A whole index must not be walked in order to save a sort.

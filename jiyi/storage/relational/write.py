@@ -10,6 +10,7 @@ from typing import Any, cast
 from jiyi.errors import BadQuery, BadScope, DuplicateId, NotFound
 from jiyi.records import (
     SEARCHABLE,
+    Item,
     Kind,
     Message,
     Query,
@@ -291,7 +292,7 @@ def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: R
         changed = db.first("change_document", row)
         assert changed is not None
         row["doc"] = changed[0]
-        if (known.scope, age_of(known)) != (record.scope, age_of(record)):
+        if _held(known) != _held(record):
             db.run("bump_generation", row)  # rows in memory carry these
         db.run(f"put_{kind}", row)
         if "sources" in row:
@@ -304,6 +305,11 @@ def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: R
         row |= _index_row(cast("Searchable", record))
         _add(db, kind, [row])
     db.many("add_source", [row | {"source": source} for source in row.get("sources", ())])
+
+
+def _held(record: Any) -> tuple[Any, ...]:
+    """Return what a row in memory carries of a record, beside its words."""
+    return record.scope, record.created_at
 
 
 def _put_step(db: Connection, step: Step, row: Row) -> Step:
@@ -368,5 +374,7 @@ def age_of(record: Record) -> Any:
             return record.started_at or _NOT_YET
         case Task() | Session():
             return record.started_at
+        case Item():
+            return record.updated_at
         case _:
             return record.created_at

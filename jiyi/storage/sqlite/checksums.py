@@ -16,6 +16,7 @@ _TABLES: Mapping[str, str] = {
     "episode": "episodes",
     "knowledge": "knowledge",
     "fact": "facts",
+    "item": "items",
     "task": "tasks",
     "step": "steps",
     "summary": "summaries",

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 import apsw
@@ -18,6 +19,19 @@ from jiyi.storage.sql import load_queries
 
 __all__ = ["SQLITE", "SqliteConnection"]
 
+
+def _inside(body: str, keys: Sequence[str], test: str) -> str:
+    """See `Dialect.inside`: each key is looked up under the one before, where that has an object."""
+    names = [*(f"e{place}" for place in range(len(keys) - 1)), "e"]
+    tables = [f"json_each({body}, '$.value') AS {names[0]}"]
+    for outer, inner in pairwise(names):
+        tables.append(
+            f"json_each(CASE {outer}.type WHEN 'object' THEN {outer}.value ELSE '{{}}' END) AS {inner}"
+        )
+    found = [f"{name}.key = :{key}" for name, key in zip(names, keys, strict=True)]
+    return f"EXISTS (SELECT 1 FROM {', '.join(tables)} WHERE {' AND '.join([*found, test])})"
+
+
 SQLITE = Dialect(
     user="user_id",
     among="{column} IN (SELECT value FROM json_each(:{name}))",
@@ -30,6 +44,7 @@ SQLITE = Dialect(
     kept="(SELECT x.{column} FROM {table} AS x WHERE x.doc = d.doc)",
     json_text="json_extract({body}, '$.{name}')",
     label="EXISTS (SELECT 1 FROM json_each({body}, '$.metadata') AS e WHERE e.key = :{key} AND {test})",
+    inside=_inside,
     # Of numbers 1 and 1.0 are the same; true, which is 1 as well, is not.
     label_in=(
         "EXISTS (SELECT 1 FROM json_each(:{value}) AS w WHERE e.atom IS w.atom "

@@ -18,7 +18,7 @@ __all__ = ["CopyConflict", "CopyReceipt", "Told", "copy_memory"]
 Told = Callable[[str, int, int], None]
 """Is told what is being done ("records", "vectors" or "checked"), how many are done, and of how many."""
 
-_COUNTED: tuple[Kind, ...] = ("message", "task", "episode", "knowledge", "fact", "summary")
+_COUNTED: tuple[Kind, ...] = (*SEARCHABLE, "task", "summary")
 _MOST_CONFLICTS = 100  # named in a receipt
 _MOST_IDS = 10  # named in an error
 

@@ -8,7 +8,20 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from jiyi.prompts import Language, wording
-from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Query, Record, Scope, Step, Summary, Task
+from jiyi.records import (
+    Episode,
+    Fact,
+    Item,
+    Kind,
+    Knowledge,
+    Message,
+    Query,
+    Record,
+    Scope,
+    Step,
+    Summary,
+    Task,
+)
 from jiyi.storage.pages import all_messages, all_records, all_sessions
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.export import ExportReceipt, write_export
@@ -35,7 +48,7 @@ def export_markdown(
     """Write what a scope holds as Markdown to read; it cannot be imported again.
 
     Conversations come by their beginning, then the summaries that stand, tasks, episodes,
-    knowledge and facts. What was said stands in quotes, so that nothing in it is taken for a
+    knowledge, facts and items. What was said stands in quotes, so that nothing in it is taken for a
     heading or a list of the file. The file appears when it is whole; memory holds 1,000 records
     at a time.
 
@@ -84,6 +97,7 @@ class _Writer:
             "episode": self._episode,
             "knowledge": self._knowledge,
             "fact": self._fact,
+            "item": self._item,
         }
         for kind, show in shows.items():
             for place, record in enumerate(self._records(kind)):
@@ -165,6 +179,12 @@ class _Writer:
         notes += _labels(fact)
         said = " · ".join(_line(part) for part in (fact.subject, fact.predicate, fact.object))
         return f"- {said} ({', '.join(notes)})\n"
+
+    def _item(self, item: Item) -> str:
+        notes = [self._date(item.updated_at), *([self.words["pinned"]] if item.pinned else [])]
+        notes += [self.words["until"].format(self._date(item.expires_at))] if item.expires_at else []
+        value = json.dumps(dict(item.value), ensure_ascii=False, indent=2)
+        return f"\n### {_line(item.path)} ({', '.join(notes)})\n\n{_quoted([value])}"
 
     def _steps(self, steps: tuple[Step, ...]) -> str:
         if not steps:

@@ -17,7 +17,7 @@ from jiyi.storage.upkeep import Words
 
 __all__ = ["PARTS", "PIECE", "Digest", "Item", "Part", "key_of", "look_up", "pieces", "text_of"]
 
-Part = Literal["trash", "message", "task", "episode", "knowledge", "fact", "summary"]
+Part = Literal["trash", "message", "task", "episode", "knowledge", "fact", "item", "summary"]
 """A kind of record, or the trash."""
 
 PARTS: tuple[Part, ...] = get_args(Part)

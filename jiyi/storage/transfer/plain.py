@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from jiyi.errors import InputError
-from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Record, Scope, Step, Summary, Task
+from jiyi.records import Episode, Fact, Item, Kind, Knowledge, Message, Record, Scope, Step, Summary, Task
 from jiyi.records.checks import check_id, plain
 from jiyi.storage.rows import kind_of
 
@@ -25,6 +25,7 @@ EXPORTED: Mapping[Kind, type[Any]] = {
     "episode": Episode,
     "knowledge": Knowledge,
     "fact": Fact,
+    "item": Item,
     "summary": Summary,
 }
 """What an export holds, in its order."""

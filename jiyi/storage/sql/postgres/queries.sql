@@ -89,6 +89,12 @@ ON CONFLICT (tenant_id, doc) DO UPDATE SET
   confidence = excluded.confidence, supersedes = excluded.supersedes, superseded_by = excluded.superseded_by,
   access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at;
 
+-- name: put_item
+INSERT INTO items (tenant_id, doc, path, updated_at, expires_at)
+VALUES (:user_id, :doc, :path, :updated_at, :expires_at)
+ON CONFLICT (tenant_id, doc) DO UPDATE SET
+  updated_at = excluded.updated_at, expires_at = excluded.expires_at;
+
 -- name: drop_sources
 DELETE FROM sources WHERE tenant_id = :user_id AND doc = :doc;
 
@@ -120,6 +126,17 @@ SELECT d.doc, d.tenant_id AS user_id, d.agent_id, d.session_id, d.id, d.created_
        f.access_count, f.last_accessed_at, d.body
 FROM documents AS d JOIN facts AS f ON f.tenant_id = :user_id AND f.doc = d.doc
 WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: find_item
+SELECT d.doc, d.tenant_id AS user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned::int AS pinned,
+       i.updated_at, i.expires_at, d.body
+FROM documents AS d JOIN items AS i ON i.tenant_id = :user_id AND i.doc = d.doc
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: item_paths
+SELECT DISTINCT i.path
+FROM documents AS d JOIN items AS i ON i.tenant_id = :user_id AND i.doc = d.doc
+WHERE {where} AND i.path > :after_path ORDER BY i.path LIMIT :limit;
 
 -- name: count_documents
 SELECT d.kind, count(*), count(p.doc)
@@ -158,6 +175,9 @@ UPDATE knowledge SET confidence = coalesce(:confidence, confidence) WHERE tenant
 
 -- name: amend_fact
 UPDATE facts SET confidence = coalesce(:confidence, confidence) WHERE tenant_id = :user_id AND doc = :doc;
+
+-- name: amend_item
+UPDATE items SET expires_at = coalesce(:expires_at, expires_at) WHERE tenant_id = :user_id AND doc = :doc;
 
 -- Tasks and steps
 

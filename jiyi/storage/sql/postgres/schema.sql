@@ -34,7 +34,7 @@ CREATE TABLE sessions (
 CREATE TABLE documents (
   tenant_id  text COLLATE "C" NOT NULL,
   doc        bigint NOT NULL,
-  kind       text COLLATE "C" NOT NULL CHECK (kind IN ('message', 'episode', 'knowledge', 'fact')),
+  kind       text COLLATE "C" NOT NULL CHECK (kind IN ('message', 'episode', 'knowledge', 'fact', 'item')),
   id         text COLLATE "C" NOT NULL,
   agent_id   text COLLATE "C",
   session_id text COLLATE "C",
@@ -260,6 +260,19 @@ CREATE TABLE answers (
   PRIMARY KEY (tenant_id, key)
 );
 
+-- Values kept under a key in a namespace; path is the namespace as jiyi/records/item.py writes it.
+CREATE TABLE items (
+  tenant_id  text COLLATE "C" NOT NULL,
+  doc        bigint NOT NULL,
+  path       text COLLATE "C" NOT NULL,
+  updated_at bigint NOT NULL,
+  expires_at bigint,
+  PRIMARY KEY (tenant_id, doc),
+  FOREIGN KEY (tenant_id, doc) REFERENCES documents (tenant_id, doc) ON DELETE CASCADE
+) WITH (fillfactor = 80);
+CREATE INDEX items_by_path ON items (tenant_id, path);
+CREATE INDEX items_by_end ON items (tenant_id, expires_at) WHERE expires_at IS NOT NULL;
+
 -- The second wall: a transaction sees the rows of the tenant it names, and no rows where it names none.
 -- Only what looks after all users, such as a search for expired trash, may see every row.
 ALTER TABLE owners ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -279,6 +292,7 @@ ALTER TABLE trash ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE chroma_items ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE readings ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE answers ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE items ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON owners USING (
   tenant_id = current_setting('jiyi.tenant', true) OR current_setting('jiyi.every_tenant', true) = 'on');
 CREATE POLICY tenant ON sessions USING (
@@ -312,4 +326,6 @@ CREATE POLICY tenant ON chroma_items USING (
 CREATE POLICY tenant ON readings USING (
   tenant_id = current_setting('jiyi.tenant', true) OR current_setting('jiyi.every_tenant', true) = 'on');
 CREATE POLICY tenant ON answers USING (
+  tenant_id = current_setting('jiyi.tenant', true) OR current_setting('jiyi.every_tenant', true) = 'on');
+CREATE POLICY tenant ON items USING (
   tenant_id = current_setting('jiyi.tenant', true) OR current_setting('jiyi.every_tenant', true) = 'on');

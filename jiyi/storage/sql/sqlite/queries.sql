@@ -64,6 +64,14 @@ ON CONFLICT (doc) DO UPDATE SET
   access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at, body = excluded.body,
   crc = excluded.crc;
 
+-- name: put_item
+INSERT INTO items (doc, owner, path, updated_at, expires_at, body, crc)
+VALUES (
+  :doc, (SELECT owner FROM owners WHERE user_id = :user_id), :path, :updated_at, :expires_at, :body, :crc
+)
+ON CONFLICT (doc) DO UPDATE SET
+  updated_at = excluded.updated_at, expires_at = excluded.expires_at, body = excluded.body, crc = excluded.crc;
+
 -- name: drop_sources
 DELETE FROM sources WHERE doc = :doc;
 
@@ -116,6 +124,16 @@ SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
        f.access_count, f.last_accessed_at, f.body, f.crc
 FROM documents AS d JOIN facts AS f USING (doc)
 WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: find_item
+SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
+       i.updated_at, i.expires_at, i.body, i.crc
+FROM documents AS d JOIN items AS i USING (doc)
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: item_paths
+SELECT DISTINCT i.path FROM documents AS d JOIN items AS i USING (doc)
+WHERE {where} AND i.path > :after_path ORDER BY i.path LIMIT :limit;
 
 -- name: find_step
 SELECT s.user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.body, s.crc
@@ -254,6 +272,9 @@ UPDATE knowledge SET confidence = coalesce(:confidence, confidence) WHERE doc = 
 
 -- name: amend_fact
 UPDATE facts SET confidence = coalesce(:confidence, confidence) WHERE doc = :doc;
+
+-- name: amend_item
+UPDATE items SET expires_at = coalesce(:expires_at, expires_at) WHERE doc = :doc;
 
 -- name: put_trash
 INSERT INTO trash (user_id, kind, id, doc, agent_id, session_id, discarded_at, reason, body, crc)

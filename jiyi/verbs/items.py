@@ -1,0 +1,337 @@
+"""Verbs about items: values kept under a key in a namespace."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from jiyi.errors import BadQuery, Changed, InputError
+from jiyi.records import (
+    Item,
+    Listing,
+    Query,
+    Scope,
+    item_id,
+    labels_in,
+    read_filter,
+    strings_of,
+)
+from jiyi.records.checks import check_id
+from jiyi.storage import Amendment
+from jiyi.verbs.base import Verbs, check_flags, check_limit, labels_of, moment_of
+from jiyi.verbs.cursors import page
+
+__all__ = ["ItemVerbs"]
+
+_MOST = 10_000  # items that are put at once
+_PIECE = 1_000  # namespaces read at once
+_ANY = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Put:
+    """One item as it is to be: the arguments of `ItemVerbs.put_item`."""
+
+    scope: Scope
+    namespace: Any
+    key: str
+    value: Mapping[str, Any]
+    text: str | None = None
+    ttl: float | None = None
+    if_version: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be written, before anything is."""
+        object.__setattr__(self, "namespace", labels_of(self.namespace))
+        if self.if_version is not None and (type(self.if_version) is not int or self.if_version < 0):
+            raise InputError(f"if_version={self.if_version!r} must be a whole number; 0: it must be absent")
+        if self.text is not None and not isinstance(self.text, str):
+            raise InputError(f"text must be text, not {type(self.text).__name__}")
+
+    @property
+    def id(self) -> str:
+        """That of the item."""
+        return _id_of(self.scope, self.namespace, self.key)
+
+    def after(self, known: Item | None, now: datetime) -> Item:
+        """Return the item that follows on the one that is there."""
+        version = 0 if known is None else known.version
+        if self.if_version not in (None, version):
+            there = "is not there" if known is None else f"has version {version}"
+            raise Changed(f"item {self.key!r} {there}, not version {self.if_version}; read it again")
+        made = Item(
+            scope=self.scope,
+            namespace=self.namespace,
+            key=self.key,
+            value=self.value,
+            text="" if self.text is None else self.text,
+            version=version + 1,
+            ttl=self.ttl,
+            created_at=now if known is None else known.created_at,
+            updated_at=now,
+            pinned=known is not None and known.pinned,
+            former=() if known is None else known.past(),
+        )
+        return replace(
+            made,
+            text=strings_of(made.value) if self.text is None else made.text,
+            expires_at=_end(made, now),
+        )
+
+
+class ItemVerbs(Verbs):
+    """Keep values by name, and read them again."""
+
+    def put_item(
+        self,
+        namespace: Sequence[str] | str,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        text: str | None = None,
+        ttl: float | None = None,
+        if_version: int | None = None,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Item:
+        """Keep a JSON object under a key, in the place of the one that is there, and return the item.
+
+        The value before stays in `item_history`. Items are not read for facts.
+
+        Args:
+            namespace: labels from the outermost on, such as ``("users", "ana")``; a text is one label.
+            key: its name there.
+            value: a JSON object of at most 1,000,000 bytes.
+            text: what search reads; all texts in the value by default; "" is found by no search.
+            ttl: seconds after which it is absent, unless it is put or refreshed before.
+            if_version: only where it has this version; 0: only where it is absent.
+            session_id: the conversation it belongs to: it is forgotten with it.
+            user_id, agent_id: whose, where `jiyi.open` did not say. Another agent's item of the same
+                name is another item.
+
+        Raises:
+            Changed: it has another version; nothing was changed.
+            InputError: labels, a key or a value that cannot be kept, or an impossible ttl.
+        """
+        scope = self._scope(user_id, agent_id, session_id)
+        put = _Put(
+            scope=scope, namespace=namespace, key=key, value=value, text=text, ttl=ttl, if_version=if_version
+        )
+        return self._keep_items([put])[0]
+
+    def put_items(
+        self,
+        items: Sequence[Mapping[str, Any]],
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Item]:
+        """Keep several items in one transaction, all or none, and return them in their order.
+
+        Each is a dict of arguments of `put_item`, but for user and agent. Where one is named twice,
+        the last counts. At most 10,000.
+
+        Raises:
+            Changed: one has another version than it says; nothing was changed.
+            InputError: as `put_item`, or a name that is no argument of it; nothing was changed.
+        """
+        if len(items) > _MOST:
+            raise BadQuery(f"{len(items):,} items at once; at most {_MOST:,} are put in one transaction")
+        puts = []
+        for given in items:
+            if not isinstance(given, Mapping):
+                raise InputError(f"an item is a dict of arguments of put_item, not {type(given).__name__}")
+            own = dict(given)
+            scope = self._scope(user_id, agent_id, own.pop("session_id", None))
+            try:
+                puts.append(_Put(scope=scope, **own))
+            except TypeError as error:
+                names = ", ".join(map(str, given))
+                raise InputError(
+                    f"an item has namespace, key, value; text, ttl, if_version, session_id; not {names}"
+                ) from error
+        return self._keep_items(puts)
+
+    def get_item(
+        self,
+        namespace: Sequence[str] | str,
+        key: str,
+        *,
+        as_of: datetime | None = None,
+        refresh: bool = False,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Item | None:
+        """Return an item, None where there is none or its time is over.
+
+        ``as_of`` gives the value it had then, as far as `item_history` goes back; ``refresh`` lets
+        its ttl begin again.
+
+        Raises:
+            InputError: labels or a key that no item can have.
+            NaiveDatetime: ``as_of`` has no time zone.
+        """
+        check_flags(refresh=refresh)
+        scope, moment = self._scope(user_id, agent_id), moment_of(as_of, "as_of")
+        found = self._items_of([_id_of(scope, labels_of(namespace), key)], scope)
+        now = self._clock()
+        for item in found:
+            if moment is not None and item.updated_at > moment:
+                return next((past for past in item.versions() if past.updated_at <= moment), None)
+            if not item.is_there(moment or now):
+                return None
+            end = _end(item, now)
+            if refresh and end is not None:
+                self._upkeep.amend(scope, "item", [Amendment(id=item.id, expires_at=end)])
+                return _shown(replace(item, expires_at=end))
+            return _shown(item)
+        return None
+
+    def items(
+        self,
+        namespace: Sequence[str] | str = (),
+        *,
+        filters: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        after: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Listing[Item]:
+        """Return the items below a namespace, the one put last first.
+
+        A namespace is matched by whole labels: below ``("acme",)`` is nothing of ``("acme-corp",)``.
+
+        Args:
+            namespace: labels they begin with; all items by default.
+            filters: conditions on what their values hold, such as ``{"theme": "dark", "size.width":
+                {"gt": 100}}``; a dot leads into an object. Operators as in `search`.
+            limit: how many at most.
+            after: the `next` of the part before.
+            user_id, agent_id: whose, where `jiyi.open` did not say.
+
+        Raises:
+            BadQuery: an impossible limit or filter, a cursor of another list.
+            InputError: labels that no item can have.
+        """
+        query = Query(
+            scope=self._scope(user_id, agent_id),
+            kinds=("item",),
+            namespace=labels_of(namespace),
+            there_at=self._clock(),
+            where=read_filter(filters, within="value") if filters else None,
+            newest_first=True,
+            limit=limit,
+        )
+        found = cast("Listing[Item]", page(self._store, query, after))
+        return Listing(map(_shown, found), found.next)
+
+    def namespaces(
+        self,
+        prefix: Sequence[str] | str = (),
+        *,
+        suffix: Sequence[str] | str = (),
+        depth: int | None = None,
+        limit: int = 100,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[tuple[str, ...]]:
+        """Return the namespaces that hold items, sorted.
+
+        Args:
+            prefix, suffix: labels they begin and end with; "*" stands for any one label.
+            depth: only so many labels of each, and each once.
+            limit: how many at most.
+            user_id, agent_id: whose, where `jiyi.open` did not say.
+
+        Raises:
+            BadQuery: an impossible depth or limit.
+            InputError: labels that no item can have.
+        """
+        check_limit(limit)
+        if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
+            raise BadQuery(f"depth={depth!r} must be a whole number, 1 or more")
+        begins, ends = labels_of(prefix, "prefix"), labels_of(suffix, "suffix")
+        fixed = begins[: begins.index(_ANY)] if _ANY in begins else begins
+        query = Query(
+            scope=self._scope(user_id, agent_id),
+            kinds=("item",),
+            namespace=fixed,
+            there_at=self._clock(),
+            limit=_PIECE,
+        )
+        found = dict.fromkeys(
+            labels[:depth]
+            for labels in self._labels_of(query)
+            if _alike(labels[: len(begins)], begins) and _alike(labels[::-1][: len(ends)], ends[::-1])
+        )
+        return sorted(found)[:limit]
+
+    def item_history(
+        self,
+        namespace: Sequence[str] | str,
+        key: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Item]:
+        """Return the newest 10 former versions of an item, newest first; none where it is absent.
+
+        Raises:
+            InputError: labels or a key that no item can have.
+        """
+        scope = self._scope(user_id, agent_id)
+        found = self._items_of([_id_of(scope, labels_of(namespace), key)], scope)
+        now = self._clock()
+        return [past for item in found if item.is_there(now) for past in item.versions()]
+
+    def _items_of(self, ids: Sequence[str], scope: Scope) -> list[Item]:
+        user = Scope(user_id=scope.user_id)
+        query = Query(scope=user, kinds=("item",), ids=tuple(ids), limit=len(ids))
+        return cast("list[Item]", self._store.find(query))
+
+    def _keep_items(self, puts: Sequence[_Put]) -> list[Item]:
+        if not puts:
+            return []
+        ids = [put.id for put in puts]
+        last = dict(zip(ids, puts, strict=True))
+
+        def keep() -> dict[str, Item]:
+            now = self._clock()
+            known = {
+                item.id: item for item in self._items_of(list(last), puts[0].scope) if item.is_there(now)
+            }
+            made = {id_: put.after(known.get(id_), now) for id_, put in last.items()}
+            self._store.put(list(made.values()))
+            return made
+
+        made = self._store.together(keep)
+        self._long_term.indexer.notify()
+        return [_shown(made[id_]) for id_ in ids]
+
+    def _labels_of(self, query: Query) -> Iterator[tuple[str, ...]]:
+        after = ""
+        while paths := self._store.paths(query, after):
+            yield from map(labels_in, paths)
+            after = paths[-1]
+
+
+def _id_of(scope: Scope, namespace: tuple[str, ...], key: str) -> str:
+    check_id("key", key)
+    return item_id(scope, namespace, key)
+
+
+def _end(item: Item, now: datetime) -> datetime | None:
+    """Return when an item that is put or refreshed now is over."""
+    return None if item.ttl is None else now + timedelta(seconds=item.ttl)
+
+
+def _shown(item: Item) -> Item:
+    """Return an item as it is given out: its history has a verb of its own."""
+    return replace(item, former=()) if item.former else item
+
+
+def _alike(labels: Sequence[str], pattern: Sequence[str]) -> bool:
+    return len(labels) == len(pattern) and all(
+        wanted in (_ANY, label) for label, wanted in zip(labels, pattern, strict=True)
+    )
