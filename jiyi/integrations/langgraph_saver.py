@@ -14,7 +14,7 @@ from typing import Any
 from jiyi.errors import InputError, MissingExtra
 from jiyi.integrations.keeping import settled
 from jiyi.integrations.langgraph_threads import Place, Threads, matches, superseded
-from jiyi.integrations.langgraph_values import Packer, Row, Unpacker, decoded, encoded
+from jiyi.integrations.langgraph_values import Packer, Row, decoded, encoded, unpacked
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
@@ -88,7 +88,7 @@ class JiyiSaver(BaseCheckpointSaver[str]):
         """Return a checkpoint: the one that is named, or else the newest; None where there is none."""
         place = self._place(config)
         item = self._threads.checkpoint(place)
-        return None if item is None else self._tuple(place, item, self._unpacker(place))
+        return None if item is None else self._tuple(place, item)
 
     def list(
         self,
@@ -118,11 +118,8 @@ class JiyiSaver(BaseCheckpointSaver[str]):
             and (not below or item.key < below)
             and (not filter or matches(self._metadata(item), filter))
         )
-        unpackers = dict[str, Unpacker]()
         for item in islice(chosen, limit):
-            there = Place(place.user, item.namespace[2])
-            unpacker = unpackers.setdefault(there.thread, self._unpacker(there))
-            yield self._tuple(there, item, unpacker)
+            yield self._tuple(Place(place.user, item.namespace[2]), item)
 
     def put(
         self,
@@ -167,7 +164,7 @@ class JiyiSaver(BaseCheckpointSaver[str]):
     def delete_thread(self, thread_id: str) -> None:
         """Forget a conversation: its checkpoints, its messages, and all that was derived from them.
 
-        `jiyi.MemoryManager.restore` brings it back. `prune` with "delete" takes the checkpoints only.
+        As ``memory.forget(session_id=...)``, whose receipt `restore` takes. `prune` deletes checkpoints only.
         """
         self._threads.forget(self._thread(thread_id))
 
@@ -271,18 +268,16 @@ class JiyiSaver(BaseCheckpointSaver[str]):
     def _thread(self, thread_id: str) -> Place:
         return Place(self._user_id, str(thread_id))
 
-    def _unpacker(self, place: Place) -> Unpacker:
-        return Unpacker(self.serde, lambda refs: self._threads.rows(place, refs))
-
     def _metadata(self, item: Item) -> CheckpointMetadata:
         return self.serde.loads_typed(decoded(item.value["metadata"]))
 
-    def _tuple(self, thread: Place, item: Item, unpacker: Unpacker) -> CheckpointTuple:
+    def _tuple(self, thread: Place, item: Item) -> CheckpointTuple:
         place = replace(thread, ns=item.namespace[3][1:], id=item.key)
         writes = [item.value for item in self._threads.writes(place)]
         writes.sort(key=lambda w: writes_sort_key(w["path"], w["task"], w["number"]))
         channels = item.value["channels"]
-        values = unpacker.unpack([*channels.values(), *(write["value"] for write in writes)])
+        packed = [*channels.values(), *(write["value"] for write in writes)]
+        values = unpacked(packed, self.serde, self._threads.reader(place))
         body = self.serde.loads_typed(decoded(item.value["checkpoint"]))
         written = zip(writes, values[len(channels) :], strict=True)
         return CheckpointTuple(

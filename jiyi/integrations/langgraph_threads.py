@@ -9,9 +9,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from jiyi.integrations.langgraph_values import Packer, Row, refs_in, refs_of
+from jiyi.errors import NotFound
+from jiyi.integrations.langgraph_values import Packer, Read, Row, Rows, refs_in, refs_of
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
@@ -48,6 +50,7 @@ class Threads:
     def __init__(self, memory: MemoryManager) -> None:
         self._memory = memory
         self._refs: OrderedDict[tuple[str, int], frozenset[str]] = OrderedDict()
+        self._rows = Rows()
         self._guard = threading.Lock()
 
     def checkpoint(self, place: Place) -> Item | None:
@@ -68,10 +71,9 @@ class Threads:
         """Return what tasks wrote after a checkpoint."""
         return list(self._all(place.of("writes"), place.user))
 
-    def rows(self, place: Place, refs: Iterable[str]) -> Mapping[str, Row]:
-        """Return the rows of a thread by their references."""
-        found = self._memory.get_items(place.of("values"), list(refs), user_id=place.user)
-        return {key: dict(item.value) for key, item in found.items()}
+    def reader(self, place: Place) -> Read:
+        """Return what reads the rows of a thread."""
+        return lambda refs: self._rows.of(refs, partial(self._read, place))
 
     def known(self, place: Place) -> frozenset[str]:
         """Return the references of a checkpoint and its writes; none where it is not stored.
@@ -84,13 +86,14 @@ class Threads:
         with self._guard:
             there = self._refs.get((item.id, item.version))
         if there is None:
-            there = frozenset(refs_of(_packed(item), lambda refs: self.rows(place, refs)))
+            there = frozenset(refs_of(_packed(item), self.reader(place)))
             self._remember(item, there)
         return there
 
     def put(self, place: Place, row: Row, packer: Packer) -> None:
         """Write a checkpoint, and the rows that are new with it, all or none."""
         *_, item = self._write(place, [*_rows(place, packer), (place.of("checkpoints"), str(place.id), row)])
+        self._rows.hold(packer.new)
         self._remember(item, packer.refs)
 
     def put_writes(self, place: Place, writes: Mapping[str, Row], packer: Packer) -> None:
@@ -132,9 +135,21 @@ class Threads:
         for item in checkpoints:
             gone += [one.id for one in self.writes(replace(place, ns=item.namespace[3][1:], id=item.key))]
         self._purge(place, gone)
-        held = {key: item.value.get("refs", ()) for key, item in values.items()}
+        held = {key: str(item.value.get("refs", "")).split() for key, item in values.items()}
         needed = refs_in((p for item in self._left(place) for p in _packed(item)), held)
         self._purge(place, [item.id for key, item in values.items() if key not in needed])
+
+    def _read(self, place: Place, refs: Iterable[str]) -> Mapping[str, Row]:
+        """Read rows.
+
+        Raises:
+            NotFound: some are not there, as when they were forgotten one by one.
+        """
+        asked = list(refs)
+        found = self._memory.get_items(place.of("values"), asked, user_id=place.user)
+        if len(found) < len(asked):
+            raise NotFound(f"thread {place.thread!r} lacks {len(asked) - len(found)} of its values")
+        return {key: dict(item.value) for key, item in found.items()}
 
     def _left(self, place: Place) -> Iterator[Item]:
         yield from self._all(place.of("checkpoints"), place.user)

@@ -10,19 +10,22 @@ A packed value is JSON, one of three forms:
 """
 
 import json
+import threading
 import zlib
 from base64 import b64decode, b64encode
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from secrets import token_urlsafe
 from typing import Any, Protocol
 
-__all__ = ["Packer", "Row", "Serde", "Unpacker", "decoded", "encoded", "refs_in", "refs_of"]
+__all__ = ["Packer", "Read", "Row", "Rows", "Serde", "decoded", "encoded", "refs_in", "refs_of", "unpacked"]
 
 Row = dict[str, Any]
-"""What a reference stands for: ``{"values": [...]}``, or ``{"refs": [...]}`` of 16 others.
+"""What a reference stands for: ``{"values": [...]}``, or ``{"refs": "..."}`` of 16 others.
 
-Values that are too long for a row are cut as text: ``{"refs": [...]}`` of rows ``{"piece": "..."}``.
+Values that are too long for a row are cut as text: ``{"refs": "..."}`` of rows ``{"piece": "..."}``.
 """
 
 Read = Callable[[Iterable[str]], Mapping[str, Row]]
@@ -78,15 +81,18 @@ class Packer:
         whole = self._serde.dumps_typed(value)
         return encoded(whole) if len(whole[1]) <= _INLINE else self._row([whole])
 
-    def _levels(self, refs: list[str]) -> list[list[str]]:
-        levels = list[list[str]]()
+    def _levels(self, refs: list[str]) -> list[str]:
+        levels = list[str]()
         while True:
             cut = len(refs) // _FAN * _FAN
-            levels.append(refs[cut:])
+            levels.append(" ".join(refs[cut:]))
             if not cut:
                 return levels
-            fans = (refs[i : i + _FAN] for i in range(0, cut, _FAN))
-            refs = [self._ref("".join(fan).encode(), lambda fan=fan: {"refs": fan}) for fan in fans]  # type: ignore[misc]
+            refs = [self._refs(refs[at : at + _FAN]) for at in range(0, cut, _FAN)]
+
+    def _refs(self, refs: Iterable[str]) -> str:
+        text = " ".join(refs)
+        return self._ref(text.encode(), lambda: {"refs": text})
 
     def _row(self, part: Sequence[tuple[str, bytes]]) -> str:
         told = b"".join(b"%s %d %s" % (kind.encode(), len(data), data) for kind, data in part)
@@ -111,54 +117,76 @@ class Packer:
         return ref
 
 
-class Unpacker:
-    """Gives values back; a row that several of them need is read once.
+class Rows:
+    """Rows as they are read, the latest held on to: what a reference stands for never changes.
 
-    Raises:
-        KeyError: a row is not there.
+    Args:
+        most: characters of the rows that are held.
     """
 
-    _MOST = 20_000  # rows that are held on to
+    def __init__(self, most: int = 50_000_000) -> None:
+        self._most = most
+        self._held: OrderedDict[str, Row] = OrderedDict()
+        self._size = 0
+        self._guard = threading.Lock()
 
-    def __init__(self, serde: Serde, read: Read) -> None:
-        self._serde = serde
-        self._read = read
-        self._rows: dict[str, Row] = {}
+    def of(self, refs: Iterable[str], read: Read) -> dict[str, Row]:
+        """Return rows, those that are not held from ``read``."""
+        asked = set(refs)
+        with self._guard:
+            found = {ref: self._held[ref] for ref in asked if ref in self._held}
+            for ref in found:
+                self._held.move_to_end(ref)
+        if missing := asked - found.keys():
+            new = read(missing)
+            self.hold(new)
+            found.update(new)
+        return found
 
-    def unpack(self, packed: Sequence[Any]) -> list[Any]:
-        """Return what these stand for."""
-        leaves = [self._leaves(one) for one in packed]
-        self._fetch(ref for refs in leaves for ref in refs)
-        values = [self._value(*pair) for pair in zip(packed, leaves, strict=True)]
-        if len(self._rows) > self._MOST:
-            self._rows.clear()
-        return values
+    def hold(self, rows: Mapping[str, Row]) -> None:
+        """Hold on to rows."""
+        with self._guard:
+            for ref, row in rows.items():
+                if ref not in self._held:
+                    self._held[ref] = row
+                    self._size += _length(row)
+            while self._size > self._most:
+                self._size -= _length(self._held.popitem(last=False)[1])
 
-    def _leaves(self, packed: Any) -> list[str]:
-        refs = list[str]()
-        for level in reversed(_levels_of(packed)):
-            self._fetch(refs)
-            refs = [inner for ref in refs for inner in self._rows[ref]["refs"]] + level
-        return refs
 
-    def _fetch(self, refs: Iterable[str]) -> None:
-        if missing := {ref for ref in refs if ref not in self._rows}:
-            self._rows |= self._read(missing)
+def unpacked(packed: Sequence[Any], serde: Serde, read: Read) -> list[Any]:
+    """Return the values that these stand for."""
+    leaves = [_leaves(one, read) for one in packed]
+    rows = read({ref for refs in leaves for ref in refs})
+    return [
+        _value(one, [rows[ref] for ref in refs], serde, read)
+        for one, refs in zip(packed, leaves, strict=True)
+    ]
 
-    def _value(self, packed: Any, leaves: list[str]) -> Any:
-        if isinstance(packed, list):
-            return self._serde.loads_typed(decoded(packed))
-        values = [self._serde.loads_typed(decoded(one)) for ref in leaves for one in self._held(ref)]
-        if isinstance(packed, str):
-            return values[0]
-        return values if "list" in packed else {key: one for held in values for key, one in held.items()}
 
-    def _held(self, ref: str) -> list[list[str]]:
-        row = self._rows[ref]
-        if "values" in row:
-            return row["values"]  # type: ignore[no-any-return]
-        self._fetch(row["refs"])
-        return json.loads("".join(self._rows[piece]["piece"] for piece in row["refs"]))  # type: ignore[no-any-return]
+def _leaves(packed: Any, read: Read) -> list[str]:
+    refs = list[str]()
+    for level in reversed(_levels_of(packed)):
+        rows = read(refs) if refs else {}
+        refs = [inner for ref in refs for inner in rows[ref]["refs"].split()] + level
+    return refs
+
+
+def _value(packed: Any, rows: Sequence[Row], serde: Serde, read: Read) -> Any:
+    if isinstance(packed, list):
+        return serde.loads_typed(decoded(packed))
+    values = [serde.loads_typed(decoded(one)) for row in rows for one in _values(row, read)]
+    if isinstance(packed, str):
+        return values[0]
+    return values if "list" in packed else {key: one for held in values for key, one in held.items()}
+
+
+def _values(row: Row, read: Read) -> list[list[str]]:
+    if "values" in row:
+        return row["values"]  # type: ignore[no-any-return]
+    refs = row["refs"].split()
+    pieces = read(refs)
+    return json.loads("".join(pieces[ref]["piece"] for ref in refs))  # type: ignore[no-any-return]
 
 
 def refs_of(packed: Iterable[Any], read: Read) -> set[str]:
@@ -168,7 +196,7 @@ def refs_of(packed: Iterable[Any], read: Read) -> set[str]:
         refs = list[str]()
         for level in reversed(_levels_of(one)):
             rows = read(refs) if refs else {}
-            refs = [inner for ref in refs for inner in rows[ref]["refs"]] + level
+            refs = [inner for ref in refs for inner in rows[ref]["refs"].split()] + level
             out.update(refs)
     return out
 
@@ -203,8 +231,13 @@ def decoded(written: Sequence[str]) -> tuple[str, bytes]:
 
 def _levels_of(packed: Any) -> list[list[str]]:
     if isinstance(packed, dict):
-        return next(iter(packed.values()))  # type: ignore[no-any-return]
+        return [level.split() for levels in packed.values() for level in levels]
     return [[packed]] if isinstance(packed, str) else []
+
+
+def _length(row: Row) -> int:
+    """Return about how many characters a row has."""
+    return 100 + sum(len(v) if isinstance(v, str) else sum(len(one[1]) for one in v) for v in row.values())
 
 
 def _parts(elements: Iterable[tuple[str, bytes]]) -> list[list[tuple[str, bytes]]]:

@@ -216,20 +216,20 @@ def test_users_never_meet(tmp_path: Path):
             saver.delete_thread("t")
 
 
-def test_deleting_a_thread_leaves_nothing_and_can_be_undone(memory: jiyi.MemoryManager):
+def test_forgetting_a_conversation_takes_its_thread_along(memory: jiyi.MemoryManager):
     saver = JiyiSaver(memory)
     graph = chat(saver)
     for thread in ("t", "t2"):
         say(graph, "hello", at(thread))
         memory.save_message(thread, {"role": "user", "content": f"I live in Porto {thread}."})
-    before, items = graph.get_state(at()), memory.items(("langgraph", "checkpoints", "t"))
     saver.delete_thread("t")
     assert saver.get_tuple(at()) is None
     assert memory.session_messages("t") == []
     assert len(list(saver.list(None))) == 3
-    memory.restore([item.id for item in items])
-    assert told(graph.get_state(at())) == told(before)
-    assert memory.session_messages("t")[0].text == "I live in Porto t."
+    before = graph.get_state(at("t2"))
+    memory.restore(forgotten_at=memory.forget(session_id="t2").at)
+    assert told(graph.get_state(at("t2"))) == told(before)
+    assert memory.session_messages("t2")[0].text == "I live in Porto t2."
 
 
 def test_nothing_of_a_thread_is_found_by_search(memory: jiyi.MemoryManager):
