@@ -29,6 +29,7 @@ from jiyi.records import (
     FactStatus,
     Given,
     Hits,
+    Item,
     Kind,
     Knowledge,
     Listing,
@@ -351,8 +352,9 @@ class AsyncMemoryManager:
         query: str,
         *,
         limit: int = 10,
-        kinds: Sequence[Kind] | Kind = ("message", "episode", "knowledge", "fact"),
+        kinds: Sequence[Kind] | Kind = ("message", "episode", "knowledge", "fact", "item"),
         session_id: str | None = None,
+        namespace: Sequence[str] | str | None = None,
         filters: Mapping[str, Any] | None = None,
         asked_at: datetime | None = None,
         around: int = 0,
@@ -373,8 +375,9 @@ class AsyncMemoryManager:
         Args:
             query: words or a question, Chinese or English.
             limit: how many hits at most.
-            kinds: "message", "episode", "knowledge", "fact"; all by default.
+            kinds: "message", "episode", "knowledge", "fact", "item"; all by default.
             session_id: only this conversation.
+            namespace: only items below these labels, matched whole.
             filters: conditions on fields and metadata, such as ``{"role": "user", "metadata.channel":
                 ["slack", "mail"], "created_at": {"gte": ...}}``, joined by ``and``, ``or``, ``not``;
                 see `jiyi.records.read_filter`.
@@ -444,7 +447,7 @@ class AsyncMemoryManager:
     async def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Searchable | Task:
-        """Return the message, episode, knowledge, fact or task of this id.
+        """Return the message, episode, knowledge, fact, item or task of this id.
 
         Raises:
             NotFound: the user has no such record.
@@ -720,6 +723,136 @@ class AsyncMemoryManager:
             BadQuery: an empty entity, a depth outside 1..5.
         """
 
+    async def put_item(
+        self,
+        namespace: Sequence[str] | str,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        text: str | None = None,
+        ttl: float | None = None,
+        if_version: int | None = None,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Item:
+        """Keep a JSON object under a key, in the place of the one that is there, and return the item.
+
+        The value before stays in `item_history`. Items are not read for facts.
+
+        Args:
+            namespace: labels from the outermost on, such as ``("users", "ana")``; a text is one label.
+            key: its name there.
+            value: a JSON object of at most 1,000,000 bytes.
+            text: what search reads; all texts in the value by default; "" is found by no search.
+            ttl: seconds after which it is absent, unless it is put or refreshed before.
+            if_version: only where it has this version; 0: only where it is absent.
+            session_id: the conversation it belongs to: it is forgotten with it.
+            user_id, agent_id: whose, where `jiyi.open` did not say. Another agent's item of the same
+                name is another item.
+
+        Raises:
+            Changed: it has another version; nothing was changed.
+            InputError: labels, a key or a value that cannot be kept, or an impossible ttl.
+        """
+
+    async def put_items(
+        self, items: Sequence[Mapping[str, Any]], *, user_id: str | None = None, agent_id: str | None = None
+    ) -> list[Item]:
+        """Keep several items in one transaction, all or none, and return them in their order.
+
+        Each is a dict of arguments of `put_item`, but for user and agent. Where one is named twice,
+        the last counts. At most 10,000.
+
+        Raises:
+            Changed: one has another version than it says; nothing was changed.
+            InputError: as `put_item`, or a name that is no argument of it; nothing was changed.
+        """
+
+    async def get_item(
+        self,
+        namespace: Sequence[str] | str,
+        key: str,
+        *,
+        as_of: datetime | None = None,
+        refresh: bool = False,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Item | None:
+        """Return an item, None where there is none or its time is over.
+
+        ``as_of`` gives the value it had then, as far as `item_history` goes back; ``refresh`` lets
+        its ttl begin again.
+
+        Raises:
+            InputError: labels or a key that no item can have.
+            NaiveDatetime: ``as_of`` has no time zone.
+        """
+
+    async def items(
+        self,
+        namespace: Sequence[str] | str = (),
+        *,
+        filters: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        after: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Listing[Item]:
+        """Return the items below a namespace, the one put last first.
+
+        A namespace is matched by whole labels: below ``("acme",)`` is nothing of ``("acme-corp",)``.
+
+        Args:
+            namespace: labels they begin with; all items by default.
+            filters: conditions on what their values hold, such as ``{"theme": "dark", "size.width":
+                {"gt": 100}}``; a dot leads into an object. Operators as in `search`.
+            limit: how many at most.
+            after: the `next` of the part before.
+            user_id, agent_id: whose, where `jiyi.open` did not say.
+
+        Raises:
+            BadQuery: an impossible limit or filter, a cursor of another list.
+            InputError: labels that no item can have.
+        """
+
+    async def namespaces(
+        self,
+        prefix: Sequence[str] | str = (),
+        *,
+        suffix: Sequence[str] | str = (),
+        depth: int | None = None,
+        limit: int = 100,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[tuple[str, ...]]:
+        """Return the namespaces that hold items, sorted.
+
+        Args:
+            prefix, suffix: labels they begin and end with; "*" stands for any one label.
+            depth: only so many labels of each, and each once.
+            limit: how many at most.
+            user_id, agent_id: whose, where `jiyi.open` did not say.
+
+        Raises:
+            BadQuery: an impossible depth or limit.
+            InputError: labels that no item can have.
+        """
+
+    async def item_history(
+        self,
+        namespace: Sequence[str] | str,
+        key: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Item]:
+        """Return the newest 10 former versions of an item, newest first; none where it is absent.
+
+        Raises:
+            InputError: labels or a key that no item can have.
+        """
+
     async def run_forget_gate(
         self,
         *,
@@ -761,6 +894,7 @@ class AsyncMemoryManager:
         *,
         ids: Sequence[str] | str | None = None,
         session_id: str | None = None,
+        namespace: Sequence[str] | str | None = None,
         everything: bool = False,
         kinds: Sequence[Kind] | Kind | None = None,
         filters: Mapping[str, Any] | None = None,
@@ -774,8 +908,9 @@ class AsyncMemoryManager:
         """Forget records with everything derived from them, in one transaction. See `Forgetting`.
 
         Exactly one way to say what: ``query`` (records that have all its words), ``ids``,
-        ``filters`` alone, ``session_id`` alone (a whole conversation), or ``everything=True``
-        (all of the user, or of their agent). A session narrows the other ways; so do kinds,
+        ``filters`` alone, ``namespace`` alone (all items below it), ``session_id`` alone (a whole
+        conversation), or ``everything=True`` (all of the user, or of their agent). A session and a
+        namespace narrow the other ways; so do kinds,
         but for ids, and alone they are no way: of one kind everything goes only where
         ``everything`` or a session is said, too.
 
@@ -784,10 +919,11 @@ class AsyncMemoryManager:
 
         Args:
             query: words, Chinese or English; all of them must be in a record.
-            ids: of messages, episodes, knowledge, facts or tasks.
+            ids: of messages, episodes, knowledge, facts, items or tasks.
             session_id: only there.
+            namespace: only items below these labels, matched whole.
             everything: the whole memory.
-            kinds: only messages, episodes, knowledge, facts or tasks; what is derived from them
+            kinds: only messages, episodes, knowledge, facts, items or tasks; what is derived from them
                 goes along whatever its kind.
             filters: as in `search`. What lacks a field is ``ne`` to every value of it: name ``kind``, too.
             reason: kept with it until it is purged.

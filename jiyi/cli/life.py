@@ -48,7 +48,7 @@ def forget(
     session: Annotated[str | None, typer.Option(help="Only there; alone: the whole conversation.")] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="Only message, episode, knowledge, fact or task; repeatable."),
+        typer.Option(help="Only message, episode, knowledge, fact, item or task; repeatable."),
     ] = None,
     everything: Annotated[bool, typer.Option("--everything", help="All of the user.")] = False,
     since: Since = None,

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, get_args
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -23,8 +23,8 @@ _GONE = 50  # records of a plan that are named
 _BUDGET = 2_000  # tokens of a view
 _MOST_BUDGET = 9_000
 
-Kind = Literal["message", "episode", "knowledge", "fact"]
-_KINDS: tuple[Kind, ...] = ("message", "episode", "knowledge", "fact")
+Kind = Literal["message", "episode", "knowledge", "fact", "item"]
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Limit = Annotated[int, Field(ge=1, le=100)]
 

@@ -38,7 +38,7 @@ class Item:
     value: Mapping[str, Any] = field(hash=False)  # a JSON object
     created_at: datetime  # of the first version
     updated_at: datetime  # of this version
-    id: str = ""  # made of user, agent, namespace and key, whatever is given
+    id: str = ""  # where none is given, made of user, agent, namespace and key
     text: str = ""  # what search reads; of an item without any nothing is found
     version: int = 1  # counts up with every value
     ttl: float | None = None  # seconds it lasts after it was put or refreshed
@@ -62,7 +62,8 @@ class Item:
             raise InputError(f"version={self.version!r} must be 1 or more")
         if any(not isinstance(past, Mapping) or past.keys() != _FORMER for past in self.former):
             raise InputError(f"each former version has {', '.join(sorted(_FORMER))}")
-        object.__setattr__(self, "id", item_id(self.scope, self.namespace, self.key))
+        if not self.id:
+            object.__setattr__(self, "id", item_id(self.scope, self.namespace, self.key))
         set_utc(self, "created_at", "updated_at", "expires_at")
 
     @property
@@ -92,6 +93,10 @@ class Item:
                 expires_at=None,
                 former=(),
             )
+
+    def bare(self) -> Self:
+        """Return it without its former versions, as verbs give it out."""
+        return replace(self, former=()) if self.former else self
 
     def past(self) -> tuple[Mapping[str, Any], ...]:
         """Return ``former`` of the version that follows on this one."""

@@ -17,7 +17,7 @@ from jiyi.long_term import (
     RestoreReceipt,
     maintain,
 )
-from jiyi.records import SEARCHABLE, Kind, Query, Scope, Searchable
+from jiyi.records import SEARCHABLE, Item, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
 from jiyi.verbs.base import Verbs, check_flags, check_text, ids_of, labels_of, moment_of, path_of
 
@@ -206,7 +206,7 @@ class ForgettingVerbs(Verbs):
         change = Change(text=text, object=object, metadata=metadata, importance=importance, pinned=pinned)
         updated = self._long_term.updating.update(scope, record_id, change, self._clock())
         self._long_term.indexer.notify()
-        return updated
+        return updated.bare() if isinstance(updated, Item) else updated
 
     def pin(
         self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None

@@ -184,8 +184,8 @@ class ItemVerbs(Verbs):
             end = _end(item, now)
             if refresh and end is not None:
                 self._upkeep.amend(scope, "item", [Amendment(id=item.id, expires_at=end)])
-                return _shown(replace(item, expires_at=end))
-            return _shown(item)
+                return replace(item, expires_at=end, former=())
+            return item.bare()
         return None
 
     def items(
@@ -224,7 +224,7 @@ class ItemVerbs(Verbs):
             limit=limit,
         )
         found = cast("Listing[Item]", page(self._store, query, after))
-        return Listing(map(_shown, found), found.next)
+        return Listing([item.bare() for item in found], found.next)
 
     def namespaces(
         self,
@@ -307,7 +307,7 @@ class ItemVerbs(Verbs):
 
         made = self._store.together(keep)
         self._long_term.indexer.notify()
-        return [_shown(made[id_]) for id_ in ids]
+        return [made[id_].bare() for id_ in ids]
 
     def _labels_of(self, query: Query) -> Iterator[tuple[str, ...]]:
         after = ""
@@ -324,11 +324,6 @@ def _id_of(scope: Scope, namespace: tuple[str, ...], key: str) -> str:
 def _end(item: Item, now: datetime) -> datetime | None:
     """Return when an item that is put or refreshed now is over."""
     return None if item.ttl is None else now + timedelta(seconds=item.ttl)
-
-
-def _shown(item: Item) -> Item:
-    """Return an item as it is given out: its history has a verb of its own."""
-    return replace(item, former=()) if item.former else item
 
 
 def _alike(labels: Sequence[str], pattern: Sequence[str]) -> bool:

@@ -11,6 +11,7 @@ from jiyi.records import (
     Episode,
     Hit,
     Hits,
+    Item,
     Kind,
     Knowledge,
     Listing,
@@ -179,10 +180,13 @@ class RecallVerbs(Verbs):
         found = self._store.find(query)
         if not found:
             raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
-        return cast("Searchable | Task", found[0])
+        record = cast("Searchable | Task", found[0])
+        return record.bare() if isinstance(record, Item) else record
 
 
 def _marked(hit: Hit) -> Hit:
-    """Return a hit with the kinds of the secrets in its words."""
+    """Return a hit with the kinds of the secrets in its words, and its record as verbs give it out."""
+    if isinstance(hit.record, Item):
+        hit = replace(hit, record=hit.record.bare())
     kinds = tuple(dict.fromkeys(secret.kind for secret in secrets(*hit.wordings)))
     return replace(hit, secrets=kinds) if kinds else hit

@@ -43,7 +43,7 @@ _TRAVELS: Mapping[str, Any] = {  # parameters that are of another type in JSON
 }
 _ID = {"minLength": 1, "maxLength": 512, "pattern": r"^[^\x00]*[^\s\x00][^\x00]*$"}
 _WORDS = {"pattern": r"\S"}
-_SHAPES: Mapping[str, Mapping[str, Any]] = {  # told in the schema; the verbs check it, with their own errors
+_SHAPES: Mapping[str, Mapping[str, Any]] = {  # of parameters, told in the schema; the verbs check them
     "user_id": _ID,
     "agent_id": _ID,
     "session_id": _ID,
@@ -55,6 +55,11 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {  # told in the schema; the verbs ch
     "episodes": {"minimum": 0, "maximum": 100},
     "knowledge": {"minimum": 0, "maximum": 100},
     "depth": {"minimum": 1, "maximum": 5},
+    "namespaces.depth": {"minimum": 1},
+    "put_item.text": {},
+    "key": {"minLength": 1},
+    "ttl": {"exclusiveMinimum": 0},
+    "if_version": {"minimum": 0},
     "offset": {"minimum": 0},
     "max_tokens": {"minimum": 1},
     "budget": {"minimum": 1},
@@ -92,6 +97,7 @@ class Call:
     description: str  # the rest of it
 
 
+_ITEM = {"namespace": ["users", "ana"], "key": "settings", "value": {"theme": "dark"}}
 _TALK = {"role": "user", "content": "I moved to Lisbon. 我喜欢喝茶。"}
 
 ROUTES: Sequence[Route] = (
@@ -160,6 +166,18 @@ ROUTES: Sequence[Route] = (
     Route("GET", "/history", "history", "read", example={"subject": "Ana"}),
     Route("GET", "/neighbours", "neighbours", "read", example={"entity": "Ana"}),
     Route("GET", "/profile", "profile", "read"),
+    Route("GET", "/items", "items", "read", example={"namespace": ["users", "ana"]}),
+    Route("PUT", "/items", "put_item", "write", example=_ITEM),
+    Route("POST", "/items/batch", "put_items", "write", example={"items": [_ITEM]}),
+    Route("GET", "/item", "get_item", "read", example={"namespace": ["users", "ana"], "key": "settings"}),
+    Route(
+        "GET",
+        "/item/history",
+        "item_history",
+        "read",
+        example={"namespace": ["users", "ana"], "key": "settings"},
+    ),
+    Route("GET", "/namespaces", "namespaces", "read"),
     Route("GET", "/records/{record_id}", "get", "read"),
     Route("PATCH", "/records/{record_id}", "update", "write", example={"text": "I prefer coffee"}),
     Route("GET", "/outputs/{output_id}", "open_output", "read"),
@@ -207,7 +225,8 @@ def call_of(route: Route) -> Call:
             of = Json[dict[str, Any]] | None
         if datetime in get_args(of) and float not in get_args(of):
             of = Annotated[of, BeforeValidator(_read_date)]
-        fields[name] = (of, Field(given, json_schema_extra=dict(_SHAPES.get(name, {}))))
+        shape = _SHAPES.get(f"{route.verb}.{name}", _SHAPES.get(name, {}))
+        fields[name] = (of, Field(given, json_schema_extra=dict(shape)))
     summary, _, description = inspect.cleandoc(verb.__doc__ or "").partition("\n\n")
     return Call(
         in_path=in_path,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
-from samples import START, episode, fact, knowledge, message, summary, task
+from samples import START, episode, fact, item, knowledge, message, summary, task
 
 from jiyi.long_term import Indexer
 from jiyi.records import SEARCHABLE, Query, Scope, Step
@@ -63,6 +63,9 @@ def whole_of(side, user):
     }
 
 
+FORMER = ({"version": 1, "value": {"a": "b"}, "text": "b", "updated_at": START.isoformat()},)
+
+
 def found(side, query_text, user="ana"):
     """What a search by words and by vectors finds."""
     scope = Scope(user_id=user)
@@ -102,6 +105,8 @@ def fill(side, user="ana", messages=30, embedder=None):
     )
     side.store.put([knowledge(id="k", user=user, source_episodes=("e0", "e1"), confidence=0.5)])
     side.store.put([fact("redis", "port", str(n), id=f"f{n}", user=user, at=n) for n in range(2)])
+    kept = item("mountain tea", user=user, former=FORMER, ttl=60.5, at=3)
+    side.store.put([kept, item("disks", user=user, key="gone")])
     first = summary(
         covers=("m0", "m2"), upto=1, user=user, scope=Scope(user_id=user, session_id="s0"), id="v1"
     )
@@ -112,7 +117,8 @@ def fill(side, user="ana", messages=30, embedder=None):
     embed(side, embedder)
     newest = [f"m{messages - 1}", f"m{messages - 2}"]  # the last of each session, and one in the middle
     forgotten = [("message", id_) for id_ in (*newest, "m3")]
-    keys = [*forgotten, ("task", "gone"), ("episode", "e2"), ("fact", "f0")]
+    its_place = replace(kept, key="gone", id="").id
+    keys = [*forgotten, ("task", "gone"), ("episode", "e2"), ("fact", "f0"), ("item", its_place)]
     side.trash.discard(scope, keys, reason="asked for", at=START + timedelta(days=1))
     side.trash.erase(scope, keys=[("message", newest[0])])
     side.store.put([message("said anew", session="s1", at=messages + 1, id="m3", user=user)])  # its id again

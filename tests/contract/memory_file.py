@@ -11,7 +11,7 @@ from jiyi.storage.transfer.export import export_lines
 from jiyi.storage.transfer.importer import import_file
 from jiyi.text import counter_for
 
-KINDS = ("message", "task", "episode", "knowledge", "fact", "summary")
+KINDS = ("message", "task", "episode", "knowledge", "fact", "item", "summary")
 
 
 class File:

@@ -1,9 +1,10 @@
 """Records of every kind, with the values that are most likely to get lost on the way to a disk."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
-from jiyi.records import Episode, Fact, Knowledge, Message, Scope, Step, Summary, Task, ToolCall
+from jiyi.records import Episode, Fact, Item, Knowledge, Message, Scope, Step, Summary, Task, ToolCall
 
 ANA, BEN = Scope(user_id="ana"), Scope(user_id="ben")
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -58,6 +59,20 @@ def fact(subject="edge-02 网关", predicate="监听端口", object="8444", user
         predicate=predicate,
         object=object,
         created_at=START + timedelta(seconds=at),
+        **fields,
+    )
+
+
+def item(text="tea", user="ana", at=0, **fields):
+    moment = START + timedelta(seconds=at)
+    return Item(
+        scope=fields.pop("scope", Scope(user_id=user)),
+        namespace=fields.pop("namespace", ("notes", "of/all%")),
+        key=fields.pop("key", fields.get("id", "k")),
+        value=fields.pop("value", {"n": [1, 1.0, None, {"x": True}]}),
+        text=text,
+        created_at=moment,
+        updated_at=fields.pop("updated_at", moment),
         **fields,
     )
 
@@ -139,7 +154,25 @@ def _outliving(text, scope, step, odd_zone):
             last_accessed_at=odd_zone,
             pinned=True,
         ),
+        _kept(text, scope, odd_zone),
     ]
+
+
+def _kept(text, scope, odd_zone):
+    plain = re.sub("[\0\ud800-\udfff]", "", text)
+    return item(
+        text,
+        scope=scope,
+        namespace=(plain or "n", "a/b%"),
+        key=plain or "k",
+        value={plain: [plain, {"deep": [10**20, -0.0, 1.5, None, {plain: plain}]}]},
+        updated_at=odd_zone,
+        expires_at=START + timedelta(days=9),
+        version=7,
+        ttl=777_600.5,
+        pinned=True,
+        former=({"version": 6, "value": {plain: 1}, "text": text, "updated_at": odd_zone.isoformat()},),
+    )
 
 
 def full(text):

@@ -1,7 +1,7 @@
 """Short ways to take records out, to list them, and to see who stands beside whom."""
 
 import numpy as np
-from samples import ANA, START, episode, fact, knowledge, message, task
+from samples import ANA, START, episode, fact, item, knowledge, message, task
 
 from jiyi.records import SEARCHABLE, Query
 from jiyi.storage import VectorRow
@@ -10,7 +10,14 @@ __all__ = ["KINDS", "MAKE", "S", "discard", "embed", "find", "ids", "in_a_row", 
 
 S = ANA.in_session("s")
 KINDS = (*SEARCHABLE, "task")
-MAKE = {"message": message, "episode": episode, "knowledge": knowledge, "fact": fact, "task": task}
+MAKE = {
+    "message": message,
+    "episode": episode,
+    "knowledge": knowledge,
+    "fact": fact,
+    "item": item,
+    "task": task,
+}
 
 
 def ids(records):

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from samples import START, by_words, episode, fact, knowledge, message, task
+from samples import START, by_words, episode, fact, item, knowledge, message, task
 from taken_out import find
 
 from jiyi.records import SEARCHABLE, Query, Scope, matches, read_filter
@@ -20,6 +20,13 @@ TEXTS = st.sampled_from(
 NUMBERS = st.sampled_from([0, -0.0, 1, 1.0, -1, 2.5, 9, 10, 0.1, 0.30000000000000004, 2**53, 2**62, 1e-300])
 SCALARS = st.none() | st.booleans() | NUMBERS | TEXTS
 KEYS = st.sampled_from(["k", "a.b", ODD, "渠"])
+INNER = st.dictionaries(st.sampled_from(["k", "b", "0", ODD.partition(".")[2]]), SCALARS, max_size=2)
+VALUES = st.dictionaries(
+    st.sampled_from(["k", "a", "a.b", ODD, ODD.partition(".")[0]]),
+    SCALARS | INNER | st.just([{"k": 1}, 1]) | st.builds(lambda one: {"k": one}, INNER),
+    max_size=3,
+)
+WAYS = st.sampled_from(["k", "k.k", "k.k.b", "a.b", "k.0", ODD])
 LABELS = st.dictionaries(KEYS, SCALARS | st.just(["a", 1]) | st.just({"k": "a"}), max_size=3)
 MOMENTS = st.integers(0, 2).map(lambda days: START + timedelta(days=days))
 SHARES = st.sampled_from([0.5, 0.7, 1.0])
@@ -60,8 +67,8 @@ COMPARED = {"gt": "gt", "gte": "ge", "lt": "lt", "lte": "le"}
 
 @st.composite
 def conditions(draw):
-    name = draw(st.sampled_from([*FIELDS, "metadata.k", "metadata"]))
-    metadata = name.startswith("metadata")
+    name = draw(st.sampled_from([*FIELDS, "metadata.k", "metadata", "value.", "value"]))
+    metadata = name.startswith(("metadata", "value"))
     values = SCALARS if metadata else FIELDS[name]
     kinds = ["plain", "eq", "ne", "in", "nin", "exists"]
     kind = draw(st.sampled_from(kinds + list(COMPARED) * (metadata or name in ORDERED)))
@@ -75,7 +82,9 @@ def conditions(draw):
                 kind, values.map(lambda v: {kind: v})
             )
         )
-    return {name: {draw(KEYS): asked}} if name == "metadata" else {name: asked}
+    if name in ("metadata", "value"):
+        return {name: {draw(KEYS if name == "metadata" else WAYS): asked}}
+    return {name + draw(WAYS) if name == "value." else name: asked}
 
 
 FILTERS = st.recursive(
@@ -114,6 +123,8 @@ def records(draw, user):
             one = fact(draw(TEXTS), **same, **own)
         elif kind == "knowledge":
             one = knowledge("w", topic=draw(TEXTS), **same, **own)
+        elif kind == "item":
+            one = item("w", value=draw(VALUES), **same, **own)
         elif kind == "episode":
             own |= {"outcome": draw(FIELDS["outcome"]), "consolidated": draw(st.booleans())}
             own |= {"access_count": draw(st.integers(0, 2))}
@@ -135,9 +146,9 @@ def entry_holds(record, name, asked):
     if word in ("and", "or", "not"):
         held = [holds(record, part) for part in asked]
         return {"and": all(held), "or": any(held), "not": not any(held)}[word]
-    if name == "metadata":
-        return all(entry_holds(record, f"metadata.{key}", one) for key, one in asked.items())
-    label = name.startswith("metadata.")
+    if name in ("metadata", "value"):
+        return all(entry_holds(record, f"{name}.{key}", one) for key, one in asked.items())
+    label = name.startswith(("metadata.", "value."))
     there, value = value_of(record, name)
     if not isinstance(asked, dict):
         asked = {"in" if isinstance(asked, list) else "eq": asked}
@@ -171,6 +182,13 @@ def value_of(record, name):
     if name.startswith("metadata."):
         labels = getattr(record, "metadata", {})
         return name[9:] in labels, labels.get(name[9:])
+    if name.startswith("value."):
+        found = getattr(record, "value", {})
+        for key in name[6:].split("."):
+            if not isinstance(found, dict) or key not in found:
+                return False, None
+            found = found[key]
+        return True, found
     if name == "kind":
         return True, kind
     holder = record.scope if name in ("session_id", "agent_id") else record

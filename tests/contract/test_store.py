@@ -14,15 +14,16 @@ from samples import (
     episode,
     fact,
     full,
+    item,
     knowledge,
     message,
     task,
 )
 
 from jiyi.errors import BadQuery, BadScope, DuplicateId, InputError, NaiveDatetime, NotFound
-from jiyi.records import Query, Scope, Session, Step
+from jiyi.records import SEARCHABLE, Query, Scope, Session, Step
 
-EVERY = ("message", "episode", "knowledge", "fact", "task")
+EVERY = (*SEARCHABLE, "task")
 
 
 def kind_of(record):
@@ -219,17 +220,17 @@ def test_two_users_with_the_same_ids_and_words_never_meet(store):
     for user, scope in (("ana", ANA), ("ben", BEN)):
         records = [message("the word", user=user, id="1"), episode("the word", user=user, id="1")]
         records += [knowledge("the word", user=user, id="1"), task("the word", user=user, id="1")]
-        records += [fact("the word", user=user, id="1")]
+        records += [fact("the word", user=user, id="1"), item("the word", user=user, id="1")]
         store.put([*records, Step(scope=scope, task_id="1", description=user, id="1")])
         twins[user] = scope
     for user, scope in twins.items():
         assert {r.scope.user_id for r in find(store, *EVERY, "step", "session", scope=scope)} == {user}
         assert [s.description for s in find(store, "task", scope=scope)[0].steps] == [user]
-        assert len(by_words(store, Query(scope=scope, text="word", limit=100))) == 4
+        assert len(by_words(store, Query(scope=scope, text="word", limit=100))) == 5
     assert store.delete(Query(scope=ANA, kinds=EVERY, limit=100)) == dict.fromkeys(EVERY, 1)
     assert find(store, *EVERY) == []
-    assert len(find(store, *EVERY, scope=BEN)) == 5
-    assert len(by_words(store, Query(scope=BEN, text="word", limit=100))) == 4
+    assert len(find(store, *EVERY, scope=BEN)) == 6
+    assert len(by_words(store, Query(scope=BEN, text="word", limit=100))) == 5
     assert by_words(store, Query(scope=ANA, text="word")) == []
 
 
@@ -251,6 +252,7 @@ def test_agents_and_sessions_narrow(store):
         "episode": 1,
         "knowledge": 0,
         "fact": 0,
+        "item": 0,
         "task": 1,
         "vectors_pending": 3,
     }

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from samples import ANA, BEN, by_words, episode, fact, knowledge, message, task
+from samples import ANA, BEN, START, by_words, episode, fact, item, knowledge, message, task
 
 from jiyi.errors import BadQuery, BadScope, DuplicateId, InputError
 from jiyi.records import Query, Scope
 from jiyi.storage import Amendment, VectorRow
 from jiyi.text import entity_key
 
-MAKE = {"message": message, "episode": episode, "knowledge": knowledge, "fact": fact}
+MAKE = {"message": message, "episode": episode, "knowledge": knowledge, "fact": fact, "item": item}
 S = ANA.in_session("s")
 
 
@@ -160,6 +160,7 @@ AMENDED = {
     "episode": {"importance": 0.25, "pinned": True, "consolidated": True},
     "knowledge": {"confidence": 0.75, "pinned": True},
     "fact": {"confidence": 0.75, "pinned": True},
+    "item": {"expires_at": START, "pinned": True},
 }
 
 

@@ -16,7 +16,7 @@ from jiyi.records import Query, Scope
 from jiyi.storage import SqliteDatabase, Store
 
 MORE = 1_500
-NEWEST = 9
+NEWEST = 10
 ANA = Scope(user_id="ana")
 
 OPENER = """

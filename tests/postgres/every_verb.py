@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from samples import START, episode, fact, knowledge, message, task
+from samples import START, episode, fact, item, knowledge, message, task
 
 import jiyi
 from jiyi.records import Query, Scope, Step
@@ -93,6 +93,13 @@ def _talk(url: str, user_id: str) -> None:
         memory.facts("edge-1", as_of=START)
         memory.history("edge-1", "port")
         memory.neighbours("edge-1")
+        memory.put_item(("a", "b"), "k", {"n": {"m": 1}}, ttl=60)
+        memory.put_items([{"namespace": "a", "key": "k", "value": {"x": "disk"}}])
+        memory.get_item(("a", "b"), "k", refresh=True)
+        memory.items("a", filters={"n.m": {"gte": 1}, "x": "disk"}, limit=1)
+        memory.namespaces("a")
+        memory.search("disk", namespace=("a", "b"))
+        memory.forget(namespace=("a", "b"))
 
 
 def _live(url: str, folder: Path, user_id: str) -> None:
@@ -118,6 +125,7 @@ def _ask_of_storage(url: str, user: Scope) -> None:
     made = [message("x", user=user.user_id, id="a"), episode(target="disk", user=user.user_id, id="e1")]
     made += [knowledge("x", user=user.user_id, id="k1", source_episodes=("e1",))]
     made += [fact("edge", "port", "1", user=user.user_id, id="f1", sources=("a",))]
+    made += [item("x", user=user.user_id, id="i1")]
     made += [task("x", user=user.user_id, id="t")]
     try:
         store = backend.store
@@ -125,7 +133,7 @@ def _ask_of_storage(url: str, user: Scope) -> None:
         store.put([Step(scope=user, task_id="t", id="st", description="x")])
         store.put([fact("edge", "port", "1", user=user.user_id, id="f1", status="retracted", sources=("a",))])
         store.put([message(f"bulk {n}", user=user.user_id, session="bulk") for n in range(200)])
-        for kind in ("message", "episode", "knowledge", "fact", "task", "step", "session", "summary"):
+        for kind in ("message", "episode", "knowledge", "fact", "item", "task", "step", "session", "summary"):
             for scope in (user, in_session):
                 for name, value in [("limit", 5), *NARROW.items()]:
                     query = Query(scope=scope, kinds=(kind,), **{name: value})

@@ -24,7 +24,7 @@ PLAIN = {"meta", "staged"}  # tables without users' rows
 FILL = f"""
 CREATE TEMPORARY TABLE n AS
   SELECT 'u' || u AS t, u * 1000000 + i AS doc, i,
-         (ARRAY['message', 'episode', 'knowledge', 'fact'])[1 + i % 4] AS kind
+         (ARRAY['message', 'episode', 'knowledge', 'fact', 'item'])[1 + i % 5] AS kind
   FROM generate_series(0, {USERS}) AS u,
        LATERAL generate_series(1, CASE 'u' || u WHEN '{LARGE}' THEN {MANY} ELSE {RECORDS} END) AS i;
 INSERT INTO owners SELECT DISTINCT t, 0, 0, 1000000000 FROM n;
@@ -40,6 +40,7 @@ INSERT INTO knowledge SELECT t, doc, .5, 0, NULL, i FROM n WHERE kind = 'knowled
 INSERT INTO facts
   SELECT t, doc, 'k' || i % 20, 'p' || i % 5, 'o' || i, 'active', NULL, NULL, 1, NULL, NULL, 0, NULL
   FROM n WHERE kind = 'fact';
+INSERT INTO items SELECT t, doc, 'p' || i % 50 || '/', i, i FROM n WHERE kind = 'item';
 INSERT INTO sources SELECT t, 'm' || i, doc FROM n WHERE i % 2 = 0;
 INSERT INTO vectors SELECT t, doc, 0, 0, kind, '[1,0,0,0]'::halfvec FROM n;
 INSERT INTO tasks SELECT t, 't' || i, NULL, 's' || i / 10, 'completed', i, i, i, 'x' FROM n;

@@ -7,7 +7,7 @@ import numpy as np
 import psycopg
 import pytest
 from opening import Opened, open_place
-from samples import ANA, BEN, START, episode, fact, knowledge, message, summary, task
+from samples import ANA, BEN, START, episode, fact, item, knowledge, message, summary, task
 
 from jiyi.errors import StorageError
 from jiyi.records import Query, Scope, Step
@@ -19,8 +19,8 @@ from jiyi.storage.trash import Trash
 from jiyi.storage.upkeep import Amendment, Upkeep
 from jiyi.storage.vectors import VectorIndex, VectorRow
 
-EVERY = ("message", "episode", "knowledge", "fact", "task", "step", "session", "summary")
-KEYS = [("message", "m"), ("episode", "e"), ("knowledge", "k"), ("fact", "f"), ("task", "t")]
+EVERY = ("message", "episode", "knowledge", "fact", "item", "task", "step", "session", "summary")
+KEYS = [("message", "m"), ("episode", "e"), ("knowledge", "k"), ("fact", "f"), ("item", "i"), ("task", "t")]
 
 
 @pytest.fixture
@@ -35,6 +35,7 @@ def opened(postgres_url) -> Iterator[Opened]:
             episode("the word", id="e", user="ben", target="web"),
             knowledge("the word", id="k", user="ben", source_episodes=("e",)),
             fact("the word", id="f", user="ben", sources=("m",)),
+            item("the word", id="i", user="ben"),
             task("the word", id="t", user="ben"),
             Step(scope=scope, task_id="t", id="step", description="the word"),
             summary(covers=("m",), id="s", user="ben"),
@@ -67,6 +68,7 @@ def test_no_verb_reads_across(misled):
     assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")])) == 0
     assert upkeep.scan(Query(scope=BEN, kinds=("message",))).records == ()
     assert upkeep.targets(Query(scope=BEN, kinds=("episode",))) == {}
+    assert store.paths(Query(scope=BEN, kinds=("item",))) == []
     assert upkeep.changes(BEN) == 0
     assert (store.damaged(BEN), store.notes(BEN)) == ([], ())
     assert trash.discarded(Query(scope=BEN, kinds=EVERY)) == []
@@ -91,6 +93,7 @@ WRITING = {
     "delete": lambda o: o.store.delete(Query(scope=BEN, kinds=("message", "task", "summary"))),
     "put": lambda o: o.store.put([message("mine", id="new", user="ben")]),
     "put knowledge": lambda o: o.store.put([knowledge("mine", id="k", user="ben")]),
+    "put an item": lambda o: o.store.put([item("mine", id="i", user="ben")]),
     "put a task": lambda o: o.store.put([task("mine", id="t", user="ben")]),
     "put many": lambda o: o.store.put([message(f"{n}", user="ben") for n in range(200)]),
     "amend": lambda o: o.upkeep.amend(BEN, "message", [Amendment(id="m", pinned=True)]),
@@ -179,6 +182,6 @@ def test_one_transaction_may_look_after_two_users(opened):
         with pytest.raises(LookupError):
             _undone(store)
         store.put([message("mine too", id="2")])
-        assert {r.id for r in store.find(Query(scope=BEN))} == {"m", "1", "e", "k", "f"}
+        assert {r.id for r in store.find(Query(scope=BEN))} == {"m", "1", "e", "k", "f", "i"}
     assert [m.seq for m in store.find(Query(scope=ANA))] == [0, 1]
     assert "2 users" in opened.database.check()

@@ -53,7 +53,7 @@ def test_everything_goes_along(ends):
 
 
 def _counts(held):
-    parts = ("trash", "message", "task", "episode", "knowledge", "fact", "summary")
+    parts = ("trash", "message", "task", "episode", "knowledge", "fact", "item", "summary")
     return {part: len(held[part]) for part in parts}
 
 
@@ -175,7 +175,7 @@ def test_another_embedders_target_gets_no_vectors(ends):
     assert there.vectors.claim().name == "another"
     held = whole_of(there, "ana")
     assert held["vectors"] == []
-    assert held["pending"] == sum(len(held[kind]) for kind in ("message", "episode", "knowledge", "fact"))
+    assert held["pending"] == sum(len(held[kind]) for kind in SEARCHABLE)
 
 
 def test_vectors_of_other_words_are_not_taken_over(ends):

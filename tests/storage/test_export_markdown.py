@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from samples import ANA, AWKWARD, START, episode, full, knowledge, message, summary, task
+from samples import ANA, AWKWARD, START, episode, full, item, knowledge, message, summary, task
 
 from jiyi.records import Fact, Scope, Step, ToolCall
 from jiyi.storage import SqliteDatabase, Store, Upkeep
@@ -52,6 +52,7 @@ def talk(store):
     times = {"valid_from": START, "valid_to": START + timedelta(days=1), "created_at": START}
     port = Fact(scope=ANA, subject="edge-02", predicate="port", object="8443", speaker="Ana", **times)
     store.put([replace(port, status="expired", pinned=True)])
+    store.put([item("mountain tea", namespace=("users", "a/b"), value={"# tea": "mountain"})])
     first = summary(None, ["x"], 1, "an older version")
     of_agent = summary(None, scope=Scope(user_id="ana", agent_id="ops", session_id="s"))
     store.put([first, of_agent, summary(first, ["y"], 2, "# disks\nwere full", at=60)])
@@ -60,7 +61,8 @@ def talk(store):
 def test_everything_is_there_in_order(store, tmp_path):
     talk(store)
     text, receipt = written(store, tmp_path)
-    assert receipt.counts == {"message": 4, "task": 1, "episode": 1, "knowledge": 1, "fact": 1, "summary": 2}
+    one = dict.fromkeys(("task", "episode", "knowledge", "fact", "item"), 1)
+    assert receipt.counts == {"message": 4, **one, "summary": 2}
     assert headings(text) == [
         "# Memory of ana",
         "## Conversations",
@@ -76,6 +78,8 @@ def test_everything_is_there_in_order(store, tmp_path):
         "## Knowledge",
         "### disks",
         "## Facts",
+        "## Items",
+        "### users/a/b/k (2026-03-01 12:00)",
     ]
     for piece in (
         "**user (Ana)** · 2026-03-01 12:00 · pinned\n\n> # not a heading\n> - nor a list\n",
@@ -88,6 +92,7 @@ def test_everything_is_there_in_order(store, tmp_path):
         "> clean the logs\n\n- first\n- second\n\nRests on 0 episodes, confidence 0.75\n",
         "- edge-02 · port · 8443 (expired, 2026-03-01 12:00, said by Ana, from 2026-03-01 12:00, "
         "until 2026-03-02 12:00, pinned)\n",
+        '> {\n>   "# tea": "mountain"\n> }\n',
     ):
         assert piece in text, piece
     assert "an older version" not in text, "the one that stands says all of it"
@@ -132,5 +137,5 @@ def test_no_text_breaks_out_of_its_place(store, tmp_path, text):
     store.put([message(f"{text}\n# x", session="s2"), replace(message(text, session="s2"), content=picture)])
     store.put([summary(None, text=f"x{text}\n# x")])
     shown, _ = written(store, tmp_path, language="en")
-    assert len([h for h in headings(shown) if re.match(r"## ", h)]) == 6
+    assert len([h for h in headings(shown) if re.match(r"## ", h)]) == 7
     assert "not text: image\\_url" in shown

@@ -5,14 +5,14 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from samples import ANA, by_words, episode, fact, knowledge, message
+from samples import ANA, START, by_words, episode, fact, item, knowledge, message
 
 from jiyi.records import Query, Scope
 from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, Store, Upkeep, VectorRow
 from jiyi.storage.sqlite.user_vectors import UserVectors
 from jiyi.storage.user_terms import UserTerms
 
-MAKE = {"episode": episode, "knowledge": knowledge, "fact": fact}
+MAKE = {"episode": episode, "knowledge": knowledge, "fact": fact, "item": item}
 SMALL = {
     "episode": {"importance": 0.9, "access_count": 4, "consolidated": True, "pinned": True},
     "knowledge": {"confidence": 0.9, "access_count": 4, "source_episodes": ("e",), "pinned": True},
@@ -23,6 +23,7 @@ SMALL = {
         "sources": ("m",),
         "text": "said so",
     },
+    "item": {"value": {"n": 2}, "version": 2, "updated_at": START + timedelta(days=1), "pinned": True},
 }
 WORD, NEAR = Query(scope=ANA, text="word"), np.ones(4, np.float32)
 

@@ -17,7 +17,7 @@ from jiyi.storage.sqlite.connection import SqliteConnection
 from jiyi.testing import HashEmbedder
 from jiyi.text.traits import traits
 
-NEWEST = 9
+NEWEST = 10
 OLDER = pytest.mark.parametrize("make", [make_first_schema, make_second_schema, make_third_schema])
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from samples import ANA, START, fact, message, summary
 
-from jiyi.records import Query, Scope
+from jiyi.records import SEARCHABLE, Query, Scope
 from jiyi.storage import Amendment, SqliteDatabase, Store, Trash, Upkeep
 
 
@@ -48,6 +48,7 @@ FOUND = {
     "entity": ({"entity": "edge-02"}, "fact", "facts_by_object (owner=? AND object_key=?"),
     "entity, first half": ({"entity": "edge-02"}, "fact", "facts_by_subject (owner=? AND subject_key=?"),
     "target": ({"target": "x"}, "episode", "episodes_by_target (owner=? AND consolidated=? AND target_key=?"),
+    "namespace": ({"namespace": ("a", "b")}, "item", "items_by_path (owner=? AND path>? AND path<?"),
     "sources of facts": ({"sources": ("m",)}, "fact", "PRIMARY KEY (owner=? AND source=?"),
     "sources of knowledge": ({"sources": ("m",)}, "knowledge", "PRIMARY KEY (owner=? AND source=?"),
 }
@@ -72,7 +73,7 @@ def test_conditions_use_their_index(database, case, scope):
             assert "SEARCH d USING INTEGER PRIMARY KEY (rowid=?)" in plan, "the condition leads, not the time"
 
 
-@pytest.mark.parametrize("kind", ["message", "episode", "knowledge", "fact"])
+@pytest.mark.parametrize("kind", SEARCHABLE)
 def test_a_scan_walks_the_index_by_time_and_sorts_nothing(database, kind):
     query = Query(scope=ANA, kinds=(kind,), limit=100)
     for after in (None, (1, 2)):

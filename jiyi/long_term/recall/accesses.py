@@ -11,7 +11,7 @@ from typing import cast
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import Closed, JiyiError, StorageError
 from jiyi.long_term.worker import Worker
-from jiyi.records import Episode, Fact, Hit, Knowledge, Query, Scope
+from jiyi.records import FIELDS, Episode, Fact, Hit, Knowledge, Query, Scope
 from jiyi.storage import Key, Store
 from jiyi.time_limit import OutOfTime, run_within
 
@@ -22,6 +22,7 @@ _BATCH = 500  # records of one transaction
 _Place = tuple[str, Key]  # whose, and which record
 _Accessed = tuple[int, datetime]  # how often, and when last
 
+_COUNTED = FIELDS["access_count"].kinds
 _log = logging.getLogger("jiyi")
 
 
@@ -48,8 +49,8 @@ class Accesses(Worker):
         self._waiting: dict[_Place, _Accessed] = {}
 
     def note(self, scope: Scope, hits: Sequence[Hit]) -> None:
-        """Remember that these hits were returned now; messages are not counted."""
-        found = [(scope.user_id, (hit.kind, hit.id)) for hit in hits if hit.kind != "message"]
+        """Remember that these hits were returned now; messages and items are not counted."""
+        found = [(scope.user_id, (hit.kind, hit.id)) for hit in hits if hit.kind in _COUNTED]
         if not found:
             return
         now = self._clock()

@@ -65,6 +65,8 @@ def from_plain(value: object, user_id: str) -> Record:
     if kind == "message":
         return _message(data, scope)
     record = cast("Record", _build(EXPORTED[kind], data, scope=scope))
+    if isinstance(record, Item):  # its id names the user, who may be another one
+        return replace(record, id="")
     if isinstance(record, Task | Episode):
         task_id = record.id if isinstance(record, Task) else record.task_id or ""
         return replace(record, steps=tuple(replace(step, task_id=task_id) for step in record.steps))
