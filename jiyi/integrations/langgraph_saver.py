@@ -130,7 +130,7 @@ class JiyiSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Save a checkpoint, in one transaction, and return the configuration that leads to it."""
         parent = self._place(config)
-        packer = Packer(self.serde, self._threads.known(parent))
+        packer = Packer(self.serde, self._threads.known(parent)[1])
         body = {name: value for name, value in checkpoint.items() if name != "channel_values"}
         row = {
             "parent": parent.id,
@@ -152,14 +152,15 @@ class JiyiSaver(BaseCheckpointSaver[str]):
         place = self._place(config)
         numbers = [WRITES_IDX_MAP.get(channel, at) for at, (channel, _) in enumerate(writes)]
         keys = [f"{task_id}/{number}" for number in numbers]
+        checkpoint, known = self._threads.known(place)
         there = self._threads.written(place, keys)
-        packer = Packer(self.serde, self._threads.known(place))
+        packer = Packer(self.serde, known)
         rows = dict[str, Row]()
         for key, number, (channel, value) in zip(keys, numbers, writes, strict=True):
             if number < 0 or key not in there:
                 task = {"task": task_id, "path": task_path, "number": number}
                 rows[key] = {**task, "channel": channel, "value": packer.pack(value)}
-        self._threads.put_writes(place, rows, packer)
+        self._threads.put_writes(place, rows, packer, checkpoint)
 
     def delete_thread(self, thread_id: str) -> None:
         """Forget a conversation: its checkpoints, its messages, and all that was derived from them.
@@ -200,7 +201,7 @@ class JiyiSaver(BaseCheckpointSaver[str]):
             if strategy == "delete":
                 self._threads.delete(place)
             else:
-                items = [*self._threads.checkpoints(place)]
+                items = self._threads.checkpoints(place)
                 self._threads.drop(
                     place, superseded(items, lambda item: self._metadata(item).get(_DELTAS, ()))
                 )

@@ -2,7 +2,8 @@
 
 - ``("langgraph", "checkpoints", thread, ":" + ns)``, key: the checkpoint's id;
 - ``("langgraph", "writes", thread, ":" + ns, checkpoint id)``, key: the task's id and the write's index;
-- ``("langgraph", "values", thread)``, key: a reference, see `jiyi.integrations.langgraph_values`.
+- ``("langgraph", "values", thread)``, key: a reference, see `jiyi.integrations.langgraph_values`;
+- ``("langgraph", "newest", thread)``, key: ``":" + ns``: the greatest id of a checkpoint there.
 """
 
 import threading
@@ -10,12 +11,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from itertools import islice
+from operator import attrgetter
+from typing import Any, cast
 
-from jiyi.errors import NotFound
+from jiyi.errors import Changed, NotFound
 from jiyi.integrations.langgraph_values import Packer, Read, Row, Rows, refs_in, refs_of
 from jiyi.manager import MemoryManager
-from jiyi.records import Item
+from jiyi.records import Item, Query, Scope, item_id
 
 __all__ = ["Place", "Threads", "matches", "superseded"]
 
@@ -25,6 +28,7 @@ _MOST = 10_000  # items of a transaction
 _REMEMBERED = 200  # checkpoints whose references are kept in mind
 
 _Labels = tuple[str, ...]
+_by_key: Callable[[Item], str] = attrgetter("key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,14 @@ class Place:
     def of(self, kind: str) -> _Labels:
         """Return the namespace of a kind of item."""
         below: _Labels = ()
-        if kind != "values" and self.ns is not None:  # a label cannot be empty, the graph's name is
-            below = (f":{self.ns}",) if kind == "checkpoints" or self.id is None else (f":{self.ns}", self.id)
+        if kind in ("checkpoints", "writes") and self.ns is not None:
+            below = (self.label,) if kind == "checkpoints" or self.id is None else (self.label, self.id)
         return (_ROOT, kind, self.thread, *below)
+
+    @property
+    def label(self) -> str:
+        """The name of the graph or subgraph, which may be empty, as a label or key, which may not."""
+        return f":{self.ns}"
 
 
 class Threads:
@@ -54,18 +63,20 @@ class Threads:
         self._guard = threading.Lock()
 
     def checkpoint(self, place: Place) -> Item | None:
-        """Return the checkpoint, or the newest where the place names none."""
+        """Return the checkpoint, or the one with the greatest id where the place names none."""
         if place.id is not None:
             return self._memory.get_item(place.of("checkpoints"), place.id, user_id=place.user)
-        return next(self._all(place.of("checkpoints"), place.user, 1), None)
+        head = self._head(place)
+        newest = None if head is None else self.checkpoint(replace(place, id=head.value["id"]))
+        return newest or next(iter(self.checkpoints(place)), None)
 
-    def checkpoints(self, place: Place) -> Iterator[Item]:
-        """Yield the checkpoints of a thread, or of one of its namespaces, greatest id first."""
-        return self._all(place.of("checkpoints"), place.user)
+    def checkpoints(self, place: Place) -> list[Item]:
+        """Return the checkpoints of a thread, or of one of its namespaces, greatest id first."""
+        return sorted(self._all(place.of("checkpoints"), place.user), key=_by_key, reverse=True)
 
-    def of_user(self, user: str | None) -> Iterator[Item]:
-        """Yield the checkpoints of all threads of a user, greatest id first."""
-        return self._all((_ROOT, "checkpoints"), user)
+    def of_user(self, user: str | None) -> list[Item]:
+        """Return the checkpoints of all threads of a user, greatest id first."""
+        return sorted(self._all((_ROOT, "checkpoints"), user), key=_by_key, reverse=True)
 
     def writes(self, place: Place) -> list[Item]:
         """Return what tasks wrote after a checkpoint."""
@@ -75,48 +86,62 @@ class Threads:
         """Return what reads the rows of a thread."""
         return lambda refs: self._rows.of(refs, partial(self._read, place))
 
-    def known(self, place: Place) -> frozenset[str]:
-        """Return the references of a checkpoint and its writes; none where it is not stored.
+    def known(self, place: Place) -> tuple[Item | None, frozenset[str]]:
+        """Return a checkpoint with the references of it and its writes; none where it is not stored.
 
         As long as it is stored, so is what they refer to. Those of writes of another process are left out.
         """
         item = None if place.id is None else self.checkpoint(place)
         if item is None:
-            return frozenset()
+            return None, frozenset()
         with self._guard:
             there = self._refs.get((item.id, item.version))
         if there is None:
             there = frozenset(refs_of(_packed(item), self.reader(place)))
             self._remember(item, there)
-        return there
+        return item, there
 
     def put(self, place: Place, row: Row, packer: Packer) -> None:
         """Write a checkpoint, and the rows that are new with it, all or none."""
-        *_, item = self._write(place, [*_rows(place, packer), (place.of("checkpoints"), str(place.id), row)])
+        values = _puts(place, packer)
+        put = _put(place, place.of("checkpoints"), str(place.id), row)
+        while True:
+            head = self._head(place)
+            former = head.value["id"] if head else max(map(_by_key, self.checkpoints(place)), default="")
+            newest = _put(place, place.of("newest"), place.label, {"id": max(former, str(place.id))})
+            newest["if_version"] = head.version if head else 0
+            try:
+                made = self._write(place, [*values, newest, put])
+            except Changed:  # somebody else wrote a checkpoint of the thread meanwhile
+                continue
+            break
         self._rows.hold(packer.new)
-        self._remember(item, packer.refs)
+        self._remember(made[-1], packer.refs)
 
-    def put_writes(self, place: Place, writes: Mapping[str, Row], packer: Packer) -> None:
+    def put_writes(
+        self, place: Place, writes: Mapping[str, Row], packer: Packer, checkpoint: Item | None
+    ) -> None:
         """Write what a task wrote after a checkpoint, by key, and the rows that are new with it."""
-        self._write(place, [*_rows(place, packer), *((place.of("writes"), k, r) for k, r in writes.items())])
-        if (item := self.checkpoint(place)) is not None:
-            self._remember(item, packer.refs)
+        rows = [_put(place, place.of("writes"), key, row) for key, row in writes.items()]
+        self._write(place, [*_puts(place, packer), *rows])
+        if checkpoint is not None:
+            self._remember(checkpoint, packer.refs)
 
     def written(self, place: Place, keys: Sequence[str]) -> set[str]:
         """Return those keys of writes that are there."""
-        return set(self._memory.get_items(place.of("writes"), keys, user_id=place.user))
+        return {item.key for item in self._found(place.user, place.of("writes"), keys)}
 
     def copy(self, source: Place, target: Place) -> None:
         """Copy a thread: first what the checkpoints need, then them."""
         for kind in ("values", "writes", "checkpoints"):
-            page = list[tuple[_Labels, str, Row]]()
-            for item in self._all(source.of(kind), source.user):
-                page.append(((*target.of(kind), *item.namespace[3:]), item.key, dict(item.value)))
-                if len(page) == _PAGE:
-                    self._write(target, page)
-                    page.clear()
-            if page:
+            there = target.of(kind)
+            rows = (
+                _put(target, (*there, *item.namespace[3:]), item.key, dict(item.value))
+                for item in self._all(source.of(kind), source.user)
+            )
+            while page := list(islice(rows, _PAGE)):
                 self._write(target, page)
+        self._purge(target, self._heads(target))
 
     def forget(self, place: Place) -> None:
         """Forget the conversation with the name of the thread; it can be restored."""
@@ -124,14 +149,14 @@ class Threads:
 
     def delete(self, place: Place) -> None:
         """Delete all items of a thread, for good."""
-        for kind in ("checkpoints", "writes", "values"):
+        for kind in ("checkpoints", "newest", "writes", "values"):
             self._memory.forget(namespace=place.of(kind), purge=True, user_id=place.user)
 
     def drop(self, place: Place, checkpoints: Sequence[Item]) -> None:
         """Delete checkpoints of a thread with their writes, and the rows that nothing needs, for good."""
         # Rows are listed first: what others write from now on is not among them.
         values = {item.key: item for item in self._all(place.of("values"), place.user)}
-        gone = [item.id for item in checkpoints]
+        gone = [*self._heads(place), *(item.id for item in checkpoints)]
         for item in checkpoints:
             gone += [one.id for one in self.writes(replace(place, ns=item.namespace[3][1:], id=item.key))]
         self._purge(place, gone)
@@ -146,10 +171,25 @@ class Threads:
             NotFound: some are not there, as when they were forgotten one by one.
         """
         asked = list(refs)
-        found = self._memory.get_items(place.of("values"), asked, user_id=place.user)
+        found = {i.key: dict(i.value) for i in self._found(place.user, place.of("values"), asked)}
         if len(found) < len(asked):
             raise NotFound(f"thread {place.thread!r} lacks {len(asked) - len(found)} of its values")
-        return {key: dict(item.value) for key, item in found.items()}
+        return found
+
+    def _found(self, user: str | None, namespace: _Labels, keys: Sequence[str]) -> Iterator[Item]:
+        """Yield those items of a namespace that are there, in any order."""
+        parts = self._memory.parts
+        scope = Scope(user_id=user or parts.settings.user_id or "", agent_id=parts.settings.agent_id)
+        for at in range(0, len(keys), _PAGE):
+            ids = tuple(item_id(scope, namespace, key) for key in keys[at : at + _PAGE])
+            query = Query(scope=Scope(user_id=scope.user_id), kinds=("item",), ids=ids, limit=len(ids))
+            yield from cast("list[Item]", parts.store.find(query))
+
+    def _head(self, place: Place) -> Item | None:
+        return self._memory.get_item(place.of("newest"), place.label, user_id=place.user)
+
+    def _heads(self, place: Place) -> list[str]:
+        return [item.id for item in self._all(place.of("newest"), place.user)]
 
     def _left(self, place: Place) -> Iterator[Item]:
         yield from self._all(place.of("checkpoints"), place.user)
@@ -159,14 +199,10 @@ class Threads:
         if ids:
             self._memory.forget(ids=ids, purge=True, reason="pruned", user_id=place.user)
 
-    def _write(self, place: Place, rows: Iterable[tuple[_Labels, str, Row]]) -> list[Item]:
-        items = [
-            {"namespace": ns, "key": key, "value": row, "text": "", "session_id": place.thread}
-            for ns, key, row in rows
-        ]
+    def _write(self, place: Place, puts: Sequence[Row]) -> list[Item]:
         made = list[Item]()
-        for at in range(0, len(items), _MOST):  # what needs the others comes last
-            made += self._memory.put_items(items[at : at + _MOST], user_id=place.user)
+        for at in range(0, len(puts), _MOST):  # what needs the others comes last
+            made += self._memory.put_items(puts[at : at + _MOST], user_id=place.user)
         return made
 
     def _remember(self, item: Item, refs: Iterable[str]) -> None:
@@ -176,10 +212,10 @@ class Threads:
             if len(self._refs) > _REMEMBERED:
                 self._refs.popitem(last=False)
 
-    def _all(self, namespace: _Labels, user: str | None, limit: int = _PAGE) -> Iterator[Item]:
+    def _all(self, namespace: _Labels, user: str | None) -> Iterator[Item]:
         after: str | None = None
         while True:
-            page = self._memory.items(namespace, order="key", limit=limit, after=after, user_id=user)
+            page = self._memory.items(namespace, limit=_PAGE, after=after, user_id=user)
             yield from page
             after = page.next
             if after is None:
@@ -219,8 +255,12 @@ def _field(metadata: Any, name: str) -> Any:
     return metadata
 
 
-def _rows(place: Place, packer: Packer) -> list[tuple[_Labels, str, Row]]:
-    return [(place.of("values"), ref, row) for ref, row in packer.new.items()]
+def _put(place: Place, namespace: _Labels, key: str, row: Row) -> Row:
+    return {"namespace": namespace, "key": key, "value": row, "text": "", "session_id": place.thread}
+
+
+def _puts(place: Place, packer: Packer) -> list[Row]:
+    return [_put(place, place.of("values"), ref, row) for ref, row in packer.new.items()]
 
 
 def _packed(item: Item) -> list[Any]:

@@ -102,10 +102,9 @@ class Packer:
         if sum(len(value[1]) for value in values) <= _LONGEST:
             return {"values": values}
         text = json.dumps(values)
-        pieces = (text[at : at + _LONGEST] for at in range(0, len(text), _LONGEST))
-        return {
-            "refs": [self._ref(b"piece " + one.encode(), lambda one=one: {"piece": one}) for one in pieces]
-        }  # type: ignore[misc]
+        pieces = [{"piece": text[at : at + _LONGEST]} for at in range(0, len(text), _LONGEST)]
+        refs = [self._ref(b"piece " + one["piece"].encode(), partial(dict, one)) for one in pieces]
+        return {"refs": " ".join(refs)}
 
     def _ref(self, content: bytes, row: Callable[[], Row]) -> str:
         digest = b64encode(blake2b(content, digest_size=15).digest(), b"-_").decode()

@@ -333,7 +333,7 @@ def test_a_killed_process_leaves_every_checkpoint_whole(tmp_path: Path):
         for _ in range(after):
             assert process.stdout.readline()
         os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        process.communicate()
     with opened(tmp_path / "m.db", user_id="ana") as memory:
         graph = chat(JiyiSaver(memory))
         for after in (1, 4):
@@ -347,10 +347,8 @@ def test_a_killed_process_leaves_every_checkpoint_whole(tmp_path: Path):
 def test_eight_processes_lose_nothing(tmp_path: Path):
     threads = [f"t{i // 2}" for i in range(8)]  # two write to the same
     processes = [writing(tmp_path / "m.db", thread, 5) for thread in threads]
-    assert [process.wait(timeout=120) for process in processes] == [0] * 8
-    for process in processes:
-        assert process.stdout is not None
-        process.stdout.close()
+    ended = [(process.communicate(timeout=120), process.returncode) for process in processes]
+    assert [code for _, code in ended] == [0] * 8
     with opened(tmp_path / "m.db", user_id="ana") as memory:
         found = Counter(one.config["configurable"]["thread_id"] for one in JiyiSaver(memory).list(None))
     assert found == dict.fromkeys(threads, 2 * 5 * 3)
