@@ -14,7 +14,7 @@ from jiyi.long_term.forgetting.plan import Learn, Rewrite, carry_out, plan_forge
 from jiyi.long_term.forgetting.rows import Rows
 from jiyi.long_term.forgetting.select import says
 from jiyi.records import (
-    SEARCHABLE,
+    FORGETTABLE,
     ContentPart,
     Episode,
     Fact,
@@ -126,7 +126,7 @@ class Updating:
         """
 
         def update() -> Searchable:
-            query = Query(scope=scope, kinds=(*SEARCHABLE, "task"), ids=(record_id,), limit=1)
+            query = Query(scope=scope, kinds=FORGETTABLE, ids=(record_id,), limit=1)
             found = self._store.find(query)
             if not found:
                 raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")

@@ -29,7 +29,18 @@ from jiyi.records.filters import FIELDS, Condition, Filter, Junction, matches, r
 from jiyi.records.item import Item, check_labels, item_id, labels_in, path_of, strings_of
 from jiyi.records.listing import Listing
 from jiyi.records.message import ContentPart, Dumps, Given, Message, Role, ToolCall, as_mapping
-from jiyi.records.query import DOUBT, SEARCHABLE, Hit, Hits, Kind, Match, Query, Record, Searchable
+from jiyi.records.query import (
+    DOUBT,
+    FORGETTABLE,
+    SEARCHABLE,
+    Hit,
+    Hits,
+    Kind,
+    Match,
+    Query,
+    Record,
+    Searchable,
+)
 from jiyi.records.session import Scope, Session, Summary
 from jiyi.records.skill import Skill
 from jiyi.records.window import Block, BlockKind, Report, ReportItem, ReportStep, Window
@@ -37,6 +48,7 @@ from jiyi.records.window import Block, BlockKind, Report, ReportItem, ReportStep
 __all__ = [
     "DOUBT",
     "FIELDS",
+    "FORGETTABLE",
     "PRESETS",
     "SEARCHABLE",
     "SECTIONS",

@@ -15,7 +15,18 @@ from jiyi.records.item import Item, check_labels
 from jiyi.records.message import Message, Role
 from jiyi.records.session import Scope, Session, Summary
 
-__all__ = ["DOUBT", "SEARCHABLE", "Hit", "Hits", "Kind", "Match", "Query", "Record", "Searchable"]
+__all__ = [
+    "DOUBT",
+    "FORGETTABLE",
+    "SEARCHABLE",
+    "Hit",
+    "Hits",
+    "Kind",
+    "Match",
+    "Query",
+    "Record",
+    "Searchable",
+]
 
 Kind = Literal["message", "episode", "knowledge", "fact", "item", "task", "step", "session", "summary"]
 """What a record is; `SEARCHABLE` names the kinds that text and vectors find."""
@@ -23,6 +34,8 @@ Kind = Literal["message", "episode", "knowledge", "fact", "item", "task", "step"
 Searchable = Message | Episode | Knowledge | Fact | Item
 Record = Searchable | Task | Step | Session | Summary
 SEARCHABLE: tuple[Kind, ...] = ("message", "episode", "knowledge", "fact", "item")
+FORGETTABLE: tuple[Kind, ...] = (*SEARCHABLE, "task")
+"""What can be taken out by itself; steps go with their task, sessions with their last message."""
 
 DOUBT = 0.5
 """The probability that nothing is relevant from which on whoever reads the hits is told so."""
@@ -180,6 +193,7 @@ class Hit:
     kind: Kind
     score: float  # higher is better; comparable within one result only
     relevance: float | None = None  # 0 to 1, comparable between results: see `MemoryManager.search`
+    similarity: float = 0.0  # cosine of its vector and the question's; 0 where none were compared
     why: Mapping[str, float] = field(default_factory=dict)  # share by feature
     around: tuple[Message, ...] = ()  # what was said just before and after it, where asked for
     secrets: tuple[str, ...] = ()  # kinds of secrets in its words, such as "password"; see jiyi.text.secrets

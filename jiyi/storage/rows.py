@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, cast
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import DatabaseDamaged, InputError
@@ -175,6 +175,11 @@ def _fields(made: type, row: Mapping[str, Any]) -> Row:
     return stored | _load(row["body"])
 
 
+def _made(of: Callable[..., Record], row: Mapping[str, Any], scope: Scope) -> Record:
+    """Return the record of a class whose fields are all stored as `_columns` says."""
+    return of(scope=scope, **_fields(cast("type", of), row))
+
+
 def _episode_row(e: Episode) -> Row:
     return _columns(e) | {"role": None, "target_key": entity_key(e.target or "")}
 
@@ -189,10 +194,6 @@ def _knowledge_row(k: Knowledge) -> Row:
     return _columns(k) | {"role": None, "sources": [id_ for id_ in k.source_episodes if is_storable(id_)]}
 
 
-def _knowledge(row: Mapping[str, Any], scope: Scope) -> Knowledge:
-    return Knowledge(scope=scope, **_fields(Knowledge, row))
-
-
 def _fact_row(f: Fact) -> Row:
     return _columns(f) | {
         "role": None,
@@ -203,20 +204,8 @@ def _fact_row(f: Fact) -> Row:
     }
 
 
-def _fact(row: Mapping[str, Any], scope: Scope) -> Fact:
-    return Fact(scope=scope, **_fields(Fact, row))
-
-
 def _item_row(i: Item) -> Row:
     return _columns(i) | {"role": None, "path": path_of(i.namespace)}
-
-
-def _item(row: Mapping[str, Any], scope: Scope) -> Item:
-    return Item(scope=scope, **_fields(Item, row))
-
-
-def _task(row: Mapping[str, Any], scope: Scope) -> Task:
-    return Task(scope=scope, **_fields(Task, row))
 
 
 def _step_row(s: Step) -> Row:
@@ -249,10 +238,6 @@ def _summary_row(s: Summary) -> Row:
     if s.created_at is None:
         raise InputError("a summary needs created_at to be stored; say when it was written")
     return _columns(s) | {"covers": _dump(s.covers)}
-
-
-def _summary(row: Mapping[str, Any], scope: Scope) -> Summary:
-    return Summary(scope=scope, **_fields(Summary, row))
 
 
 _Codec = tuple[Callable[[Any], Any], Callable[[Any], Any]] | None
@@ -354,13 +339,13 @@ _ENCODERS: Mapping[Kind, Callable[[Any], Row]] = {
 _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
     "message": _message,
     "episode": _episode,
-    "knowledge": _knowledge,
-    "fact": _fact,
-    "item": _item,
-    "task": _task,
+    "knowledge": partial(_made, Knowledge),
+    "fact": partial(_made, Fact),
+    "item": partial(_made, Item),
+    "task": partial(_made, Task),
     "step": _step,
     "session": _session,
-    "summary": _summary,
+    "summary": partial(_made, Summary),
 }
 
 

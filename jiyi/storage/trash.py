@@ -8,7 +8,7 @@ from typing import Any
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import BadQuery, DatabaseDamaged, StorageError
-from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope
+from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Message, Query, Record, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection, Database, Dialect, retried
 from jiyi.storage.relational.conditions import on_kind
@@ -19,7 +19,6 @@ from jiyi.storage.seals import NO_RECORD, seal
 
 __all__ = ["Discarded", "Trash", "TrashPage", "whole_entries"]
 
-_KINDS: tuple[Kind, ...] = (*SEARCHABLE, "task")
 _PIECE = 1_000  # records read at once
 _EVER = 2**62  # microseconds: later than all
 _OWED = "bytes_to_overwrite"  # among the figures of the whole database
@@ -63,9 +62,11 @@ class Trash:
         Kinds are messages, episodes, knowledge, facts, items and tasks (with their steps). Keys that
         are not there are passed over.
         """
-        odd = {kind for kind, _ in keys} - set(_KINDS)
+        odd = {kind for kind, _ in keys} - set(FORGETTABLE)
         if odd:
-            raise BadQuery(f"{', '.join(sorted(odd))} cannot be taken out; there are {', '.join(_KINDS)}")
+            raise BadQuery(
+                f"{', '.join(sorted(odd))} cannot be taken out; there are {', '.join(FORGETTABLE)}"
+            )
         counts: dict[Kind, int] = {}
         user_id = scope.user_id
         # Neither half a surrogate pair nor a zero byte can be stored everywhere.
@@ -164,7 +165,7 @@ class Trash:
 
     def _erase_of(self, scope: Scope, keys: Sequence[Key] | None, before: datetime | None, limit: int) -> int:
         with self._db.write(scope.user_id) as db:
-            where, values = _conditions(scope, _KINDS, None, db.dialect)
+            where, values = _conditions(scope, FORGETTABLE, None, db.dialect)
             if before is not None:
                 where += " AND t.discarded_at < :before"
                 values["before"] = to_micros(before)
@@ -233,7 +234,7 @@ class Trash:
 def _take(db: Connection, scope: Scope, keys: Sequence[Key]) -> list[tuple[Record, int | None]]:
     """Take records out of the trash, in the order of the keys, each with the number it had."""
     taken: dict[Key, tuple[Record, int | None]] = {}
-    for kind in _KINDS:
+    for kind in FORGETTABLE:
         ids = [id_ for other, id_ in dict.fromkeys(keys) if other == kind and is_storable(id_)]
         for start in range(0, len(ids), _PIECE):
             piece = db.dialect.listed(ids[start : start + _PIECE])
@@ -247,7 +248,7 @@ def _find(
 ) -> Iterator[tuple[Kind, list[tuple[Record, Row]]]]:
     """Give the records of keys in pieces, tasks with their steps, each with its row."""
     user = Scope(user_id=scope.user_id)
-    for kind in _KINDS:
+    for kind in FORGETTABLE:
         ids = tuple(dict.fromkeys(id_ for other, id_ in keys if other == kind))
         for start in range(0, len(ids), _PIECE):
             piece = ids[start : start + _PIECE]
@@ -313,7 +314,7 @@ def _conditions(
 def _among_keys(keys: Sequence[Key], dialect: Dialect, values: dict[str, Any]) -> str:
     """Return the condition for records of these kinds and ids; add its values."""
     parts = [dialect.no]
-    for kind in _KINDS:
+    for kind in FORGETTABLE:
         ids = [id_ for other, id_ in keys if other == kind and is_storable(id_)]
         if ids:
             name = f"ids_{kind}"

@@ -17,14 +17,13 @@ from jiyi.long_term import (
     RestoreReceipt,
     maintain,
 )
-from jiyi.records import SEARCHABLE, Item, Kind, Query, Scope, Searchable
+from jiyi.records import FORGETTABLE, Item, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
 from jiyi.verbs.base import Verbs, check_flags, check_text, ids_of, labels_of, moment_of, path_of
 
 __all__ = ["ForgettingVerbs"]
 
 _MOST = 1_000  # records that words may forget at once
-_FORGETTABLE: tuple[Kind, ...] = (*SEARCHABLE, "task")
 
 
 class ForgettingVerbs(Verbs):
@@ -129,16 +128,11 @@ class ForgettingVerbs(Verbs):
         check_flags(everything=everything, purge=purge, dry_run=dry_run)
         names = None if ids is None else ids_of(ids)
         labels = None if namespace is None else labels_of(namespace)
-        somewhere = session_id is not None or bool(labels)
-        _check_one_way(query is not None or bool(filters), names is not None, everything, somewhere)
-        if names is not None and (kinds, labels) != (None, None):
-            raise BadQuery("ids are of any kind; leave kinds and namespace out")
-        asked = _asked(scope, query, filters, kinds=kinds, namespace=labels, limit=limit)
-        forgetting, now = self._long_term.forgetting, self._clock()
-        if purge:
-            receipt = forgetting.purge(scope, ids=names, query=asked, reason=reason, at=now, dry_run=dry_run)
-        else:
-            receipt = forgetting.forget(scope, ids=names, query=asked, reason=reason, at=now, dry_run=dry_run)
+        looked_for, somewhere = query is not None or bool(filters), bool(session_id is not None or labels)
+        _check_one_way(looked_for, names is not None, everything, somewhere)
+        asked = _asked(scope, query, filters, ids=names, kinds=kinds, namespace=labels, limit=limit)
+        act = self._long_term.forgetting.purge if purge else self._long_term.forgetting.forget
+        receipt = act(scope, ids=names, query=asked, reason=reason, at=self._clock(), dry_run=dry_run)
         self._long_term.indexer.notify()
         return receipt
 
@@ -259,15 +253,18 @@ def _asked(
     query: str | None,
     filters: Mapping[str, Any] | None,
     *,
+    ids: Sequence[str] | None,
     kinds: Sequence[Kind] | Kind | None,
     namespace: tuple[str, ...] | None,
     limit: int,
 ) -> Query | None:
     """Return what is looked for; None where it is ids, or all that is in the scope."""
+    if ids is not None and (kinds, namespace) != (None, None):
+        raise BadQuery("ids are of any kind; leave kinds and namespace out")
     if query is None and not filters and kinds is None and namespace is None:
         return None
     names = (kinds,) if isinstance(kinds, str) else kinds
-    every = _FORGETTABLE if namespace is None else ("item",)
+    every = FORGETTABLE if namespace is None else ("item",)
     asked = Query(
         scope=scope,
         text=query or "",
@@ -275,7 +272,7 @@ def _asked(
         namespace=namespace,
         limit=limit,
     ).with_filters(filters)
-    narrows = asked.text or filters or namespace is not None or not set(asked.kinds) >= set(_FORGETTABLE)
+    narrows = asked.text or filters or namespace is not None or not set(asked.kinds) >= set(FORGETTABLE)
     return asked if narrows else None
 
 

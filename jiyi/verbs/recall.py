@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from jiyi.errors import BadQuery, NotFound
 from jiyi.records import (
+    FORGETTABLE,
     SEARCHABLE,
     Episode,
     Hit,
@@ -176,7 +177,7 @@ class RecallVerbs(Verbs):
             NotFound: the user has no such record.
         """
         scope = self._scope(user_id, agent_id)
-        query = Query(scope=scope, kinds=(*SEARCHABLE, "task"), ids=(record_id,), limit=1)
+        query = Query(scope=scope, kinds=FORGETTABLE, ids=(record_id,), limit=1)
         found = self._store.find(query)
         if not found:
             raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")

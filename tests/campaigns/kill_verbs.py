@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import jiyi
-from jiyi.records import Fact, Message, Query, Record, Scope, Step, Task
+from jiyi.records import Fact, Item, Message, Query, Record, Scope, Step, Task, item_id
 
 __all__ = ["GONE", "TRASH", "VERBS", "Touched", "seen"]
 
@@ -33,6 +33,8 @@ def seen(record: Record) -> str:
             return f"task {record.status}"
         case Step():
             return f"step {record.status} {record.result}"
+        case Item():
+            return f"item {record.value['one']}"
         case Fact():
             return "fact"  # which of several values is in force, newer words decide
     return type(record).__name__
@@ -106,6 +108,16 @@ def remember(memory: jiyi.MemoryManager, drawn: random.Random) -> Iterator[Touch
     yield {}
     learned = memory.remember(_words(drawn))
     yield {learned.kept: "fact"} if learned.kept else {}
+
+
+def keep(memory: jiyi.MemoryManager, drawn: random.Random) -> Iterator[Touched]:
+    place, number = ("kept", drawn.choice(["a", "ab"])), drawn.randrange(10_000)
+    keys = drawn.sample("abcdefgh", drawn.choice([1, 2, 5]))
+    there = {key: memory.get_item(place, key) for key in keys}
+    scope = Scope(user_id=str(memory._settings.user_id))
+    yield {item_id(scope, place, key): seen(one) if one else GONE for key, one in there.items()}
+    puts = [{"namespace": place, "key": key, "value": {"one": number, "of": _words(drawn)}} for key in keys]
+    yield {one.id: seen(one) for one in memory.put_items(puts)}
 
 
 def task(memory: jiyi.MemoryManager, drawn: random.Random) -> Iterator[Touched]:
@@ -188,6 +200,7 @@ VERBS: dict[Verb, int] = {
     forget: 3,
     restore: 3,
     remember: 2,
+    keep: 4,
     task: 3,
     step: 4,
     complete: 3,

@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from kill_verbs import GONE, SKILL, TRASH, VERBS, Touched, seen
 
 import jiyi
-from jiyi.records import SEARCHABLE, Query, Scope
+from jiyi.records import FORGETTABLE, SEARCHABLE, Query, Scope
 from jiyi.settings import load_settings
 from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.place import locate
@@ -97,13 +97,12 @@ def _records(backend: Backend, scope: Scope, faults: list[str]) -> dict[str, str
     def all_of(kind: Any) -> list[Any]:
         return list(backend.store.find(Query(scope=scope, kinds=(kind,), limit=EVERY)))
 
-    messages, episodes, lessons, facts = map(all_of, SEARCHABLE)
+    messages, episodes, lessons, facts, items = map(all_of, SEARCHABLE)
     tasks, summaries = all_of("task"), all_of("summary")
     steps = [step for task in tasks for step in task.steps]
-    there = {
-        one.id: seen(one) for one in (*messages, *episodes, *lessons, *facts, *tasks, *steps, *summaries)
-    }
-    lying = backend.trash.discarded(Query(scope=scope, kinds=(*SEARCHABLE, "task"), limit=EVERY))
+    derived = (*episodes, *lessons, *facts, *summaries)
+    there = {one.id: seen(one) for one in (*messages, *derived, *items, *tasks, *steps)}
+    lying = backend.trash.discarded(Query(scope=scope, kinds=FORGETTABLE, limit=EVERY))
     there |= {
         one.record.id: TRASH if one.kind == "message" else f"{type(one.record).__name__} {TRASH}"
         for one in lying

@@ -148,6 +148,18 @@ def remember(me: Me) -> Any:
     return me.memory.remember(me.text(), pinned=me.drawn.random() < 0.2, **me.who)
 
 
+def keep(me: Me) -> Any:
+    """Put an item and look around it, by labels that are alike for all."""
+    place, key, memory = ("acme", me.drawn.choice(["x", "x-y"])), f"k{me.drawn.randrange(9)}", me.memory
+    return [
+        memory.put_item(place, key, {"said": me.text()}, **me.who),
+        memory.get_item(place, key, **me.who),
+        memory.item_history(place, key, **me.who),
+        memory.items("acme", **me.who),
+        memory.namespaces(**me.who),
+    ]
+
+
 def task(me: Me) -> Any:
     begun = me.memory.start_task(me.session, me.text(), target=me.user, **me.who)
     step = me.memory.add_step(begun.id, me.text(), **me.who)
@@ -226,6 +238,7 @@ VERBS: dict[Callable[[Me], Any], int] = {
     look_around: 14,
     ask: 16,
     remember: 6,
+    keep: 6,
     task: 3,
     trespass: 14,
     forget: 6,

@@ -43,6 +43,12 @@ SUITES = (
         ),
         plugin="swapped_session",
     ),
+    Suite(
+        package="langgraph-checkpoint-sqlite",
+        module="langgraph",
+        tests=("tests/test_store.py", "tests/test_async_store.py", "tests/test_ttl.py"),
+        plugin="swapped_store",
+    ),
 )
 
 

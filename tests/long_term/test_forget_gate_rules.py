@@ -196,4 +196,4 @@ def test_an_endless_span_means_never():
 
 
 def test_by_default_there_is_a_rule_for_each_other_kind():
-    assert [rule.kind for rule in OTHER_RULES] == ["knowledge", "fact", "message"]
+    assert [rule.kind for rule in OTHER_RULES] == ["knowledge", "fact", "message", "item"]

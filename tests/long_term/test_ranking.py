@@ -14,7 +14,7 @@ import jiyi
 from jiyi.embeddings import E5Embedder
 from jiyi.evaluate.metrics import auroc
 from jiyi.long_term.recall.features import NAMES, Features
-from jiyi.long_term.recall.ranking import rank, repeats_last
+from jiyi.long_term.recall.ranking import rank, repeats
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 
 
@@ -77,7 +77,7 @@ def test_scores_are_weighted_sums_and_their_shares_explain_them(drawn):
     weights = np.array([WEIGHTS.get(name, 0.0) for name in NAMES])
     assert ranked.scores == pytest.approx(given_features.matrix @ weights, rel=1e-3, abs=1e-2)
     for row in range(len(found)):
-        why = ranked.why(row)
+        why = ranked.why([row])[0]
         assert set(why) <= set(NAMES)
         assert sum(why.values()) == pytest.approx(ranked.scores[row], rel=1e-4, abs=1e-2)
         strengths = [abs(share) for share in why.values()]
@@ -101,7 +101,7 @@ def test_a_weight_counts():
     assert rank(given_features, found, only(words=2, meaning=1)).rows.tolist() == [0, 2, 1]
     assert rank(given_features, found, only(words=1, meaning=2)).rows.tolist() == [1, 2, 0]
     assert rank(given_features, found, only(words=-1)).rows.tolist()[-1] == 0
-    assert rank(given_features, found, only(words=2, meaning=1)).why(2) == {"words": 2, "meaning": 1}
+    assert rank(given_features, found, only(words=2, meaning=1)).why([2])[0] == {"words": 2, "meaning": 1}
 
 
 def test_the_newer_of_equal_ones_comes_first():
@@ -113,8 +113,8 @@ def test_the_newer_of_equal_ones_comes_first():
 def test_why_leaves_out_what_moved_nothing():
     given_features = features([{"words": 0.5, "meaning": 0.00001, "asks": -2, "length": 1}])
     ranked = rank(given_features, table(Row()), only(words=1, meaning=1, asks=1))
-    assert ranked.why(0) == {"asks": -2.0, "words": 0.5}
-    assert list(ranked.why(0)) == ["asks", "words"]
+    assert ranked.why([0])[0] == {"asks": -2.0, "words": 0.5}
+    assert list(ranked.why([0])[0]) == ["asks", "words"]
 
 
 def test_notes_are_ranked_by_the_plain_sum():
@@ -211,6 +211,10 @@ records = st.lists(
 )
 
 
+def repeats_last(found, question=""):
+    return sorted(range(len(found)), key=repeats(found, question).__getitem__)
+
+
 @given(records)
 def test_each_record_keeps_a_place_and_those_that_repeat_nothing_their_order(found):
     order = repeats_last(found)
@@ -218,16 +222,31 @@ def test_each_record_keeps_a_place_and_those_that_repeat_nothing_their_order(fou
     seen, first, again = set(), [], []
     for place, record in enumerate(found):
         who = getattr(record, "name", None) or getattr(record, "role", None)
-        said = (" ".join(record.search_text.lower().split()), who)
+        words = "".join(c if c.isalnum() else " " for c in record.search_text.lower()).split()
+        said = (" ".join(words), who)
         (again if said in seen else first).append(place)
         seen.add(said)
     assert order == first + again
 
 
-@pytest.mark.parametrize("again", ["disk full", "Disk FULL", " disk\n\tfull ", "DISK full"])
-def test_a_repeat_stands_behind_all_others(again):
-    found = [message("disk full"), message(again), message("the disk is full"), message("disk full!")]
+@pytest.mark.parametrize("again", ["disk full", "Disk FULL", " disk\n\tfull ", "disk full!", "-disk- full?"])
+def test_a_repeat_stands_after_all_others(again):
+    found = [message("disk full"), message(again), message("the disk is full"), message("disk not full")]
     assert repeats_last(found) == [0, 2, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("question", "again"),
+    [
+        ("What is the door code?", ["what's the door code", "The door code?", "what is the door code??"]),
+        ("蓝色门的密码是什么？", ["蓝色门的密码是什么呢", "请问蓝色门的密码是什么？", "蓝色门的密码？？"]),
+    ],
+)
+def test_a_question_that_was_asked_before_counts_once(question, again):
+    found = [message(text) for text in [*again, "7341, ask Ana for the door code 蓝色门的密码 7341"]]
+    assert repeats_last(found, question) == [0, 3, 1, 2]
+    more = [message(f"{text} 7341?") for text in again]
+    assert repeats_last(more, question) == [0, 1, 2], "each says a number besides"
 
 
 def test_the_same_words_of_another_one_are_no_repeat():

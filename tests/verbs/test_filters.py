@@ -53,3 +53,13 @@ def test_relevance_is_the_probability_of_an_answer_and_falls_with_the_score(fill
     for impossible in (-0.1, 1.1, "0.5", True, None):
         with pytest.raises(BadQuery, match="min_score"):
             filled.search("port", min_score=impossible)
+
+
+def test_similarity_is_the_cosine_of_the_vectors(memory):
+    memory.save_message("a", {"role": "user", "content": "the printer is broken"})
+    memory.save_message("b", {"role": "user", "content": "we fly to Oslo"})
+    assert [hit.similarity for hit in memory.search("the printer is broken")] == [0.0], "none are there yet"
+    memory.flush()
+    same, other = memory.search("the printer is broken")
+    assert same.similarity == pytest.approx(1.0, abs=0.01)
+    assert other.similarity < 0.6

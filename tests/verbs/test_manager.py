@@ -129,6 +129,7 @@ def test_stats_count_and_flush_finishes(memory):
         "episode": 0,
         "knowledge": 0,
         "fact": 0,
+        "item": 0,
         "summary": 0,
         "vectors_pending": 3,
     }

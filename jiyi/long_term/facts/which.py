@@ -81,7 +81,9 @@ def meant_by(statement: Statement, facts: Iterable[Fact], names: Names, session_
     but the owner of the memory takes back what others said.
     """
     said = [
-        fact for fact in facts if fact.created_at <= statement.said_at and _may_take_back(statement, fact)
+        fact
+        for fact in facts
+        if fact.created_at <= statement.said_at and statement.speaker in (fact.speaker, OWNER)
     ]
     active = [fact for fact in said if fact.status in ("active", "unsure")]
     if is_bare(statement.quote):
@@ -135,10 +137,6 @@ def rules_ended_by(statement: Statement, facts: Iterable[Fact]) -> list[Fact]:
         for fact in facts
         if fact.category == "rule" and _may_end(statement, fact) and _contradicts(statement, fact)
     ]
-
-
-def _may_take_back(statement: Statement, fact: Fact) -> bool:
-    return statement.speaker in (fact.speaker, OWNER)
 
 
 def _may_end(statement: Statement, fact: Fact) -> bool:

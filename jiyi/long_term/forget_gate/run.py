@@ -13,7 +13,7 @@ import numpy as np
 from jiyi.clock import to_micros
 from jiyi.errors import InputError
 from jiyi.long_term.forget_gate.rules import KindRule, Rule
-from jiyi.records import SEARCHABLE, Episode, Kind, Message, Query, Record, Scope, Searchable, Session
+from jiyi.records import FORGETTABLE, Episode, Kind, Message, Query, Record, Scope, Searchable, Session
 from jiyi.storage import Amendment, Cursor, Key, Page, Store, Trash, Upkeep, kind_of
 
 __all__ = ["SHOWN", "GateItem", "GateReceipt", "GateRun", "with_tasks"]
@@ -137,7 +137,7 @@ class GateRun:
     def erase(self, before: datetime) -> None:
         """Drop from the trash what was taken out before."""
         if self.dry_run:
-            lying = Query(scope=self.scope, kinds=(*SEARCHABLE, "task"), until=before, limit=_MOST)
+            lying = Query(scope=self.scope, kinds=FORGETTABLE, until=before, limit=_MOST)
             self.erased = len(self.trash.discarded(lying))
             return
         dropped = self.batch
@@ -147,9 +147,8 @@ class GateRun:
 
     def kept(self) -> dict[Kind, int]:
         """Return how many records of each kind are left."""
-        kinds: tuple[Kind, ...] = (*SEARCHABLE, "task")
-        counts = self.store.count(Query(scope=self.scope, kinds=kinds))
-        return {kind: counts[kind] - (self._gone(kind) if self.dry_run else 0) for kind in kinds}
+        counts = self.store.count(Query(scope=self.scope, kinds=FORGETTABLE))
+        return {kind: counts[kind] - (self._gone(kind) if self.dry_run else 0) for kind in FORGETTABLE}
 
     def _pages(self, kind: Kind, until: datetime | None = None) -> Iterator[tuple[Record, ...]]:
         query = Query(scope=self.scope, kinds=(kind,), until=until, limit=self.batch)

@@ -10,10 +10,10 @@ from jiyi.errors import BadQuery, NotFound
 from jiyi.long_term.forgetting.plan import Learn, Rewrite, carry_out, plan_forgetting
 from jiyi.long_term.forgetting.receipt import ASKED, ForgetReceipt, RestoreReceipt, forgotten, listed
 from jiyi.long_term.forgetting.restore import Restoring
-from jiyi.long_term.forgetting.rows import FORGETTABLE, Forgettable, Rows, pieces
+from jiyi.long_term.forgetting.rows import Forgettable, Rows, pieces
 from jiyi.long_term.forgetting.select import all_of, by_ids, by_query, in_trash
 from jiyi.long_term.forgetting.trash import hanging_on, key_of
-from jiyi.records import SEARCHABLE, Query, Scope
+from jiyi.records import FORGETTABLE, SEARCHABLE, Query, Scope
 from jiyi.storage import Amendment, Damaged, Discarded, Key, Store, Trash, Upkeep
 
 __all__ = ["Forgetting"]

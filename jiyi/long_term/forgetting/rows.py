@@ -4,16 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from jiyi.records import SEARCHABLE, Kind, Query, Scope, Searchable, Summary, Task
+from jiyi.records import FORGETTABLE, Kind, Query, Scope, Searchable, Summary, Task
 from jiyi.storage import Discarded, Store, Trash, Upkeep, kind_of
 from jiyi.storage.pages import all_records
 
-__all__ = ["DERIVED", "FORGETTABLE", "Forgettable", "Rows", "pieces"]
+__all__ = ["DERIVED", "Forgettable", "Rows", "pieces"]
 
 Forgettable = Searchable | Task | Summary
-FORGETTABLE: tuple[Kind, ...] = (*SEARCHABLE, "task")
-"""What a query can ask for; steps go with their task, sessions with their last message."""
-
 DERIVED: Mapping[Kind, Kind] = {"fact": "message", "knowledge": "episode"}
 """What each kind of derived records rests on."""
 

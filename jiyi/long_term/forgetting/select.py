@@ -9,8 +9,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jiyi.errors import BadQuery
-from jiyi.long_term.forgetting.rows import FORGETTABLE, Forgettable, Rows, pieces
-from jiyi.records import SEARCHABLE, Item, Kind, Message, Query, Record, Scope, Summary, Task, matches
+from jiyi.long_term.forgetting.rows import Forgettable, Rows, pieces
+from jiyi.records import (
+    FORGETTABLE,
+    SEARCHABLE,
+    Item,
+    Kind,
+    Message,
+    Query,
+    Record,
+    Scope,
+    Summary,
+    Task,
+    matches,
+)
 from jiyi.storage import Discarded
 from jiyi.text import analyse, query_terms
 

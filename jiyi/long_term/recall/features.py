@@ -84,6 +84,7 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
     text = words @ idf
     cover = has @ idf / max(float(idf.sum()), 1e-9)
     window = standardised(borrowed_words(words, table, dialogue) @ idf)
+    marked = idf * np.array([term in question.entities for term in terms], np.float32)
     wordy = standardised(text)
     meaning = standardised(evidence.similarity) if evidence else nothing
     best = wordy + meaning
@@ -102,7 +103,7 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
         "after": dialogue * shifted(meaning, table.following),
         "before_last": dialogue * shifted(before, table.previous),
         "session": (dialogue > 0) * standardised(session_prior(best, table)),
-        "entities": _entities(question, terms, has, idf),
+        "entities": has @ marked / max(float(marked.sum()), 1e-9),
         "said_again": _said_again(table, has * idf, top),
         **like,
         **_who(question, table, named),
@@ -211,13 +212,6 @@ def _likeness(
         "like_the_best": vectors @ vectors[top[:_BEST]].mean(0),
         "like_its_peers": standardised(like @ best[top] / (like.sum(1) + 0.5)),
     }
-
-
-def _entities(question: Question, terms: tuple[str, ...], has: NDArray[np.bool_], idf: Column) -> Column:
-    """Return the share of the question's names, titles and numbers that each row has."""
-    marked = idf * np.array([term in question.entities for term in terms], np.float32)
-    share: Column = has @ marked / max(float(marked.sum()), 1e-9)
-    return share
 
 
 def _said_again(table: Candidates, mass: NDArray[np.float32], top: NDArray[np.intp]) -> Column:

@@ -6,7 +6,7 @@ messages are compared in pairs (`jiyi.long_term.recall.pairs`), together with ho
 question, and put in order by what came of it. Pure functions; all weights are learned.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from jiyi.long_term.recall.features import Features
 from jiyi.long_term.recall.pairs import SPEAKERS, Statements, replaced, stacked
+from jiyi.long_term.recall.question import asks_again
 from jiyi.long_term.recall.ranking import Ranked
 from jiyi.long_term.recall.signs import KINDS, SINGLE, Signs, asked_for, signs_of
 from jiyi.long_term.recall.times import DAY, validity
@@ -256,17 +257,19 @@ def order_signs(features: Features, group: Statements, scores: _Floats, *, texts
     return np.stack([*columns, *(column * (kind == "now") for column in force)], axis=1)
 
 
-def _compared(features: Features, group: Statements, texts: Iterable[str]) -> NDArray[np.bool_]:
+def _compared(features: Features, group: Statements, texts: Collection[str]) -> NDArray[np.bool_]:
     """Say which pairs are a statement and a later one in other words, both said by the time asked about.
 
-    Both have vectors: words alone do not tell whether two statements are about one thing.
+    Both have vectors: words alone do not tell whether two statements are about one thing. The
+    question asked once more is no statement.
     """
+    asked = np.array([asks_again(text, features.question.terms) for text in texts], np.bool_)
     by_then = group.at <= _latest(features)
     wordings: dict[str, int] = {}
     same = [wordings.setdefault(" ".join(text.casefold().split()), len(wordings)) for text in texts]
     others = np.not_equal.outer(same, same)
     ready = by_then & group.vectors.any(axis=1)
-    return np.asarray((group.at > group.at[:, None]) & others & ready[:, None] & ready)
+    return np.asarray((group.at > group.at[:, None]) & others & ready[:, None] & ready & ~asked)
 
 
 def _latest(features: Features) -> int:

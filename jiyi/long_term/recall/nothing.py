@@ -95,18 +95,10 @@ def _leads(falling: _Floats) -> tuple[float, float, float]:
 
 
 def _meaning(features: Features, order: NDArray[np.intp]) -> list[float]:
-    near = features.nearness[order]
+    near, similar = features.nearness[order], features.similarity[order]
     nearest = np.sort(near)[::-1]
-    similar = features.similarity[order]
-    return [
-        float(similar.max()),
-        float(features.column("apart")[order].max()),
-        float(nearest[0]),
-        float(nearest[:3].mean()),
-        float(similar[0]),
-        float(near[0]),
-        features.distance,
-    ]
+    most = (similar.max(), features.column("apart")[order].max(), nearest[0], nearest[:3].mean())
+    return [*map(float, (*most, similar[0], near[0])), features.distance]
 
 
 def _words(table: Candidates, features: Features, order: NDArray[np.intp], judged: Judged) -> list[float]:
@@ -138,11 +130,7 @@ def _kinds(features: Features, order: NDArray[np.intp], judged: Judged) -> list[
 def _first(table: Candidates, best: int) -> list[float]:
     traits, role = int(table.traits[best]), int(table.roles[best])
     of = (Trait.MOSTLY_ASKS, Trait.SUPPOSES, Trait.REPORTS)
-    return [
-        float(role == _ASSISTANT),
-        float(role == _TOOL),
-        *(float(bool(traits & trait.value)) for trait in of),
-    ]
+    return [float(role == _ASSISTANT), float(role == _TOOL), *(float(bool(traits & one.value)) for one in of)]
 
 
 def _named(features: Features, ranked: Ranked, best: int) -> list[float]:

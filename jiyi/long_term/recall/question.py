@@ -1,7 +1,7 @@
 """A question, taken apart: what the ranking's features need to know of it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import cache, lru_cache
@@ -11,7 +11,7 @@ from jiyi.long_term.recall.times import AskedTime, asked_time, cues
 from jiyi.text import analyse, find_dates, query_terms
 from jiyi.text.stopwords import stopwords
 
-__all__ = ["Question", "is_role", "named_speakers", "read_question", "without_names"]
+__all__ = ["Question", "asks_again", "is_role", "named_speakers", "read_question", "without_names"]
 
 _NO_SPACES = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # kana, Han, Hangul: words stand side by side
 _LETTER = rf"[^\W{_NO_SPACES}]"
@@ -24,6 +24,7 @@ _WORD = re.compile(rf"[^\W_{_NO_SPACES}]+")
 _CJK = re.compile(rf"[{_NO_SPACES}]")
 _ANY_LETTER = re.compile(r"[^\W_]")
 _SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
+_LONGEST_ASKED = 1_000  # characters of a message that asks and says nothing besides
 _SHORT = 3  # letters of a short form of a name, at least
 _ROLES = {
     *("user", "assistant", "system", "tool", "ai", "bot", "human", "developer"),
@@ -61,6 +62,12 @@ def read_question(text: str, asked_at: datetime, zone: tzinfo = UTC) -> Question
         time=asked_time(text, ranges, to_micros(asked_at)),
         **{name: bool(sign.search(text)) for name, sign in signs.items()},
     )
+
+
+def asks_again(text: str, terms: Collection[str]) -> bool:
+    """Say whether a text asks, and has no term that is not among those of a question."""
+    asks = len(text) <= _LONGEST_ASKED and cues("asked_time")["asks"].search(text)
+    return bool(asks) and all(term in terms for term in query_terms(text))
 
 
 def named_speakers(text: str, speakers: Sequence[str]) -> list[int]:

@@ -1,5 +1,6 @@
-"""Ranking: features and weights become one order; repeats go last. Pure functions."""
+"""Ranking: features and weights become one order, and what in it is a repeat. Pure functions."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,12 +9,15 @@ from numpy.typing import NDArray
 
 from jiyi.long_term.recall.around import Column
 from jiyi.long_term.recall.features import NAMES, Feature, Features
+from jiyi.long_term.recall.question import asks_again
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS, Weights, row_of
 from jiyi.records import Message, Searchable
 from jiyi.storage import Candidates
+from jiyi.text import query_terms
 
-__all__ = ["Ranked", "rank", "repeats_last"]
+__all__ = ["Ranked", "rank", "repeats"]
 
+_WORD = re.compile(r"\w+")
 _ROUND = 4  # decimals of a share: enough to explain, short enough to read
 
 
@@ -30,12 +34,8 @@ class Ranked:
         column: Column = self.shares[:, NAMES.index(name)]
         return column
 
-    def why(self, row: int) -> dict[str, float]:
-        """Return the features that moved a row, the strongest first."""
-        return self.why_each([row])[0]
-
-    def why_each(self, rows: Sequence[int]) -> list[dict[str, float]]:
-        """Return `why` of several rows."""
+    def why(self, rows: Sequence[int]) -> list[dict[str, float]]:
+        """Return of each row the features that moved it, the strongest first."""
         shares = self.shares[rows].astype(np.float64).round(_ROUND)
         order = np.argsort(-np.abs(shares), axis=1, kind="stable").tolist()
         return [
@@ -57,19 +57,22 @@ def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> R
     return Ranked(rows=rows[order], scores=scores, shares=shares)
 
 
-def repeats_last(records: Sequence[Searchable]) -> list[int]:
-    """Return the places of records in a new order: word-for-word repeats after all others.
+def repeats(records: Sequence[Searchable], question: str = "") -> list[bool]:
+    """Say of each record, given best first, whether it only says again what stands before it.
 
-    Only a text that is the same but for case and white space is a repeat, said by the same
-    one: what merely resembles another may hold the answer that the other lacks, so nothing
-    else is moved and nothing is dropped. Otherwise the order stays.
+    That is a text which is the same as an earlier one but for case, punctuation and white space, by
+    the same one, and every message but the first that asks the question again and adds no word to
+    it: however often a question was asked, its answer is not behind all of them. What merely
+    resembles another may hold the answer that the other lacks.
     """
+    terms = frozenset(query_terms(question))
     seen: set[tuple[str, str | None]] = set()
-    first: list[int] = []
-    again: list[int] = []
-    for place, record in enumerate(records):
+    again: list[bool] = []
+    for record in records:
         who = (record.name or record.role) if isinstance(record, Message) else None
-        key = " ".join(record.search_text.casefold().split()), who
-        (again if key in seen else first).append(place)
+        key = " ".join(_WORD.findall(record.search_text.casefold())) or record.search_text, who
+        if isinstance(record, Message) and asks_again(record.text, terms):
+            key = "", None
+        again.append(key in seen)
         seen.add(key)
-    return first + again
+    return again

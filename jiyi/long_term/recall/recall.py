@@ -3,10 +3,11 @@
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
-from typing import NamedTuple, cast
+from itertools import islice
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from jiyi.long_term.recall.in_force import MAYBE, SURE, Judged, judge, judged_ro
 from jiyi.long_term.recall.nothing import nothing_relevant
 from jiyi.long_term.recall.passages import with_surroundings
 from jiyi.long_term.recall.question import named_speakers, read_question, without_names
-from jiyi.long_term.recall.ranking import Ranked, rank, repeats_last
+from jiyi.long_term.recall.ranking import Ranked, rank, repeats
 from jiyi.long_term.recall.weights import PRIORS
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Fact, Hit, Hits, Item, Kind, Knowledge, Query, Scope, Searchable
@@ -31,6 +32,7 @@ from jiyi.storage import Candidates, Key, Store, VectorIndex, kind_of
 __all__ = ["Recall", "Second"]
 
 _CANDIDATES = 3  # times the limit, of each kind, from each index and for the reranker
+_DEEPER = 8  # times as many are fetched where repeats leave too few
 _FEWEST = 200  # candidates of each kind from each index: neighbours and sessions need company
 _MOST = 10_000
 _FETCHED = 2_500  # records of four kinds at once: a listing gives 10,000
@@ -39,6 +41,8 @@ _READ_AGAIN = 100  # candidates a reranker is shown at most: it may take 10 ms a
 _FURTHEST = 1_000  # messages on either side of a hit
 _WITHOUT = "vector search unavailable, text search only: {}"
 _USERS = 1_000  # users whose speakers are remembered between questions
+
+_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,11 +221,8 @@ class Recall:
         most: int,
     ) -> tuple[list[Hit], list[str], float]:
         """Fetch the first candidates of each kind, judge them, and return the best, notes, and the doubt."""
-        more = _CANDIDATES - 1 if self._second else 1  # priors and repeats may change places
-        fetched = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
         best = judged_rows(table, ranked)
-        rows = dict.fromkeys([*_first(ranked, table, fetched), *best])
-        records = self._records(query.scope, [table.keys[row] for row in rows])
+        rows, records = self._fetched(query, table, ranked, limits, best)
         texts = {row: records[table.keys[row]].search_text for row in best if table.keys[row] in records}
         with np.errstate(invalid="ignore"):  # as in `examine`
             judged = judge(table, features, ranked, texts)
@@ -231,9 +232,26 @@ class Recall:
         notes: list[str] = []
         if self._second is not None:
             found, notes = _reranked(self._second, query.text, found)
-        order = repeats_last([one.record for one in found])
-        chosen = list(_within([found[place] for place in order], limits, most))
-        return list(_as_hits(chosen, table, ranked, judged, relevance)), notes, nothing
+        again = repeats([one.record for one in found], query.text)
+        best_first = (found[place] for place in sorted(range(len(found)), key=again.__getitem__))
+        chosen = list(islice(_first(best_first, lambda one: kind_of(one.record), limits), most))
+        return list(_as_hits(chosen, table, features, ranked, judged, relevance=relevance)), notes, nothing
+
+    def _fetched(
+        self, query: Query, table: Candidates, ranked: Ranked, limits: Mapping[Kind, int], best: Sequence[int]
+    ) -> tuple[list[int], dict[Key, Searchable]]:
+        """Fetch more of the first candidates than are asked for; far more where most of them are repeats."""
+        more = _CANDIDATES - 1 if self._second else 1  # priors and repeats may change places
+        kind = [key[0] for key in table.keys].__getitem__
+        while True:
+            most = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
+            rows = list(dict.fromkeys([*_first(ranked.rows.tolist(), kind, most), *best]))
+            records = self._records(query.scope, [table.keys[row] for row in rows])
+            found = [records[key] for row in rows if (key := table.keys[row]) in records]
+            told = len(found) - sum(repeats(found, query.text))
+            if told >= sum(limits.values()) or more > _CANDIDATES or told == len(found):
+                return rows, records
+            more *= _DEEPER
 
     def _records(self, scope: Scope, keys: Sequence[Key]) -> dict[Key, Searchable]:
         records: dict[Key, Searchable] = {}
@@ -254,14 +272,13 @@ def _lasts(record: Searchable, now: datetime) -> bool:
     return not isinstance(record, Item) or record.is_there(now)
 
 
-def _first(ranked: Ranked, table: Candidates, most: Mapping[Kind, int]) -> Iterable[int]:
-    """Yield the first rows of each kind, best first."""
+def _first(found: Iterable[_Row], kind: Callable[[_Row], Kind], most: Mapping[Kind, int]) -> Iterator[_Row]:
+    """Yield the first of each kind, best first."""
     left = dict(most)
-    for row in ranked.rows.tolist():
-        kind = table.keys[row][0]
-        if left.get(kind, 0) > 0:
-            left[kind] -= 1
-            yield row
+    for one in found:
+        if left.get(kind(one), 0) > 0:
+            left[kind(one)] -= 1
+            yield one
 
 
 def _prior(record: Searchable) -> dict[str, float]:
@@ -309,19 +326,22 @@ def _relevance(found: Sequence[_Weighed], nothing: float) -> dict[int, float]:
 def _as_hits(
     chosen: Sequence[_Weighed],
     table: Candidates,
+    features: Features,
     ranked: Ranked,
     judged: Judged,
+    *,
     relevance: Mapping[int, float],
 ) -> Iterator[Hit]:
     """Give candidates as hits, with what their features gave them and what took their place."""
     sure, maybe = judged.marked(SURE), judged.marked(MAYBE, SURE)
-    shares = ranked.why_each([one.row for one in chosen])
+    shares = ranked.why([one.row for one in chosen])
     for (score, row, record, why), share in zip(chosen, shares, strict=True):
         yield Hit(
             record=record,
             kind=table.keys[row][0],
             score=score,
             relevance=relevance[row],
+            similarity=float(features.similarity[row]),
             why={**why, **share},
             outdated_by=_successor(record, table, sure.get(row)),
             maybe_outdated_by=table.keys[maybe[row]][1] if row in maybe else None,
@@ -352,14 +372,3 @@ def _reranked(second: Second, question: str, found: list[_Weighed]) -> tuple[lis
     scored.sort(key=lambda one: -one.score)
     after = [one._replace(score=scored[-1].score - place) for place, one in enumerate(rest, 1)]
     return scored + after, []
-
-
-def _within(found: Sequence[_Weighed], limits: Mapping[Kind, int], most: int) -> Iterator[_Weighed]:
-    """Give the first candidates, at most ``limits`` of each kind and ``most`` in all."""
-    left = dict(limits)
-    for one in found:
-        kind = kind_of(one.record)
-        if left[kind] > 0 and most > 0:
-            left[kind] -= 1
-            most -= 1
-            yield one

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Literal, get_args
 
 from jiyi.clock import to_micros
-from jiyi.records import SEARCHABLE, Kind, Query, Record, Scope
+from jiyi.records import FORGETTABLE, Query, Record, Scope
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
 from jiyi.storage.pages import all_records
@@ -32,8 +32,6 @@ Item = Record | Discarded
 
 PIECE = 1_000
 """How many records are read and written at once."""
-
-_DISCARDED: tuple[Kind, ...] = (*SEARCHABLE, "task")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +107,15 @@ def look_up(side: Backend, scope: Scope, part: Part, items: Sequence[Item]) -> M
     found: Sequence[Item]
     ids = tuple(dict.fromkeys(id_ for _, id_ in map(key_of, items)))
     if part == "trash":
-        most = len(ids) * len(_DISCARDED)
-        found = side.trash.discarded(Query(scope=scope, kinds=_DISCARDED, ids=ids, limit=most))
+        most = len(ids) * len(FORGETTABLE)
+        found = side.trash.discarded(Query(scope=scope, kinds=FORGETTABLE, ids=ids, limit=most))
     else:
         found = side.store.find(Query(scope=scope, kinds=(part,), ids=ids, limit=len(ids)))
     return {key_of(item): item for item in found}
 
 
 def _trash(side: Backend, scope: Scope) -> Iterator[Sequence[Item]]:
-    query, after = Query(scope=scope, kinds=_DISCARDED, limit=PIECE), 0
+    query, after = Query(scope=scope, kinds=FORGETTABLE, limit=PIECE), 0
     while True:
         page = side.trash.walk(query, after)
         if page.entries:

@@ -1,0 +1,283 @@
+"""What LangGraph's operations on a store do in a memory."""
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+from jiyi.errors import MissingExtra
+from jiyi.integrations.langgraph_filters import Asked
+from jiyi.long_term import ForgetReceipt
+from jiyi.manager import MemoryManager
+from jiyi.records import Hit, Item, Scope
+
+try:
+    from langgraph.store.base import (
+        GetOp,
+        IndexConfig,
+        InvalidNamespaceError,
+        ListNamespacesOp,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        get_text_at_path,
+        validate_op_namespace,
+    )
+    from langgraph.store.base import Item as StoreItem
+except ImportError as error:
+    raise MissingExtra('LangGraph is missing: pip install "jiyi[langgraph]"') from error
+
+__all__ = ["FoundItem", "Operations", "UserFrom"]
+
+UserFrom = Callable[[tuple[str, ...]], str]
+"""Says whose items are in a namespace, such as ``lambda namespace: namespace[1]``."""
+
+_MOST = 10_000  # records that one verb returns
+_MINUTE = 60.0
+
+_Space = tuple[str, ...]
+
+
+class FoundItem(SearchItem):
+    """An item that a query found.
+
+    Attributes:
+        score: the cosine similarity of its text and the query, by the memory's embedder; no lower than that
+            of an item that comes after it, for the order is the memory's, which goes by words, too.
+        relevance: 0 to 1, how likely it is an answer; see `MemoryManager.search`.
+        nothing_relevant: the probability that the store holds no answer.
+        why: what each feature added to its place among what was found.
+    """
+
+    __slots__ = ("nothing_relevant", "relevance", "why")
+
+    def __init__(self, item: Item, hit: Hit, score: float, nothing_relevant: float | None) -> None:
+        super().__init__(**_fields(item), score=score)
+        self.relevance = hit.relevance
+        self.nothing_relevant = nothing_relevant
+        self.why = dict(hit.why)
+
+
+class Operations:
+    """Does operations; see `JiyiStore` for what it promises and takes."""
+
+    def __init__(
+        self,
+        memory: MemoryManager,
+        user_id: str | None,
+        user_from: UserFrom | None,
+        index: IndexConfig | None,
+    ) -> None:
+        self.memory = memory
+        self._user_id = user_id
+        self._user_from = user_from
+        self._paths = _paths_of(index)
+        self._users: set[str | None] = {user_id} if user_from is None else set()
+
+    def run(self, ops: Iterable[Op]) -> list[Result]:
+        """Do operations and return their results in the same order.
+
+        Raises:
+            InvalidNamespaceError: a namespace that cannot be, or that does not say whose it is.
+            InputError: a value that is no JSON, or a filter that cannot be. Nothing was changed.
+        """
+        asked = list(ops)
+        for op in asked:
+            _check(op)
+        results = [self._read(op) for op in asked]
+        self._write([op for op in asked if isinstance(op, PutOp)])
+        return results
+
+    def check(self, op: PutOp | SearchOp) -> None:
+        """Refuse what cannot be done, before it is done together with what can.
+
+        Raises:
+            InvalidNamespaceError, InputError: as `run`.
+        """
+        _check(op)
+        if isinstance(op, SearchOp):
+            self._user(tuple(op.namespace_prefix))
+            Asked(op.filter)
+        else:
+            space, now = tuple(op.namespace), self.memory.parts.clock()
+            scope = Scope(user_id=self._user(space) or "anyone")
+            Item(scope=scope, namespace=space, key=op.key, value=op.value, created_at=now, updated_at=now)
+
+    def delete_namespace(self, namespace: Sequence[str]) -> ForgetReceipt:
+        """Forget all items of a namespace and of those below it."""
+        space = tuple(namespace)
+        _check(PutOp(space, "", {}))
+        return self.memory.forget(namespace=space, reason="namespace deleted", user_id=self._user(space))
+
+    def sweep(self) -> int:
+        """Drop the items whose time is over for good, of all users that were served; return how many."""
+        over = {"kind": "item", "expires_at": {"lte": self.memory.parts.clock()}}
+        forget = partial(self.memory.forget, filters=over, reason="expired")
+        swept = 0
+        for user in list(self._users):
+            if forget(user_id=user, dry_run=True).total:  # a purge overwrites, even where nothing goes
+                swept += forget(user_id=user, purge=True).total
+        return swept
+
+    def _user(self, space: _Space) -> str | None:
+        if self._user_from is None:
+            return self._user_id
+        try:
+            user = self._user_from(space)
+        except LookupError as error:
+            raise InvalidNamespaceError(f"the namespace {space!r} does not say whose it is") from error
+        self._users.add(user)
+        return user
+
+    def _read(self, op: Op) -> Result:
+        match op:
+            case GetOp():
+                space = tuple(op.namespace)
+                user = self._user(space)
+                item = self.memory.get_item(space, op.key, refresh=op.refresh_ttl, user_id=user)
+                return None if item is None else StoreItem(**_fields(item))
+            case SearchOp():
+                return self._searched(op)
+            case ListNamespacesOp():
+                return self._listed(op)
+        return None
+
+    def _searched(self, op: SearchOp) -> list[SearchItem]:
+        if op.limit < 1:
+            return []
+        asked = Asked(op.filter)
+        user = self._user(tuple(op.namespace_prefix))
+        if op.query and op.query.strip():
+            found = list(self._best(op, asked, user))
+        else:
+            found = [(item, SearchItem(**_fields(item))) for item in self._newest(op, asked, user)]
+        for item, _ in found:
+            if op.refresh_ttl and item.ttl is not None:
+                self.memory.get_item(item.namespace, item.key, refresh=True, user_id=user)
+        return [shown for _, shown in found]
+
+    def _best(self, op: SearchOp, asked: Asked, user: str | None) -> Iterator[tuple[Item, SearchItem]]:
+        """Give the items that a query finds, best first."""
+        until = op.offset + op.limit
+        hits = self.memory.search(
+            str(op.query),
+            kinds="item",
+            namespace=tuple(op.namespace_prefix),
+            filters=asked.filters("value."),
+            limit=min(until, _MOST) if asked.exact else _MOST,
+            user_id=user,
+        )
+        held = [
+            (hit.record, hit)
+            for hit in hits
+            if isinstance(hit.record, Item) and asked.holds(hit.record.value)
+        ][:until]
+        scores = list(accumulate((hit.similarity for _, hit in reversed(held)), max))[::-1]
+        for (item, hit), score in list(zip(held, scores, strict=True))[op.offset :]:
+            yield item, FoundItem(item, hit, score, hits.nothing_relevant)
+
+    def _newest(self, op: SearchOp, asked: Asked, user: str | None) -> list[Item]:
+        """Return the items of a search without a query, the last changed first."""
+        until, filters = op.offset + op.limit, asked.filters()
+        found: list[Item] = []
+        after: str | None = None
+        while len(found) < until:
+            part = self.memory.items(
+                op.namespace_prefix, filters=filters, limit=min(until, _MOST), after=after, user_id=user
+            )
+            found += [item for item in part if asked.holds(item.value)]
+            after = part.next
+            if after is None:
+                break
+        return found[op.offset : until]
+
+    def _listed(self, op: ListNamespacesOp) -> list[_Space]:
+        paths: dict[str, list[_Space]] = {"prefix": [], "suffix": []}
+        for condition in op.match_conditions or ():
+            paths[condition.match_type].append(tuple(condition.path))
+        # The memory is asked for one of each; an operation may have more.
+        prefix, *prefixes = paths["prefix"] or [()]
+        suffix, *suffixes = paths["suffix"] or [()]
+        known = prefix[: prefix.index("*")] if "*" in prefix else prefix
+        found = [
+            space
+            for space in self.memory.namespaces(prefix, suffix=suffix, limit=_MOST, user_id=self._user(known))
+            if all(_begins(space, path) for path in prefixes)
+            and all(_begins(space[::-1], path[::-1]) for path in suffixes)
+        ]
+        cut = list(dict.fromkeys(space[: op.max_depth] for space in found))
+        return cut[op.offset : op.offset + op.limit]
+
+    def _write(self, ops: Sequence[PutOp]) -> None:
+        last = {(tuple(op.namespace), op.key): op for op in ops}
+        puts: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
+        gone: dict[str | None, list[tuple[_Space, str]]] = defaultdict(list)
+        for (space, key), op in last.items():
+            user = self._user(space)
+            if op.value is None:
+                gone[user].append((space, key))
+            else:
+                ttl = None if op.ttl is None else op.ttl * _MINUTE
+                entry = {"namespace": space, "key": key, "value": op.value, "text": self._text(op)}
+                puts[user].append({**entry, "ttl": ttl})
+
+        def write() -> None:
+            for user, entries in puts.items():
+                self.memory.put_items(entries, user_id=user)
+            for user, places in gone.items():
+                found = [self.memory.get_item(space, key, user_id=user) for space, key in places]
+                if ids := [item.id for item in found if item is not None]:
+                    self.memory.forget(ids=ids, reason="deleted", user_id=user)
+
+        if last:
+            self.memory.parts.store.together(write)
+
+    def _text(self, op: PutOp) -> str | None:
+        """Return what of a value is searched; None where it is all of its texts."""
+        if op.index is False:
+            return ""
+        paths = self._paths if op.index is None else op.index
+        if paths is None or "$" in paths:
+            return None
+        return "\n".join(text for path in paths for text in get_text_at_path(op.value, path))
+
+
+def _check(op: Op) -> None:
+    """Refuse what methods of `BaseStore` would refuse: a batch may be given directly."""
+    validate_op_namespace(op)
+    if isinstance(op, PutOp) and op.value is not None:
+        if not op.namespace:
+            raise InvalidNamespaceError("a namespace needs at least one label")
+        if op.namespace[0] == "langgraph":
+            raise InvalidNamespaceError('a namespace cannot begin with "langgraph"')
+
+
+def _fields(item: Item) -> dict[str, Any]:
+    return {
+        "namespace": item.namespace,
+        "key": item.key,
+        "value": deepcopy(item.value),
+        "created_at": item.created_at,
+        "updated_at": item.updated_at,
+    }
+
+
+def _paths_of(index: Mapping[str, Any] | None) -> list[str] | None:
+    """Return the paths that an index configuration names; None where it names none."""
+    if index is None:
+        return None
+    if index.get("embed") is not None:
+        warnings.warn(
+            "dims and embed of the index are not used: the memory has its own embedder", stacklevel=4
+        )
+    paths = index.get("fields") or index.get("text_fields")  # SqliteStore's name for it
+    return [paths] if isinstance(paths, str) else paths
+
+
+def _begins(labels: _Space, path: _Space) -> bool:
+    return len(labels) >= len(path) and all(b in ("*", a) for a, b in zip(labels, path, strict=False))

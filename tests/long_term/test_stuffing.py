@@ -1,0 +1,39 @@
+"""Whoever repeats a question does not bury its answer."""
+
+import pytest
+
+import jiyi
+
+ANSWERS = {
+    "en": ("What is the door code?", "The door code is 7341."),
+    "zh": ("蓝色门的密码是什么？", "蓝色门的密码是 7341。"),
+}
+AGAIN = {
+    "en": ["what is the door code", "Hey, what is the door code?", "What's the door code?", "Door code?"],
+    "zh": [
+        "蓝色门的密码是什么？？",
+        "蓝色门的密码是什么呢？",
+        "请问蓝色门的密码是什么？",
+        "蓝色门的密码呢？",
+    ],
+}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_questions_repeated_stand_below_the_answer_but_for_one(path, language):
+    question, answer = ANSWERS[language]
+    with jiyi.open(path, user_id="ana", background=False) as memory:
+        talk = [f"Number {i}: the weather was fine and we cooked soup. 天气很好。" for i in range(20)]
+        memory.save_messages("s", [{"role": "user", "content": text} for text in [*talk, answer]])
+        again = [question, *AGAIN[language]] * 10
+        memory.save_messages("t", [{"role": "user", "content": text} for text in again])
+        tool = {"role": "tool", "tool_call_id": "c"}
+        memory.save_messages("web", [{**tool, "content": text} for text in again])
+        hits = memory.search(question, kinds=["message"], limit=10)
+    texts = [hit.text for hit in hits]
+    place = texts.index(answer)
+    assert place <= 1
+    said = [text for text in texts if text not in again]
+    assert len([text for text in texts[: len(said) + 1] if text in again]) <= 1
+    assert hits[place].outdated_by is None
+    assert hits[place].maybe_outdated_by is None
