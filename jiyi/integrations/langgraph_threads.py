@@ -235,7 +235,7 @@ def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -
     for newest in {item.namespace: item for item in reversed(items)}.values():
         item: Item | None = newest
         missing = set(deltas(newest))
-        while item is not None:
+        while item is not None and item.id not in needed:
             needed.add(item.id)
             missing.difference_update(item.value["channels"])
             item = at.get((item.namespace, item.value["parent"])) if missing else None
