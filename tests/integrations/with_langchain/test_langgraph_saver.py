@@ -352,3 +352,18 @@ def test_eight_processes_lose_nothing(tmp_path: Path):
     with opened(tmp_path / "m.db", user_id="ana") as memory:
         found = Counter(one.config["configurable"]["thread_id"] for one in JiyiSaver(memory).list(None))
     assert found == dict.fromkeys(threads, 2 * 5 * 3)
+
+
+@pytest.mark.slow
+def test_a_graph_on_postgres_as_in_memory(postgres_url: str):
+    with jiyi.open(postgres_url, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        saver = JiyiSaver(memory)
+        assert travelled(saver) == travelled(InMemorySaver())
+        saver.prune(["t"], strategy="delete")
+        for n in range(20):
+            said = say(chat(saver), f"{n} {'words ' * 50}", at("t2"))
+        saver.prune(["t2"])
+        assert kinds(memory)["checkpoints"] == 1
+        assert [m.content for m in chat(JiyiSaver(memory)).get_state(at("t2")).values["messages"]] == said
+        memory.forget(session_id="t2")
+        assert kinds(memory) == {}
