@@ -15,7 +15,7 @@ from jiyi.storage.rows import encode_whole, kind_of
 from jiyi.storage.trash import Discarded
 from jiyi.storage.upkeep import Words
 
-__all__ = ["PARTS", "PIECE", "Digest", "Item", "Part", "key_of", "look_up", "pieces", "text_of"]
+__all__ = ["PARTS", "PIECE", "Digest", "Entry", "Part", "key_of", "look_up", "pieces", "text_of"]
 
 Part = Literal["trash", "message", "task", "episode", "knowledge", "fact", "item", "summary"]
 """A kind of record, or the trash."""
@@ -27,7 +27,7 @@ The trash goes first: its ids and places in sessions may belong to living record
 follow the messages, because a message that comes back removes the summaries that do not know it.
 """
 
-Item = Record | Discarded
+Entry = Record | Discarded
 """A record, or an entry of the trash."""
 
 PIECE = 1_000
@@ -50,7 +50,7 @@ class Digest:
         return Digest(self.count + other.count, (self.total + other.total) % (1 << 128))
 
     @classmethod
-    def of(cls, items: Iterable[Item]) -> "Digest":
+    def of(cls, items: Iterable[Entry]) -> "Digest":
         """Return the digest of these records."""
         out = cls()
         for item in items:
@@ -64,12 +64,12 @@ class Digest:
         return f"{self.total:032x}"
 
 
-def key_of(item: Item) -> Key:
+def key_of(item: Entry) -> Key:
     """Return kind and id."""
     return (item.kind, item.record.id) if isinstance(item, Discarded) else (kind_of(item), item.id)
 
 
-def text_of(item: Item) -> str:
+def text_of(item: Entry) -> str:
     """Return everything a record says as one text, the same on every backend; vectors are no part of it."""
     if isinstance(item, Discarded):
         return f"{to_micros(item.discarded_at)} {item.reason} {item.kind} {encode_whole(item.record)}"
@@ -78,7 +78,7 @@ def text_of(item: Item) -> str:
 
 def pieces(
     side: Backend, scope: Scope, part: Part, *, words: bool = False
-) -> Iterator[tuple[Sequence[Item], Mapping[str, Words]]]:
+) -> Iterator[tuple[Sequence[Entry], Mapping[str, Words]]]:
     """Give one part of a user's memory, oldest first, at most `PIECE` records at a time.
 
     With ``words`` messages come with their analysed words, by id: to analyse them again would be the
@@ -102,9 +102,9 @@ def pieces(
             return
 
 
-def look_up(side: Backend, scope: Scope, part: Part, items: Sequence[Item]) -> Mapping[Key, Item]:
+def look_up(side: Backend, scope: Scope, part: Part, items: Sequence[Entry]) -> Mapping[Key, Entry]:
     """Return what one end holds under the keys of these items."""
-    found: Sequence[Item]
+    found: Sequence[Entry]
     ids = tuple(dict.fromkeys(id_ for _, id_ in map(key_of, items)))
     if part == "trash":
         most = len(ids) * len(FORGETTABLE)
@@ -114,7 +114,7 @@ def look_up(side: Backend, scope: Scope, part: Part, items: Sequence[Item]) -> M
     return {key_of(item): item for item in found}
 
 
-def _trash(side: Backend, scope: Scope) -> Iterator[Sequence[Item]]:
+def _trash(side: Backend, scope: Scope) -> Iterator[Sequence[Entry]]:
     query, after = Query(scope=scope, kinds=FORGETTABLE, limit=PIECE), 0
     while True:
         page = side.trash.walk(query, after)

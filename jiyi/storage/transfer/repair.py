@@ -17,7 +17,7 @@ from jiyi.storage.relational.find import whole
 from jiyi.storage.rows import Row
 from jiyi.storage.sqlite import SqliteDatabase
 from jiyi.storage.sqlite.salvage import readable_rows
-from jiyi.storage.transfer.pieces import PARTS, Item, Part
+from jiyi.storage.transfer.pieces import PARTS, Entry, Part
 from jiyi.storage.transfer.write import put_piece
 from jiyi.storage.trash import whole_entries
 
@@ -89,8 +89,8 @@ def _save(damaged: SqliteDatabase, new: Backend) -> RepairReceipt:
     )
 
 
-def _by_user(db: Connection, part: Part, rows: list[Row]) -> dict[str, list[Item]]:
-    found: dict[str, list[Item]] = {}
+def _by_user(db: Connection, part: Part, rows: list[Row]) -> dict[str, list[Entry]]:
+    found: dict[str, list[Entry]] = {}
     items = whole_entries(db, rows) if part == "trash" else whole(db, part, rows)
     for item, row in items:
         found.setdefault(row["user_id"], []).append(item)

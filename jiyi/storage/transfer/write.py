@@ -12,7 +12,7 @@ from jiyi.records.checks import new_id
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
 from jiyi.storage.store import Store
-from jiyi.storage.transfer.pieces import Item, Part, key_of, look_up, text_of
+from jiyi.storage.transfer.pieces import Entry, Part, key_of, look_up, text_of
 from jiyi.storage.trash import Discarded
 from jiyi.storage.upkeep import Words
 
@@ -38,7 +38,7 @@ def put_piece(
     target: Backend,
     scope: Scope,
     part: Part,
-    items: Sequence[Item],
+    items: Sequence[Entry],
     *,
     words: Mapping[str, Words],
 ) -> Written:
@@ -121,7 +121,7 @@ def parts_of(record: Record) -> Sequence[Record]:
 
 
 def _write(
-    target: Backend, scope: Scope, part: Part, words: Mapping[str, Words], items: Sequence[Item]
+    target: Backend, scope: Scope, part: Part, words: Mapping[str, Words], items: Sequence[Entry]
 ) -> None:
     if part == "trash":
         _put_discarded(target, scope, cast("Sequence[Discarded]", items))
