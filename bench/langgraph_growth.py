@@ -96,7 +96,7 @@ async def measured(folder: Path, turns: int) -> dict[str, Any]:
     return {"AsyncSqliteSaver": own, "JiyiSaver": mine, "pruned": pruned, "ratio": ratio}
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=1_000)
     parser.add_argument("--json", action="store_true")
@@ -105,7 +105,7 @@ def main() -> int:
         found = asyncio.run(measured(Path(folder), options.turns))
     if options.json:
         print(json.dumps(found))
-        return 0
+        return
     table = Table("saver", "turns", "bytes", "bytes a turn", "ms a turn")
     for name in ("AsyncSqliteSaver", "JiyiSaver"):
         for row in found[name]:
@@ -114,8 +114,7 @@ def main() -> int:
     table.add_row("JiyiSaver, pruned", "", f"{found['pruned']:,}", "", "")
     Console().print(table)
     print(f"bytes of JiyiSaver / bytes of AsyncSqliteSaver: {found['ratio']:.4f}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
