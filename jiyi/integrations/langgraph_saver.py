@@ -7,6 +7,7 @@ label ``langgraph``; no search finds them. They belong to the conversation that 
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -75,14 +76,15 @@ class JiyiSaver(BaseCheckpointSaver[str]):
             raise InputError("a serde has its own list of allowed classes; leave allow out")
         strict = JsonPlusSerializer(allowed_msgpack_modules=None).with_msgpack_allowlist(allow)
         super().__init__(serde=serde or strict)
-        self._memory = memory
         self._threads = Threads(memory)
         self._user_id = user_id
         self._user_of = user_of
 
     def for_user(self, user_id: str) -> "JiyiSaver":
         """Return a saver of one user's threads, whatever a configuration says."""
-        return JiyiSaver(self._memory, user_id=user_id, user_of=lambda _: user_id, serde=self.serde)
+        saver = copy(self)
+        saver._user_id, saver._user_of = user_id, lambda _: user_id
+        return saver
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return a checkpoint: the one that is named, or else the newest; None where there is none."""
