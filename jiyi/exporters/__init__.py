@@ -11,9 +11,9 @@ from jiyi.manager import MemoryManager
 
 __all__ = ["WRITERS", "Exported", "export_for"]
 
-Writer = Callable[[Path, Iterator[Known], "Counter[str]"], None]
+_Writer = Callable[[Path, Iterator[Known], "Counter[str]"], None]
 
-WRITERS: Mapping[str, Writer] = {"langgraph": write_langgraph, "mem0": write_mem0}
+WRITERS: Mapping[str, _Writer] = {"langgraph": write_langgraph, "mem0": write_mem0}
 """What can be written for, by the program's name."""
 
 

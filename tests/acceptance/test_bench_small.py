@@ -114,6 +114,16 @@ def test_what_the_main_verbs_pass(tmp_path: Path) -> None:
     assert all(row["wall"] > 0 and row["SQL"] >= 3 and row["depth"] > 0 for row in rows)
 
 
+def test_threads_of_langgraph_grow_by_what_is_new(here: Here) -> None:
+    if importlib.util.find_spec("langgraph") is None or importlib.util.find_spec("aiosqlite") is None:
+        pytest.skip("langgraph-checkpoint-sqlite is not installed: make test-integrations")
+    found = json.loads(here("langgraph_growth.py", "--turns", 100, "--json"))
+    few, many = (row["bytes"] for row in found["JiyiSaver"])
+    assert few < many < 10 * few
+    assert found["ratio"] < 0.5
+    assert found["pruned"] < many
+
+
 def test_watching(here: Here) -> None:
     found = json.loads(
         here("monitor.py", "--messages", 30, "--windows", 1, "--calls", 20, "--many", 10, "--json")

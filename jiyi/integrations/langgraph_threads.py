@@ -1,0 +1,268 @@
+"""Threads of LangGraph as items of a memory: checkpoints, what tasks wrote after them, and their values.
+
+- ``("langgraph", "checkpoints", thread, ":" + ns)``, key: the checkpoint's id;
+- ``("langgraph", "writes", thread, ":" + ns, checkpoint id)``, key: the task's id and the write's index;
+- ``("langgraph", "values", thread)``, key: a reference, see `jiyi.integrations.langgraph_values`;
+- ``("langgraph", "newest", thread)``, key: ``":" + ns``: the greatest id of a checkpoint there.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from operator import attrgetter
+from typing import Any, cast
+
+from jiyi.errors import Changed, NotFound
+from jiyi.integrations.langgraph_values import Packer, Read, Row, Rows, refs_in, refs_of
+from jiyi.manager import MemoryManager
+from jiyi.records import Item, Query, Scope, item_id
+
+__all__ = ["Place", "Threads", "matches", "superseded"]
+
+_ROOT = "langgraph"
+_PAGE = 1_000
+_MOST = 10_000  # items of a transaction
+_REMEMBERED = 200  # checkpoints whose references are kept in mind
+
+_Labels = tuple[str, ...]
+_by_key: Callable[[Item], str] = attrgetter("key")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A thread of a user, there a graph or a subgraph, and there a checkpoint."""
+
+    user: str | None  # None: whom the memory was opened for
+    thread: str
+    ns: str | None = None  # None: all of them
+    id: str | None = None
+
+    def of(self, kind: str) -> _Labels:
+        """Return the namespace of a kind of item."""
+        below: _Labels = ()
+        if kind in ("checkpoints", "writes") and self.ns is not None:
+            below = (self.label,) if kind == "checkpoints" or self.id is None else (self.label, self.id)
+        return (_ROOT, kind, self.thread, *below)
+
+    @property
+    def label(self) -> str:
+        """The name of the graph or subgraph, which may be empty, as a label or key, which may not."""
+        return f":{self.ns}"
+
+
+class Threads:
+    """Reads and writes threads; from several threads of Python at once, too."""
+
+    def __init__(self, memory: MemoryManager) -> None:
+        self._memory = memory
+        self._refs: OrderedDict[tuple[str, int], frozenset[str]] = OrderedDict()
+        self._rows = Rows()
+        self._guard = threading.Lock()
+
+    def checkpoint(self, place: Place) -> Item | None:
+        """Return the checkpoint, or the one with the greatest id where the place names none."""
+        if place.id is not None:
+            return self._memory.get_item(place.of("checkpoints"), place.id, user_id=place.user)
+        head = self._head(place)
+        newest = None if head is None else self.checkpoint(replace(place, id=head.value["id"]))
+        return newest or next(iter(self.checkpoints(place)), None)
+
+    def checkpoints(self, place: Place) -> list[Item]:
+        """Return the checkpoints of a thread, or of one of its namespaces, greatest id first."""
+        return sorted(self._all(place.of("checkpoints"), place.user), key=_by_key, reverse=True)
+
+    def of_user(self, user: str | None) -> list[Item]:
+        """Return the checkpoints of all threads of a user, greatest id first."""
+        return sorted(self._all((_ROOT, "checkpoints"), user), key=_by_key, reverse=True)
+
+    def writes(self, place: Place) -> list[Item]:
+        """Return what tasks wrote after a checkpoint."""
+        return list(self._all(place.of("writes"), place.user))
+
+    def reader(self, place: Place) -> Read:
+        """Return what reads the rows of a thread."""
+        return lambda refs: self._rows.of(refs, partial(self._read, place))
+
+    def known(self, place: Place) -> tuple[Item | None, frozenset[str]]:
+        """Return a checkpoint with the references of it and its writes; none where it is not stored.
+
+        As long as it is stored, so is what they refer to. Those of writes of another process are left out.
+        """
+        item = None if place.id is None else self.checkpoint(place)
+        if item is None:
+            return None, frozenset()
+        with self._guard:
+            there = self._refs.get((item.id, item.version))
+        if there is None:
+            there = frozenset(refs_of(_packed(item), self.reader(place)))
+            self._remember(item, there)
+        return item, there
+
+    def put(self, place: Place, row: Row, packer: Packer) -> None:
+        """Write a checkpoint, and the rows that are new with it, all or none."""
+        values = _puts(place, packer)
+        put = _put(place, place.of("checkpoints"), str(place.id), row)
+        while True:
+            head = self._head(place)
+            former = head.value["id"] if head else max(map(_by_key, self.checkpoints(place)), default="")
+            newest = _put(place, place.of("newest"), place.label, {"id": max(former, str(place.id))})
+            newest["if_version"] = head.version if head else 0
+            try:
+                made = self._write(place, [*values, newest, put])
+            except Changed:  # somebody else wrote a checkpoint of the thread meanwhile
+                continue
+            break
+        self._rows.hold(packer.new)
+        self._remember(made[-1], packer.refs)
+
+    def put_writes(
+        self, place: Place, writes: Mapping[str, Row], packer: Packer, checkpoint: Item | None
+    ) -> None:
+        """Write what a task wrote after a checkpoint, by key, and the rows that are new with it."""
+        rows = [_put(place, place.of("writes"), key, row) for key, row in writes.items()]
+        self._write(place, [*_puts(place, packer), *rows])
+        if checkpoint is not None:
+            self._remember(checkpoint, packer.refs)
+
+    def written(self, place: Place, keys: Sequence[str]) -> set[str]:
+        """Return those keys of writes that are there."""
+        return {item.key for item in self._found(place.user, place.of("writes"), keys)}
+
+    def copy(self, source: Place, target: Place) -> None:
+        """Copy a thread: first what the checkpoints need, then them."""
+        for kind in ("values", "writes", "checkpoints"):
+            there = target.of(kind)
+            rows = (
+                _put(target, (*there, *item.namespace[3:]), item.key, dict(item.value))
+                for item in self._all(source.of(kind), source.user)
+            )
+            while page := list(islice(rows, _PAGE)):
+                self._write(target, page)
+        self._purge(target, self._heads(target))
+
+    def forget(self, place: Place) -> None:
+        """Forget the conversation with the name of the thread; it can be restored."""
+        self._memory.forget(session_id=place.thread, user_id=place.user, reason="thread deleted")
+
+    def delete(self, place: Place) -> None:
+        """Delete all items of a thread, for good."""
+        for kind in ("checkpoints", "newest", "writes", "values"):
+            self._memory.forget(namespace=place.of(kind), purge=True, user_id=place.user)
+
+    def drop(self, place: Place, checkpoints: Sequence[Item]) -> None:
+        """Delete checkpoints of a thread with their writes, and the rows that nothing needs, for good."""
+        # Rows are listed first: what others write from now on is not among them.
+        values = {item.key: item for item in self._all(place.of("values"), place.user)}
+        gone = [*self._heads(place), *(item.id for item in checkpoints)]
+        for item in checkpoints:
+            gone += [one.id for one in self.writes(replace(place, ns=item.namespace[3][1:], id=item.key))]
+        self._purge(place, gone)
+        held = {key: str(item.value.get("refs", "")).split() for key, item in values.items()}
+        needed = refs_in((p for item in self._left(place) for p in _packed(item)), held)
+        self._purge(place, [item.id for key, item in values.items() if key not in needed])
+
+    def _read(self, place: Place, refs: Iterable[str]) -> Mapping[str, Row]:
+        """Read rows.
+
+        Raises:
+            NotFound: some are not there, as when they were forgotten one by one.
+        """
+        asked = list(refs)
+        found = {i.key: dict(i.value) for i in self._found(place.user, place.of("values"), asked)}
+        if len(found) < len(asked):
+            raise NotFound(f"thread {place.thread!r} lacks {len(asked) - len(found)} of its values")
+        return found
+
+    def _found(self, user: str | None, namespace: _Labels, keys: Sequence[str]) -> Iterator[Item]:
+        """Yield those items of a namespace that are there, in any order."""
+        parts = self._memory.parts
+        scope = Scope(user_id=user or parts.settings.user_id or "", agent_id=parts.settings.agent_id)
+        for at in range(0, len(keys), _PAGE):
+            ids = tuple(item_id(scope, namespace, key) for key in keys[at : at + _PAGE])
+            query = Query(scope=Scope(user_id=scope.user_id), kinds=("item",), ids=ids, limit=len(ids))
+            yield from cast("list[Item]", parts.store.find(query))
+
+    def _head(self, place: Place) -> Item | None:
+        return self._memory.get_item(place.of("newest"), place.label, user_id=place.user)
+
+    def _heads(self, place: Place) -> list[str]:
+        return [item.id for item in self._all(place.of("newest"), place.user)]
+
+    def _left(self, place: Place) -> Iterator[Item]:
+        yield from self._all(place.of("checkpoints"), place.user)
+        yield from self._all(place.of("writes"), place.user)
+
+    def _purge(self, place: Place, ids: Sequence[str]) -> None:
+        if ids:
+            self._memory.forget(ids=ids, purge=True, reason="pruned", user_id=place.user)
+
+    def _write(self, place: Place, puts: Sequence[Row]) -> list[Item]:
+        made = list[Item]()
+        for at in range(0, len(puts), _MOST):  # what needs the others comes last
+            made += self._memory.put_items(puts[at : at + _MOST], user_id=place.user)
+        return made
+
+    def _remember(self, item: Item, refs: Iterable[str]) -> None:
+        key = (item.id, item.version)
+        with self._guard:
+            self._refs[key] = self._refs.pop(key, frozenset()).union(refs)
+            if len(self._refs) > _REMEMBERED:
+                self._refs.popitem(last=False)
+
+    def _all(self, namespace: _Labels, user: str | None) -> Iterator[Item]:
+        after: str | None = None
+        while True:
+            page = self._memory.items(namespace, limit=_PAGE, after=after, user_id=user)
+            yield from page
+            after = page.next
+            if after is None:
+                return
+
+
+def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -> list[Item]:
+    """Return the checkpoints of a thread that its newest ones do not need.
+
+    Args:
+        items: all checkpoints, greatest id first.
+        deltas: says which channels of a checkpoint are rebuilt from former ones: from the writes back to
+            the checkpoint that has their value.
+    """
+    at = {(item.namespace, item.key): item for item in items}
+    needed = set[str]()
+    for newest in {item.namespace: item for item in reversed(items)}.values():
+        item: Item | None = newest
+        missing = set(deltas(newest))
+        while item is not None and item.id not in needed:
+            needed.add(item.id)
+            missing.difference_update(item.value["channels"])
+            item = at.get((item.namespace, item.value["parent"])) if missing else None
+    return [item for item in items if item.id not in needed]
+
+
+def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
+    """Say whether fields of metadata are equal to these; dots lead into nested ones."""
+    return all(_field(metadata, name) == value for name, value in filter.items())
+
+
+def _field(metadata: Any, name: str) -> Any:
+    if name in metadata:
+        return metadata[name]
+    for part in name.split("."):
+        metadata = metadata.get(part) if isinstance(metadata, Mapping) else None
+    return metadata
+
+
+def _put(place: Place, namespace: _Labels, key: str, row: Row) -> Row:
+    return {"namespace": namespace, "key": key, "value": row, "text": "", "session_id": place.thread}
+
+
+def _puts(place: Place, packer: Packer) -> list[Row]:
+    return [_put(place, place.of("values"), ref, row) for ref, row in packer.new.items()]
+
+
+def _packed(item: Item) -> list[Any]:
+    """Return the packed values of a checkpoint or a write."""
+    return list(item.value["channels"].values()) if "channels" in item.value else [item.value["value"]]
