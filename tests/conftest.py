@@ -50,6 +50,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
 
 
+@pytest.fixture(autouse=True)
+def _no_endpoint_is_known_to_be_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test learned of an endpoint says nothing to the next."""
+    monkeypatch.setattr("jiyi.endpoint._breakers", {})
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "agent.db"

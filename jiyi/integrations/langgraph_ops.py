@@ -39,6 +39,7 @@ UserFrom = Callable[[tuple[str, ...]], str]
 
 _MOST = 10_000  # records that one verb returns
 _MINUTE = 60.0
+_RESERVED = "langgraph"  # the first label of what is LangGraph's own, such as checkpoints
 
 _Space = tuple[str, ...]
 
@@ -190,7 +191,7 @@ class Operations:
             part = self.memory.items(
                 op.namespace_prefix, filters=filters, limit=min(until, _MOST), after=after, user_id=user
             )
-            found += [item for item in part if asked.holds(item.value)]
+            found += [item for item in part if item.namespace[0] != _RESERVED and asked.holds(item.value)]
             after = part.next
             if after is None:
                 break
@@ -207,7 +208,8 @@ class Operations:
         found = [
             space
             for space in self.memory.namespaces(prefix, suffix=suffix, limit=_MOST, user_id=self._user(known))
-            if all(_begins(space, path) for path in prefixes)
+            if space[0] != _RESERVED
+            and all(_begins(space, path) for path in prefixes)
             and all(_begins(space[::-1], path[::-1]) for path in suffixes)
         ]
         cut = list(dict.fromkeys(space[: op.max_depth] for space in found))
@@ -253,8 +255,8 @@ def _check(op: Op) -> None:
     if isinstance(op, PutOp) and op.value is not None:
         if not op.namespace:
             raise InvalidNamespaceError("a namespace needs at least one label")
-        if op.namespace[0] == "langgraph":
-            raise InvalidNamespaceError('a namespace cannot begin with "langgraph"')
+        if op.namespace[0] == _RESERVED:
+            raise InvalidNamespaceError(f"a namespace cannot begin with {_RESERVED!r}")
 
 
 def _fields(item: Item) -> dict[str, Any]:

@@ -197,7 +197,6 @@ def test_stats(run, run_json, db):
 
 @pytest.mark.slow
 def test_doctor_says_how_the_reader_stands(run_json, db, monkeypatch):
-    monkeypatch.setattr("jiyi.endpoint._breakers", {})  # what is skipped here is no other test's
 
     def checked(**options):
         return {one["name"]: one for one in run_json("doctor", "--db", db, **options)["checks"]}

@@ -107,30 +107,11 @@ def run(suite: Suite, left_out: Mapping[str, str], cache: Path) -> dict[str, int
     """Run a suite and return how many of its cases passed, were left out, and failed."""
     with TemporaryDirectory() as folder:
         told = Path(folder) / "told.xml"
-        plain = [
-            "-o",
-            "addopts=",
-            "-o",
-            "asyncio_mode=auto",
-            "-p",
-            "no:cacheprovider",
-            "--quiet",
-            "--tb=short",
-        ]
+        plain = ["-oaddopts=", "-oasyncio_mode=auto", "-pno:cacheprovider", "--quiet", "--tb=short"]
         out = [f"--deselect={case}" for case in left_out]
+        pytest = [sys.executable, "-m", "pytest", "-p", suite.plugin, *plain, *out, *suite.options]
         subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-p",
-                suite.plugin,
-                *plain,
-                *out,
-                *suite.options,
-                f"--junitxml={told}",
-                *suite.tests,
-            ],
+            [*pytest, f"--junitxml={told}", *suite.tests],
             cwd=source(suite.package, cache),
             env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}"},
             check=False,

@@ -27,6 +27,7 @@ from langgraph.types import Command, interrupt
 
 import jiyi
 from jiyi.errors import InputError, ScopeMissing
+from jiyi.integrations.langgraph import JiyiStore
 from jiyi.integrations.langgraph_saver import JiyiSaver
 from jiyi.testing import HashEmbedder
 
@@ -83,6 +84,15 @@ def test_conformance(tmp_path: Path):
     }
     assert len(report.results) == 8
     assert report.passed_all()
+
+
+def test_a_store_in_the_same_memory_does_not_show_checkpoints(memory: jiyi.MemoryManager):
+    say(chat(JiyiSaver(memory)), "hello", at())
+    store = JiyiStore(memory)
+    store.put(("notes",), "a", {"text": "green tea"})
+    assert store.list_namespaces() == [("notes",)]
+    assert [item.key for item in store.search(())] == ["a"]
+    assert [item.key for item in store.search((), query="hello tea")] == ["a"]
 
 
 class Trip(TypedDict):
@@ -307,6 +317,7 @@ WRITER = """
 import sys, jiyi
 from jiyi.testing import HashEmbedder
 from test_langgraph_saver import at, chat, say
+from jiyi.integrations.langgraph import JiyiStore
 from jiyi.integrations.langgraph_saver import JiyiSaver
 file, thread, turns = sys.argv[1:]
 with jiyi.open(file, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
