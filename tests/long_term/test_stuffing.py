@@ -37,3 +37,24 @@ def test_questions_repeated_stand_below_the_answer_but_for_one(path, language):
     assert len([text for text in texts[: len(said) + 1] if text in again]) <= 1
     assert hits[place].outdated_by is None
     assert hits[place].maybe_outdated_by is None
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_question_that_was_only_asked_is_answered_by_nothing(path, language):
+    question, answer = ANSWERS[language]
+    with jiyi.open(path, user_id="ana", background=False) as memory:
+        talk = [
+            "I had soup for lunch.",
+            "The weather was fine in Porto.",
+            "今天去了公园。",
+            "妹妹在学大提琴。",
+        ]
+        memory.save_messages("s", [{"role": "user", "content": text} for text in talk * 3])
+        before = memory.search(question).nothing_relevant
+        memory.save_message("t", role="user", content=question)
+        asked = memory.search(question).nothing_relevant
+        memory.save_message("u", role="user", content=answer)
+        told = memory.search(question).nothing_relevant
+    assert before > 0.5
+    assert asked > 0.5
+    assert told < 0.3

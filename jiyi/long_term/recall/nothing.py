@@ -6,6 +6,9 @@ and at whether the best messages hold a value of the kind that is asked for. Lea
 memories and from questions near to what was said that it does not answer; pure functions on numbers.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,21 +47,28 @@ def nothing_relevant(
     features: Features,
     ranked: Ranked,
     judged: Judged,
+    asked: Sequence[int] = (),
     *,
     nothing: Weights = NOTHING,
     missing: Weights = MISSING,
 ) -> float:
-    """Return the probability, 0 to 1, that no candidate answers; 1 where there is none."""
+    """Return the probability, 0 to 1, that no candidate answers; 1 where there is none.
+
+    ``asked`` are rows that only ask the question again: however well they fit, they answer nothing.
+    """
+    ranked = replace(ranked, rows=ranked.rows[~np.isin(ranked.rows, asked)])
     if not len(ranked.rows):
         return 1.0
-    signs = nothing_signs(table, features, ranked, judged)
+    signs = nothing_signs(table, features, ranked, judged, asked)
     strange, lacking = (chance(dot(weights, NOTHING_SIGNS, signs)) for weights in (nothing, missing))
     # What has all words of the question speaks of it, however little else there is to compare it with.
     strange *= 1 - signs[NOTHING_SIGNS.index("widest cover")] ** 2
     return float(1 - (1 - strange) * (1 - lacking))
 
 
-def nothing_signs(table: Candidates, features: Features, ranked: Ranked, judged: Judged) -> _Floats:
+def nothing_signs(
+    table: Candidates, features: Features, ranked: Ranked, judged: Judged, asked: Sequence[int] = ()
+) -> _Floats:
     """Return the signs in the order of `NOTHING_SIGNS`, for at least one ranked row."""
     scores = ranked.scores.astype(np.float64)
     base = scores[ranked.rows]
@@ -75,7 +85,7 @@ def nothing_signs(table: Candidates, features: Features, ranked: Ranked, judged:
             *(float(share[0]), float(-(share * np.log(share + 1e-9)).sum())),
             *_leads(base),
             *_meaning(features, order),
-            *_words(table, features, order, judged),
+            *_words(table, features, order, judged, asked),
             *_kinds(features, order, judged),
             _other_language(features, judged),
             *_first(table, best),
@@ -101,10 +111,13 @@ def _meaning(features: Features, order: NDArray[np.intp]) -> list[float]:
     return [*map(float, (*most, similar[0], near[0])), features.distance]
 
 
-def _words(table: Candidates, features: Features, order: NDArray[np.intp], judged: Judged) -> list[float]:
+def _words(
+    table: Candidates, features: Features, order: NDArray[np.intp], judged: Judged, asked: Sequence[int]
+) -> list[float]:
     rarity = table.idf / max(float(table.idf.sum()), 1e-9)
     has = table.words[order[:_TEN]] > 0
-    unknown = float(rarity[~table.words.any(axis=0)].sum())
+    told = np.delete(table.words, asked, axis=0) if len(asked) else table.words
+    unknown = float(rarity[~told.any(axis=0)].sum())
     one, three, ten = (float(rarity[has[:rows].any(axis=0)].sum()) for rows in (1, 3, _TEN))
     same = 1.0 - _other_language(features, judged)
     return [unknown, unknown * same, one, three, ten, float((has @ rarity).max()), one * same, three * same]

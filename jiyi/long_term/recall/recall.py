@@ -21,7 +21,7 @@ from jiyi.long_term.recall.features import Evidence, Features, evidence_of, meas
 from jiyi.long_term.recall.in_force import MAYBE, SURE, Judged, judge, judged_rows
 from jiyi.long_term.recall.nothing import nothing_relevant
 from jiyi.long_term.recall.passages import with_surroundings
-from jiyi.long_term.recall.question import named_speakers, read_question, without_names
+from jiyi.long_term.recall.question import asks_again, named_speakers, read_question, without_names
 from jiyi.long_term.recall.ranking import Ranked, rank, repeats
 from jiyi.long_term.recall.weights import PRIORS
 from jiyi.one_thread import one_blas_thread
@@ -227,7 +227,8 @@ class Recall:
         with np.errstate(invalid="ignore"):  # as in `examine`
             judged = judge(table, features, ranked, texts)
         found = _weighed(rows, records, table, ranked, judged)
-        nothing = nothing_relevant(table, features, ranked, judged)
+        asked = [row for row, text in texts.items() if asks_again(text, features.question.terms)]
+        nothing = nothing_relevant(table, features, ranked, judged, asked)
         relevance = _relevance(found, nothing)
         notes: list[str] = []
         if self._second is not None:
