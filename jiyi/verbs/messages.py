@@ -26,6 +26,7 @@ from jiyi.storage import ImportReceipt
 from jiyi.storage.pages import all_messages
 from jiyi.verbs.base import Verbs, check_flags, check_limit, path_of
 from jiyi.verbs.cursors import page
+from jiyi.verbs.loading import load_for
 
 __all__ = ["MessageVerbs"]
 
@@ -320,6 +321,7 @@ class MessageVerbs(Verbs):
         return stored
 
     def _save(self, scope: Scope, messages: Sequence[Message]) -> list[Message]:
+        load_for(message.text for message in messages)
         # The messages have their ids, and what was read in them for facts is known a second time.
         stored = self._store.together(lambda: self._put(messages), repeatable=True)
         self._short_term.append(scope, stored)
