@@ -12,8 +12,8 @@ from typing import Any
 from jiyi.errors import MissingExtra
 from jiyi.integrations import tools as verbs
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.recalling import Owner
-from jiyi.integrations.saving import Saver, whole
+from jiyi.integrations.recalling import Owner, told, whole
+from jiyi.integrations.saving import Saver
 from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Hit, Hits, Kind
 
@@ -240,19 +240,8 @@ class JiyiRetriever(BaseRetriever):
 
 
 def _document(hit: Hit, found: Hits) -> Document:
-    scope, date = hit.record.scope, hit.created_at
     return Document(
-        id=hit.id,
-        page_content=hit.wordings[0],
-        metadata={
-            "kind": hit.kind,
-            "score": hit.score,
-            "relevance": hit.relevance,
-            "created_at": date.isoformat() if date else None,
-            "session_id": scope.session_id if scope else None,
-            "why": dict(hit.why),
-            "nothing_relevant": found.nothing_relevant,
-        },
+        id=hit.id, page_content=hit.wordings[0], metadata={"score": hit.score, **told(hit, found)}
     )
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from jiyi.errors import MissingExtra
 from jiyi.integrations import tools as verbs
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.recalling import Owner
-from jiyi.integrations.saving import Saver, whole
+from jiyi.integrations.recalling import Owner, whole
+from jiyi.integrations.saving import Saver
 from jiyi.manager import MemoryManager
 
 try:

@@ -9,13 +9,12 @@ from json import loads
 
 from jiyi.errors import DatabaseLocked
 from jiyi.integrations.keeping import RAW
-from jiyi.integrations.recalling import Owner, digest
+from jiyi.integrations.recalling import Owner, digest, whole
 from jiyi.records import Message
 
-__all__ = ["Entry", "Saver", "whole"]
+__all__ = ["Entry", "Saver"]
 
 _OURS = re.compile("([0-9a-f]{24})[.]([0-9a-f]{24})")
-_PIECE = 10_000  # messages read at once
 _TRIES = 3  # a process that ends after this would take the messages along
 _SESSIONS = 100  # conversations of which it is known without reading what is saved
 
@@ -96,18 +95,6 @@ class Saver:
 
         # One transaction: what another process saves meanwhile stays.
         owner.memory.parts.store.together(replaced, repeatable=True)
-
-
-def whole(owner: Owner) -> list[Message]:
-    """Return a whole conversation as stored, oldest first."""
-    out: list[Message] = []
-    after: str | None = None
-    while True:
-        found = owner.memory.session_messages(owner.session_id, _PIECE, after=after, user_id=owner.user_id)
-        out[:0] = found
-        after = found.next
-        if after is None:
-            return out
 
 
 def _stored(owner: Owner) -> dict[str, str]:

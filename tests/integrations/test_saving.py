@@ -11,8 +11,8 @@ import pytest
 
 import jiyi
 from jiyi.errors import DatabaseLocked
-from jiyi.integrations.recalling import Owner
-from jiyi.integrations.saving import Entry, Saver, whole
+from jiyi.integrations.recalling import Owner, whole
+from jiyi.integrations.saving import Entry, Saver
 from jiyi.records import Message
 
 
