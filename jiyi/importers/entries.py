@@ -8,7 +8,7 @@ from typing import Any
 
 from jiyi.clock import read_moment, utc_now
 from jiyi.errors import InputError
-from jiyi.records import Fact, FactCategory, Knowledge, Message, Scope, stable_id
+from jiyi.records import Fact, FactCategory, Item, Knowledge, Message, Scope, stable_id, strings_of
 from jiyi.storage.transfer.lines import Found, Rejected
 
 __all__ = ["Entry", "LeftOut", "Maker", "call_of", "items", "mapping", "text"]
@@ -100,6 +100,25 @@ class Maker:
                 created_at=then,
                 updated_at=then,
                 metadata=self._labels(origin, **labels),
+            )
+        except InputError as error:
+            return Rejected.because(where, error)
+        return Found(where=where, record=record)
+
+    def item(
+        self, where: str, namespace: Sequence[str], key: str, value: Mapping[str, Any], *, date: object
+    ) -> Entry:
+        """Make an item of a value that another program kept under a key."""
+        then = self.date(date) or utc_now()
+        try:
+            record = Item(
+                scope=self.scope,
+                namespace=tuple(namespace),
+                key=key,
+                value=value,
+                text=strings_of(value),
+                created_at=then,
+                updated_at=then,
             )
         except InputError as error:
             return Rejected.because(where, error)

@@ -5,7 +5,7 @@ Tables as in langgraph-checkpoint-sqlite 3 and langgraph-checkpoint-postgres 3. 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apsw
@@ -44,7 +44,7 @@ _SUBGRAPHS = "states of subgraphs"
 
 
 def read_langgraph(db: apsw.Connection, make: Maker) -> Iterator[Entry]:
-    """Read a file: messages of each thread's newest checkpoint, and the items of the store as knowledge."""
+    """Read a file: messages of each thread's newest checkpoint, and the items of the store."""
     there = tables(db)
     if LANGGRAPH_TABLES["checkpoints"] <= there.get("checkpoints", frozenset()):
         for thread, kind, data in db.execute(_NEWEST):
@@ -136,12 +136,8 @@ def _items(rows: Iterable[tuple[Any, ...]], make: Maker) -> Iterator[Entry]:
     for prefix, key, value, date in rows:
         where = f"store {prefix}/{key}"[:200]
         try:
-            held: Mapping[str, Any] = mapping(json.loads(value) if isinstance(value, str | bytes) else value)
+            held = json.loads(value) if isinstance(value, str | bytes) else value
         except NOT_JSON as error:
             yield Rejected.because(where, f"not JSON: {error}")
             continue
-        words = next((held[k] for k in ("text", "content", "memory") if isinstance(held.get(k), str)), None)
-        whole = words if words and len(held) == 1 else json.dumps(held, ensure_ascii=False)
-        yield make.knowledge(
-            where, f"{prefix}/{key}", whole, id=make.hashed(prefix, key), origin=prefix, date=date
-        )
+        yield make.item(where, str(prefix).split("."), str(key), held, date=date)

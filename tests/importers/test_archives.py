@@ -122,7 +122,7 @@ def test_a_database_of_langgraph_on_a_server(memory, empty_postgres_url):
                 ]
                 db.execute(f"INSERT INTO {table} VALUES ({', '.join(marks)})", row)
     done = memory.import_(empty_postgres_url)
-    assert (done.counts, done.rejected) == ({"message": 8, "knowledge": 1}, ())
+    assert (done.counts, done.rejected) == ({"message": 8, "item": 1}, ())
     assert memory.import_(empty_postgres_url).known == 9
     with pytest.raises(ImportFailed, match="cannot be read"):
         memory.import_("postgresql://nobody:secret@127.0.0.1:1/none")

@@ -12,19 +12,19 @@ from jiyi.errors import ImportFailed
 from jiyi.testing import HashEmbedder
 
 SAMPLES = Path(__file__).parent / "samples"
-# What goes in: messages, knowledge, facts; and what is left out.
+# What goes in: messages, knowledge, facts, items; and what is left out.
 EXPECTED = {
-    "chatgpt": (6, 2, 0, 3),
-    "claude": (5, 6, 0, 1),
-    "claude_code.jsonl": (6, 0, 0, 3),
-    "mem0.json": (0, 0, 2, 0),
-    "server_memory.jsonl": (0, 0, 5, 0),
-    "letta.af": (3, 1, 0, 4),
-    "langgraph.sqlite": (8, 1, 0, 0),
-    "openai_agents.sqlite": (5, 0, 0, 1),
-    "langchain.sqlite": (5, 0, 0, 0),
-    "llama_index.sqlite": (3, 0, 0, 0),
-    "mempalace": (0, 2, 2, 0),
+    "chatgpt": (6, 2, 0, 0, 3),
+    "claude": (5, 6, 0, 0, 1),
+    "claude_code.jsonl": (6, 0, 0, 0, 3),
+    "mem0.json": (0, 0, 2, 0, 0),
+    "server_memory.jsonl": (0, 0, 5, 0, 0),
+    "letta.af": (3, 1, 0, 0, 4),
+    "langgraph.sqlite": (8, 0, 0, 1, 0),
+    "openai_agents.sqlite": (5, 0, 0, 0, 1),
+    "langchain.sqlite": (5, 0, 0, 0, 0),
+    "llama_index.sqlite": (3, 0, 0, 0, 0),
+    "mempalace": (0, 2, 2, 0, 0),
 }
 
 
@@ -40,22 +40,22 @@ def state(memory, user):
     sessions = memory.sessions(user_id=user)
     kept = [repr(m) for s in sessions for m in memory.session_messages(s.id, user_id=user)]
     every = ("active", "unsure", "superseded", "retracted", "expired")
-    return [*kept, *map(repr, [*memory.knowledge(user_id=user), *memory.facts(status=every, user_id=user)])]
+    known = [*memory.knowledge(user_id=user), *memory.facts(status=every, user_id=user)]
+    return [*kept, *map(repr, [*known, *memory.items(user_id=user)])]
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_sample_goes_in_once(memory, name):
-    user, (messages, knowledge, facts, left) = f"sample {name}", EXPECTED[name]
-    total = messages + knowledge + facts
+    user, (*kinds, left) = f"sample {name}", EXPECTED[name]
+    counted = dict(zip(("message", "knowledge", "fact", "item"), kinds, strict=True))
     planned = memory.import_(SAMPLES / name, dry_run=True, user_id=user)
     assert state(memory, user) == []
     done = memory.import_(SAMPLES / name, user_id=user)
-    counted = {"message": messages, "knowledge": knowledge, "fact": facts}
     assert done.counts == planned.counts == {kind: count for kind, count in counted.items() if count}
     assert (sum(done.left_out.values()), done.rejected) == (left, ())
     before = state(memory, user)
     again = memory.import_(SAMPLES / name, user_id=user)
-    assert (again.added, again.known, state(memory, user)) == (0, total, before)
+    assert (again.added, again.known, state(memory, user)) == (0, sum(kinds), before)
     for session in memory.sessions(user_id=user):
         window = memory.build_context(session.id, query="tide", budget=4_000, user_id=user)
         assert window.messages
