@@ -134,6 +134,7 @@ def test_four_processes_write_one_session(path):
             "episode": 0,
             "knowledge": 0,
             "fact": 0,
+            "item": 0,
             "summary": 0,
             "vectors_pending": 0,
         }
