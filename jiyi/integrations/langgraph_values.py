@@ -240,7 +240,7 @@ def _length(row: Row) -> int:
 
 
 def _parts(elements: Iterable[tuple[str, bytes]]) -> list[list[tuple[str, bytes]]]:
-    """Return the elements in parts that stay the same when more are added behind them."""
+    """Return the elements in parts that stay the same when more are added after them."""
     parts, size = [list[tuple[str, bytes]]()], 0
     for typed in elements:
         if size >= _PART:
