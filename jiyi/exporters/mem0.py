@@ -9,32 +9,26 @@ from typing import Any
 
 from jiyi.exporters.records import Known
 from jiyi.records import Fact, Item
-from jiyi.records.fact import names_point
 from jiyi.storage.transfer.files import whole_file
 
-__all__ = ["as_memory", "is_memory", "text_of", "write_mem0"]
+__all__ = ["as_memory", "text_of", "write_mem0"]
 
 
 def write_mem0(file: Path, records: Iterator[Known], left_out: "Counter[str]") -> None:
-    """Write ``{"results": [...]}``, a memory a line."""
+    """Write ``{"results": [...]}``, a memory a line; of several in the same words the first."""
+    written: set[str] = set()
     with whole_file(file) as out:
         out.write(b'{"results": [')
         between = b"\n"
         for record in records:
-            if not is_memory(record):
-                left_out["said by a note beside it" if isinstance(record, Fact) else "without text"] += 1
+            words = text_of(record).strip()
+            if not words or words in written:
+                left_out["in the same words as another" if words else "without words"] += 1
                 continue
+            written.add(words)
             out.write(between + json.dumps(as_memory(record), ensure_ascii=False).encode())
             between = b",\n"
         out.write(b"\n]}\n")
-
-
-def is_memory(record: Known) -> bool:
-    """Say whether a record is a memory of its own.
-
-    A fact that names no point repeats words that a note beside it has; an item may have no words.
-    """
-    return names_point(record.predicate) if isinstance(record, Fact) else bool(text_of(record))
 
 
 def as_memory(record: Known) -> dict[str, Any]:

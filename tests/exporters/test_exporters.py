@@ -33,7 +33,7 @@ def test_mem0_gets_each_memory_once_and_gives_it_back(full, tmp_path, open_memor
     assert any("Lisbon" in text for text in texts)
     assert {"team": "ops"} in [one["metadata"] for one in results]
     assert {one["user_id"] for one in results} == {"ana"}
-    assert told.left_out["without text"] == 1
+    assert told.left_out["without words"] == 1
     assert told.counts["item"] == 3
     assert "Only said" not in file.read_text("utf-8")
     other = open_memory(tmp_path / "other.db")
