@@ -58,6 +58,8 @@ def main() -> int:
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(groups)}; by default all")
     parser.add_argument("--seconds", type=float, default=3_600, help="that installing a group may take")
     told = parser.parse_args()
+    if unknown := [name for name in told.groups if name not in groups]:
+        parser.error(f"no group is called {', '.join(unknown)}; there are {', '.join(groups)}")
     failed = 0
     for name in told.groups or groups:
         started = time.monotonic()
