@@ -136,7 +136,7 @@ def test_a_change_is_whole_when_its_caller_is_cancelled(memory: jiyi.MemoryManag
     async def through() -> None:
         store = JiyiSessionStore(memory)
         adding = asyncio.create_task(store.append(KEY, [said(f"{i}") for i in range(50)]))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         adding.cancel()
         with pytest.raises(asyncio.CancelledError):
             await adding
