@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +33,17 @@ ITEMS = [
     {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}},
     says("ok"),
 ]
+
+
+DEMO = Path(__file__).parents[3] / "examples" / "openai_agents_demo.py"
+
+
+def test_the_example_shows_what_was_said_on_monday_until_it_is_forgotten():
+    done = subprocess.run([sys.executable, DEMO], capture_output=True, text=True, check=True, timeout=120)
+    before, _, after = done.stdout.partition("Monday is forgotten")
+    assert "comes back as it was: True" in before
+    assert before.count("9443") >= 2
+    assert "9443" not in after
 
 
 def agent(url: str, **options: Any) -> Any:
