@@ -130,7 +130,8 @@ class _Files:
     @_told
     def clear_all_memory(self) -> str:
         """Forget all files; `last_receipt` says what went."""
-        self.last_receipt = self._memory.forget(namespace=_NAMESPACE, user_id=self._user_id)
+        if files := [file.id for file in self._below(())]:
+            self.last_receipt = self._memory.forget(ids=files, user_id=self._user_id)
         return "All memory cleared"
 
     def _together(self, change: Callable[[], None]) -> None:
@@ -164,7 +165,7 @@ class _Files:
         try:
             if file is not None:
                 return self._memory.forget(ids=file.id, user_id=self._user_id)
-            return self._memory.forget(namespace=(_NAMESPACE, *path), user_id=self._user_id)
+            return self._memory.forget(ids=[one.id for one in self._below(path)], user_id=self._user_id)
         except NotFound as error:
             raise ToolError(f"The path {named} does not exist") from error
 
@@ -181,7 +182,7 @@ class _Files:
         return file
 
     def _is_folder(self, path: _Path) -> bool:
-        return bool(self._memory.items((_NAMESPACE, *path), limit=1, user_id=self._user_id))
+        return next(self._below(path), None) is not None
 
     def _check_free(self, path: _Path, taken: str) -> None:
         """Refuse a path where something is, or that leads through a file."""
@@ -192,10 +193,11 @@ class _Files:
                 raise ToolError(f"The path {_ROOT}/{'/'.join(above)} is not a directory.")
 
     def _below(self, path: _Path) -> Iterator[Item]:
-        after: str | None = None
+        # Lists of a memory without an agent have the files of all agents; these are not its own.
+        agent, after = self._memory.parts.settings.agent_id, None
         while True:
             found = self._memory.items((_NAMESPACE, *path), limit=_PIECE, after=after, user_id=self._user_id)
-            yield from found
+            yield from (file for file in found if file.scope.agent_id == agent)
             after = found.next
             if after is None:
                 return

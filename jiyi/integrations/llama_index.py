@@ -107,10 +107,7 @@ class JiyiMemory(BaseMemory):
         if self._shown is None or self._shown[0] != about:
             room = self._fitting.budget - self.reserve - initial_token_count
             fitted = replace(self._fitting, budget=room).fit(
-                self._owner,
-                talk,
-                system=self.system,
-                tools=[_written(tool) for tool in self.tools],
+                self._owner, talk, system=self.system, tools=[_written(tool) for tool in self.tools]
             )
             self._shown = about, fitted
         fitted = self._shown[1]

@@ -76,6 +76,21 @@ def test_versions_stay_and_what_is_deleted_can_be_brought_back(memory: jiyi.Memo
     assert "1111" in run(tool, "view", path="/memories/a/doors.md")
 
 
+def test_files_of_another_agent_are_not_touched(
+    open_memory: Callable[..., jiyi.MemoryManager],
+):
+    agents, plain = JiyiMemoryTool(open_memory(agent_id="bot")), JiyiMemoryTool(open_memory())
+    for tool, name in ((agents, "bot.md"), (plain, "mine.md")):
+        run(tool, "create", path=f"/memories/a/{name}", file_text=NOTE)
+    assert "bot.md" not in run(plain, "view", path="/memories")
+    run(plain, "rename", old_path="/memories/a", new_path="/memories/b")
+    run(plain, "delete", path="/memories/b")
+    run(plain, "create", path="/memories/c", file_text=NOTE)
+    assert plain.call({"command": "view", "path": "/memories"}).endswith("/memories/c")
+    plain.clear_all_memory()
+    assert "7341" in run(agents, "view", path="/memories/a/bot.md")
+
+
 def test_users_have_files_of_their_own(memory: jiyi.MemoryManager):
     tools = [JiyiMemoryTool(memory, user_id=user) for user in ("acme", "acme-corp")]
     run(tools[0], "create", path="/memories/a.md", file_text=NOTE)
