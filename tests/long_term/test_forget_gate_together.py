@@ -200,7 +200,7 @@ def test_what_was_pinned_or_recalled_since_it_was_looked_at_stays(store, databas
 def test_writers_beside_it_need_not_wait_long(full, path):
     """The lock is free between batches: a writer with two seconds of patience never gives up."""
     gates, writers = SqliteDatabase(path, lock_timeout=60), SqliteDatabase(path, lock_timeout=2)
-    worker = threading.Thread(target=run, args=(gates,), kwargs={"batch": 5})
+    worker = threading.Thread(target=run, args=(gates,), kwargs={"batch": 1})
     worker.start()
     store, written = Store(writers), 0
     while worker.is_alive() and written < 500:
