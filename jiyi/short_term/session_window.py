@@ -60,15 +60,6 @@ class SessionWindow:
             return None
         return SessionWindow.of(messages, _seq(new[-1]), policy)
 
-    def with_saved(self, saved: Sequence[Message], policy: SlidingWindow) -> "SessionWindow | None":
-        """Return the window after what was just saved, as far as it follows without a gap."""
-        next_seq, new = self.last_seq + 1, []
-        for message in sorted(saved, key=_seq):
-            if _seq(message) == next_seq:
-                new.append(message)
-                next_seq += 1
-        return self.then(new, policy)
-
 
 def load(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWindow:
     """Read a session's window from the store.

@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -101,39 +101,17 @@ class ShortTermMemory:
 
         Messages older than the window are not listed. Raises as `messages` does.
         """
-        _key(scope)
+        key = _key(scope)
         # Asked for first: what changes after this is seen by the next read.
-        session, old = self._touch(scope, self._changes(scope))
+        session, old = self._touch(key, scope.agent_id, self._changes(scope))
         if old is None:
             new = load(self._store, scope, self._policy)
         else:
             new = refresh(self._store, scope, self._policy, old)
-        self._replace(scope, session, scope.agent_id, old, new)
+        with self._lock:  # unless somebody was faster, or the session was dropped
+            if self._sessions.get(key) is session and session.windows.get(scope.agent_id) is old:
+                session.windows[scope.agent_id] = new
         return new.kept
-
-    def append(self, scope: Scope, stored_messages: Sequence[Message]) -> None:
-        """Take in what was just saved, if the session is in memory.
-
-        Call it after the save has committed, with the messages as the store returned them.
-        It only spares the next read some rows: what does not follow on the window without
-        a gap is left for that read to find.
-
-        Raises:
-            BadScope: the scope names no session.
-        """
-        key, now = _key(scope), self._clock()
-        with self._lock:
-            self._sweep_if_due(now)
-            session = self._sessions.get(key)
-            if session is None:
-                return
-            session.last_active = now
-            windows = dict(session.windows)
-        for agent_id, old in windows.items():
-            if agent_id in (None, scope.agent_id):
-                new = old.with_saved(stored_messages, self._policy)
-                if new is not None:
-                    self._replace(scope, session, agent_id, old, new)
 
     def drop(self, scope: Scope) -> None:
         """Forget the windows of a session, or of all the user's sessions where none is named.
@@ -163,8 +141,8 @@ class ShortTermMemory:
         if sweeper is not None and sweeper is not threading.current_thread():
             sweeper.join()
 
-    def _touch(self, scope: Scope, changes: int) -> tuple[_Session, SessionWindow | None]:
-        key, now = _key(scope), self._clock()
+    def _touch(self, key: _Key, agent_id: str | None, changes: int) -> tuple[_Session, SessionWindow | None]:
+        now = self._clock()
         with self._lock:
             if self._stop.is_set():
                 raise Closed("this memory was closed; open it again to read")
@@ -174,24 +152,7 @@ class ShortTermMemory:
                 session = self._sessions[key] = _Session(now, changes)
                 self._start_sweeper()
             session.last_active = now
-            return session, session.windows.get(scope.agent_id)
-
-    def _replace(
-        self,
-        scope: Scope,
-        session: _Session,
-        agent_id: str | None,
-        old: SessionWindow | None,
-        new: SessionWindow,
-    ) -> None:
-        """Put ``new`` where ``old`` is, unless somebody was faster or the session was dropped.
-
-        Either way nothing is lost: every window is complete up to its ``last_seq``, and the
-        next read finds what came after it.
-        """
-        with self._lock:
-            if self._sessions.get(_key(scope)) is session and session.windows.get(agent_id) is old:
-                session.windows[agent_id] = new
+            return session, session.windows.get(agent_id)
 
     def _sweep_if_due(self, now: datetime) -> None:
         if now - self._last_sweep >= self._sweep_every:

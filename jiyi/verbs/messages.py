@@ -324,7 +324,6 @@ class MessageVerbs(Verbs):
         load_for(message.text for message in messages)
         # The messages have their ids, and what was read in them for facts is known a second time.
         stored = self._store.together(lambda: self._put(messages), repeatable=True)
-        self._short_term.append(scope, stored)
         self._long_term.indexer.notify()
         if self._monitor is not None:
             self._watch_replies(self._monitor, scope, stored)

@@ -140,8 +140,7 @@ def test_a_sweep_between_reading_and_saving_loses_no_message(path: Any, clock: M
     sweeper = threading.Thread(target=sweep)
     sweeper.start()
     for number in range(60):
-        saved = store.put([jiyi.Message(role="user", content=str(number), scope=session, created_at=START)])
-        memory.append(session, saved)
+        store.put([jiyi.Message(role="user", content=str(number), scope=session, created_at=START)])
         assert memory.messages(session)[-1].content == str(number)
     stop.set()
     sweeper.join()

@@ -42,20 +42,15 @@ def test_the_last_turns_come_from_the_store(store, memory):
     assert texts(memory.messages(SCOPE)) == ["rules", "问题 149", "answer 149", "last"]
 
 
-def test_appended_messages_are_taken_in_without_reading_them_again(store, clock):
+def test_only_what_was_saved_since_is_read(store, clock):
     counting = CountingStore(store)
     memory = ShortTermMemory(counting, max_turns=2, clock=clock)
     memory.messages(SCOPE)
     counting.reset()
-    memory.append(SCOPE, save(store, user("a"), assistant("b")))
+    save(store, user("a"), assistant("b"))
     assert texts(memory.messages(SCOPE)) == ["a", "b"]
-    assert (counting.finds, counting.rows) == (1, 0)
+    assert (counting.finds, counting.rows) == (1, 2)
     memory.close()
-
-
-def test_append_before_the_first_read_does_nothing_and_loses_nothing(store, memory):
-    memory.append(SCOPE, save(store, user("a")))
-    assert texts(memory.messages(SCOPE)) == ["a"]
 
 
 def test_another_writer_is_seen(store, memory):
@@ -63,20 +58,6 @@ def test_another_writer_is_seen(store, memory):
     assert texts(memory.messages(SCOPE)) == ["a"]
     save(store, assistant("b"))
     assert texts(memory.messages(SCOPE)) == ["a", "b"]
-
-
-def test_appending_with_a_gap_twice_or_out_of_order_loses_and_doubles_nothing(store, memory):
-    memory.messages(SCOPE)
-    mine = save(store, user("a"), assistant("b"))
-    save(store, assistant("elsewhere"))
-    later = save(store, user("c"))
-    memory.append(SCOPE, later)
-    memory.append(SCOPE, mine[::-1])
-    memory.append(SCOPE, mine)
-    assert texts(memory.messages(SCOPE)) == ["a", "b", "elsewhere", "c"]
-    memory.append(SCOPE, later)
-    memory.append(SCOPE, [])
-    assert texts(memory.messages(SCOPE)) == ["a", "b", "elsewhere", "c"]
 
 
 def test_tool_messages_do_not_count_but_long_turns_are_capped(store, memory):
@@ -100,7 +81,7 @@ def test_a_call_in_work_is_left_out_and_said_so_until_its_result_is_saved(store,
         ("assistant", "tool call with 1 of 2 results"),
         ("tool", "tool call with 1 of 2 results"),
     ]
-    memory.append(SCOPE, save(store, result("a", "1")))
+    save(store, result("a", "1"))
     assert texts(memory.messages(SCOPE)) == ["go", "", "2", "1"]
     assert memory.window(SCOPE).dropped == ()
 
@@ -118,7 +99,7 @@ def test_pinned_tool_messages_come_with_their_atom_from_far_back(store, memory):
     save(store, calls("call_1", pinned=True), user(), *old, *rest, user("now"))
     expected = ["", "one", "two", "hi", "", "ok", "now"]
     assert texts(memory.messages(SCOPE)) == expected
-    memory.append(SCOPE, save(store, assistant("yes")))
+    save(store, assistant("yes"))
     assert texts(memory.messages(SCOPE)) == [*expected, "yes"]
 
 
@@ -134,14 +115,14 @@ def test_users_sessions_and_agents_are_apart(store, memory):
     everyone = Scope(user_id="ana", session_id="main")
     memory.messages(everyone)
     for number, scope in enumerate(scopes):
-        memory.append(scope, save(store, user(str(number)), scope=scope))
+        save(store, user(str(number)), scope=scope)
     for number, scope in enumerate(scopes):
         assert texts(memory.messages(scope)) == [str(number)]
     assert texts(memory.messages(everyone)) == ["0", "1"]
 
 
 def test_a_scope_without_a_session_is_refused(memory):
-    for act in (memory.messages, memory.window, lambda scope: memory.append(scope, [])):
+    for act in (memory.messages, memory.window):
         with pytest.raises(BadScope, match="session_id"):
             act(Scope(user_id="ana"))
 
@@ -188,11 +169,9 @@ def test_idle_sessions_are_swept_and_resumed(store, memory, clock):
     assert memory.messages(SCOPE) == before
 
 
-def test_reads_and_appends_keep_a_session_alive(store, memory, clock):
+def test_reads_keep_a_session_alive(store, memory, clock):
     for _ in range(4):
         memory.messages(SCOPE)
-        clock.forward(minutes=20)
-        memory.append(SCOPE, save(store, user()))
         clock.forward(minutes=20)
     assert memory.sweep() == 0
 
@@ -232,7 +211,6 @@ def test_the_sweeper_starts_with_the_first_session_and_ends_with_close(store):
     assert len(sweepers()) == before
     with pytest.raises(Closed, match="closed"):
         memory.messages(SCOPE)
-    memory.append(SCOPE, [])
     memory.drop(SCOPE)
 
 
@@ -271,7 +249,6 @@ def test_many_threads_in_one_session_lose_and_double_nothing(store):
         try:
             for turn in range(20):
                 mine = save(store, user(f"{number}:{turn}"), assistant(f"{number}:{turn}!"))
-                memory.append(SCOPE, mine)
                 seen = [m.seq for m in memory.messages(SCOPE)]
                 assert seen == sorted(set(seen))
                 assert {m.seq for m in mine} <= set(seen)
@@ -312,7 +289,7 @@ def test_no_lock_is_held_while_the_store_is_read(store, clock):
     reader = threading.Thread(target=lambda: got.append(texts(memory.messages(SCOPE))))
     reader.start()
     assert entered.wait(10)
-    memory.append(SCOPE, save(store, user("b")))
+    save(store, user("b"))
     memory.sweep()
     assert memory.messages(Scope(user_id="ben", session_id="s-2")) == []
     go_on.set()

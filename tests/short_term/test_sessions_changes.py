@@ -70,7 +70,7 @@ def test_what_is_saved_after_a_removal_does_not_hide_it(store, database, memory)
     said = save(store, *talk_of(2))
     memory.messages(SCOPE)
     store.delete(Query(scope=SCOPE, kinds=("message",), ids=(said[3].id,)))
-    memory.append(SCOPE, save(store, user("later")))
+    save(store, user("later"))
     assert texts(memory.messages(SCOPE)) == ["问题 1", "later"]
 
 
