@@ -2,9 +2,10 @@
 
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from importlib.resources import files
 from importlib.util import find_spec
+from types import ModuleType
 
 __all__ = ["USE", "missing"]
 
@@ -35,6 +36,11 @@ def _place_of(name: str) -> str:
     places = [
         module
         for module, loaded in list(sys.modules.items())
-        if module.startswith("jiyi.") and name in getattr(loaded, "__all__", ())
+        if module.startswith("jiyi.") and name in _public(loaded)
     ]
     return f"{min(places, key=lambda place: (place.count('.'), place))}.{name}" if places else ""
+
+
+def _public(loaded: ModuleType) -> Container[str]:
+    """Return the names a module offers; a folder without a list of its own offers all it imports."""
+    return getattr(loaded, "__all__", vars(loaded) if hasattr(loaded, "__path__") else ())

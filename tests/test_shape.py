@@ -99,7 +99,7 @@ def badly_exported(file: Path) -> Iterator[str]:
     module = tree(file)
     names = defined(module)
     if "__all__" not in names:
-        if file.name != "__init__.py" or len(module.body) > 1:
+        if file.name != "__init__.py" or names or imported(module) - {"*"}:
             yield f"{named(file)}:1: no __all__"
         return
     line = names.pop("__all__")

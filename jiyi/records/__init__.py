@@ -1,116 +1,14 @@
 """The nouns of jiyi: frozen values without any input or output of their own."""
 
-from jiyi.records.budget import (
-    PRESETS,
-    SECTIONS,
-    SHARED_SECTIONS,
-    SHARES,
-    Allocation,
-    Budget,
-    ModelSize,
-    Section,
-    model_size,
-    model_sizes,
-)
-from jiyi.records.checks import check_metadata, new_id, stable_id
-from jiyi.records.experience import (
-    Episode,
-    ForgetWeights,
-    Knowledge,
-    Outcome,
-    Step,
-    StepStatus,
-    Task,
-    TaskStatus,
-    TriggerType,
-)
-from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus, names_point
-from jiyi.records.filters import FIELDS, Condition, Filter, Junction, matches, read_filter
-from jiyi.records.item import Item, check_labels, item_id, labels_in, path_of, strings_of
-from jiyi.records.listing import Listing
-from jiyi.records.message import ContentPart, Dumps, Given, Message, Role, ToolCall, as_mapping
-from jiyi.records.query import (
-    DOUBT,
-    FORGETTABLE,
-    SEARCHABLE,
-    Hit,
-    Hits,
-    Kind,
-    Match,
-    Query,
-    Record,
-    Searchable,
-)
-from jiyi.records.session import Scope, Session, Summary
-from jiyi.records.skill import Skill
-from jiyi.records.window import Block, BlockKind, Report, ReportItem, ReportStep, Window
-
-__all__ = [
-    "DOUBT",
-    "FIELDS",
-    "FORGETTABLE",
-    "PRESETS",
-    "SEARCHABLE",
-    "SECTIONS",
-    "SHARED_SECTIONS",
-    "SHARES",
-    "Allocation",
-    "Block",
-    "BlockKind",
-    "Budget",
-    "Condition",
-    "ContentPart",
-    "Dumps",
-    "Episode",
-    "Fact",
-    "FactCategory",
-    "FactMethod",
-    "FactStatus",
-    "Filter",
-    "ForgetWeights",
-    "Given",
-    "Hit",
-    "Hits",
-    "Item",
-    "Junction",
-    "Kind",
-    "Knowledge",
-    "Listing",
-    "Match",
-    "Message",
-    "ModelSize",
-    "Outcome",
-    "Query",
-    "Record",
-    "Report",
-    "ReportItem",
-    "ReportStep",
-    "Role",
-    "Scope",
-    "Searchable",
-    "Section",
-    "Session",
-    "Skill",
-    "Step",
-    "StepStatus",
-    "Summary",
-    "Task",
-    "TaskStatus",
-    "ToolCall",
-    "TriggerType",
-    "Window",
-    "as_mapping",
-    "check_labels",
-    "check_metadata",
-    "item_id",
-    "labels_in",
-    "matches",
-    "model_size",
-    "model_sizes",
-    "names_point",
-    "new_id",
-    "path_of",
-    "read_filter",
-    "stable_id",
-    "strings_of",
-]
+from jiyi.records.budget import *
+from jiyi.records.checks import *
+from jiyi.records.experience import *
+from jiyi.records.fact import *
+from jiyi.records.filters import *
+from jiyi.records.item import *
+from jiyi.records.listing import *
+from jiyi.records.message import *
+from jiyi.records.query import *
+from jiyi.records.session import *
+from jiyi.records.skill import *
+from jiyi.records.window import *
