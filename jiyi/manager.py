@@ -1,19 +1,16 @@
 """MemoryManager: the one object users hold."""
 
 from jiyi.monitor import traced
-from jiyi.verbs import (
-    ContextVerbs,
-    FactVerbs,
-    ForgettingVerbs,
-    ItemVerbs,
-    MessageVerbs,
-    RecallVerbs,
-    SessionVerbs,
-    SkillVerbs,
-    TaskVerbs,
-    UpkeepVerbs,
-)
+from jiyi.verbs.context import ContextVerbs
 from jiyi.verbs.door import guarded
+from jiyi.verbs.facts import FactVerbs
+from jiyi.verbs.forgetting import ForgettingVerbs
+from jiyi.verbs.items import ItemVerbs
+from jiyi.verbs.messages import MessageVerbs
+from jiyi.verbs.recall import RecallVerbs
+from jiyi.verbs.sessions import SessionVerbs
+from jiyi.verbs.tasks import SkillVerbs, TaskVerbs
+from jiyi.verbs.upkeep import UpkeepVerbs
 
 __all__ = ["MemoryManager"]
 

@@ -41,7 +41,7 @@ from jiyi.skills import Router, SkillRegistry, SkillShelf
 from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.place import Place, locate
 from jiyi.text import TokenCounter, counter_for
-from jiyi.verbs import Parts
+from jiyi.verbs.base import Parts
 from jiyi.verbs.door import guard
 
 __all__ = [

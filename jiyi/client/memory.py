@@ -14,7 +14,7 @@ from jiyi.errors import WrongState
 from jiyi.manager import MemoryManager
 from jiyi.settings import load_settings
 from jiyi.text import counter_for
-from jiyi.verbs import Parts
+from jiyi.verbs.base import Parts
 from jiyi.verbs.door import guard
 from jiyi.wire import ROUTES
 

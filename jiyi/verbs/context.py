@@ -107,21 +107,9 @@ class ContextVerbs(Verbs):
             found = self._recalled(asked, limits, compress, most)
         else:  # what an earlier window for the same question recalled
             found = Recalled(blocks=recalled.blocks, nothing_relevant=recalled.report.nothing_relevant)
-        materials = self._materials(asked, session, standing, limits, found, tools=tools)
-        window = self._window(asked, materials, limits, policy)
+        window = self._window(asked, session, standing, limits, found, tools=tools, policy=policy)
         self._watch_window(scope, window, standing, task_type, started)
         return window
-
-    def _window(self, asked: "_Asked", materials: Materials, limits: Budget, policy: Policy | None) -> Window:
-        return build_window(
-            materials,
-            limits,
-            counter=self._counter,
-            language=asked.tongue,
-            zone=self._settings.zone,
-            policy=policy,
-            summary_place=self._settings.summary_place,
-        )
 
     def _summary_state(self, scope: Scope, recent: Sequence[Message], limits: Budget) -> SummaryState:
         if self._settings.summaries == "off":
@@ -243,7 +231,7 @@ class ContextVerbs(Verbs):
             most=most,
         )
 
-    def _materials(
+    def _window(
         self,
         asked: "_Asked",
         session: Kept,
@@ -252,11 +240,12 @@ class ContextVerbs(Verbs):
         found: Recalled,
         *,
         tools: Sequence[Mapping[str, Any]],
-    ) -> Materials:
-        """Return the conversation with what skills, working and long-term memory have for the window."""
+        policy: Policy | None,
+    ) -> Window:
+        """Build the window of the conversation and what skills, working and long-term memory have for it."""
         talk = asked.talk
         skills, unloaded, swapped = self._skill_blocks(asked.scope, asked.text, asked.tongue)
-        return Materials(
+        materials = Materials(
             system=talk.system,
             skills=skills,
             profile=[profile_block(fact) for fact in profile_of(self._store, asked.scope, self._clock())],
@@ -280,6 +269,15 @@ class ContextVerbs(Verbs):
             ],
             steps=[*([standing.step] if standing.step else []), *swapped],
             saved={"skills": unloaded} if unloaded else {},
+        )
+        return build_window(
+            materials,
+            limits,
+            counter=self._counter,
+            language=asked.tongue,
+            zone=self._settings.zone,
+            policy=policy,
+            summary_place=self._settings.summary_place,
         )
 
     def _task(self, asked: "_Asked") -> list[Block]:

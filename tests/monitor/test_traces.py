@@ -11,7 +11,7 @@ import pytest
 
 import jiyi
 from jiyi.errors import NotFound
-from jiyi.verbs import ForgettingVerbs
+from jiyi.verbs.forgetting import ForgettingVerbs
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is not installed")
 
