@@ -108,7 +108,6 @@ class OpenAIClient:
 
 
 def _words(error: "APIStatusError") -> str:
-    """What the endpoint said."""
     body = error.body
     said = body.get("message") or body.get("detail") or body if isinstance(body, dict) else body
     return str(said or error.response.reason_phrase)

@@ -150,8 +150,6 @@ def _no_chroma() -> Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Models:
-    """What a memory asks for vectors, reranking and words."""
-
     embedder: CachedEmbedder
     second: Second | None
     llm: LLM | None
@@ -180,8 +178,6 @@ def _models(
 
 @dataclass(frozen=True, slots=True)
 class _Wiring:
-    """Makes the parts of one memory."""
-
     backend: Backend
     models: _Models
     settings: Settings

@@ -283,7 +283,6 @@ class _Assembly:
         )
 
     def _pinned(self) -> int:
-        """Return the tokens of what must stay of the history."""
         waiting = [*self._materials.history, *self._materials.tail]
         return sum(self._counter.count(waiting[i]) for i in Candidates.of(waiting).held)
 

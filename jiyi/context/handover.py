@@ -38,8 +38,6 @@ _CLOSED = 0.5  # share of a to-do's terms that a sentence saying "done" must hav
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """One line of a handover."""
-
     section: str
     text: str
     worth: float

@@ -48,7 +48,6 @@ class Thresholds:
     drift: float = 0.8
 
     def __post_init__(self) -> None:
-        """Refuse what no figure can be compared with."""
         for one in fields(self):
             value = getattr(self, one.name)
             if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:

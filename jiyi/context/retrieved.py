@@ -127,7 +127,6 @@ class Retrieved:
     _chosen: dict[Section, list[Block]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Write the opening lines."""
         self.opening = render_opening(self.language, self.asked_at, self.zone, doubtful=self.doubtful)
 
     @property

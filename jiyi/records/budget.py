@@ -128,7 +128,6 @@ class Allocation:
     input: float = 0  # the current message
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be shared out."""
         for name, value in self._parts().items():
             if not isinstance(value, int | float) or isinstance(value, bool):
                 raise BadBudget(f"the allocation's {name}={value!r} must be a number of tokens")
@@ -202,7 +201,6 @@ class Budget:
     note: str = ""  # what had to be assumed; a window's report tells it
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a budget."""
         for name, least in (("max_input_tokens", 1), ("max_output_tokens", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool):

@@ -44,7 +44,6 @@ class Step:
     completed_at: datetime | None = None  # when it completed or failed
 
     def __post_init__(self) -> None:
-        """Bring the times to UTC."""
         set_utc(self, "started_at", "completed_at")
 
 
@@ -68,7 +67,6 @@ class Task:
     steps: tuple[Step, ...] = ()  # in order
 
     def __post_init__(self) -> None:
-        """Bring the times to UTC."""
         set_utc(self, "started_at", "updated_at", "completed_at")
 
     @property
@@ -103,7 +101,6 @@ class Episode:
     consolidated: bool = False  # already part of a Knowledge
 
     def __post_init__(self) -> None:
-        """Bring the times to UTC."""
         set_utc(self, "created_at", "last_accessed_at")
 
     @classmethod
@@ -155,7 +152,6 @@ class Knowledge:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the caller's own labels
 
     def __post_init__(self) -> None:
-        """Bring the times to UTC, and refuse metadata that cannot be kept."""
         if self.metadata != {}:
             object.__setattr__(self, "metadata", check_metadata(self.metadata, InputError))
         set_utc(self, "created_at", "updated_at", "last_accessed_at")
@@ -186,7 +182,6 @@ class ForgetWeights:
     steps: float = 0.1  # added where it has more than 3 steps
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be weighed."""
         for name, value in asdict(self).items():
             least = 0 if name.startswith(("age", "access")) else -1
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1:

@@ -72,7 +72,6 @@ class Fact:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the caller's own labels
 
     def __post_init__(self) -> None:
-        """Bring the times to UTC, give it a text, and refuse what no fact can be."""
         for name, known in _NAMED:
             if getattr(self, name) not in known:
                 raise InputError(f"{name} {getattr(self, name)!r} is not one of {', '.join(known)}")

@@ -223,7 +223,6 @@ class _Reader:
         return Junction(word, tuple(self.mapping(part, depth) for part in parts))
 
     def asked(self, field: str, value: object, key: str = "") -> Filter:
-        """Read what is asked of one field or key."""
         if isinstance(value, Mapping):
             if not value:
                 raise BadQuery(f"{_shown(field, key)} asks for nothing; there are {', '.join(_OPERATORS)}")

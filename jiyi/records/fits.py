@@ -106,8 +106,6 @@ def _inside(value: Any, inner: Sequence[Any], name: str) -> Iterator[str]:
 
 
 class _Brief(Repr):
-    """A short word for any value."""
-
     def __init__(self) -> None:
         super().__init__()
         self.maxlevel = 2

@@ -114,7 +114,6 @@ class Message:
     tokens_by: str | None = None  # the counter that counted them
 
     def __post_init__(self) -> None:
-        """Refuse what could not be sent to a model again."""
         if self.role not in _ROLES:
             raise BadMessage(f"role {self.role!r} is not one of system, user, assistant, tool")
         check_id("id", self.id, BadMessage)

@@ -92,7 +92,6 @@ class Query:
     asked_at: datetime | None = None  # when the question is asked: what "yesterday" in it means
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be answered."""
         object.__setattr__(self, "kinds", _read_kinds(self.kinds))
         if not isinstance(self.limit, int) or isinstance(self.limit, bool) or not 1 <= self.limit <= _MOST:
             raise BadQuery(f"limit={self.limit!r} must be a whole number from 1 to {_MOST:,}")

@@ -34,7 +34,6 @@ class Scope:
     session_id: str | None = None  # which conversation
 
     def __post_init__(self) -> None:
-        """Refuse ids that could not be stored and found again."""
         if self.user_id is None:
             raise ScopeMissing("no user_id: pass user_id= to jiyi.open() or to this call")
         for name in ("user_id", "agent_id", "session_id"):
@@ -99,7 +98,6 @@ class Summary:
     created_at: datetime | None = None  # when it was written, UTC; None until saved
 
     def __post_init__(self) -> None:
-        """Refuse what could not stand for messages."""
         check_id("id", self.id, InputError)
         if not isinstance(self.text, str) or not self.text.strip():
             raise InputError("a summary needs a text")

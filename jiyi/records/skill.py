@@ -39,7 +39,6 @@ class Skill:
     metadata: Mapping[str, str] = field(default_factory=dict)  # whatever else its author noted
 
     def __post_init__(self) -> None:
-        """Refuse what could not be shown or asked for."""
         if not self.name:
             raise InputError('the name is missing; write "name: my-skill" in the front matter')
         if len(self.name) > MAX_SKILL_NAME:

@@ -53,7 +53,6 @@ class ImportanceSampling:
     keep_last: bool = field(default=True, kw_only=True)  # the newest atom stays in any case
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a budget or a seed."""
         if self.max_messages is not None:
             check_count("max_messages", self.max_messages)
         elif self.max_tokens is None:
@@ -77,7 +76,6 @@ class ImportanceSampling:
         return candidates.without(leaving)
 
     def _too_many(self, candidates: Candidates) -> dict[int, str]:
-        """Return what leaves because there are more messages than may stay."""
         if self.max_messages is None:
             return {}
         # Every optional atom has exactly one user or assistant message.
@@ -119,7 +117,6 @@ class ImportanceSampling:
     def _ranked(
         self, candidates: Candidates, chosen: Sequence[tuple[Atom, int]]
     ) -> list[tuple[float, int, Atom, int]]:
-        """Return each atom with its score and its rank among equals."""
         messages = candidates.messages
         ranked = []
         for place, (atom, size) in enumerate(chosen):

@@ -50,7 +50,6 @@ class SlidingWindow:
     max_messages: int | None = None  # user and assistant messages; None for no such limit
 
     def __post_init__(self) -> None:
-        """Refuse a window in which nothing could stay."""
         if self.k is None and self.max_messages is None:
             object.__setattr__(self, "k", _TURNS)
         for name in ("k", "max_messages"):
@@ -143,7 +142,6 @@ class TokenBudget:
     keep_last: bool = True  # the newest atom stays in any case
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a budget."""
         check_limit("max_tokens", self.max_tokens)
 
     @classmethod

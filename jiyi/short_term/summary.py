@@ -102,7 +102,6 @@ class RunningSummary:
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Refuse what can be no limit."""
         if self.max_tokens is not None:
             check_limit("max_tokens", self.max_tokens)
         if self.max_messages is None:

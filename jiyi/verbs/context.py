@@ -151,7 +151,6 @@ class ContextVerbs(Verbs):
         return replace(plain.shared_as("conversation", presets), note=note)
 
     def _most(self, episodes: int | None, knowledge: int | None) -> dict[Kind, int]:
-        """Return how many records of each kind a window may show."""
         given = {
             "episodes": self._settings.max_episodes if episodes is None else episodes,
             "knowledge": self._settings.max_knowledge if knowledge is None else knowledge,
