@@ -4,7 +4,9 @@ import contextvars
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TypeVar
 
 from jiyi.forks import free_after_fork
 
@@ -35,52 +37,31 @@ def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_la
     with _lock:
         if _late[id(owner)] >= most_late:
             raise OutOfTime(f"{_late[id(owner)]} earlier calls have not come back yet")
-    run = _Run(call, owner)
-    thread = threading.Thread(
-        target=contextvars.copy_context().run, args=(run.work,), name="jiyi-limited", daemon=True
-    )
-    thread.start()
-    try:
-        run.ended.wait(seconds)
-    finally:
-        in_time = run.give_up()
-    if not in_time:
-        raise OutOfTime(f"it took longer than {seconds:.3g} s")
-    return run.outcome()
+    outcome: Future[_T] = Future()
 
-
-class _Run(Generic[_T]):
-    """One call, what came of it, and whether somebody still waits for that."""
-
-    def __init__(self, call: Callable[[], _T], owner: object) -> None:
-        self.ended = threading.Event()
-        self._call = call
-        self._owner = owner
-        self._late = False
-        self._answer: list[_T] = []
-        self._error: BaseException | None = None
-
-    def work(self) -> None:
+    def work() -> None:
         try:
-            self._answer.append(self._call())
+            outcome.set_result(call())
         except BaseException as error:  # whatever it is, it is the caller's
-            self._error = error
-        with _lock:
-            self.ended.set()
-            if self._late:
-                _late[id(self._owner)] -= 1
-                if not _late[id(self._owner)]:
-                    del _late[id(self._owner)]
+            outcome.set_exception(error)
 
-    def give_up(self) -> bool:
-        """Stop waiting; say whether it had ended, and count it among the late if not."""
-        with _lock:
-            if not self.ended.is_set():
-                self._late = True
-                _late[id(self._owner)] += 1
-            return not self._late
+    threading.Thread(
+        target=contextvars.copy_context().run, args=(work,), name="jiyi-limited", daemon=True
+    ).start()
+    try:
+        with suppress(TimeoutError):
+            outcome.exception(seconds)
+    finally:
+        if late := not outcome.done():
+            _count(owner, 1)
+            outcome.add_done_callback(lambda _: _count(owner, -1))
+    if late:
+        raise OutOfTime(f"it took longer than {seconds:.3g} s")
+    return outcome.result()
 
-    def outcome(self) -> _T:
-        if self._error is not None:
-            raise self._error
-        return self._answer[0]
+
+def _count(owner: object, more: int) -> None:
+    with _lock:
+        _late[id(owner)] += more
+        if not _late[id(owner)]:
+            del _late[id(owner)]
