@@ -57,9 +57,7 @@ class Settings(BaseSettings):
     max_input_tokens: Annotated[int, Field(ge=1)] | Literal["model"] = 8_000  # of a window; "model": all
     max_output_tokens: int = Field(2_000, ge=0)  # tokens kept free for the reply
     max_turns: int = Field(20, ge=1)  # turns a session keeps in its window
-    session_ttl_minutes: float = Field(
-        30, ge=0.001, le=1e9
-    )  # an idle session leaves the process's memory then
+    session_ttl_minutes: float = Field(30, ge=0.001, le=1e9)  # an idle session leaves memory after these
     recall_floor: float = Field(0.5, ge=0, le=1)  # relevance from which on a window shows it; 0 or "off": all
     profile_share: float = Field(0.1, ge=0, le=1)  # most of a window that the lines of the profile take
     learn_facts: bool = True  # read facts from messages as they are saved
@@ -99,9 +97,8 @@ class Settings(BaseSettings):
     vector_index: Literal["own", "faiss", "chroma"] = "own"  # the database's own, with FAISS, or Chroma
     chroma_url: str | None = None  # a Chroma server, such as http://localhost:8000
     chroma_path: Path | None = None  # else a folder; next to a file it is <file>.chroma by default
-    chroma_collection: str = Field(
-        "jiyi", pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
-    )  # what names begin with
+    # what names of Chroma's collections begin with
+    chroma_collection: str = Field("jiyi", pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$")
     chroma_seconds: float = Field(30, gt=0, le=3_600)  # most a question to the server may take
     embedder: Literal["e5", "openai"] = "e5"  # the bundled model, or an endpoint
     embedding_engine: Literal["auto", "onnxruntime", "numpy"] = "auto"  # what computes the bundled model
@@ -137,9 +134,7 @@ class Settings(BaseSettings):
     server_import_mb: float = Field(1_000, gt=0, le=1e6)  # largest file to import
     server_seconds: float = Field(60, gt=0, le=3_600)  # most a request may take
     server_stop_seconds: float = Field(30, ge=0, le=3_600)  # requests in hand get so long to end
-    proxy_upstream: str | None = (
-        None  # where /openai/v1 passes requests on to, such as https://api.openai.com/v1
-    )
+    proxy_upstream: str | None = None  # /openai/v1 asks it, such as https://api.openai.com/v1
     proxy_upstream_key: SecretStr | None = None  # sent there; None: what the client sends
     proxy_tokens: int = Field(1_500, ge=50)  # most that is recalled for a request
     proxy_seconds: float = Field(3, gt=0, le=600)  # the memory may take; then a request goes on without it

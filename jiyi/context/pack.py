@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from jiyi.errors import BadBudget, InputError
+from jiyi.errors import InputError
 from jiyi.records import Block, Section
+from jiyi.short_term.policy import check_tokens
 from jiyi.text import TokenCounter, counter_for
 
 __all__ = ["Packer", "PriorityContext", "allot", "pack", "pack_exact"]
@@ -126,8 +127,7 @@ class PriorityContext:
         Raises:
             BadBudget: ``max_tokens`` is not a whole number of at least 1.
         """
-        if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
-            raise BadBudget(f"max_tokens={max_tokens!r} must be a whole number of tokens, at least 1")
+        check_tokens("max_tokens", max_tokens)
         self._max_tokens = max_tokens
         self._counter = counter or counter_for()
         self._packer = packer

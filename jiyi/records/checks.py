@@ -17,6 +17,7 @@ __all__ = [
     "UNSTORABLE",
     "check_id",
     "check_metadata",
+    "in_utc",
     "new_id",
     "plain",
     "set_utc",
@@ -68,26 +69,28 @@ def check_id(name: str, value: object, error: type[InputError] = InputError) -> 
 
 
 def set_utc(record: object, *names: str) -> None:
-    """Bring datetimes of a frozen record to UTC; None stays.
-
-    Raises:
-        InputError: one is no datetime.
-        NaiveDatetime: one has no time zone.
-    """
+    """Bring datetimes of a frozen record to UTC, as `in_utc` does; None stays."""
     for name in names:
         moment = getattr(record, name)
-        if moment is None:
-            continue
-        if not isinstance(moment, datetime):
-            raise InputError(f"{name} must be an aware datetime, not {type(moment).__name__}")
-        if moment.tzinfo is UTC:
-            continue
-        try:
-            object.__setattr__(record, name, aware(moment, name))
-        except OverflowError as error:
-            raise InputError(
-                f"{name}={moment.isoformat()} lies outside the years 1 to 9999 in UTC"
-            ) from error
+        if moment is not None:
+            object.__setattr__(record, name, in_utc(moment, name))
+
+
+def in_utc(moment: object, name: str, error: type[InputError] = InputError) -> datetime:
+    """Return a datetime in UTC.
+
+    Raises:
+        InputError: as ``error``: it is no datetime, or lies outside the years 1 to 9999.
+        NaiveDatetime: it has no time zone.
+    """
+    if not isinstance(moment, datetime):
+        raise error(f"{name} must be an aware datetime, not {type(moment).__name__}")
+    if moment.tzinfo is UTC:
+        return moment
+    try:
+        return aware(moment, name)
+    except OverflowError as over:
+        raise error(f"{name}={moment.isoformat()} lies outside the years 1 to 9999 in UTC") from over
 
 
 def new_id() -> str:

@@ -163,11 +163,9 @@ def _order_of(value: object) -> type | None:
     """Return what a value can be compared with; None where it has no order."""
     if isinstance(value, bool):
         return None
-    return next((one for one in (str, datetime) if isinstance(value, one)), _number_type(value))
-
-
-def _number_type(value: object) -> type | None:
-    return float if isinstance(value, int | float) else None
+    if isinstance(value, int | float):
+        return float
+    return next((one for one in (str, datetime) if isinstance(value, one)), None)
 
 
 class _Reader:

@@ -26,6 +26,7 @@ __all__ = [
     "Query",
     "Record",
     "Searchable",
+    "check_limit",
 ]
 
 Kind = Literal["message", "episode", "knowledge", "fact", "item", "task", "step", "session", "summary"]
@@ -83,9 +84,7 @@ class Query:
     sources: tuple[str, ...] | None = None  # facts, knowledge or summaries that rest on any of these
     after_seq: int | None = None  # messages of a session after this place
     before_seq: int | None = None  # messages of a session before this place
-    stretches: tuple[tuple[str, int, int], ...] | None = (
-        None  # messages of sessions, from one place to another
-    )
+    stretches: tuple[tuple[str, int, int], ...] | None = None  # messages of sessions between two places
     after: tuple[int, str] | None = None  # in a list by age, what follows on these µs since 1970 and id
     limit: int = 10  # how many at most
     newest_first: bool = False  # order of lists
@@ -93,8 +92,7 @@ class Query:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", _read_kinds(self.kinds))
-        if not isinstance(self.limit, int) or isinstance(self.limit, bool) or not 1 <= self.limit <= _MOST:
-            raise BadQuery(f"limit={self.limit!r} must be a whole number from 1 to {_MOST:,}")
+        check_limit(self.limit)
         if not isinstance(self.text, str):
             raise BadQuery(f"the query must be text, not {type(self.text).__name__}")
         for name in _MOMENTS:
@@ -150,6 +148,12 @@ class Query:
             where = asked if self.where is None else Junction("and", (self.where, asked))
             narrowed = replace(narrowed, where=where)
         return narrowed
+
+
+def check_limit(limit: object) -> None:
+    """Refuse a number of records that is not a whole number from 1 to 10,000, with `BadQuery`."""
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST:
+        raise BadQuery(f"limit={limit!r} must be a whole number from 1 to {_MOST:,}")
 
 
 def _parts(name: str, asked: Filter) -> dict[str, Any] | None:

@@ -7,7 +7,15 @@ from hashlib import blake2b
 from jiyi.errors import SettingsError
 from jiyi.records import Message
 from jiyi.records.atoms import Atom
-from jiyi.short_term.policy import DEFAULT_TOKENS, Candidates, Kept, Limit, as_given, check_count, check_limit
+from jiyi.short_term.policy import (
+    DEFAULT_TOKENS,
+    Candidates,
+    Kept,
+    Limit,
+    as_given,
+    check_count,
+    check_tokens,
+)
 from jiyi.text import TokenCounter, counter_for
 from jiyi.text.salience import salience
 
@@ -58,7 +66,7 @@ class ImportanceSampling:
         elif self.max_tokens is None:
             object.__setattr__(self, "max_tokens", DEFAULT_TOKENS)
         if self.max_tokens is not None:
-            check_limit("max_tokens", self.max_tokens)
+            check_tokens("max_tokens", self.max_tokens)
         if not isinstance(self.seed, int) or isinstance(self.seed, bool):
             raise SettingsError(f"seed={self.seed!r} must be a whole number")
 
@@ -66,7 +74,7 @@ class ImportanceSampling:
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
         """Decide for the smaller of ``max_tokens`` and ``budget``."""
         if budget is not None:
-            check_limit("budget", budget)
+            check_tokens("budget", budget)
         candidates = Candidates.of(messages)
         leaving = self._too_many(candidates)
         limits = [limit for limit in (self.max_tokens, budget) if limit is not None]

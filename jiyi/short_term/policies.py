@@ -16,7 +16,7 @@ from jiyi.short_term.policy import (
     Policy,
     as_given,
     check_count,
-    check_limit,
+    check_tokens,
 )
 from jiyi.text import TokenCounter, counter_for
 
@@ -142,7 +142,7 @@ class TokenBudget:
     keep_last: bool = True  # the newest atom stays in any case
 
     def __post_init__(self) -> None:
-        check_limit("max_tokens", self.max_tokens)
+        check_tokens("max_tokens", self.max_tokens)
 
     @classmethod
     def of_window(
@@ -167,9 +167,9 @@ class TokenBudget:
             BadBudget: these are no numbers of tokens, ``fraction`` is not over 0 and at most 1,
                 or nothing is left for the messages.
         """
-        check_limit("window", window)
+        check_tokens("window", window)
         if max_output_tokens != 0:
-            check_limit("max_output_tokens", max_output_tokens)
+            check_tokens("max_output_tokens", max_output_tokens)
         if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 < fraction <= 1:
             raise BadBudget(f"fraction={fraction!r} must be a number over 0 and at most 1")
         tokens = int(fraction * (window - max_output_tokens) + 1e-6)
@@ -184,7 +184,7 @@ class TokenBudget:
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
         """Decide for the smaller of ``max_tokens`` and ``budget``."""
         if budget is not None:
-            check_limit("budget", budget)
+            check_tokens("budget", budget)
         tokens = self.max_tokens if budget is None else min(self.max_tokens, budget)
         candidates = Candidates.of(messages)
         limit = Limit.of(candidates, tokens, self.counter, keep_last=self.keep_last)

@@ -21,7 +21,7 @@ __all__ = [
     "as_given",
     "as_messages",
     "check_count",
-    "check_limit",
+    "check_tokens",
     "put_back",
 ]
 
@@ -147,22 +147,14 @@ class Candidates:
         return Kept(kept=tuple(kept), dropped=tuple(dropped))
 
 
-def check_limit(name: str, value: object) -> None:
-    """Refuse what cannot be a number of tokens.
-
-    Raises:
-        BadBudget: it is not a whole number of at least 1.
-    """
+def check_tokens(name: str, value: object) -> None:
+    """Refuse a number of tokens that is not a whole number of at least 1, with `BadBudget`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BadBudget(f"{name}={value!r} must be a whole number of tokens, at least 1")
 
 
 def check_count(name: str, value: object) -> None:
-    """Refuse what cannot be a number of messages or turns.
-
-    Raises:
-        SettingsError: it is not a whole number of at least 1.
-    """
+    """Refuse a number of messages or turns that is not a whole number of at least 1, with `SettingsError`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise SettingsError(f"{name}={value!r} must be a whole number of at least 1")
 

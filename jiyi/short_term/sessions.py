@@ -11,7 +11,7 @@ from jiyi.clock import Clock, utc_now
 from jiyi.errors import BadScope, Closed, SettingsError
 from jiyi.records import Message, Scope
 from jiyi.short_term.policies import SlidingWindow
-from jiyi.short_term.policy import Kept
+from jiyi.short_term.policy import Kept, check_count
 from jiyi.short_term.session_window import SessionWindow, load, refresh
 from jiyi.storage.store import Store
 
@@ -65,8 +65,7 @@ class ShortTermMemory:
         clock: Clock = utc_now,
         sweep_every: timedelta = timedelta(minutes=1),
     ) -> None:
-        if not isinstance(max_turns, int) or isinstance(max_turns, bool) or max_turns < 1:
-            raise SettingsError(f"max_turns={max_turns!r} must be a whole number of at least 1")
+        check_count("max_turns", max_turns)
         for name, span in (("ttl", ttl), ("sweep_every", sweep_every)):
             if not isinstance(span, timedelta) or span <= timedelta(0):
                 raise SettingsError(f"{name}={span!r} must be a timedelta above zero")

@@ -18,7 +18,7 @@ from jiyi.short_term.policy import (
     as_given,
     as_messages,
     check_count,
-    check_limit,
+    check_tokens,
     put_back,
 )
 from jiyi.text import TokenCounter, counter_for, language
@@ -103,7 +103,7 @@ class RunningSummary:
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
-            check_limit("max_tokens", self.max_tokens)
+            check_tokens("max_tokens", self.max_tokens)
         if self.max_messages is None:
             object.__setattr__(self, "max_messages", _ALONE if self.max_tokens is None else _BESIDE)
         if isinstance(self.at, bool) or not isinstance(self.at, int | float) or not 0 < self.at <= 1:
@@ -125,7 +125,7 @@ class RunningSummary:
             beside: tokens that stand in the window with the messages, such as the summary.
         """
         if budget is not None:
-            check_limit("budget", budget)
+            check_tokens("budget", budget)
         sound = Candidates.of(as_messages(messages)).without({}).kept
         spoken = sum(message.role != "system" for message in sound)
         if spoken > (self.max_messages or 0):

@@ -8,12 +8,12 @@ from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jiyi.clock import Clock, aware, utc_now
+from jiyi.clock import Clock, utc_now
 from jiyi.errors import BadQuery, Closed, InputError, ScopeMissing
 from jiyi.forks import leave_at_fork
 from jiyi.long_term import LongTermMemory
 from jiyi.monitor import ContextMonitor
-from jiyi.records import Scope, check_labels
+from jiyi.records import Scope, check_labels, in_utc
 from jiyi.settings import Settings
 from jiyi.short_term import ShortTermMemory, SummaryUpdater
 from jiyi.skills import SkillShelf
@@ -25,7 +25,6 @@ __all__ = [
     "Parts",
     "Verbs",
     "check_flags",
-    "check_limit",
     "check_text",
     "ids_of",
     "labels_of",
@@ -33,8 +32,6 @@ __all__ = [
     "not_open",
     "path_of",
 ]
-
-_MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,20 +129,12 @@ _TAKEN = frozenset(name for name in Verbs._take.__code__.co_names if name.starts
 
 
 def not_open() -> Parts:
-    """Stand where parts would be opened again, and are not.
-
-    Raises:
-        Closed: always.
-    """
+    """Stand where parts would be opened again, and are not: raises `Closed`."""
     raise Closed("this memory is not open in this process; open it with jiyi.open()")
 
 
 def ids_of(ids: Iterable[str] | str) -> tuple[str, ...]:
-    """Return one id or several as a tuple, in their order, each once.
-
-    Raises:
-        BadQuery: it is neither, or one of them is no text.
-    """
+    """Return one id or several as a tuple, in their order, each once; `BadQuery` where they are none."""
     if isinstance(ids, bytes | bytearray) or not isinstance(ids, Iterable):
         raise BadQuery(f"ids is an id or a list of ids, not {type(ids).__name__}")
     names = (ids,) if isinstance(ids, str) else tuple(dict.fromkeys(ids))
@@ -156,11 +145,7 @@ def ids_of(ids: Iterable[str] | str) -> tuple[str, ...]:
 
 
 def labels_of(given: object, name: str = "namespace") -> tuple[str, ...]:
-    """Return labels as a caller writes them; a text is one label.
-
-    Raises:
-        InputError: they are no labels.
-    """
+    """Return labels as a caller writes them, a text as one label; `InputError` where they are none."""
     if not isinstance(given, str | Sequence) or isinstance(given, bytes | bytearray):
         raise InputError(f'{name} must be labels such as ("users", "ana"), not {type(given).__name__}')
     labels = (given,) if isinstance(given, str) else tuple(given)
@@ -169,11 +154,7 @@ def labels_of(given: object, name: str = "namespace") -> tuple[str, ...]:
 
 
 def check_text(**words: object) -> None:
-    """Refuse words that are not text, or blank; None stands for what was left out.
-
-    Raises:
-        BadQuery: says which.
-    """
+    """Refuse words that are not text, or blank, with `BadQuery`; None stands for what was left out."""
     for name, value in words.items():
         if value is None:
             continue
@@ -183,50 +164,20 @@ def check_text(**words: object) -> None:
             raise BadQuery(f"{name} is empty; give words or leave it out")
 
 
-def check_limit(limit: object) -> None:
-    """Refuse a number of records that is none.
-
-    Raises:
-        BadQuery: it is not a whole number from 1 to 10,000.
-    """
-    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST:
-        raise BadQuery(f"limit={limit!r} must be a whole number from 1 to {_MOST:,}")
-
-
 def check_flags(**flags: object) -> None:
-    """Refuse anything but True and False: "no" counts as true in Python.
-
-    Raises:
-        BadQuery: says which.
-    """
+    """Refuse anything but True and False, with `BadQuery`: "no" counts as true in Python."""
     for name, value in flags.items():
         if not isinstance(value, bool):
             raise BadQuery(f"{name} must be True or False, not {value!r}")
 
 
 def moment_of(moment: datetime | None, name: str) -> datetime | None:
-    """Return a datetime in UTC; None stays.
-
-    Raises:
-        BadQuery: it is no datetime.
-        NaiveDatetime: it has no time zone.
-    """
-    if moment is None:
-        return None
-    if not isinstance(moment, datetime):
-        raise BadQuery(f"{name} must be an aware datetime, not {type(moment).__name__}")
-    try:
-        return aware(moment, name)
-    except OverflowError as error:
-        raise BadQuery(f"{name}={moment.isoformat()} lies outside the years 1 to 9999 in UTC") from error
+    """Return a datetime in UTC, as `jiyi.records.in_utc` with `BadQuery`; None stays."""
+    return None if moment is None else in_utc(moment, name, BadQuery)
 
 
 def path_of(path: str | Path) -> Path:
-    """Return the path of a file.
-
-    Raises:
-        InputError: it is no path, or none that could name a file.
-    """
+    """Return the path of a file; `InputError` where it is none, or none that could name a file."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"a file is named by text or a Path, not {type(path).__name__}")
     file = Path(path)

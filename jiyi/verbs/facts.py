@@ -7,8 +7,8 @@ from typing import Any, cast, get_args
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery
 from jiyi.long_term import Learned, Neighbour, profile_of
-from jiyi.records import Fact, FactCategory, FactStatus, Listing, Message, Query, read_filter
-from jiyi.verbs.base import Verbs, check_limit, check_text, moment_of
+from jiyi.records import Fact, FactCategory, FactStatus, Listing, Message, Query, check_limit, read_filter
+from jiyi.verbs.base import Verbs, check_text, moment_of
 from jiyi.verbs.cursors import LATEST, MOST, Place, listing, place_of
 
 __all__ = ["FactVerbs"]

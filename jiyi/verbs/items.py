@@ -11,6 +11,7 @@ from jiyi.records import (
     Listing,
     Query,
     Scope,
+    check_limit,
     item_id,
     labels_in,
     read_filter,
@@ -18,7 +19,7 @@ from jiyi.records import (
 )
 from jiyi.records.checks import check_id
 from jiyi.storage import Amendment
-from jiyi.verbs.base import Verbs, check_flags, check_limit, labels_of, moment_of
+from jiyi.verbs.base import Verbs, check_flags, labels_of, moment_of
 from jiyi.verbs.cursors import page
 
 __all__ = ["ItemVerbs"]

@@ -20,11 +20,12 @@ from jiyi.records import (
     Scope,
     Session,
     as_mapping,
+    check_limit,
     check_metadata,
 )
 from jiyi.storage import ImportReceipt
 from jiyi.storage.pages import all_messages
-from jiyi.verbs.base import Verbs, check_flags, check_limit, path_of
+from jiyi.verbs.base import Verbs, check_flags, path_of
 from jiyi.verbs.cursors import page
 from jiyi.verbs.loading import load_for
 
