@@ -80,18 +80,9 @@ def shorten_outputs(
 ) -> tuple[list[Message], dict[str, tuple[int, int]]]:
     """Shorten the tool results that take more than a quarter of ``allotment``, to that quarter.
 
-    Returns the history, and by id of a shortened result its tokens before and now.
-
-    Guarantees: pinned results, those that belong to a pinned call, and the newest turn stay as
-    they are; only a result's content changes, its ids stay; a result that would not get
-    smaller stays.
-
-    Args:
-        history: messages, oldest first.
-        allotment: tokens of the history.
-        shorten: makes one result smaller.
-        counter: counts tokens.
-        newest_is_apart: the newest turn is not in ``history``; where it is, its results stay whole.
+    Returns the history, and by id of a shortened result its tokens before and now. Pinned results,
+    those of a pinned call, and the newest turn stay as they are, unless ``newest_is_apart`` says that
+    ``history`` does not hold it. Only a result's content changes; one that would not get smaller stays.
     """
     limit = max(allotment // _LARGE, _LEAST)
     held = {i for a in atoms(history) if any(history[i].pinned for i in a.indices) for i in a.indices}

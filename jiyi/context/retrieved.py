@@ -42,10 +42,9 @@ class Said:
     def of(
         cls, history: Sequence[Message], summary: Block | None = None, run: Sequence[Message] = ()
     ) -> "Said":
-        """Return what history and summary say.
+        """Return what history and summary say, and that the question and what follows it are in sight.
 
-        The question and what follows it, ``run``, are in sight, too, but their words are not
-        looked for: the window must stay the same while a run goes on.
+        Words of that ``run`` are not looked for: the window must stay the same while it goes on.
         """
         texts = [message.search_text for message in history] + ([summary.text] if summary else [])
         lines = (_even(line) for text in texts for line in text.splitlines())
@@ -161,13 +160,9 @@ class Retrieved:
         return left
 
     def choose(self, blocks: Sequence[Block], given: Mapping[Section, int], spare: int, free: int) -> None:
-        """Pack each section into its allotment, then what did not fit into what is left over.
+        """Pack priced blocks into the allotment of their section, then the rest into what is left over.
 
-        Args:
-            blocks: the candidates, priced.
-            given: the allotment of each section.
-            spare: tokens that no section asks for.
-            free: most tokens of the whole message.
+        ``spare`` are tokens that no section asks for, ``free`` the most that the whole message may take.
         """
         left: list[Block] = []
         for section in QUOTED:

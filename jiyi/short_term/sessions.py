@@ -91,7 +91,6 @@ class ShortTermMemory:
         Raises:
             BadScope: the scope names no session.
             Closed: used after `close`.
-            StorageError: the store could not be read.
         """
         return list(self.window(scope).kept)
 

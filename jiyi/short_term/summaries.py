@@ -25,7 +25,7 @@ class Summaries:
     With an agent in its scope a summary is of that agent's messages, without one of the whole
     session's; the two do not know each other.
 
-    Guarantees:
+    Every method raises `BadScope` for a scope without a session. Guarantees:
 
     - What `add` returned for is on disk, and what one process adds every other sees at once.
     - There is one version of each number: of two that fold at the same time one comes first,
@@ -48,20 +48,13 @@ class Summaries:
         """Return the summary of a session as it stands, None where nothing was folded yet.
 
         Cheap, for every window: one look into an index.
-
-        Raises:
-            BadScope: the scope names no session.
         """
         found = self._find(scope, newest_first=True, limit=1)
         # Without an agent any agent's would do; those of the whole session come before them.
         return found[0] if found and found[0].scope == scope else None
 
     def versions(self, scope: Scope) -> list[Summary]:
-        """Return all versions of a session's summary, oldest first; at most 10,000.
-
-        Raises:
-            BadScope: the scope names no session.
-        """
+        """Return all versions of a session's summary, oldest first; at most 10,000."""
         return [summary for summary in self._find(scope, limit=_MOST) if summary.scope == scope]
 
     def add(
@@ -96,7 +89,6 @@ class Summaries:
             NotFound: a message it covers is not there any more, or no version at all; what was
                 forgotten may be in the text. Nothing was stored: fold again from `latest`.
             InputError: it could be no summary, or goes less far than ``after``.
-            BadScope: the scope names no session.
             StorageError: the database cannot do it.
         """
         new = Summary(
@@ -124,20 +116,10 @@ class Summaries:
     def unfolded(
         self, scope: Scope, after_seq: int = -1, *, upto_seq: int | None = None, limit: int = 1_000
     ) -> list[Message]:
-        """Return the messages of a session after a place, in order, at most ``limit``.
+        """Return the messages of a session after one place and up to another, in order.
 
         For what a summary does not say yet: ``after_seq`` is its ``upto_seq``, and -1 where
-        there is none. The place of the last one is where the next piece begins.
-
-        Args:
-            scope: user and session; with an agent, that agent's messages alone.
-            after_seq: the place, not itself among them.
-            upto_seq: the last place that may be among them; None: to the end.
-            limit: 1 to 10,000.
-
-        Raises:
-            BadScope: the scope names no session.
-            BadQuery: ``limit`` is out of its bounds.
+        there is none. At most ``limit``, from 1 to 10,000; with an agent, that agent's messages alone.
         """
         query = Query(
             scope=_of_session(scope),

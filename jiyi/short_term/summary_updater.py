@@ -79,13 +79,8 @@ class SummaryUpdater:
     def when_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
         """Fold if it is time, and return the summary.
 
-        It is time when the messages after the summary fill the window or are many, see
-        `RunningSummary`, or when some of them are not among ``recent`` any more.
-
-        Args:
-            scope: user and session, and agent.
-            recent: what short-term memory holds of the session, in order.
-            max_tokens: size of the window.
+        It is time when the messages after the summary fill a window of ``max_tokens`` or are many,
+        see `RunningSummary`, or when some of them are no longer in short-term memory: ``recent``.
         """
         ended = self._background.take(scope) if self._background else None
         state = self._updated(scope, recent, max_tokens)

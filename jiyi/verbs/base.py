@@ -53,12 +53,7 @@ class Parts:
 
 
 class Verbs:
-    """The parts of a memory.
-
-    Args:
-        parts: those of this process.
-        again: makes new ones, for the first call in a forked process.
-    """
+    """The parts of a memory; ``again`` makes new ones, for the first call in a forked process."""
 
     def __init__(self, parts: Parts, *, again: Callable[[], Parts] | None = None) -> None:
         self._take(parts)
