@@ -44,13 +44,7 @@ from jiyi.text import TokenCounter, counter_for
 from jiyi.verbs.base import Parts
 from jiyi.verbs.door import guard
 
-__all__ = [
-    "embedder_for",
-    "llm_for",
-    "open_async_memory",
-    "open_memory",
-    "reranker_for",
-]
+__all__ = ["embedder_for", "llm_for", "open_async_memory", "open_memory", "reranker_for"]
 
 
 @guard

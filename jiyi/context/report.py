@@ -4,16 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from jiyi.context.prefix import Prefix
-from jiyi.records import (
-    SECTIONS,
-    Block,
-    Budget,
-    Message,
-    Report,
-    ReportItem,
-    ReportStep,
-    Section,
-)
+from jiyi.records import SECTIONS, Block, Budget, Message, Report, ReportItem, ReportStep, Section
 from jiyi.records.atoms import atoms
 from jiyi.short_term import Dropped
 from jiyi.text import TokenCounter
@@ -24,11 +15,7 @@ __all__ = ["ReportBuilder", "of_block", "of_message"]
 _TITLE = 60
 _SUSPICIOUS = "; suspicious: "
 _INSTRUCTS = "stored texts that may try to instruct the model: {}; marked suspicious among what is included"
-_LEAVING = {
-    "summary": "left out the summary",
-    "skills": "closed skills",
-    "profile": "left out the profile",
-}
+_LEAVING = {"summary": "left out the summary", "skills": "closed skills", "profile": "left out the profile"}
 
 
 @dataclass(slots=True)

@@ -84,12 +84,7 @@ class FactVerbs(Verbs):
         return profile_of(self._store, self._scope(user_id, agent_id), self._clock())
 
     def learn_facts(
-        self,
-        session_id: str,
-        limit: int = 50,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, session_id: str, limit: int = 50, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Learned:
         """Read the newest messages of a session for facts, with the language model where there is one.
 

@@ -117,12 +117,7 @@ class MessageVerbs(Verbs):
         return next(iter(self.pop_messages(session_id, 1, user_id=user_id, agent_id=agent_id)), None)
 
     def pop_messages(
-        self,
-        session_id: str,
-        limit: int = 1,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, session_id: str, limit: int = 1, *, user_id: str | None = None, agent_id: str | None = None
     ) -> list[Message]:
         """Take the newest messages out of a conversation and return them, oldest first.
 
