@@ -9,7 +9,7 @@ from datetime import date
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 from jiyi.errors import BadBudget
 from jiyi.records.fits import checked
@@ -36,18 +36,7 @@ Section = Literal[
 ]
 """Where in the window a block stands."""
 
-SECTIONS: tuple[Section, ...] = (
-    "system",
-    "skills",
-    "profile",
-    "summary",
-    "history",
-    "task",
-    "knowledge",
-    "episodes",
-    "recalled",
-    "input",
-)
+SECTIONS: tuple[Section, ...] = get_args(Section)
 """All sections in the order the window shows them: what changes least comes first."""
 
 SHARED_SECTIONS: tuple[Section, ...] = ("task", "knowledge", "episodes", "recalled", "history")

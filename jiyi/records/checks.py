@@ -68,12 +68,12 @@ def check_id(name: str, value: object, error: type[InputError] = InputError) -> 
         raise error(f"{name}={value!r} holds characters that cannot be stored; use plain text")
 
 
-def set_utc(record: object, *names: str) -> None:
+def set_utc(record: object, *names: str, error: type[InputError] = InputError) -> None:
     """Bring datetimes of a frozen record to UTC, as `in_utc` does; None stays."""
     for name in names:
         moment = getattr(record, name)
         if moment is not None:
-            object.__setattr__(record, name, in_utc(moment, name))
+            object.__setattr__(record, name, in_utc(moment, name, error))
 
 
 def in_utc(moment: object, name: str, error: type[InputError] = InputError) -> datetime:

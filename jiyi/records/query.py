@@ -95,11 +95,7 @@ class Query:
         check_limit(self.limit)
         if not isinstance(self.text, str):
             raise BadQuery(f"the query must be text, not {type(self.text).__name__}")
-        for name in _MOMENTS:
-            moment = getattr(self, name)
-            if moment is not None and not isinstance(moment, datetime):
-                raise BadQuery(f"{name} must be a datetime, not {type(moment).__name__}")
-        set_utc(self, *_MOMENTS)
+        set_utc(self, *_MOMENTS, error=BadQuery)
         for name in ("pinned", "consolidated"):
             flag = getattr(self, name)
             if flag is not None and not isinstance(flag, bool):
