@@ -72,7 +72,7 @@ def set_utc(record: object, *names: str, error: type[InputError] = InputError) -
     """Bring datetimes of a frozen record to UTC, as `in_utc` does; None stays."""
     for name in names:
         moment = getattr(record, name)
-        if moment is not None:
+        if moment is not None and not (isinstance(moment, datetime) and moment.tzinfo is UTC):
             object.__setattr__(record, name, in_utc(moment, name, error))
 
 

@@ -133,17 +133,16 @@ class Query:
         rest = {
             name: value for name, value in (filters or {}).items() if not (name in _OWN and value is None)
         }
-        narrowed = self
+        narrowed: dict[str, Any] = {}
         for name in _OWN:  # conditions that rows in memory answer
             parts = _parts(name, read_filter({name: rest[name]})) if name in rest else None
             if parts:
-                narrowed = replace(narrowed, **parts)
+                narrowed |= parts
                 del rest[name]
         if rest:
             asked = read_filter(rest)
-            where = asked if self.where is None else Junction("and", (self.where, asked))
-            narrowed = replace(narrowed, where=where)
-        return narrowed
+            narrowed["where"] = asked if self.where is None else Junction("and", (self.where, asked))
+        return replace(self, **narrowed) if narrowed else self
 
 
 def check_limit(limit: object) -> None:
