@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Literal
 
 from jiyi.context.health import goal_of
@@ -18,7 +19,6 @@ from jiyi.text import language as language_of
 
 __all__ = ["Stage", "handover", "split_task"]
 
-_ORDER = ("goal", "summary", "decided", "task", "todo", "last")
 _WORTH = {"goal": 6.0, "todo": 5.0, "task": 4.0, "decided": 3.0, "last": 2.0, "summary": 1.0}
 _LINE = 8  # one line takes at most this part of the whole; the goal twice as much
 
@@ -84,29 +84,36 @@ def handover(
     aim = goal or (task.request if task else "") or goal_of(talk)
     words = wording("handover", language_of(aim) if language == "auto" else language)
     longest = max(max_tokens // _LINE, 1)
-    found = [
-        _Line(section="goal", text=_flat(aim, 2 * longest, counter), worth=_WORTH["goal"]),
-        *_worded("summary", [line for line in summary.splitlines() if line.strip()]),
-        *_worded("decided", _decisions(talk)),
-        *_worded("task", _steps(task, words)),
-        *_worded("todo", _todos(talk)),
-        *_worded("last", _last(talk, last_turns)),
+    found = {  # in the order of the text
+        "goal": [aim],
+        "summary": [line for line in summary.splitlines() if line.strip()],
+        "decided": _decisions(talk),
+        "task": _steps(task, words),
+        "todo": _todos(talk),
+        "last": _last(talk, last_turns),
+    }
+    lines = [
+        _Line(
+            section=section,
+            text=_flat(text, longest * (2 if section == "goal" else 1), counter),
+            worth=_WORTH[section] + place / (len(texts) + 1),  # of one section the later is worth more
+        )
+        for section, texts in found.items()
+        for place, text in enumerate(texts)
     ]
-    shown = {found[0]: found[0].text} | {line: _flat(line.text, longest, counter) for line in found[1:]}
-    return _fitted({line: text for line, text in shown.items() if text}, words, max_tokens, counter)
+    return _fitted([line for line in lines if line.text], words, max_tokens, counter)
 
 
-def _fitted(
-    lines: Mapping[_Line, str], words: Mapping[str, str], max_tokens: int, counter: TokenCounter
-) -> str:
+def _fitted(lines: Sequence[_Line], words: Mapping[str, str], max_tokens: int, counter: TokenCounter) -> str:
     """Render the worthiest lines that fit; sums of counts only come near, so the whole is counted."""
-    costs = {line: counter.count_text(text) + 4 for line, text in lines.items()}
+    costs = {line: counter.count_text(line.text) + 4 for line in lines}
     kept = sorted(lines, key=lambda line: -line.worth)
     total = sum(costs.values())
     while len(kept) > 1 and total > max_tokens:
         total -= costs[kept.pop()]
     while True:
-        text = _render({line: lines[line] for line in lines if line in set(kept)}, words)
+        chosen = set(kept)
+        text = _render([line for line in lines if line in chosen], words)
         needed = counter.count_text(text)
         if needed <= max_tokens:
             return text
@@ -119,21 +126,11 @@ def _fitted(
         kept.pop()
 
 
-def _render(lines: Mapping[_Line, str], words: Mapping[str, str]) -> str:
+def _render(lines: Sequence[_Line], words: Mapping[str, str]) -> str:
     parts = [words["preface"]]
-    for section in _ORDER:
-        mine = [text for line, text in lines.items() if line.section == section]
-        if mine:
-            parts.append(f"## {words[section]}\n" + "\n".join(f"> - {text}" for text in mine))
+    for section, some in groupby(lines, key=lambda line: line.section):
+        parts.append(f"## {words[section]}\n" + "\n".join(f"> - {line.text}" for line in some))
     return "\n\n".join(parts)
-
-
-def _worded(section: str, texts: Sequence[str]) -> list[_Line]:
-    """Return lines; of one section the later is worth a little more."""
-    return [
-        _Line(section=section, text=text, worth=_WORTH[section] + place / (len(texts) + 1))
-        for place, text in enumerate(texts)
-    ]
 
 
 def _flat(text: str, most: int, counter: TokenCounter) -> str:
