@@ -1,7 +1,7 @@
 """Atoms and turns: which messages of a conversation belong together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jiyi.records.message import Message
 
@@ -10,8 +10,7 @@ __all__ = ["Atom", "atoms", "turns"]
 _ORPHAN = -1  # in place of the number of missing results
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Atom:
+class Atom(NamedTuple):
     """Messages that stay together or leave together."""
 
     indices: tuple[int, ...]  # places in the sequence, ascending; never empty
