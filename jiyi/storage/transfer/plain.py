@@ -8,7 +8,8 @@ computed again. Reading checks every type, so that a line somebody edited is eit
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from datetime import datetime
-from typing import Any, cast, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from jiyi.errors import InputError
 from jiyi.records import Episode, Fact, Item, Kind, Knowledge, Message, Record, Scope, Step, Summary, Task
@@ -121,18 +122,18 @@ def _checked(of: type[Any], data: Mapping[str, Any], allowed: Sequence[str]) -> 
 
 def _read(hint: Any, value: Any, name: str) -> Any:
     """Return a JSON value as a field of this type has it."""
-    if isinstance(value, str) and datetime in (hint, *get_args(hint)):
+    wanted = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if type(value) is int and float in wanted and abs(value) < _LARGEST:
+        value = float(value)
+    elif isinstance(value, str) and datetime in wanted:
         try:
             value = datetime.fromisoformat(value)
         except ValueError as error:
             raise InputError(f"{name} {value[:80]!r} is no ISO 8601 date") from error
-    elif isinstance(value, list) and get_origin(hint) is tuple:
+    elif isinstance(value, list) and tuple in map(get_origin, wanted):
         value = tuple(value)
-    elif (
-        isinstance(value, int | float)
-        and not (0 if isinstance(value, int) else -_LARGEST) <= value < _LARGEST
-    ):
+    elif isinstance(value, int | float) and not (0 if type(value) is int else -_LARGEST) <= value < _LARGEST:
         raise InputError(f"{name} cannot be {str(value)[:80]}")
-    if said := misfit(value, hint, name):
+    if type(value) not in wanted and (said := misfit(value, hint, name)):
         raise InputError(said)
-    return float(value) if type(value) is int and float in (hint, *get_args(hint)) else value
+    return value
