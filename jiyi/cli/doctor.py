@@ -8,13 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from typing import Annotated
 
-import typer
 from rich.text import Text
 
-from jiyi.cli.options import AGENT_DB, Db, Json, db_option
-from jiyi.cli.terminal import print_json, safe, say, stderr, stdout
+from jiyi.cli.options import AGENT_DB, Db, Shown, db_option, telling
+from jiyi.cli.terminal import safe, say, stderr, stdout
 from jiyi.databases import check_database, reading_of
 from jiyi.embeddings import E5Embedder
 from jiyi.endpoint import skipped_endpoints
@@ -39,26 +37,20 @@ class _Finding:
     fix: str = ""  # what to do where it is not ok
 
 
-def doctor(
-    db: Db = AGENT_DB,
-    mend: Annotated[
-        bool, typer.Option("--repair", help="Also mend what can be mended: vectors that lie elsewhere.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
+@telling
+def doctor(db: Db = AGENT_DB, mend: bool = False) -> Shown:
     """Check model, database and terminal, and say what to fix."""
     findings = list(_findings(db, mend=mend))
     sound = all(finding.ok for finding in findings)
-    if as_json:
-        print_json({"ok": sound, "checks": [asdict(finding) for finding in findings]})
-    else:
+
+    def show() -> None:
         for finding in findings:
             mark = ("ok  ", "green") if finding.ok else ("fix ", "bold red")
             stdout.print(Text.assemble(mark, f" {finding.name}: {safe(finding.detail)}"), soft_wrap=True)
             if not finding.ok:
                 say(f"     {finding.fix}")
-    if not sound:
-        raise typer.Exit(1)
+
+    return {"ok": sound, "checks": [asdict(finding) for finding in findings]}, show, not sound
 
 
 def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:

@@ -1,11 +1,11 @@
 """What the commands share: options, opening a memory, and errors as one line."""
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,11 +22,7 @@ from jiyi.wiring import open_memory
 __all__ = [
     "AGENT_DB",
     "Db",
-    "Json",
     "Shown",
-    "Since",
-    "Until",
-    "User",
     "brief_errors",
     "db_option",
     "note_pending",
@@ -35,6 +31,7 @@ __all__ = [
     "parse_moment",
     "parse_place",
     "require_database",
+    "telling",
 ]
 
 AGENT_DB = Place(path=Path("agent.db"))
@@ -72,10 +69,6 @@ Db = Annotated[
         help="The database: a file, or postgresql://…; also JIYI_DB.",
     ),
 ]
-User = Annotated[str | None, typer.Option("--user", help="Whose memory; the only user's by default.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on standard output.")]
-Since = Annotated[str | None, typer.Option(help="Only from this ISO 8601 date on.")]
-Until = Annotated[str | None, typer.Option(help="Only before this ISO 8601 date.")]
 
 
 @contextmanager
@@ -98,33 +91,49 @@ def opened(db: Place, user: str | None, *, create: bool = False, **settings: Any
             yield memory
 
 
-Shown = tuple[Any, Callable[[], object]]
-"""What a command has to tell: the value that --json prints, and what shows the same to people."""
+Shown = tuple[Any, Callable[[], object]] | tuple[Any, Callable[[], object], bool]
+"""What a command has to tell: what --json prints, what shows it to people, and whether it failed."""
+
+
+def telling(command: Callable[..., Shown]) -> Callable[..., None]:
+    """Make a command of a function that returns what it has to tell, with --json beside its own options."""
+
+    @wraps(command)
+    def run(*, as_json: bool, **own: Any) -> None:
+        given = own | {"as_json": as_json} if "as_json" in parameters else own
+        with brief_errors():
+            value, show, *failed = command(**given)
+        if as_json:
+            print_json(value)
+        else:
+            show()
+        if any(failed):
+            raise typer.Exit(1)
+
+    parameters = dict(signature(command).parameters)
+    as_json = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+    _take(run, [*(one for name, one in parameters.items() if name != "as_json"), as_json])
+    return run
 
 
 def on_memory(command: Callable[..., Shown]) -> Callable[..., None]:
     """Make a command of a function that is given a memory, with --db, --user and --json beside its own."""
 
-    def shared(*, db: Db = AGENT_DB, user: User = None, as_json: Json = False) -> None: ...
+    def shared(*, db: Db = AGENT_DB, user: str | None = None) -> None: ...
 
     @wraps(command)
-    def run(*, db: Place, user: str | None, as_json: bool, **own: Any) -> None:
+    def run(*, db: Place, user: str | None, **own: Any) -> Shown:
         with opened(db, user) as memory:
-            value, show = command(memory, **own)
-        if as_json:
-            print_json(value)
-        else:
-            show()
+            return command(memory, **own)
 
-    of = signature(command)
-    own = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in list(of.parameters.values())[1:]]
-    arguments = [one for one in own if "ArgumentInfo" in repr(one.annotation)]
-    where, whose, as_json = signature(shared).parameters.values()
-    options = [one for one in own if one not in arguments]
-    parameters = [*arguments, where, whose, *options, as_json]
-    run.__signature__ = of.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    return run
+    _, *own = signature(command).parameters.values()
+    _take(run, [*signature(shared).parameters.values(), *own])
+    return telling(run)
+
+
+def _take(command: Callable[..., Any], parameters: Sequence[Parameter]) -> None:
+    named = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters]
+    command.__signature__ = Signature(named)  # type: ignore[attr-defined]
 
 
 def _named(users: list[str]) -> str:

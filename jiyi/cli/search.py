@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from datetime import tzinfo
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from jiyi.cli.options import Shown, Since, Until, note_pending, on_memory, parse_moment
+from jiyi.cli.options import Shown, note_pending, on_memory, parse_moment
 from jiyi.cli.terminal import fail, note, safe, short, stdout, when
 from jiyi.cli.windows import ROLE_STYLES, doubt, speaker, window_view
 from jiyi.manager import MemoryManager
@@ -25,23 +24,17 @@ _STRONGEST = 5  # features named of a hit
 @on_memory
 def search(
     memory: MemoryManager,
-    query: Annotated[str, typer.Argument(help="Words or a question, Chinese or English.")],
-    limit: Annotated[int, typer.Option(help="How many hits at most.")] = 10,
-    kind: Annotated[
-        list[str] | None, typer.Option(help="message, episode, knowledge or fact; repeatable.")
-    ] = None,
-    session: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
-    role: Annotated[str | None, typer.Option(help="Only messages of this role.")] = None,
-    since: Since = None,
-    until: Until = None,
-    asked_at: Annotated[
-        str | None, typer.Option(help='When it is asked: what "yesterday" in it means; now by default.')
-    ] = None,
-    around: Annotated[int, typer.Option(help="Messages shown before and behind each message found.")] = 0,
-    min_score: Annotated[
-        float, typer.Option(help="Leave out hits less relevant than this, from 0 to 1.")
-    ] = 0.0,
-    why: Annotated[bool, typer.Option("--why", help="Also show what speaks for each hit.")] = False,
+    query: str,
+    limit: int = 10,
+    kind: list[str] | None = None,
+    session: str | None = None,
+    role: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    asked_at: str | None = None,
+    around: int = 0,
+    min_score: float = 0.0,
+    why: bool = False,
 ) -> Shown:
     """Search messages, episodes, knowledge and facts, best first."""
     filters = {"role": role, "since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
@@ -68,13 +61,7 @@ def search(
 
 @on_memory
 def context(
-    memory: MemoryManager,
-    session: Annotated[str, typer.Argument(help="The conversation.")],
-    query: Annotated[
-        str | None, typer.Argument(help="The question; the newest user message by default.")
-    ] = None,
-    budget: Annotated[int | None, typer.Option(help="Input tokens of the window.")] = None,
-    lines: Annotated[int, typer.Option(help="Lines shown of each message.")] = 40,
+    memory: MemoryManager, session: str, query: str | None = None, budget: int | None = None, lines: int = 40
 ) -> Shown:
     """Show what the model would see now, with the budget report."""
     if query is None and not memory.session_messages(session, limit=1):
