@@ -37,8 +37,7 @@ def described(command: Callable[..., Any], name: str) -> Callable[..., Any]:
 def _declared(parameter: Parameter, of: Callable[..., Any], text: str | dict[str, Any]) -> Parameter:
     said = {"help": text} if isinstance(text, str) else dict(text)
     names = said.pop("names", ["--" + parameter.name.replace("_", "-")] * (parameter.annotation is bool))
-    hint = Annotated[parameter.annotation, of(*names, **said)]  # type: ignore[valid-type]
-    return parameter.replace(annotation=hint)
+    return parameter.replace(annotation=Annotated[(parameter.annotation, of(*names, **said))])
 
 
 @cache

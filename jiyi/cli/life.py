@@ -12,6 +12,7 @@ from rich.text import Text
 
 from jiyi.cli.options import (
     AGENT_DB,
+    Anywhere,
     Db,
     Shown,
     db_option,
@@ -37,7 +38,7 @@ _WORDS = 80  # characters of one of them
 @telling
 def forget(
     query: str | None = None,
-    db: Db = AGENT_DB,
+    db: Anywhere = AGENT_DB,
     user: str | None = None,
     ids: list[str] | None = None,
     session: str | None = None,

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from jiyi.cli.terminal import fail, note, print_json
+from jiyi.client import RemoteMemory
 from jiyi.databases import is_there, users_of
 from jiyi.errors import JiyiError, NotFound, ScopeMissing, SettingsError, StorageError
 from jiyi.manager import MemoryManager
@@ -21,6 +22,7 @@ from jiyi.wiring import open_memory
 
 __all__ = [
     "AGENT_DB",
+    "Anywhere",
     "Db",
     "Shown",
     "brief_errors",
@@ -57,18 +59,30 @@ def _place_named(given: str | Place) -> Place:
         return given
 
 
-Db = Annotated[
-    Place,
-    typer.Option(
+def _memory_named(given: str | Place) -> Place:
+    """Return what `_place_named` does; a memory may also be on a server."""
+    return Place(url=given) if _is_server(given) else _place_named(given)
+
+
+def _is_server(given: str | Place | None) -> bool:
+    return isinstance(given, str) and given.startswith(("https://", "http://"))
+
+
+def _db(parser: Callable[[Any], Place], kinds: str) -> Any:
+    return typer.Option(
         "--db",
         envvar="JIYI_DB",
-        parser=_place_named,
+        parser=parser,
         metavar="FILE|URL",
         show_default="JIYI_DATABASE_URL, or agent.db",
         show_envvar=False,
-        help="The database: a file, or postgresql://…; also JIYI_DB.",
-    ),
-]
+        help=f"The database: a file, {kinds}; also JIYI_DB.",
+    )
+
+
+Db = Annotated[Place, _db(_place_named, "or postgresql://…")]
+Anywhere = Annotated[Place, _db(_memory_named, "postgresql://…, or https://… of jiyi serve")]
+"""A database, or a memory on a server: of commands that only call verbs."""
 
 
 @contextmanager
@@ -76,9 +90,14 @@ def opened(db: Place, user: str | None, *, create: bool = False, **settings: Any
     """Open the memory of one user; every `JiyiError` inside ends the command with its message.
 
     The user is the one named, else the settings' one, else the only one there.
-    Nothing runs in the background: a command embeds when it says so, or not at all.
+    Nothing runs in the background: a command embeds when it says so, or not at all. A server knows
+    whose key it is given, and its users are not asked for.
     """
     with brief_errors():
+        if _is_server(db.url):
+            with open_memory(db.url, user_id=user or load_settings().user_id) as memory:
+                yield memory
+            return
         if not create:
             require_database(db)
         there = users_of(db) if is_there(db) else []
@@ -119,7 +138,7 @@ def telling(command: Callable[..., Shown]) -> Callable[..., None]:
 def on_memory(command: Callable[..., Shown]) -> Callable[..., None]:
     """Make a command of a function that is given a memory, with --db, --user and --json beside its own."""
 
-    def shared(*, db: Db = AGENT_DB, user: str | None = None) -> None: ...
+    def shared(*, db: Anywhere = AGENT_DB, user: str | None = None) -> None: ...
 
     @wraps(command)
     def run(*, db: Place, user: str | None, **own: Any) -> Shown:
@@ -176,7 +195,9 @@ def parse_moment(text: str | None, name: str) -> datetime | None:
 
 
 def note_pending(memory: MemoryManager) -> None:
-    """Say on standard error that search is not yet whole."""
+    """Say on standard error that search is not yet whole; a server makes its vectors by itself."""
+    if isinstance(memory, RemoteMemory):
+        return
     if pending := memory.stats()["vectors_pending"]:
         note(
             f"{pending} records are found by their words only, their vectors are pending; "

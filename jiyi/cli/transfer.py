@@ -9,8 +9,19 @@ from typing import Annotated, Literal, cast
 
 import typer
 
-from jiyi.cli.options import AGENT_DB, Db, Shown, db_option, opened, parse_place, require_database, telling
+from jiyi.cli.options import (
+    AGENT_DB,
+    Anywhere,
+    Db,
+    Shown,
+    db_option,
+    opened,
+    parse_place,
+    require_database,
+    telling,
+)
 from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, say, warn
+from jiyi.client import RemoteMemory
 from jiyi.errors import ImportFailed
 from jiyi.exporters import WRITERS, Exported, export_for
 from jiyi.importers.run import is_server
@@ -31,7 +42,7 @@ __all__ = ["copy", "export", "import_", "reembed", "repair"]
 @telling
 def import_(
     files: list[str],
-    db: Db = AGENT_DB,
+    db: Anywhere = AGENT_DB,
     user: str | None = None,
     session: str | None = None,
     vectors: bool = True,
@@ -45,7 +56,7 @@ def import_(
     with opened(db, user, create=True) as memory, Bars(quiet=as_json) as bars:
         receipts = [_import_one(memory, file, session, dry_run, bars) for file in files]
         pending = 0 if dry_run else memory.stats()["vectors_pending"]
-        if vectors and pending:
+        if vectors and pending and not isinstance(memory, RemoteMemory):
             memory.flush(partial(bars.show, "vectors", total=pending))
     added, known = sum(r.added for r in receipts), sum(r.known for r in receipts)
     rejected = [asdict(bad) for receipt in receipts for bad in receipt.rejected]
@@ -81,7 +92,7 @@ def _import_one(
 
 @telling
 def export(
-    file: Path, db: Db = AGENT_DB, user: str | None = None, to: str = "jsonl", as_json: bool = False
+    file: Path, db: Anywhere = AGENT_DB, user: str | None = None, to: str = "jsonl", as_json: bool = False
 ) -> Shown:
     """Write everything of a user into a file, or what another program can take of it."""
     if to not in ("jsonl", "markdown", *WRITERS):

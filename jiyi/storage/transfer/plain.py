@@ -130,7 +130,7 @@ def _read(hint: Any, value: Any, name: str) -> Any:
             value = datetime.fromisoformat(value)
         except ValueError as error:
             raise InputError(f"{name} {value[:80]!r} is no ISO 8601 date") from error
-    elif isinstance(value, list) and tuple in map(get_origin, wanted):
+    elif isinstance(value, list) and any(get_origin(one) is tuple for one in wanted):
         value = tuple(value)
     elif isinstance(value, int | float) and not (0 if type(value) is int else -_LARGEST) <= value < _LARGEST:
         raise InputError(f"{name} cannot be {str(value)[:80]}")
