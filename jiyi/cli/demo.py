@@ -36,8 +36,6 @@ _ZONE = "Asia/Shanghai"  # of the team in the example
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """Something that happened: a message, or a change of a task."""
-
     at: datetime
     order: int  # among events of the same moment
     verb: str  # "message", "start", "step", "end"
@@ -88,7 +86,6 @@ def _cleared(db: str) -> Path:
 
 
 def _replay(memory: MemoryManager, events: list[_Event], *, quiet: bool) -> None:
-    """Save everything in the order it happened."""
     tasks: dict[str, str] = {}
     with Bars(quiet=quiet) as bars:
         for done, event in enumerate(events, 1):

@@ -63,8 +63,6 @@ _LATENCIES = {  # heading and field of each latency
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One figure, row by row."""
-
     heading: str  # two lines
     cells: list[str]
 
@@ -153,7 +151,6 @@ def _unwritable(out: Path, error: Exception) -> InputError:
 
 
 def _print(dataset: Dataset, evaluation: Evaluation, *, by_category: bool) -> None:
-    """Print a file's figures in as many tables as the terminal is narrow."""
     runs = evaluation.runs
     answerable = sum(question.answerable for question in dataset.questions)
     abstain = sum(question.abstain for question in dataset.questions)
@@ -184,7 +181,6 @@ def _name(run: Run, backends: Sequence[str]) -> str:
 
 
 def _difference(one: Run, other: Run) -> str:
-    """Say how far the figures of two backends are apart."""
     found = {name: by for name, by in differences(one, other).items() if by}
     if not found:
         return f"{other.backend} has the same figures as {one.backend}"

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -27,6 +27,7 @@ from jiyi.databases import users_of
 from jiyi.long_term import ForgetReceipt, Maintained, RestoreReceipt
 from jiyi.long_term.forgetting.receipt import Forgotten
 from jiyi.manager import MemoryManager
+from jiyi.records import Kind
 from jiyi.storage.place import Place
 
 __all__ = ["forget", "maintain", "pin", "restore"]
@@ -163,8 +164,6 @@ def _weight(given: str) -> tuple[str, float]:
 
 
 def _maintain(memory: MemoryManager, bars: Bars, user: str, *, dry_run: bool) -> Maintained:
-    """Maintain the memory of a user, with a bar for each part of it."""
-
     def show(part: str, done: int, total: int | None) -> None:
         bars.show(f"{user}: {part}", done, total)
 
@@ -187,7 +186,6 @@ def _tell_maintained(done: dict[str, Maintained]) -> None:
 
 
 def _maintained(one: Maintained) -> Iterator[Text]:
-    """Yield a line for each thing that maintenance did for a user, or would do."""
     gate, made, read = one.gate, one.consolidation, one.reading
     did = " would be" if gate.dry_run else ""
     if read and (read.stretches or read.waiting):
@@ -217,17 +215,13 @@ def _maintained(one: Maintained) -> Iterator[Text]:
 
 
 def _plan_view(receipt: ForgetReceipt) -> Group:
-    """Return what would be forgotten, each with why and its id, and what would change by it."""
-    parts = [Text(f"{counted_kinds(receipt.counts)} would be forgotten")]
-    parts += _rows(receipt.items, "taken", receipt.total)
-    if receipt.changed:
-        parts.append(Text(f"{counted_kinds(receipt.changed)} would be changed"))
-        parts += _rows(receipt.items, "changed", sum(receipt.changed.values()))
-    return Group(*parts)
+    return Group(
+        *_rows(receipt.items, "taken", receipt.counts, "would be forgotten"),
+        *(_rows(receipt.items, "changed", receipt.changed, "would be changed") if receipt.changed else ()),
+    )
 
 
 def _forgotten_text(receipt: ForgetReceipt, db: Place, user: str | None) -> str:
-    """Return what was forgotten, and the command that brings it back."""
     lines = [f"forgotten: {counted_kinds(receipt.counts)}"]
     if receipt.changed:
         lines.append(f"changed, because others went: {counted_kinds(receipt.changed)}")
@@ -241,19 +235,17 @@ def _forgotten_text(receipt: ForgetReceipt, db: Place, user: str | None) -> str:
 
 
 def _restored_view(receipt: RestoreReceipt) -> Group:
-    """Return what is there again, and what stayed in the trash and why."""
-    parts = [Text(f"{counted_kinds(receipt.counts)} brought back")]
-    parts += _rows(receipt.items, "restored", receipt.total)
-    if receipt.left:
-        parts.append(Text(f"{counted_kinds(receipt.left)} left in the trash", "yellow"))
-        parts += _rows(receipt.items, "left", sum(receipt.left.values()))
-    return Group(*parts)
+    left = _rows(receipt.items, "left", receipt.left, "left in the trash", "yellow") if receipt.left else ()
+    return Group(*_rows(receipt.items, "restored", receipt.counts, "brought back"), *left)
 
 
-def _rows(items: Sequence[Forgotten], action: str, total: int) -> Iterator[Text]:
-    """Yield a line for each record that met with this action, cut to a number of records."""
+def _rows(
+    items: Sequence[Forgotten], action: str, counts: Mapping[Kind, int], what: str, style: str = ""
+) -> Iterator[Text]:
+    """Yield how many records met with this action, then a line for each of the first."""
+    yield Text(f"{counted_kinds(counts)} {what}", style)
     for item in [item for item in items if item.action == action][:_SHOWN]:
         facts, words = f"{item.kind} · {safe(item.why)}: ", short(item.text, _WORDS)
         yield Text.assemble("  ", (facts, "dim"), words, (f"  {safe(item.id)}", "dim"))
-    if total > _SHOWN:
+    if (total := sum(counts.values())) > _SHOWN:
         yield Text(f"  … {total - _SHOWN:,} more (use --json)", "dim")

@@ -80,7 +80,6 @@ def _overview(memory: MemoryManager) -> Shown:
 
 
 def _sessions_table(sessions: Sequence[Session], zone: tzinfo) -> Table:
-    """Return sessions as a table, newest first."""
     table = Table("session", "messages", "from", f"to ({zone})", box=None, pad_edge=False, header_style="dim")
     for session in sessions:
         ends = (when(session.started_at, zone), when(session.last_active_at, zone))
@@ -148,7 +147,6 @@ def _record_json(record: Record) -> dict[str, Any]:
 
 
 def _task_view(task: Task, zone: tzinfo) -> RenderableType:
-    """Return a task with its state, its target and, while it lasts, the step in work."""
     step = task.current_step if task.status == "in_progress" else None
     facts = [_target(task.target), counted(len(task.steps), "step")]
     more = [f"now: {short(step.description, _WORDS)}"] if step else []
@@ -169,7 +167,6 @@ def episode_view(episode: Episode, zone: tzinfo) -> RenderableType:
 
 
 def _knowledge_view(one: Knowledge, zone: tzinfo) -> RenderableType:
-    """Return knowledge with its confidence, how many episodes it rests on, and its points."""
     facts = [
         "from " + counted(len(one.source_episodes), "episode"),
         _recalled(one.access_count),

@@ -1,6 +1,6 @@
 """`jiyi search` and `jiyi context`: what a memory finds, and the window a model would see."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import tzinfo
 from typing import Any
 
@@ -19,6 +19,16 @@ __all__ = ["context", "hits_view", "search"]
 
 _WORDS = 200  # characters of a hit
 _STRONGEST = 5  # features named of a hit
+_OF_HIT = (  # what --json shows of one, beside its kind, id and session
+    "created_at",
+    "score",
+    "relevance",
+    "why",
+    "outdated_by",
+    "maybe_outdated_by",
+    "secrets",
+    "text",
+)
 
 
 @on_memory
@@ -125,7 +135,6 @@ def _turn(message: Message) -> RenderableType:
 
 
 def _strongest(hit: Hit) -> str:
-    """Return what moved a hit's score most, for and against it."""
     some = sorted(hit.why.items(), key=lambda item: -abs(item[1]))[:_STRONGEST]
     return "why: " + " · ".join(f"{name} {share:+.2f}" for name, share in some)
 
@@ -134,7 +143,7 @@ def _hits_json(query: str, hits: Hits) -> dict[str, Any]:
     return {
         "query": query,
         "hits": [_hit_json(hit) for hit in hits],
-        "nothing_relevant": None if hits.nothing_relevant is None else round(hits.nothing_relevant, 4),
+        "nothing_relevant": _rounded(hits.nothing_relevant),
         "notes": hits.notes,
     }
 
@@ -145,16 +154,15 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
         "kind": hit.kind,
         "id": hit.id,
         "session_id": scope.session_id if scope else None,
-        "created_at": hit.created_at,
-        "score": round(hit.score, 4),
-        "relevance": None if hit.relevance is None else round(hit.relevance, 4),
-        "why": {name: round(share, 4) for name, share in hit.why.items()},
-        "outdated_by": hit.outdated_by,
-        "maybe_outdated_by": hit.maybe_outdated_by,
-        "secrets": hit.secrets,
-        "text": hit.text,
+        **{name: _rounded(getattr(hit, name)) for name in _OF_HIT},
         "around": [
             {"id": m.id, "created_at": m.created_at, "role": m.role, "name": m.name, "text": m.search_text}
             for m in hit.around
         ],
     }
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _rounded(one) for name, one in value.items()}
+    return round(value, 4) if isinstance(value, float) else value

@@ -161,7 +161,6 @@ class _Line(logging.Formatter):
 
 
 def _log_lines(*, quiet: bool) -> None:
-    """Write the log to standard error."""
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(_Line())
     levels = {"jiyi": logging.WARNING, "uvicorn.error": logging.WARNING if quiet else logging.INFO}

@@ -33,7 +33,6 @@ _STAY_HERE = ("self", "progress", "policy", "compress", "path")
 
 
 def _read_json(given: Any) -> Any:
-    """Read what stands in a query as JSON text."""
     return json.loads(given) if isinstance(given, str) else given
 
 
