@@ -1,26 +1,20 @@
 """`jiyi mcp`: the memory as tools for Claude Code, Cursor and other clients."""
 
 import gc
-from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 from jiyi.errors import JiyiError, MissingExtra
 
-__all__ = ["Compat", "mcp"]
-
-
-class Compat(StrEnum):
-    """Whose tools to offer."""
-
-    server_memory = "server-memory"
+__all__ = ["mcp"]
 
 
 def mcp(
     db: str | None = None,
     user: str | None = None,
     agent: str | None = None,
-    compat: Compat | None = None,
+    compat: Literal["server-memory"] | None = None,
     graph: Path | None = None,
 ) -> None:
     """Serve the memory by MCP on standard input and output, for clients that start it themselves."""

@@ -61,7 +61,7 @@ def _place_named(given: str | Place) -> Place:
 
 def _memory_named(given: str | Place) -> Place:
     """Return what `_place_named` does; a memory may also be on a server."""
-    return Place(url=given) if _is_server(given) else _place_named(given)
+    return Place(url=str(given)) if _is_server(given) else _place_named(given)
 
 
 def _is_server(given: str | Place | None) -> bool:

@@ -47,22 +47,13 @@ class Metrics:
                 for (method, route, status), count in self._answers.items()
             ]
             in_hand, seconds = self._in_hand, list(self._histograms())
-        skipped = len(skipped_endpoints())
+        skipped = "Endpoints of models that are skipped, having failed."
+        took = "Time from a request's head to its answer's last byte."
         metrics: Sequence[tuple[str, str, str, Sequence[Sample]]] = (
             ("http_requests_in_hand", "gauge", "Requests being answered.", [("", {}, in_hand)]),
             ("http_answers", "counter", "Answers.", answers),
-            (
-                "endpoints_skipped",
-                "gauge",
-                "Endpoints of models that are skipped, having failed.",
-                [("", {}, skipped)],
-            ),
-            (
-                "http_request_seconds",
-                "histogram",
-                "Time from a request's head to its answer's last byte.",
-                seconds,
-            ),
+            ("endpoints_skipped", "gauge", skipped, [("", {}, len(skipped_endpoints()))]),
+            ("http_request_seconds", "histogram", took, seconds),
         )
         return "".join(metric_text(*metric) for metric in metrics)
 

@@ -57,7 +57,8 @@ class Route:
     @property
     def example(self) -> Mapping[str, Any]:
         """A request, for the documentation; empty where there is nothing to say."""
-        return _tables()["examples"].get(self.verb, {})
+        examples: Mapping[str, Mapping[str, Any]] = _tables()["examples"]
+        return examples.get(self.verb, {})
 
     @property
     def writes(self) -> bool:
