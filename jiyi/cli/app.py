@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from jiyi.cli.described import described
+
 __all__ = ["app", "main"]
 
 _COMMANDS = {  # in the order of the help: where each is; it is loaded when it is used
@@ -59,7 +61,7 @@ class _Commands(TyperGroup):
             group.name = cmd_name
             return group
         alone = typer.Typer(add_completion=False)
-        alone.command(name=cmd_name)(found)
+        alone.command(name=cmd_name)(described(found, cmd_name))
         return typer.main.get_command(alone)
 
 

@@ -6,13 +6,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from jiyi.agent import Agent, Run
-from jiyi.cli.options import AGENT_DB, Db, User, brief_errors, opened
+from jiyi.cli.options import AGENT_DB, Db, brief_errors, opened
 from jiyi.cli.search import hits_view
 from jiyi.cli.terminal import fail, safe, short, stderr, stdout, warn
 from jiyi.cli.windows import budget_bar, doubt, shares, window_view
@@ -48,14 +47,12 @@ _FEW = 64  # vectors that may be made between two questions; more are left to ji
 
 def chat(
     db: Db = AGENT_DB,
-    user: User = None,
-    session: Annotated[
-        str | None, typer.Option(help="The conversation to go on with; a new one by default.")
-    ] = None,
-    budget: Annotated[int | None, typer.Option(help="Input tokens of each window.")] = None,
-    model: Annotated[str | None, typer.Option(help="The model; as JIYI_LLM_MODEL.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="The endpoint; as JIYI_LLM_BASE_URL.")] = None,
-    system: Annotated[str, typer.Option(help="Words in front of the system prompt.")] = "",
+    user: str | None = None,
+    session: str | None = None,
+    budget: int | None = None,
+    model: str | None = None,
+    base_url: str | None = None,
+    system: str = "",
 ) -> None:
     """Talk with a language model that has this memory; without a terminal, one question per line.
 

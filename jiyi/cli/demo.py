@@ -9,16 +9,15 @@ from datetime import datetime
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
-import typer
 from rich.rule import Rule
 from rich.text import Text
 
-from jiyi.cli.options import Json, brief_errors
+from jiyi.cli.options import Shown, telling
 from jiyi.cli.records import episode_view, fact_view
 from jiyi.cli.search import hits_view
-from jiyi.cli.terminal import Bars, fail, print_json, say, stdout
+from jiyi.cli.terminal import Bars, fail, say, stdout
 from jiyi.cli.windows import budget_bar, window_view
 from jiyi.databases import users_of
 from jiyi.errors import StorageError
@@ -37,39 +36,31 @@ _ZONE = "Asia/Shanghai"  # of the team in the example
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """Something that happened: a message, or a change of a task."""
-
     at: datetime
     order: int  # among events of the same moment
     verb: str  # "message", "start", "step", "end"
     data: dict[str, Any]
 
 
-def demo(
-    db: Annotated[
-        str, typer.Option("--db", metavar="FILE", help="Where to keep it; overwritten.")
-    ] = "demo.db",
-    budget: Annotated[int, typer.Option(help="Tokens of each window.")] = 3500,
-    full: Annotated[bool, typer.Option("--full", help="Print the windows whole.")] = False,
-    as_json: Json = False,
-) -> None:
+@telling
+def demo(db: str = "demo.db", budget: int = 3500, full: bool = False, as_json: bool = False) -> Shown:
     """Replay three weeks of an ops agent and show what three questions get."""
-    with brief_errors():
-        file = _cleared(db)
-        examples, started = _examples(), time.perf_counter()
-        with open_memory(file, user_id=_USER, background=False, timezone=_ZONE, max_turns=_TURNS) as memory:
-            events = _events(examples)
-            _replay(memory, events, quiet=as_json)
-            questions = json.loads((examples / "ops-questions.json").read_text("utf-8"))
-            answers = _ask(memory, questions, budget, events[-1].at, full=full, quiet=as_json)
-            if not as_json:
-                _print_learned(memory, questions)
-            counts = dict(memory.stats())
+    file = _cleared(db)
+    examples, started = _examples(), time.perf_counter()
+    with open_memory(file, user_id=_USER, background=False, timezone=_ZONE, max_turns=_TURNS) as memory:
+        events = _events(examples)
+        _replay(memory, events, quiet=as_json)
+        questions = json.loads((examples / "ops-questions.json").read_text("utf-8"))
+        answers = _ask(memory, questions, budget, events[-1].at, full=full, quiet=as_json)
+        if not as_json:
+            _print_learned(memory, questions)
+        counts = dict(memory.stats())
     seconds = round(time.perf_counter() - started, 1)
-    if as_json:
-        told = {"db": str(file), "user": _USER, "seconds": seconds, "stats": counts, "questions": answers}
-        print_json(told)
-        return
+    told = {"db": str(file), "user": _USER, "seconds": seconds, "stats": counts, "questions": answers}
+    return told, lambda: _tell_where(file, seconds)
+
+
+def _tell_where(file: Path, seconds: float) -> None:
     stdout.print(Rule())
     stdout.print(Text(f"{seconds:.0f} s. The memory is in {file}; ask it yourself:\n"))
     jiyi = "jiyi" if shutil.which("jiyi") else sys.argv[0]  # the environment need not be active
@@ -95,7 +86,6 @@ def _cleared(db: str) -> Path:
 
 
 def _replay(memory: MemoryManager, events: list[_Event], *, quiet: bool) -> None:
-    """Save everything in the order it happened."""
     tasks: dict[str, str] = {}
     with Bars(quiet=quiet) as bars:
         for done, event in enumerate(events, 1):

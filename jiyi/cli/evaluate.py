@@ -5,9 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
@@ -17,7 +15,6 @@ from jiyi.cli.options import brief_errors
 from jiyi.cli.terminal import Bars, counted, note, short, stdout
 from jiyi.errors import InputError
 from jiyi.evaluate import (
-    BASELINES,
     METRICS,
     Dataset,
     Evaluation,
@@ -66,8 +63,6 @@ _LATENCIES = {  # heading and field of each latency
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One figure, row by row."""
-
     heading: str  # two lines
     cells: list[str]
 
@@ -83,25 +78,13 @@ class _Column:
 
 
 def evaluate_files(
-    *,
-    files: Annotated[list[Path], typer.Argument(help="Files of the neutral format; see docs/evaluate.md.")],
-    out: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
-    backend: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Where the memories live: sqlite, or a database of its own, postgresql://…; repeatable."
-        ),
-    ] = None,
-    budget: Annotated[
-        list[int] | None, typer.Option(help="Also build windows of so many tokens; repeatable.")
-    ] = None,
-    by: Annotated[str | None, typer.Option(help="Also show the figures by category: category.")] = None,
-    baseline: Annotated[
-        list[str] | None, typer.Option(help=f"Compare with {', '.join(BASELINES)}; repeatable.")
-    ] = None,
-    vectors: Annotated[
-        Path | None, typer.Option(help="A folder to keep vectors in: the next run need not embed.")
-    ] = None,
+    files: list[Path],
+    out: Path | None = None,
+    backend: list[str] | None = None,
+    budget: list[int] | None = None,
+    by: str | None = None,
+    baseline: list[str] | None = None,
+    vectors: Path | None = None,
 ) -> None:
     """Ask fresh memories questions with known evidence, and measure what they find."""
     with brief_errors():
@@ -168,7 +151,6 @@ def _unwritable(out: Path, error: Exception) -> InputError:
 
 
 def _print(dataset: Dataset, evaluation: Evaluation, *, by_category: bool) -> None:
-    """Print a file's figures in as many tables as the terminal is narrow."""
     runs = evaluation.runs
     answerable = sum(question.answerable for question in dataset.questions)
     abstain = sum(question.abstain for question in dataset.questions)
@@ -199,7 +181,6 @@ def _name(run: Run, backends: Sequence[str]) -> str:
 
 
 def _difference(one: Run, other: Run) -> str:
-    """Say how far the figures of two backends are apart."""
     found = {name: by for name, by in differences(one, other).items() if by}
     if not found:
         return f"{other.backend} has the same figures as {one.backend}"

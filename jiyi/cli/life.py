@@ -2,9 +2,9 @@
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Group
@@ -12,24 +12,22 @@ from rich.text import Text
 
 from jiyi.cli.options import (
     AGENT_DB,
+    Anywhere,
     Db,
-    Json,
     Shown,
-    Since,
-    Until,
-    User,
-    brief_errors,
     db_option,
     on_memory,
     opened,
     parse_moment,
     require_database,
+    telling,
 )
-from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, print_json, safe, say, short, stdout
+from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, safe, say, short, stdout
 from jiyi.databases import users_of
 from jiyi.long_term import ForgetReceipt, Maintained, RestoreReceipt
 from jiyi.long_term.forgetting.receipt import Forgotten
 from jiyi.manager import MemoryManager
+from jiyi.records import Kind
 from jiyi.storage.place import Place
 
 __all__ = ["forget", "maintain", "pin", "restore"]
@@ -38,29 +36,23 @@ _SHOWN = 20  # records named of each sort
 _WORDS = 80  # characters of one of them
 
 
+@telling
 def forget(
-    query: Annotated[
-        str | None, typer.Argument(help="Words; records that have all of them are forgotten.")
-    ] = None,
-    db: Db = AGENT_DB,
-    user: User = None,
-    ids: Annotated[list[str] | None, typer.Option("--id", help="This record; repeatable.")] = None,
-    session: Annotated[str | None, typer.Option(help="Only there; alone: the whole conversation.")] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(help="Only message, episode, knowledge, fact, item or task; repeatable."),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--everything", help="All of the user.")] = False,
-    since: Since = None,
-    until: Until = None,
-    limit: Annotated[int, typer.Option(help="How many records words may be in; more is refused.")] = 1_000,
-    purge: Annotated[
-        bool, typer.Option("--purge", help="Overwrite it on disk: it cannot be brought back.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: Json = False,
-) -> None:
+    query: str | None = None,
+    db: Anywhere = AGENT_DB,
+    user: str | None = None,
+    ids: list[str] | None = None,
+    session: str | None = None,
+    kind: list[str] | None = None,
+    everything: bool = False,
+    since: str | None = None,
+    until: str | None = None,
+    limit: int = 1_000,
+    purge: bool = False,
+    dry_run: bool = False,
+    yes: bool = False,
+    as_json: bool = False,
+) -> Shown:
     """Forget records with everything derived from them; shows what goes and asks first."""
     moments = {"since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
     filters = {name: moment for name, moment in moments.items() if moment is not None}
@@ -86,10 +78,7 @@ def forget(
                 _ask(purge)
         if not dry_run:
             receipt = memory.forget(query, **what)
-    if as_json:
-        print_json(asdict(receipt))
-    elif not dry_run:
-        say(_forgotten_text(receipt, db, user))
+    return asdict(receipt), lambda: None if dry_run else say(_forgotten_text(receipt, db, user))
 
 
 def _ask(purge: bool) -> None:
@@ -105,13 +94,7 @@ def _ask(purge: bool) -> None:
 
 
 @on_memory
-def restore(
-    memory: MemoryManager,
-    ids: Annotated[list[str] | None, typer.Argument(help="What to bring back.")] = None,
-    at: Annotated[
-        str | None, typer.Option(help="All that was forgotten at this moment, as `forget` said.")
-    ] = None,
-) -> Shown:
+def restore(memory: MemoryManager, ids: list[str] | None = None, at: str | None = None) -> Shown:
     """Bring back what was forgotten, with what went along."""
     if not (ids or at):
         fail("say what to restore: ids, or --at with the moment that forget told")
@@ -120,43 +103,32 @@ def restore(
 
 
 @on_memory
-def pin(
-    memory: MemoryManager,
-    ids: Annotated[list[str], typer.Argument(help="Messages, episodes, knowledge or facts.")],
-    off: Annotated[bool, typer.Option("--off", help="Unpin instead.")] = False,
-) -> Shown:
+def pin(memory: MemoryManager, ids: list[str], off: bool = False) -> Shown:
     """Keep records whatever happens, or with --off no longer."""
     count = memory.unpin(ids) if off else memory.pin(ids)
     told = {"pinned": 0 if off else count, "unpinned": count if off else 0}
     return told, lambda: say(f"{counted(count, 'record')} {'un' * off}pinned")
 
 
+@telling
 def maintain(
     db: Db = AGENT_DB,
-    user: Annotated[
-        str | None, typer.Option("--user", help="Only this user's memory; of all users by default.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what the forget gate would let go.")
-    ] = False,
-    threshold: Annotated[float | None, typer.Option(help="Instead of forget_threshold.")] = None,
-    min_age_days: Annotated[float | None, typer.Option(help="Instead of forget_min_age_days.")] = None,
-    max_episodes: Annotated[int | None, typer.Option(help="Instead of forget_max_episodes.")] = None,
-    weight: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=NUMBER", help="Instead of that one of forget_weights; repeatable."),
-    ] = None,
-    grace_days: Annotated[float | None, typer.Option(help="Instead of forget_grace_days.")] = None,
-    min_episodes: Annotated[int | None, typer.Option(help="Instead of consolidation_min_episodes.")] = None,
-    as_json: Json = False,
-) -> None:
+    user: str | None = None,
+    dry_run: bool = False,
+    threshold: float | None = None,
+    min_age_days: float | None = None,
+    max_episodes: int | None = None,
+    weight: list[str] | None = None,
+    grace_days: float | None = None,
+    min_episodes: int | None = None,
+    as_json: bool = False,
+) -> Shown:
     """Read what is due, end facts that are over, consolidate, and let go of what no longer matters.
 
     Settings say by which rules; an option holds for this run.
     """
-    with brief_errors():
-        require_database(db)
-        names = [user] if user else users_of(db)
+    require_database(db)
+    names = [user] if user else users_of(db)
     options: dict[str, Any] = {
         "forget_threshold": threshold,
         "forget_min_age_days": min_age_days,
@@ -180,10 +152,7 @@ def maintain(
                 bars.clear(keep="users")
                 bars.show("users", number)
         bars.end()
-    if as_json:
-        print_json({name: asdict(one) for name, one in done.items()})
-    else:
-        _tell_maintained(done)
+    return {name: asdict(one) for name, one in done.items()}, lambda: _tell_maintained(done)
 
 
 def _weight(given: str) -> tuple[str, float]:
@@ -195,8 +164,6 @@ def _weight(given: str) -> tuple[str, float]:
 
 
 def _maintain(memory: MemoryManager, bars: Bars, user: str, *, dry_run: bool) -> Maintained:
-    """Maintain the memory of a user, with a bar for each part of it."""
-
     def show(part: str, done: int, total: int | None) -> None:
         bars.show(f"{user}: {part}", done, total)
 
@@ -219,7 +186,6 @@ def _tell_maintained(done: dict[str, Maintained]) -> None:
 
 
 def _maintained(one: Maintained) -> Iterator[Text]:
-    """Yield a line for each thing that maintenance did for a user, or would do."""
     gate, made, read = one.gate, one.consolidation, one.reading
     did = " would be" if gate.dry_run else ""
     if read and (read.stretches or read.waiting):
@@ -249,17 +215,13 @@ def _maintained(one: Maintained) -> Iterator[Text]:
 
 
 def _plan_view(receipt: ForgetReceipt) -> Group:
-    """Return what would be forgotten, each with why and its id, and what would change by it."""
-    parts = [Text(f"{counted_kinds(receipt.counts)} would be forgotten")]
-    parts += _rows(receipt.items, "taken", receipt.total)
-    if receipt.changed:
-        parts.append(Text(f"{counted_kinds(receipt.changed)} would be changed"))
-        parts += _rows(receipt.items, "changed", sum(receipt.changed.values()))
-    return Group(*parts)
+    return Group(
+        *_rows(receipt.items, "taken", receipt.counts, "would be forgotten"),
+        *(_rows(receipt.items, "changed", receipt.changed, "would be changed") if receipt.changed else ()),
+    )
 
 
 def _forgotten_text(receipt: ForgetReceipt, db: Place, user: str | None) -> str:
-    """Return what was forgotten, and the command that brings it back."""
     lines = [f"forgotten: {counted_kinds(receipt.counts)}"]
     if receipt.changed:
         lines.append(f"changed, because others went: {counted_kinds(receipt.changed)}")
@@ -273,19 +235,17 @@ def _forgotten_text(receipt: ForgetReceipt, db: Place, user: str | None) -> str:
 
 
 def _restored_view(receipt: RestoreReceipt) -> Group:
-    """Return what is there again, and what stayed in the trash and why."""
-    parts = [Text(f"{counted_kinds(receipt.counts)} brought back")]
-    parts += _rows(receipt.items, "restored", receipt.total)
-    if receipt.left:
-        parts.append(Text(f"{counted_kinds(receipt.left)} left in the trash", "yellow"))
-        parts += _rows(receipt.items, "left", sum(receipt.left.values()))
-    return Group(*parts)
+    left = _rows(receipt.items, "left", receipt.left, "left in the trash", "yellow") if receipt.left else ()
+    return Group(*_rows(receipt.items, "restored", receipt.counts, "brought back"), *left)
 
 
-def _rows(items: Sequence[Forgotten], action: str, total: int) -> Iterator[Text]:
-    """Yield a line for each record that met with this action, cut to a number of records."""
+def _rows(
+    items: Sequence[Forgotten], action: str, counts: Mapping[Kind, int], what: str, style: str = ""
+) -> Iterator[Text]:
+    """Yield how many records met with this action, then a line for each of the first."""
+    yield Text(f"{counted_kinds(counts)} {what}", style)
     for item in [item for item in items if item.action == action][:_SHOWN]:
         facts, words = f"{item.kind} · {safe(item.why)}: ", short(item.text, _WORDS)
         yield Text.assemble("  ", (facts, "dim"), words, (f"  {safe(item.id)}", "dim"))
-    if total > _SHOWN:
+    if (total := sum(counts.values())) > _SHOWN:
         yield Text(f"  … {total - _SHOWN:,} more (use --json)", "dim")

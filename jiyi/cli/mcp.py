@@ -1,54 +1,21 @@
 """`jiyi mcp`: the memory as tools for Claude Code, Cursor and other clients."""
 
 import gc
-from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import Literal
 
 from jiyi.errors import JiyiError, MissingExtra
 
-__all__ = ["Compat", "mcp"]
-
-
-class Compat(StrEnum):
-    """Whose tools to offer."""
-
-    server_memory = "server-memory"
+__all__ = ["mcp"]
 
 
 def mcp(
-    db: Annotated[
-        str | None,
-        typer.Option(
-            "--db",
-            envvar="JIYI_DB",
-            metavar="FILE|URL",
-            show_default="JIYI_DATABASE_URL, or ~/.jiyi/memory.db",
-            show_envvar=False,
-            help="The database: a file, or postgresql://…; also JIYI_DB.",
-        ),
-    ] = None,
-    user: Annotated[
-        str | None,
-        typer.Option("--user", help="Whose memory; by default the only user's, or me in a new one."),
-    ] = None,
-    agent: Annotated[str | None, typer.Option("--agent", help="Only this agent's part of it.")] = None,
-    compat: Annotated[
-        Compat | None, typer.Option(help="Offer the tools of the official memory server instead.")
-    ] = None,
-    graph: Annotated[
-        Path | None,
-        typer.Option(
-            "--import",
-            envvar="MEMORY_FILE_PATH",
-            show_envvar=False,
-            metavar="FILE",
-            help="With --compat: a memory.jsonl to bring in, once; also MEMORY_FILE_PATH.",
-        ),
-    ] = None,
+    db: str | None = None,
+    user: str | None = None,
+    agent: str | None = None,
+    compat: Literal["server-memory"] | None = None,
+    graph: Path | None = None,
 ) -> None:
     """Serve the memory by MCP on standard input and output, for clients that start it themselves."""
     try:

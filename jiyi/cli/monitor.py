@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from math import ceil
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.text import Text
 
 from jiyi import records
@@ -27,10 +26,7 @@ _ELSEWHERE = (
 
 
 @on_memory
-def monitor(
-    memory: MemoryManager,
-    sessions: Annotated[int, typer.Option(min=1, max=1_000, help="The newest so many conversations.")] = 50,
-) -> Shown:
+def monitor(memory: MemoryManager, sessions: int = 50) -> Shown:
     """Show the lengths of stored replies, how often was summarised, and the runs that go astray."""
     tasks = memory.tasks(sessions)
     steps = [step for task in tasks for step in _ended(task)]

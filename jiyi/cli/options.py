@@ -1,17 +1,18 @@
 """What the commands share: options, opening a memory, and errors as one line."""
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from jiyi.cli.terminal import fail, note, print_json
+from jiyi.client import RemoteMemory
 from jiyi.databases import is_there, users_of
 from jiyi.errors import JiyiError, NotFound, ScopeMissing, SettingsError, StorageError
 from jiyi.manager import MemoryManager
@@ -21,12 +22,9 @@ from jiyi.wiring import open_memory
 
 __all__ = [
     "AGENT_DB",
+    "Anywhere",
     "Db",
-    "Json",
     "Shown",
-    "Since",
-    "Until",
-    "User",
     "brief_errors",
     "db_option",
     "note_pending",
@@ -35,6 +33,7 @@ __all__ = [
     "parse_moment",
     "parse_place",
     "require_database",
+    "telling",
 ]
 
 AGENT_DB = Place(path=Path("agent.db"))
@@ -60,22 +59,30 @@ def _place_named(given: str | Place) -> Place:
         return given
 
 
-Db = Annotated[
-    Place,
-    typer.Option(
+def _memory_named(given: str | Place) -> Place:
+    """Return what `_place_named` does; a memory may also be on a server."""
+    return Place(url=str(given)) if _is_server(given) else _place_named(given)
+
+
+def _is_server(given: str | Place | None) -> bool:
+    return isinstance(given, str) and given.startswith(("https://", "http://"))
+
+
+def _db(parser: Callable[[Any], Place], kinds: str) -> Any:
+    return typer.Option(
         "--db",
         envvar="JIYI_DB",
-        parser=_place_named,
+        parser=parser,
         metavar="FILE|URL",
         show_default="JIYI_DATABASE_URL, or agent.db",
         show_envvar=False,
-        help="The database: a file, or postgresql://…; also JIYI_DB.",
-    ),
-]
-User = Annotated[str | None, typer.Option("--user", help="Whose memory; the only user's by default.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on standard output.")]
-Since = Annotated[str | None, typer.Option(help="Only from this ISO 8601 date on.")]
-Until = Annotated[str | None, typer.Option(help="Only before this ISO 8601 date.")]
+        help=f"The database: a file, {kinds}; also JIYI_DB.",
+    )
+
+
+Db = Annotated[Place, _db(_place_named, "or postgresql://…")]
+Anywhere = Annotated[Place, _db(_memory_named, "postgresql://…, or https://… of jiyi serve")]
+"""A database, or a memory on a server: of commands that only call verbs."""
 
 
 @contextmanager
@@ -83,9 +90,14 @@ def opened(db: Place, user: str | None, *, create: bool = False, **settings: Any
     """Open the memory of one user; every `JiyiError` inside ends the command with its message.
 
     The user is the one named, else the settings' one, else the only one there.
-    Nothing runs in the background: a command embeds when it says so, or not at all.
+    Nothing runs in the background: a command embeds when it says so, or not at all. A server knows
+    whose key it is given, and its users are not asked for.
     """
     with brief_errors():
+        if _is_server(db.url):
+            with open_memory(db.url, user_id=user or load_settings().user_id) as memory:
+                yield memory
+            return
         if not create:
             require_database(db)
         there = users_of(db) if is_there(db) else []
@@ -98,33 +110,49 @@ def opened(db: Place, user: str | None, *, create: bool = False, **settings: Any
             yield memory
 
 
-Shown = tuple[Any, Callable[[], object]]
-"""What a command has to tell: the value that --json prints, and what shows the same to people."""
+Shown = tuple[Any, Callable[[], object]] | tuple[Any, Callable[[], object], bool]
+"""What a command has to tell: what --json prints, what shows it to people, and whether it failed."""
+
+
+def telling(command: Callable[..., Shown]) -> Callable[..., None]:
+    """Make a command of a function that returns what it has to tell, with --json beside its own options."""
+
+    @wraps(command)
+    def run(*, as_json: bool, **own: Any) -> None:
+        given = own | {"as_json": as_json} if "as_json" in parameters else own
+        with brief_errors():
+            value, show, *failed = command(**given)
+        if as_json:
+            print_json(value)
+        else:
+            show()
+        if any(failed):
+            raise typer.Exit(1)
+
+    parameters = dict(signature(command).parameters)
+    as_json = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+    _take(run, [*(one for name, one in parameters.items() if name != "as_json"), as_json])
+    return run
 
 
 def on_memory(command: Callable[..., Shown]) -> Callable[..., None]:
     """Make a command of a function that is given a memory, with --db, --user and --json beside its own."""
 
-    def shared(*, db: Db = AGENT_DB, user: User = None, as_json: Json = False) -> None: ...
+    def shared(*, db: Anywhere = AGENT_DB, user: str | None = None) -> None: ...
 
     @wraps(command)
-    def run(*, db: Place, user: str | None, as_json: bool, **own: Any) -> None:
+    def run(*, db: Place, user: str | None, **own: Any) -> Shown:
         with opened(db, user) as memory:
-            value, show = command(memory, **own)
-        if as_json:
-            print_json(value)
-        else:
-            show()
+            return command(memory, **own)
 
-    of = signature(command)
-    own = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in list(of.parameters.values())[1:]]
-    arguments = [one for one in own if "ArgumentInfo" in repr(one.annotation)]
-    where, whose, as_json = signature(shared).parameters.values()
-    options = [one for one in own if one not in arguments]
-    parameters = [*arguments, where, whose, *options, as_json]
-    run.__signature__ = of.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    return run
+    _, *own = signature(command).parameters.values()
+    _take(run, [*signature(shared).parameters.values(), *own])
+    return telling(run)
+
+
+def _take(command: Callable[..., Any], parameters: Sequence[Parameter]) -> None:
+    named = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters]
+    command.__signature__ = Signature(named)  # type: ignore[attr-defined]
 
 
 def _named(users: list[str]) -> str:
@@ -167,7 +195,9 @@ def parse_moment(text: str | None, name: str) -> datetime | None:
 
 
 def note_pending(memory: MemoryManager) -> None:
-    """Say on standard error that search is not yet whole."""
+    """Say on standard error that search is not yet whole; a server makes its vectors by itself."""
+    if isinstance(memory, RemoteMemory):
+        return
     if pending := memory.stats()["vectors_pending"]:
         note(
             f"{pending} records are found by their words only, their vectors are pending; "

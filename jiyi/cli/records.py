@@ -6,9 +6,8 @@ In a list each record has a line of facts, then its words.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import tzinfo
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
-import typer
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -46,15 +45,11 @@ _STYLES = {
     "expired": "red",
 }
 
-_Limit = Annotated[int, typer.Option(help="How many at most.")]
 _R = TypeVar("_R", bound=Record)
 
 
 @on_memory
-def show(
-    memory: MemoryManager,
-    name: Annotated[str | None, typer.Argument(help="The id of a session, or of any record.")] = None,
-) -> Shown:
+def show(memory: MemoryManager, name: str | None = None) -> Shown:
     """List the sessions and tasks, or show one session or record whole."""
     if name is None:
         return _overview(memory)
@@ -85,7 +80,6 @@ def _overview(memory: MemoryManager) -> Shown:
 
 
 def _sessions_table(sessions: Sequence[Session], zone: tzinfo) -> Table:
-    """Return sessions as a table, newest first."""
     table = Table("session", "messages", "from", f"to ({zone})", box=None, pad_edge=False, header_style="dim")
     for session in sessions:
         ends = (when(session.started_at, zone), when(session.last_active_at, zone))
@@ -101,24 +95,20 @@ def stats(memory: MemoryManager) -> Shown:
 
 
 @on_memory
-def list_tasks(
-    memory: MemoryManager,
-    status: Annotated[str | None, typer.Option(help="Only those in_progress, completed or failed.")] = None,
-    limit: _Limit = 50,
-) -> Shown:
+def list_tasks(memory: MemoryManager, status: str | None = None, limit: int = 50) -> Shown:
     """List tasks, newest first, with the step in work."""
     state: TaskStatus | None = status  # type: ignore[assignment]  # the verb refuses what is none
     return _listed(memory.tasks(limit, status=state), _task_view, memory.zone)
 
 
 @on_memory
-def list_episodes(memory: MemoryManager, limit: _Limit = 50) -> Shown:
+def list_episodes(memory: MemoryManager, limit: int = 50) -> Shown:
     """List finished tasks, newest first, with what they are worth to the forget gate."""
     return _listed(memory.episodes(limit), episode_view, memory.zone)
 
 
 @on_memory
-def list_knowledge(memory: MemoryManager, limit: _Limit = 50) -> Shown:
+def list_knowledge(memory: MemoryManager, limit: int = 50) -> Shown:
     """List what episodes taught, newest first."""
     return _listed(memory.knowledge(limit), _knowledge_view, memory.zone)
 
@@ -126,15 +116,11 @@ def list_knowledge(memory: MemoryManager, limit: _Limit = 50) -> Shown:
 @on_memory
 def list_facts(
     memory: MemoryManager,
-    subject: Annotated[str | None, typer.Argument(help="Only about this, by any of its names.")] = None,
-    as_of: Annotated[str | None, typer.Option(help="What held at this ISO 8601 date.")] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also unsure, superseded, retracted and expired ones.")
-    ] = False,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Only what every window of the user shows.")
-    ] = False,
-    limit: _Limit = 100,
+    subject: str | None = None,
+    as_of: str | None = None,
+    everything: bool = False,
+    profile: bool = False,
+    limit: int = 100,
 ) -> Shown:
     """List the facts that hold, oldest first, or those that held at another time."""
     moment, status = parse_moment(as_of, "as-of"), _STATES if everything else None
@@ -161,7 +147,6 @@ def _record_json(record: Record) -> dict[str, Any]:
 
 
 def _task_view(task: Task, zone: tzinfo) -> RenderableType:
-    """Return a task with its state, its target and, while it lasts, the step in work."""
     step = task.current_step if task.status == "in_progress" else None
     facts = [_target(task.target), counted(len(task.steps), "step")]
     more = [f"now: {short(step.description, _WORDS)}"] if step else []
@@ -182,7 +167,6 @@ def episode_view(episode: Episode, zone: tzinfo) -> RenderableType:
 
 
 def _knowledge_view(one: Knowledge, zone: tzinfo) -> RenderableType:
-    """Return knowledge with its confidence, how many episodes it rests on, and its points."""
     facts = [
         "from " + counted(len(one.source_episodes), "episode"),
         _recalled(one.access_count),

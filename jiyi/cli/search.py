@@ -1,16 +1,15 @@
 """`jiyi search` and `jiyi context`: what a memory finds, and the window a model would see."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import tzinfo
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from jiyi.cli.options import Shown, Since, Until, note_pending, on_memory, parse_moment
+from jiyi.cli.options import Shown, note_pending, on_memory, parse_moment
 from jiyi.cli.terminal import fail, note, safe, short, stdout, when
 from jiyi.cli.windows import ROLE_STYLES, doubt, speaker, window_view
 from jiyi.manager import MemoryManager
@@ -20,28 +19,32 @@ __all__ = ["context", "hits_view", "search"]
 
 _WORDS = 200  # characters of a hit
 _STRONGEST = 5  # features named of a hit
+_OF_HIT = (  # what --json shows of one, beside its kind, id and session
+    "created_at",
+    "score",
+    "relevance",
+    "why",
+    "outdated_by",
+    "maybe_outdated_by",
+    "secrets",
+    "text",
+)
 
 
 @on_memory
 def search(
     memory: MemoryManager,
-    query: Annotated[str, typer.Argument(help="Words or a question, Chinese or English.")],
-    limit: Annotated[int, typer.Option(help="How many hits at most.")] = 10,
-    kind: Annotated[
-        list[str] | None, typer.Option(help="message, episode, knowledge or fact; repeatable.")
-    ] = None,
-    session: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
-    role: Annotated[str | None, typer.Option(help="Only messages of this role.")] = None,
-    since: Since = None,
-    until: Until = None,
-    asked_at: Annotated[
-        str | None, typer.Option(help='When it is asked: what "yesterday" in it means; now by default.')
-    ] = None,
-    around: Annotated[int, typer.Option(help="Messages shown before and behind each message found.")] = 0,
-    min_score: Annotated[
-        float, typer.Option(help="Leave out hits less relevant than this, from 0 to 1.")
-    ] = 0.0,
-    why: Annotated[bool, typer.Option("--why", help="Also show what speaks for each hit.")] = False,
+    query: str,
+    limit: int = 10,
+    kind: list[str] | None = None,
+    session: str | None = None,
+    role: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    asked_at: str | None = None,
+    around: int = 0,
+    min_score: float = 0.0,
+    why: bool = False,
 ) -> Shown:
     """Search messages, episodes, knowledge and facts, best first."""
     filters = {"role": role, "since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
@@ -68,13 +71,7 @@ def search(
 
 @on_memory
 def context(
-    memory: MemoryManager,
-    session: Annotated[str, typer.Argument(help="The conversation.")],
-    query: Annotated[
-        str | None, typer.Argument(help="The question; the newest user message by default.")
-    ] = None,
-    budget: Annotated[int | None, typer.Option(help="Input tokens of the window.")] = None,
-    lines: Annotated[int, typer.Option(help="Lines shown of each message.")] = 40,
+    memory: MemoryManager, session: str, query: str | None = None, budget: int | None = None, lines: int = 40
 ) -> Shown:
     """Show what the model would see now, with the budget report."""
     if query is None and not memory.session_messages(session, limit=1):
@@ -138,7 +135,6 @@ def _turn(message: Message) -> RenderableType:
 
 
 def _strongest(hit: Hit) -> str:
-    """Return what moved a hit's score most, for and against it."""
     some = sorted(hit.why.items(), key=lambda item: -abs(item[1]))[:_STRONGEST]
     return "why: " + " · ".join(f"{name} {share:+.2f}" for name, share in some)
 
@@ -147,7 +143,7 @@ def _hits_json(query: str, hits: Hits) -> dict[str, Any]:
     return {
         "query": query,
         "hits": [_hit_json(hit) for hit in hits],
-        "nothing_relevant": None if hits.nothing_relevant is None else round(hits.nothing_relevant, 4),
+        "nothing_relevant": _rounded(hits.nothing_relevant),
         "notes": hits.notes,
     }
 
@@ -158,16 +154,15 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
         "kind": hit.kind,
         "id": hit.id,
         "session_id": scope.session_id if scope else None,
-        "created_at": hit.created_at,
-        "score": round(hit.score, 4),
-        "relevance": None if hit.relevance is None else round(hit.relevance, 4),
-        "why": {name: round(share, 4) for name, share in hit.why.items()},
-        "outdated_by": hit.outdated_by,
-        "maybe_outdated_by": hit.maybe_outdated_by,
-        "secrets": hit.secrets,
-        "text": hit.text,
+        **{name: _rounded(getattr(hit, name)) for name in _OF_HIT},
         "around": [
             {"id": m.id, "created_at": m.created_at, "role": m.role, "name": m.name, "text": m.search_text}
             for m in hit.around
         ],
     }
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _rounded(one) for name, one in value.items()}
+    return round(value, 4) if isinstance(value, float) else value

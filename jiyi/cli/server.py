@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Annotated
 
 import typer
 
-from jiyi.cli.options import AGENT_DB, Db, Json, brief_errors
-from jiyi.cli.terminal import note, print_json, say
+from jiyi.cli.described import described
+from jiyi.cli.options import AGENT_DB, Db, Shown, brief_errors, telling
+from jiyi.cli.terminal import note, say
 from jiyi.clock import utc_now
 from jiyi.databases import opened_ledger
 from jiyi.errors import InputError, MissingExtra, SettingsError
@@ -32,14 +32,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 keys = typer.Typer(help="Make, list, end and renew the API keys of a server.", no_args_is_help=True)
 
 
-def serve(
-    db: Db = AGENT_DB,
-    host: Annotated[str, typer.Option(help="Where to listen; other than 127.0.0.1 only with keys.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8710,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Log no requests, only what went wrong.")] = False,
-) -> None:
+def serve(db: Db = AGENT_DB, host: str = "127.0.0.1", port: int = 8710, quiet: bool = False) -> None:
     """Serve the memory to other programs until Ctrl-C; needs the extra "api"."""
     with brief_errors():
         try:
@@ -73,80 +66,76 @@ def serve(
         uvicorn.Server(config).run()
 
 
-@keys.command("create")
+@telling
 def _create(
     db: Db = AGENT_DB,
-    tenant: Annotated[str, typer.Option(help="Whose users it is for; none: those of this machine.")] = "",
-    scopes: Annotated[str, typer.Option(help="Of read, write, forget, admin.")] = "read,write,forget",
-    user: Annotated[str | None, typer.Option(help="The only user it is for; any of the tenant's.")] = None,
-    expires: Annotated[str | None, typer.Option(metavar="90d", help="After so many m, h or d.")] = None,
-    as_json: Json = False,
-) -> None:
+    tenant: str = "",
+    scopes: str = "read,write,forget",
+    user: str | None = None,
+    expires: str | None = None,
+) -> Shown:
     """Make a key and show it, once."""
     with _keys(db) as kept:
         names = [name for name in re.split(r"[,\s]+", scopes) if name]
         key, secret = kept.create(tenant, names, user=user, expires_in=_time(expires))
-        _show(key, secret, "key.create", as_json=as_json)
+        return _made(key, secret, "key.create")
 
 
-@keys.command("list")
-def _list(
-    db: Db = AGENT_DB,
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
-    as_json: Json = False,
-) -> None:
+@telling
+def _list(db: Db = AGENT_DB, tenant: str | None = None) -> Shown:
     """List the keys, oldest first; the keys themselves are not kept."""
     with _keys(db) as kept:
         found = kept.list(tenant)
-    if as_json:
-        print_json([key.to_dict() for key in found])
-        return
-    for key in found:
-        told = key.to_dict()
-        ends = (
-            f"revoked {told['revoked_at']}" if key.revoked_at else f"expires {told['expires_at'] or 'never'}"
-        )
-        whose = f"tenant {told['tenant'] or '-'}, user {told['user'] or 'any'}"
-        say(f"{key.name}  {whose}, {','.join(told['scopes'])}, made {told['created_at']}, {ends}")
-    if not found:
-        say("there are no keys yet; make one with: jiyi keys create --tenant NAME")
+
+    def show() -> None:
+        for key in found:
+            told = key.to_dict()
+            ends = f"expires {told['expires_at'] or 'never'}"
+            if key.revoked_at:
+                ends = f"revoked {told['revoked_at']}"
+            whose = f"tenant {told['tenant'] or '-'}, user {told['user'] or 'any'}"
+            say(f"{key.name}  {whose}, {','.join(told['scopes'])}, made {told['created_at']}, {ends}")
+        if not found:
+            say("there are no keys yet; make one with: jiyi keys create --tenant NAME")
+
+    return [key.to_dict() for key in found], show
 
 
-@keys.command("revoke")
-def _revoke(name: Annotated[str, typer.Argument(help="As listed.")], db: Db = AGENT_DB) -> None:
+def _revoke(name: str, db: Db = AGENT_DB) -> None:
     """End a key; servers notice within five seconds."""
-    with _keys(db) as kept:
+    with brief_errors(), _keys(db) as kept:
         key = kept.revoke(name)
         audit("key.revoke", EVERYTHING, name=key.name, of=key.caller.tenant)
     say(f"revoked {key.name}")
 
 
-@keys.command("rotate")
-def _rotate(
-    name: Annotated[str, typer.Argument(help="As listed.")],
-    db: Db = AGENT_DB,
-    keep: Annotated[str | None, typer.Option(metavar="24h", help="How long the old one still works.")] = None,
-    as_json: Json = False,
-) -> None:
+@telling
+def _rotate(name: str, db: Db = AGENT_DB, keep: str | None = None) -> Shown:
     """Make a key that allows the same, and end the old one."""
     with _keys(db) as kept:
         key, secret = kept.rotate(name, keep=_time(keep) or timedelta(0))
-        _show(key, secret, "key.rotate", as_json=as_json)
+        return _made(key, secret, "key.rotate")
+
+
+for _command in (_create, _list, _revoke, _rotate):
+    _name = _command.__name__[1:]
+    keys.command(_name)(described(_command, f"keys {_name}"))
 
 
 @contextmanager
 def _keys(db: Place) -> Iterator[Keys]:
-    with brief_errors(), opened_ledger(db) as ledger:
+    with opened_ledger(db) as ledger:
         yield Keys(ledger)
 
 
-def _show(key: Key, secret: str, action: str, *, as_json: bool) -> None:
+def _made(key: Key, secret: str, action: str) -> Shown:
     audit(action, EVERYTHING, name=key.name, of=key.caller.tenant)
-    if as_json:
-        print_json({**key.to_dict(), "key": secret})
-        return
-    note("this is shown once; only its SHA-256 is kept")
-    say(secret)
+
+    def show() -> None:
+        note("this is shown once; only its SHA-256 is kept")
+        say(secret)
+
+    return {**key.to_dict(), "key": secret}, show
 
 
 def _time(given: str | None) -> timedelta | None:
@@ -172,7 +161,6 @@ class _Line(logging.Formatter):
 
 
 def _log_lines(*, quiet: bool) -> None:
-    """Write the log to standard error."""
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(_Line())
     levels = {"jiyi": logging.WARNING, "uvicorn.error": logging.WARNING if quiet else logging.INFO}

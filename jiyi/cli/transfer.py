@@ -11,16 +11,17 @@ import typer
 
 from jiyi.cli.options import (
     AGENT_DB,
+    Anywhere,
     Db,
-    Json,
-    User,
-    brief_errors,
+    Shown,
     db_option,
     opened,
     parse_place,
     require_database,
+    telling,
 )
-from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, print_json, say, warn
+from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, say, warn
+from jiyi.client import RemoteMemory
 from jiyi.errors import ImportFailed
 from jiyi.exporters import WRITERS, Exported, export_for
 from jiyi.importers.run import is_server
@@ -38,15 +39,16 @@ from jiyi.wiring import open_memory
 __all__ = ["copy", "export", "import_", "reembed", "repair"]
 
 
+@telling
 def import_(
-    files: Annotated[list[str], typer.Argument(help="What jiyi or another program wrote; a zip, a folder.")],
-    db: Db = AGENT_DB,
-    user: User = None,
-    session: Annotated[str | None, typer.Option(help="The session of messages that name none.")] = None,
-    vectors: Annotated[bool, typer.Option(help="Make the vectors now; else jiyi reembed does.")] = True,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count; write nothing.")] = False,
-    as_json: Json = False,
-) -> None:
+    files: list[str],
+    db: Anywhere = AGENT_DB,
+    user: str | None = None,
+    session: str | None = None,
+    vectors: bool = True,
+    dry_run: bool = False,
+    as_json: bool = False,
+) -> Shown:
     """Import conversations or an export; bad lines are reported, the rest goes in, nothing goes in twice."""
     for file in files:
         if not (is_server(file) or Path(file).exists()):
@@ -54,23 +56,23 @@ def import_(
     with opened(db, user, create=True) as memory, Bars(quiet=as_json) as bars:
         receipts = [_import_one(memory, file, session, dry_run, bars) for file in files]
         pending = 0 if dry_run else memory.stats()["vectors_pending"]
-        if vectors and pending:
+        if vectors and pending and not isinstance(memory, RemoteMemory):
             memory.flush(partial(bars.show, "vectors", total=pending))
     added, known = sum(r.added for r in receipts), sum(r.known for r in receipts)
     rejected = [asdict(bad) for receipt in receipts for bad in receipt.rejected]
     left = sum((Counter(r.left_out) for r in receipts), Counter[str]())
-    if as_json:
-        print_json({"added": added, "known": known, "rejected": rejected, "left_out": dict(left)})
-    else:
+    told = {"added": added, "known": known, "rejected": rejected, "left_out": dict(left)}
+    counts = sum((Counter(r.counts) for r in receipts), Counter[Kind]())
+
+    def show() -> None:
         for bad in rejected:
             warn("rejected", f"{bad['where']}: {bad['reason']}")
-        counts = sum((Counter(r.counts) for r in receipts), Counter[Kind]())
         what = counted_kinds(counts) if set(counts) - {"message"} else f"{added} messages"
         say(f"{what} {'would be ' * dry_run}added, {known} were there already, {len(rejected)} rejected")
         if left:
             note("left out: " + ", ".join(f"{count:,} {what}" for what, count in left.most_common()))
-    if any(r.rejected and not r.added + r.known for r in receipts):
-        raise typer.Exit(1)
+
+    return told, show, any(r.rejected and not r.added + r.known for r in receipts)
 
 
 def _import_one(
@@ -88,19 +90,10 @@ def _import_one(
         bars.end()
 
 
+@telling
 def export(
-    file: Annotated[Path, typer.Argument(help="The file to write.")],
-    db: Db = AGENT_DB,
-    user: User = None,
-    to: Annotated[
-        str,
-        typer.Option(
-            help="jsonl, which `jiyi import` reads back; markdown, to read; langgraph or mem0: facts, "
-            "knowledge and items for those."
-        ),
-    ] = "jsonl",
-    as_json: Json = False,
-) -> None:
+    file: Path, db: Anywhere = AGENT_DB, user: str | None = None, to: str = "jsonl", as_json: bool = False
+) -> Shown:
     """Write everything of a user into a file, or what another program can take of it."""
     if to not in ("jsonl", "markdown", *WRITERS):
         fail(f"--to {to!r} is none of jsonl, markdown, {', '.join(WRITERS)}")
@@ -113,37 +106,33 @@ def export(
             receipt = memory.export(file, format=cast("Literal['jsonl', 'markdown']", to), progress=show)
         total = sum(receipt.counts.values())
         show(total, total)
-    if as_json:
-        print_json({**asdict(receipt), "path": str(receipt.path)})
-        return
-    say(f"{total:,} records, {receipt.bytes:,} bytes in {receipt.path}")
-    if isinstance(receipt, ExportReceipt) and receipt.damaged:
-        say(f"{counted(receipt.damaged, 'damaged record')} left out; see jiyi doctor")
-    for reason, count in receipt.left_out.items() if isinstance(receipt, Exported) else ():
-        say(f"{count:,} of them left out: {reason}")
+
+    def tell() -> None:
+        say(f"{total:,} records, {receipt.bytes:,} bytes in {receipt.path}")
+        if isinstance(receipt, ExportReceipt) and receipt.damaged:
+            say(f"{counted(receipt.damaged, 'damaged record')} left out; see jiyi doctor")
+        for reason, count in receipt.left_out.items() if isinstance(receipt, Exported) else ():
+            say(f"{count:,} of them left out: {reason}")
+
+    return {**asdict(receipt), "path": str(receipt.path)}, tell
 
 
-def repair(
-    source: Annotated[Path, typer.Argument(metavar="FROM", help="The damaged file; it is only read.")],
-    target: Annotated[Path, typer.Argument(metavar="TO", help="The new file.")],
-    as_json: Json = False,
-) -> None:
+@telling
+def repair(source: Path, target: Path) -> Shown:
     """Save what is whole of a damaged file into a new one, and count what is not."""
-    with brief_errors():
-        receipt = repair_file(source, target, load_settings())
-    if as_json:
-        print_json(asdict(receipt))
-    else:
+    receipt = repair_file(source, target, load_settings())
+
+    def show() -> None:
         kinds = {kind: count for kind, count in receipt.saved.items() if kind != "trash"}
         say(f"saved into {target}: {counted_kinds(kinds)}, {receipt.saved['trash']:,} in the trash")
-        lost = [f"{receipt.damaged:,} damaged records", f"{receipt.unreadable:,} places that cannot be read"]
-        say(f"lost: {', '.join(lost)}")
+        say(f"lost: {receipt.damaged:,} damaged records, {receipt.unreadable:,} places that cannot be read")
         for line in receipt.refused:
             say(f"refused: {line}")
-    if receipt.damaged or receipt.unreadable or receipt.refused:
-        raise typer.Exit(1)
+
+    return asdict(receipt), show, bool(receipt.damaged or receipt.unreadable or receipt.refused)
 
 
+@telling
 def copy(
     source: Annotated[
         Place,
@@ -153,36 +142,28 @@ def copy(
         Place,
         typer.Argument(metavar="TO", parser=parse_place, help="Another one; what is missing is made."),
     ],
-    user: Annotated[
-        list[str] | None, typer.Option("--user", help="Only this user's memory; repeatable.")
-    ] = None,
-    without_trash: Annotated[bool, typer.Option("--without-trash", help="Leave the trash behind.")] = False,
-    as_json: Json = False,
-) -> None:
+    user: list[str] | None = None,
+    without_trash: bool = False,
+    as_json: bool = False,
+) -> Shown:
     """Copy whole memories to another database, with vectors and trash, and verify the copy.
 
     Run it again after a break, or when the source changed meanwhile. Exit code 1 where something
     was left out or differs.
     """
-    with brief_errors():
-        require_database(source)
-        if _resolved(source) == _resolved(target):
-            fail(f"{source} is both FROM and TO; name two databases")
-        settings = load_settings()
-        with ExitStack() as stack:
-            here = open_backend(source, settings)
-            stack.callback(here.store.close)
-            there = open_backend(target, settings)
-            stack.callback(there.store.close)
-            bars = stack.enter_context(Bars(quiet=as_json))
-            receipt = copy_memory(here, there, users=user, trash=not without_trash, progress=bars.show)
-    if as_json:
-        checked = {part: {"count": seen.count, "digest": seen.hex} for part, seen in receipt.checked.items()}
-        print_json(asdict(receipt) | {"checked": checked})
-    else:
-        _tell_copied(receipt, target)
-    if receipt.conflicting or receipt.changed:
-        raise typer.Exit(1)
+    require_database(source)
+    if _resolved(source) == _resolved(target):
+        fail(f"{source} is both FROM and TO; name two databases")
+    with ExitStack() as stack:
+        ends = []
+        for place in (source, target):
+            ends.append(open_backend(place, load_settings()))
+            stack.callback(ends[-1].store.close)
+        bars = stack.enter_context(Bars(quiet=as_json))
+        receipt = copy_memory(*ends, users=user, trash=not without_trash, progress=bars.show)
+    checked = {part: {"count": seen.count, "digest": seen.hex} for part, seen in receipt.checked.items()}
+    failed = bool(receipt.conflicting or receipt.changed)
+    return asdict(receipt) | {"checked": checked}, lambda: _tell_copied(receipt, target), failed
 
 
 def _resolved(place: Place) -> object:
@@ -212,20 +193,17 @@ def _tell_copied(receipt: CopyReceipt, target: Place) -> None:
         warn("changed", f"the memory of {user} meanwhile; run the command again")
 
 
-def reembed(db: Db = AGENT_DB, as_json: Json = False) -> None:
+@telling
+def reembed(db: Db = AGENT_DB, as_json: bool = False) -> Shown:
     """Finish pending vectors, of all users; if there are none, make every vector anew.
 
     With another embedder in the settings all are made anew, too. The memory is searched by the old
     vectors until the new ones are whole. Run it again after a break.
     """
-    with brief_errors():
-        require_database(db)
-        with open_memory(db, background=False, check_embedder=False) as memory, Bars(quiet=as_json) as bars:
-            show = partial(bars.show, "vectors")
-            show(0)
-            done = memory.reembed(show)
-            show(done, done)
-    if as_json:
-        print_json({"embedded": done})
-    else:
-        say(f"{done} records embedded")
+    require_database(db)
+    with open_memory(db, background=False, check_embedder=False) as memory, Bars(quiet=as_json) as bars:
+        show = partial(bars.show, "vectors")
+        show(0)
+        done = memory.reembed(show)
+        show(done, done)
+    return {"embedded": done}, lambda: say(f"{done} records embedded")

@@ -99,7 +99,6 @@ def budget_bar(report: Report, width: int) -> Text:
 
 
 def _report(report: Report, zone: tzinfo) -> Panel:
-    """Return a budget report: tokens by section, what went in, what stayed out, and why."""
     counted = report.counted_by if report.exact else f"{report.counted_by}, an estimate"
     title = f"{report.tokens:,} of {report.budget.max_input_tokens:,} tokens ({counted})"
     if report.budget.max_output_tokens:
@@ -136,7 +135,6 @@ def _included(items: Sequence[ReportItem], zone: tzinfo) -> Iterator[RenderableT
 
 
 def _left_out(items: Sequence[ReportItem], zone: tzinfo) -> Iterator[RenderableType]:
-    """Yield what stayed out, by reason."""
     reasons: dict[str, list[ReportItem]] = defaultdict(list)
     for item in items:
         reasons[item.reason].append(item)

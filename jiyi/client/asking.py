@@ -108,7 +108,6 @@ def read_as(of: Any, data: Any, there: Endpoint) -> Any:
 
 
 def _error(reply: Answer | Lost | None, there: Endpoint) -> JiyiError | None:
-    """Return what is wrong with a reply, None where nothing is."""
     if not isinstance(reply, Answer):
         why = there.short(reply.reason if reply else "")
         return ServerUnreachable(f"{there.shown} could not be asked ({why}): check that it runs")

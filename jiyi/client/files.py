@@ -35,7 +35,8 @@ def imported(there: Endpoint, whose: Whose, *args: Any, **kwargs: Any) -> Steps[
     """Return the steps of `MemoryManager.import_`; the file is read here and taken in there, as a job."""
     given = given_to("import_", whose, args, kwargs)
     path, progress = path_to_read(path_of(given.pop("path"))), given.pop("progress", None)
-    query = {**in_query(given), "name": path.name}
+    # The server keeps the file under another name, by which messages without a session must not go.
+    query = {"session_id": path.stem, **in_query(given), "name": path.name}
     headers = {"content-type": "application/octet-stream"}
     ask = Ask(method="POST", path=f"{PREFIX}/import", query=query, body=path, headers=headers)
     try:

@@ -73,11 +73,7 @@ def given_to(verb: str, whose: Whose, args: tuple[Any, ...], kwargs: Mapping[str
     for name, value in whose.items():
         if value is not None and name in parameters:
             given.setdefault(name, value)
-    return {name: _READ.get(name, _as_given)(value) for name, value in given.items()}
-
-
-def _as_given(value: Any) -> Any:
-    return value
+    return {name: _READ[name](value) if name in _READ else value for name, value in given.items()}
 
 
 def _message(given: Any) -> Any:

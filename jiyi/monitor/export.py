@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jiyi.errors import MissingExtra
 from jiyi.long_term import ReadingState
@@ -14,12 +14,15 @@ from jiyi.monitor.monitor import ContextMonitor, Figure
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-__all__ = ["CONTENT_TYPE", "otel_metrics", "prometheus_text"]
+__all__ = ["CONTENT_TYPE", "Sample", "metric_text", "otel_metrics", "prometheus_text"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The Content-Type under which `prometheus_text` is to be served."""
 
 _Labels = Mapping[str, str]
+Sample = tuple[str, _Labels, float]
+"""What follows the name of a metric, the labels and the value."""
+
 _Metric = Mapping[str, Any]  # see metrics.toml
 _TOKEN_BUCKETS = (250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000)
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -30,21 +33,6 @@ _HISTOGRAMS: tuple[tuple[Figure, str, str, str, Sequence[float]], ...] = (
     ("build_milliseconds", "jiyi.context.build.duration", "s", "Time to build a window.", _SECOND_BUCKETS),
 )
 """Figure, name, unit, help, buckets."""
-
-_READING: tuple[tuple[str, str, str, Callable[[ReadingState], int]], ...] = (
-    ("unread_messages", "gauge", "Messages the background reader has yet to read.", lambda r: r.waiting),
-    (
-        "reader_failures",
-        "gauge",
-        "Tries in a row for which the reader's model gave no answer.",
-        lambda r: r.failures,
-    ),
-    ("reader_hour_calls", "gauge", "Calls of the reader in this hour.", lambda r: r.calls),
-    ("reader_day_tokens", "gauge", "Tokens of the reader today, UTC.", lambda r: r.tokens),
-    ("reader_refused_total", "counter", "Statements that the messages do not hold.", lambda r: r.refused),
-    ("reader_passed_over_total", "counter", "Stretches that were given up.", lambda r: r.passed_over),
-)
-"""Name, kind, help, how to read it."""
 
 
 def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None) -> str:
@@ -60,18 +48,39 @@ def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None
 
     Format: prometheus.io/docs/instrumenting/exposition_formats.
     """
-    figures = monitor.by_task_type()
-    lines: list[str] = []
-    for name, metric in _metrics().items():
-        kind = metric["kind"]
-        named = f"jiyi_{name}_total" if kind == "counter" else f"jiyi_{name}"
-        read = _summary if kind == "summary" else _samples
-        samples = [line for one in figures for line in read(named, metric, one)]
-        lines += _metric(named, kind, metric["help"], samples)
-    if reading is not None:
-        for name, kind, text, figure in _READING:
-            lines += _metric(f"jiyi_{name}", kind, text, [f"jiyi_{name} {figure(reading)}"])
-    return "".join(line + "\n" for line in lines)
+    figures, text = monitor.by_task_type(), ""
+    for name, metric in _metrics("monitor").items():
+        read = _summary if metric["kind"] == "summary" else _samples
+        samples = [
+            (ending, {"task_type": one.task_type or "", **labels}, value)
+            for one in figures
+            for ending, labels, value in read(metric, one)
+        ]
+        text += metric_text(name, metric["kind"], metric["help"], samples)
+    for name, metric in _metrics("reader").items() if reading is not None else ():
+        value = getattr(reading, metric["figure"])
+        text += metric_text(name, metric["kind"], metric["help"], [("", {}, value)])
+    return text
+
+
+def metric_text(name: str, kind: str, about: str, samples: Sequence[Sample]) -> str:
+    """Return a metric in Prometheus' text format 0.0.4, "" where it has no samples.
+
+    Args:
+        name: without ``jiyi_``, and without the ``_total`` of a counter.
+        kind: "counter", "gauge", "summary" or "histogram".
+        about: what it is.
+        samples: of each what follows the name, its labels and its value.
+    """
+    if not samples:
+        return ""
+    named = f"jiyi_{name}_total" if kind == "counter" else f"jiyi_{name}"
+    lines = [f"# HELP {named} {about}", f"# TYPE {named} {kind}"]
+    for ending, labels, value in samples:
+        told = ",".join(f'{key}="{_escaped(word)}"' for key, word in labels.items())
+        number = f"{value:.15g}" if isinstance(value, float) else value
+        lines.append(f"{named}{ending}{{{told}}} {number}" if told else f"{named}{ending} {number}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def otel_metrics(monitor: ContextMonitor, meter: "Meter") -> None:
@@ -101,7 +110,7 @@ def otel_metrics(monitor: ContextMonitor, meter: "Meter") -> None:
 
         return observe
 
-    for name, metric in _metrics().items():
+    for name, metric in _metrics("monitor").items():
         if metric["kind"] != "summary":
             create = getattr(meter, f"create_observable_{metric['kind']}")
             create(_dotted(name), [observing(metric)], metric["unit"], metric["help"])
@@ -122,8 +131,10 @@ def _histograms(meter: "Meter") -> Callable[[Figure, float, str], None]:
 
 
 @cache
-def _metrics() -> dict[str, _Metric]:
-    return tomllib.loads((files("jiyi.monitor") / "metrics.toml").read_text("utf-8"))
+def _metrics(of: Literal["monitor", "reader"]) -> Mapping[str, _Metric]:
+    """Return the metrics of `Gauges` or of `ReadingState`."""
+    tables: dict[str, _Metric] = tomllib.loads((files("jiyi.monitor") / "metrics.toml").read_text("utf-8"))
+    return {name: one for name, one in tables.items() if one.get("of", "monitor") == of}
 
 
 def _values(metric: _Metric, gauges: Gauges) -> list[tuple[_Labels, float]]:
@@ -142,29 +153,17 @@ def _dotted(name: str) -> str:
     return "jiyi." + name.replace("_", ".")
 
 
-def _metric(name: str, kind: str, text: str, samples: list[str]) -> list[str]:
-    """Return a metric's lines; none where it has no samples."""
-    return [f"# HELP {name} {text}", f"# TYPE {name} {kind}", *samples] if samples else []
-
-
-def _summary(name: str, metric: _Metric, gauges: Gauges) -> Iterator[str]:
+def _summary(metric: _Metric, gauges: Gauges) -> Iterator[Sample]:
     spread, factor = getattr(gauges, metric["figure"]), metric.get("factor", 1.0)
     if spread.count:
-        for quantile, value in (("0.5", spread.p50), ("0.95", spread.p95)):
-            yield _sample(name, gauges, {"quantile": quantile}, value * factor)
-    yield _sample(f"{name}_sum", gauges, {}, spread.total * factor)
-    yield _sample(f"{name}_count", gauges, {}, spread.count)
+        yield "", {"quantile": "0.5"}, spread.p50 * factor
+        yield "", {"quantile": "0.95"}, spread.p95 * factor
+    yield "_sum", {}, spread.total * factor
+    yield "_count", {}, spread.count
 
 
-def _samples(name: str, metric: _Metric, gauges: Gauges) -> Iterator[str]:
-    for labels, value in _values(metric, gauges):
-        yield _sample(name, gauges, labels, value)
-
-
-def _sample(name: str, gauges: Gauges, labels: _Labels, value: float) -> str:
-    all_labels = {"task_type": gauges.task_type or "", **labels}
-    shown = ",".join(f'{key}="{_escaped(word)}"' for key, word in all_labels.items())
-    return f"{name}{{{shown}}} {value:.15g}" if isinstance(value, float) else f"{name}{{{shown}}} {value}"
+def _samples(metric: _Metric, gauges: Gauges) -> Iterator[Sample]:
+    yield from (("", labels, value) for labels, value in _values(metric, gauges))
 
 
 def _escaped(value: str) -> str:

@@ -3,21 +3,16 @@
 import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jiyi.endpoint import skipped_endpoints
+from jiyi.monitor.export import Sample, metric_text
 
 __all__ = ["Metrics"]
 
 _OTHER = "(other)"
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-_HEADS = {
-    "jiyi_http_requests_in_hand": ("gauge", "Requests being answered."),
-    "jiyi_http_answers_total": ("counter", "Answers."),
-    "jiyi_endpoints_skipped": ("gauge", "Endpoints of models that are skipped, having failed."),
-    "jiyi_http_request_seconds": ("histogram", "Time from a request's head to its answer's last byte."),
-}
 
 
 class Metrics:
@@ -47,29 +42,26 @@ class Metrics:
     def text(self) -> str:
         """Return all figures."""
         with self._lock:
-            return "".join(f"{line}\n" for line in self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        told: dict[str, list[tuple[str, str, float]]] = {
-            "jiyi_http_requests_in_hand": [("", "", self._in_hand)],
-            "jiyi_endpoints_skipped": [("", "", len(skipped_endpoints()))],
-            "jiyi_http_answers_total": [
-                ("", f'method="{method}",route="{route}",status="{status}"', count)
+            answers = [
+                ("", {"method": method, "route": route, "status": str(status)}, count)
                 for (method, route, status), count in self._answers.items()
-            ],
-            "jiyi_http_request_seconds": list(self._histograms()),
-        }
-        for name, (kind, about) in _HEADS.items():
-            yield f"# HELP {name} {about}"
-            yield f"# TYPE {name} {kind}"
-            for ending, labels, value in told[name]:
-                yield f"{name}{ending}{{{labels}}} {value}" if labels else f"{name}{ending} {value}"
+            ]
+            in_hand, seconds = self._in_hand, list(self._histograms())
+        skipped = "Endpoints of models that are skipped, having failed."
+        took = "Time from a request's head to its answer's last byte."
+        metrics: Sequence[tuple[str, str, str, Sequence[Sample]]] = (
+            ("http_requests_in_hand", "gauge", "Requests being answered.", [("", {}, in_hand)]),
+            ("http_answers", "counter", "Answers.", answers),
+            ("endpoints_skipped", "gauge", skipped, [("", {}, len(skipped_endpoints()))]),
+            ("http_request_seconds", "histogram", took, seconds),
+        )
+        return "".join(metric_text(*metric) for metric in metrics)
 
-    def _histograms(self) -> Iterator[tuple[str, str, float]]:
+    def _histograms(self) -> Iterator[Sample]:
         for (method, route), counts in self._within.items():
-            labels, total = f'method="{method}",route="{route}"', 0
+            labels, total = {"method": method, "route": route}, 0
             for most, count in zip((*map(str, _SECONDS), "+Inf"), counts, strict=True):
                 total += count
-                yield "_bucket", f'{labels},le="{most}"', total
+                yield "_bucket", {**labels, "le": most}, total
             yield "_sum", labels, self._sums[method, route]
             yield "_count", labels, total

@@ -8,9 +8,9 @@ from typing import cast
 from jiyi.errors import BadQuery
 from jiyi.records import Message, Query, Record, Scope, Session, Task
 from jiyi.storage.store import Store
-from jiyi.storage.upkeep import Upkeep
+from jiyi.storage.upkeep import Page, Upkeep
 
-__all__ = ["all_messages", "all_records", "all_sessions"]
+__all__ = ["all_messages", "all_pages", "all_records", "all_sessions"]
 
 _MOST = 10_000  # what one question may return
 
@@ -24,10 +24,16 @@ def all_records(store: Store, upkeep: Upkeep, query: Query) -> Iterator[Record]:
     if query.kinds == ("task",):
         yield from _tasks(store, query)
         return
+    for page in all_pages(upkeep, query):
+        yield from page.records
+
+
+def all_pages(upkeep: Upkeep, query: Query, *, words: bool = False) -> Iterator[Page]:
+    """Give the same in the pieces in which it is read; ``words`` as for `Upkeep.scan`."""
     after = None
     while True:
-        page = upkeep.scan(query, after)
-        yield from page.records
+        page = upkeep.scan(query, after, words=words)
+        yield page
         after = page.next
         if after is None:
             return

@@ -4,8 +4,11 @@
 ``detail`` is the error's message. Attributes of an error travel as members of their own.
 """
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from jiyi import errors
@@ -17,32 +20,6 @@ PAGE = "/errors#"
 """What the ``type`` of each problem begins with; the name of its class follows."""
 
 _ATTRIBUTES = ("needed", "available", "status", "retry_after")
-_STATUSES: Mapping[type[JiyiError], int] = {  # of a class and those below it; the nearest counts
-    errors.InputError: 400,
-    errors.DuplicateId: 409,
-    errors.BudgetTooSmall: 422,
-    errors.NotFound: 404,
-    errors.WrongState: 409,
-    errors.ImportFailed: 422,
-    errors.MissingExtra: 501,
-    errors.StorageError: 500,
-    errors.DatabaseLocked: 503,
-    errors.DatabaseBusy: 503,
-    errors.DatabaseUnreachable: 503,
-    errors.IndexUnreachable: 503,
-    errors.DiskFull: 507,
-    errors.Closed: 503,
-    errors.EmbeddingError: 502,
-    errors.LLMError: 502,
-    errors.RerankError: 502,
-    errors.Unauthorized: 401,
-    errors.Forbidden: 403,
-    errors.RateLimited: 429,
-    errors.RequestTooLarge: 413,
-    errors.RequestTimedOut: 504,
-    errors.KeyReused: 422,
-    errors.Changed: 412,
-}
 _OTHERS = 500
 
 
@@ -62,10 +39,16 @@ class Problem:
         return {**self.members, **own}
 
 
+@cache
+def _statuses() -> Mapping[str, int]:
+    return tomllib.loads((files(__package__) / "statuses.toml").read_text("utf-8"))
+
+
 def problem_of(error: JiyiError, detail: str | None = None) -> Problem:
     """Return the problem that an error is; ``detail`` stands in for its message."""
     of = type(error)
-    status = next((_STATUSES[parent] for parent in of.__mro__ if parent in _STATUSES), _OTHERS)
+    statuses = _statuses()
+    status = next((statuses[one.__name__] for one in of.__mro__ if one.__name__ in statuses), _OTHERS)
     members = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
     if "status" in members:  # that of an endpoint asked by the server
         members["endpoint_status"] = members.pop("status")

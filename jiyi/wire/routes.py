@@ -6,10 +6,12 @@ from there, those of GET and DELETE from the query, all others from a JSON objec
 
 import inspect
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, create_model
@@ -31,7 +33,6 @@ _STAY_HERE = ("self", "progress", "policy", "compress", "path")
 
 
 def _read_json(given: Any) -> Any:
-    """Read what stands in a query as JSON text."""
     return json.loads(given) if isinstance(given, str) else given
 
 
@@ -40,31 +41,6 @@ _TRAVELS: Mapping[str, Any] = {  # parameters that are of another type in JSON
     "messages": list[_GivenMessage],
     "scratch": list[_GivenMessage],
     "filters": Annotated[Mapping[str, Any] | None, BeforeValidator(_read_json)],
-}
-_ID = {"minLength": 1, "maxLength": 512, "pattern": r"^[^\x00]*[^\s\x00][^\x00]*$"}
-_WORDS = {"pattern": r"\S"}
-_SHAPES: Mapping[str, Mapping[str, Any]] = {  # of parameters, told in the schema; the verbs check them
-    "user_id": _ID,
-    "agent_id": _ID,
-    "session_id": _ID,
-    **dict.fromkeys(
-        ("text", "subject", "predicate", "object", "speaker", "entity", "request", "description"), _WORDS
-    ),
-    "limit": {"minimum": 1, "maximum": 10_000},
-    "around": {"minimum": 0, "maximum": 1_000},
-    "episodes": {"minimum": 0, "maximum": 100},
-    "knowledge": {"minimum": 0, "maximum": 100},
-    "depth": {"minimum": 1, "maximum": 5},
-    "namespaces.depth": {"minimum": 1},
-    "put_item.text": {},
-    "key": {"minLength": 1},
-    "ttl": {"exclusiveMinimum": 0},
-    "if_version": {"minimum": 0},
-    "offset": {"minimum": 0},
-    "max_tokens": {"minimum": 1},
-    "budget": {"minimum": 1},
-    "importance": {"minimum": 0, "maximum": 1},
-    "min_score": {"minimum": 0, "maximum": 1},
 }
 
 
@@ -77,7 +53,12 @@ class Route:
     verb: str  # of `MemoryManager`
     access: Access
     how: _How = "answer"
-    example: Mapping[str, Any] = field(default_factory=dict)  # of the request, for the documentation
+
+    @property
+    def example(self) -> Mapping[str, Any]:
+        """A request, for the documentation; empty where there is nothing to say."""
+        examples: Mapping[str, Mapping[str, Any]] = _tables()["examples"]
+        return examples.get(self.verb, {})
 
     @property
     def writes(self) -> bool:
@@ -97,32 +78,15 @@ class Call:
     description: str  # the rest of it
 
 
-_ITEM = {"namespace": ["users", "ana"], "key": "settings", "value": {"theme": "dark"}}
-_TALK = {"role": "user", "content": "I moved to Lisbon. 我喜欢喝茶。"}
-
 ROUTES: Sequence[Route] = (
     Route("GET", "/sessions", "sessions", "read"),
-    Route("POST", "/sessions/{session_id}/messages", "save_message", "write", example={"message": _TALK}),
-    Route(
-        "POST",
-        "/sessions/{session_id}/messages/batch",
-        "save_messages",
-        "write",
-        example={"messages": [_TALK, {"role": "assistant", "content": "Noted."}]},
-    ),
+    Route("POST", "/sessions/{session_id}/messages", "save_message", "write"),
+    Route("POST", "/sessions/{session_id}/messages/batch", "save_messages", "write"),
     Route("GET", "/sessions/{session_id}/messages", "session_messages", "read"),
-    Route(
-        "PUT", "/sessions/{session_id}/messages", "replace_messages", "forget", example={"messages": [_TALK]}
-    ),
-    Route("POST", "/sessions/{session_id}/messages/pop", "pop_messages", "forget", example={"limit": 2}),
+    Route("PUT", "/sessions/{session_id}/messages", "replace_messages", "forget"),
+    Route("POST", "/sessions/{session_id}/messages/pop", "pop_messages", "forget"),
     Route("GET", "/sessions/{session_id}/window", "recent_messages", "read"),
-    Route(
-        "POST",
-        "/sessions/{session_id}/context",
-        "build_context",
-        "read",
-        example={"query": "Where do I live?", "budget": 2000},
-    ),
+    Route("POST", "/sessions/{session_id}/context", "build_context", "read"),
     Route("GET", "/sessions/{session_id}/summary", "summary", "read"),
     Route("POST", "/sessions/{session_id}/summary", "summarize_session", "write"),
     Route("GET", "/sessions/{session_id}/health", "session_health", "read"),
@@ -130,70 +94,51 @@ ROUTES: Sequence[Route] = (
     Route("GET", "/sessions/{session_id}/handover", "handover", "read"),
     Route("POST", "/sessions/{session_id}/learn", "learn_facts", "write"),
     Route("GET", "/sessions/{session_id}/task", "current_task", "read"),
-    Route(
-        "POST",
-        "/sessions/{session_id}/tasks",
-        "start_task",
-        "write",
-        example={"request": "Renew the certificate of web-01", "tags": ["ops"]},
-    ),
+    Route("POST", "/sessions/{session_id}/tasks", "start_task", "write"),
     Route("GET", "/sessions/{session_id}/skills", "opened_skills", "read"),
     Route("POST", "/sessions/{session_id}/skills/{name}", "open_skill", "write"),
     Route("DELETE", "/sessions/{session_id}/skills/{name}", "close_skill", "write"),
     Route("GET", "/tasks", "tasks", "read"),
-    Route("PATCH", "/tasks/{task_id}", "update_task", "write", example={"summary": "half done"}),
-    Route(
-        "POST",
-        "/tasks/{task_id}/steps",
-        "add_step",
-        "write",
-        example={"description": "Ask for the certificate", "status": "completed"},
-    ),
-    Route("PATCH", "/steps/{step_id}", "update_step", "write", example={"status": "completed"}),
-    Route("POST", "/tasks/{task_id}/complete", "complete_task", "write", example={"summary": "renewed"}),
-    Route("POST", "/tasks/{task_id}/fail", "fail_task", "write", example={"reason": "no access"}),
-    Route("POST", "/search", "search", "read", example={"query": "where does she live?", "limit": 5}),
+    Route("PATCH", "/tasks/{task_id}", "update_task", "write"),
+    Route("POST", "/tasks/{task_id}/steps", "add_step", "write"),
+    Route("PATCH", "/steps/{step_id}", "update_step", "write"),
+    Route("POST", "/tasks/{task_id}/complete", "complete_task", "write"),
+    Route("POST", "/tasks/{task_id}/fail", "fail_task", "write"),
+    Route("POST", "/search", "search", "read"),
     Route("GET", "/episodes", "episodes", "read"),
     Route("GET", "/knowledge", "knowledge", "read"),
     Route("GET", "/facts", "facts", "read"),
-    Route(
-        "POST",
-        "/facts",
-        "remember",
-        "write",
-        example={"text": "I prefer tea to coffee", "speaker": "Ana"},
-    ),
-    Route("GET", "/history", "history", "read", example={"subject": "Ana"}),
-    Route("GET", "/neighbours", "neighbours", "read", example={"entity": "Ana"}),
+    Route("POST", "/facts", "remember", "write"),
+    Route("GET", "/history", "history", "read"),
+    Route("GET", "/neighbours", "neighbours", "read"),
     Route("GET", "/profile", "profile", "read"),
-    Route("GET", "/items", "items", "read", example={"namespace": ["users", "ana"]}),
-    Route("PUT", "/items", "put_item", "write", example=_ITEM),
-    Route("POST", "/items/batch", "put_items", "write", example={"items": [_ITEM]}),
-    Route("GET", "/item", "get_item", "read", example={"namespace": ["users", "ana"], "key": "settings"}),
-    Route(
-        "GET",
-        "/item/history",
-        "item_history",
-        "read",
-        example={"namespace": ["users", "ana"], "key": "settings"},
-    ),
+    Route("GET", "/items", "items", "read"),
+    Route("PUT", "/items", "put_item", "write"),
+    Route("POST", "/items/batch", "put_items", "write"),
+    Route("GET", "/item", "get_item", "read"),
+    Route("GET", "/item/history", "item_history", "read"),
     Route("GET", "/namespaces", "namespaces", "read"),
     Route("GET", "/records/{record_id}", "get", "read"),
-    Route("PATCH", "/records/{record_id}", "update", "write", example={"text": "I prefer coffee"}),
+    Route("PATCH", "/records/{record_id}", "update", "write"),
     Route("GET", "/outputs/{output_id}", "open_output", "read"),
-    Route("POST", "/pin", "pin", "write", example={"ids": []}),
-    Route("POST", "/unpin", "unpin", "write", example={"ids": []}),
-    Route("POST", "/forget", "forget", "forget", example={"query": "tea", "dry_run": True}),
+    Route("POST", "/pin", "pin", "write"),
+    Route("POST", "/unpin", "unpin", "write"),
+    Route("POST", "/forget", "forget", "forget"),
     Route("POST", "/restore", "restore", "forget"),
-    Route("POST", "/forget-gate", "run_forget_gate", "forget", "job", example={"dry_run": True}),
+    Route("POST", "/forget-gate", "run_forget_gate", "forget", "job"),
     Route("POST", "/consolidation", "run_consolidation", "write", "job"),
-    Route("POST", "/maintenance", "maintain", "forget", "job", example={"dry_run": True}),
+    Route("POST", "/maintenance", "maintain", "forget", "job"),
     Route("GET", "/skills", "skills", "read"),
     Route("GET", "/stats", "stats", "read"),
     Route("GET", "/reading", "reading", "admin"),
     Route("POST", "/flush", "flush", "admin", "job"),
     Route("POST", "/reembed", "reembed", "admin", "job"),
 )
+
+
+@cache
+def _tables() -> Mapping[str, Mapping[str, Any]]:
+    return tomllib.loads((files(__package__) / "routes.toml").read_text("utf-8"))
 
 
 def _read_date(given: Any) -> Any:
@@ -212,7 +157,7 @@ def call_of(route: Route) -> Call:
     verb = getattr(MemoryManager, route.verb)
     hints = get_type_hints(verb)
     in_path = tuple(part[1:-1] for part in route.path.split("/") if part.startswith("{"))
-    fields, left_out = dict[str, Any](), list[str]()
+    shapes, fields, left_out = _tables()["shapes"], dict[str, Any](), list[str]()
     for name, parameter in inspect.signature(verb).parameters.items():
         if name in in_path:
             continue
@@ -225,7 +170,7 @@ def call_of(route: Route) -> Call:
             of = Json[dict[str, Any]] | None
         if datetime in get_args(of) and float not in get_args(of):
             of = Annotated[of, BeforeValidator(_read_date)]
-        shape = _SHAPES.get(f"{route.verb}.{name}", _SHAPES.get(name, {}))
+        shape = shapes.get(f"{route.verb}.{name}", shapes.get(name, {}))
         fields[name] = (of, Field(given, json_schema_extra=dict(shape)))
     summary, _, description = inspect.cleandoc(verb.__doc__ or "").partition("\n\n")
     return Call(

@@ -1,12 +1,17 @@
 """Every command, for people and as JSON."""
 
 import json
+import tomllib
 from importlib.metadata import version
+from importlib.resources import files
 
 import pytest
+import typer
 from scripted_chat import ScriptedChat, refuses
 
 import jiyi
+from jiyi.cli.app import app
+from jiyi.evaluate import BASELINES
 from jiyi.testing import HashEmbedder
 
 HELLO = '{"role": "user", "content": "你好 from a file"}\n'
@@ -285,3 +290,20 @@ def test_monitor_tells_what_is_stored(run, run_json, tmp_path):
     text = run("monitor", "--db", db).output
     assert "1 replies" in text
     assert "failed 3 times" in " ".join(text.split())
+
+
+def test_what_help_says_is_of_parameters_that_there_are():
+    texts = tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8"))
+    del texts["shared"]
+    root = typer.main.get_command(app)
+    for name, said in texts.items():
+        command = root
+        for word in name.split():
+            command = command.get_command(None, word)
+        parameters = {parameter.name for parameter in command.params}
+        assert {*said.get("arguments", ()), *said.get("options", ())} <= parameters, name
+
+
+def test_help_names_the_baselines():
+    texts = tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8"))
+    assert ", ".join(BASELINES) in texts["evaluate"]["options"]["baseline"]

@@ -1,7 +1,9 @@
 """What travels: every result of a verb comes back equal, errors keep their class, tenants never meet."""
 
 import inspect
-from typing import get_type_hints
+import tomllib
+from importlib.resources import files
+from typing import get_args, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,8 @@ from jiyi.manager import MemoryManager
 from jiyi.records import Message, Scope
 from jiyi.wire import (
     ROUTES,
+    Access,
+    Route,
     adapter,
     call_of,
     check_tenant,
@@ -121,6 +125,28 @@ def test_errors_keep_their_class(name):
     assert type(back) is of
     assert str(back) == "why"
     assert vars(back) == vars(error)
+
+
+def test_the_tables_name_what_there_is():
+    statuses = tomllib.loads((files("jiyi.wire") / "statuses.toml").read_text("utf-8"))
+    assert set(statuses) <= set(errors.__all__)
+    hints = get_type_hints(Route)
+    for route in ROUTES:
+        assert route.access in get_args(Access), route.verb
+        assert route.method in get_args(hints["method"]), route.verb
+        assert route.how in get_args(hints["how"]), route.verb
+    assert {route.verb for route in ROUTES} <= set(dir(MemoryManager))
+
+
+def test_the_tables_have_no_row_that_nothing_reads():
+    tables = tomllib.loads((files("jiyi.wire") / "routes.toml").read_text("utf-8"))
+    parameters = {
+        route.verb: inspect.signature(getattr(MemoryManager, route.verb)).parameters for route in ROUTES
+    }
+    named = {name for of in parameters.values() for name in of}
+    named |= {f"{verb}.{name}" for verb, of in parameters.items() for name in of}
+    assert set(tables["shapes"]) <= named
+    assert set(tables["examples"]) <= set(parameters)
 
 
 def test_an_unknown_problem_is_an_error_of_the_server():

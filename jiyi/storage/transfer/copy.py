@@ -9,7 +9,8 @@ import numpy as np
 from jiyi.errors import CopyMismatch, NotFound
 from jiyi.records import SEARCHABLE, Kind, Message, Query, Scope, Searchable
 from jiyi.storage.backend import Backend
-from jiyi.storage.transfer.pieces import PARTS, PIECE, Digest, Part, key_of, look_up, pieces, text_of
+from jiyi.storage.pages import all_pages
+from jiyi.storage.transfer.pieces import PARTS, PIECE, Digest, Part, compared, key_of, pieces
 from jiyi.storage.transfer.write import put_piece, sessions_ending
 from jiyi.storage.vectors import VectorRow
 
@@ -94,8 +95,6 @@ def copy_memory(
 
 
 class _Progress:
-    """Tells how far a copy is."""
-
     def __init__(self, source: Backend, users: Sequence[str], told: Told | None) -> None:
         self._told = told
         self._done: dict[str, int] = {}
@@ -110,8 +109,6 @@ class _Progress:
 
 
 class _Copy:
-    """One copy, user by user."""
-
     def __init__(self, source: Backend, target: Backend, parts: Sequence[Part], progress: _Progress) -> None:
         self._source, self._target, self._parts, self._progress = source, target, parts, progress
         self._embedder = _bind(source, target)
@@ -175,16 +172,12 @@ class _Copy:
         """
         added = 0
         for kind in SEARCHABLE:
-            query, after = Query(scope=scope, kinds=(kind,), limit=PIECE), None
-            while True:
-                page = self._target.upkeep.scan(query, after)
+            query = Query(scope=scope, kinds=(kind,), limit=PIECE)
+            for page in all_pages(self._target.upkeep, query):
                 records = cast("Sequence[Searchable]", page.records)
                 rows = _vector_rows(self._source, query, records, page.numbers)
                 added += self._target.vectors.add(rows, name=name)
                 self._progress.add("vectors", len(records))
-                after = page.next
-                if after is None:
-                    break
         return added
 
     def _check_part(self, scope: Scope, part: Part, copied: Digest, refused: int) -> bool:
@@ -196,13 +189,9 @@ class _Copy:
         here, missing, different, sessions = Digest(), _Ids(), _Ids(), _Ids()
         for piece, _ in pieces(self._source, scope, part):
             here += Digest.of(piece)
-            there = look_up(self._target, scope, part, piece)
-            missing.add(key_of(item)[1] for item in piece if key_of(item) not in there)
-            different.add(
-                key_of(item)[1]
-                for item in piece
-                if key_of(item) in there and text_of(there[key_of(item)]) != text_of(item)
-            )
+            lacking, differing = compared(self._target, scope, part, piece)
+            missing.add(key_of(item)[1] for item in lacking)
+            different.add(key_of(item)[1] for item in differing)
             if part == "message":
                 sessions.add(self._sessions_apart(scope, cast("Sequence[Message]", piece)))
             self._progress.add("checked", len(piece))
@@ -250,8 +239,6 @@ class _Copy:
 
 @dataclass(slots=True)
 class _Ids:
-    """Counts ids and keeps the first few."""
-
     count: int = 0
     first: list[str] = field(default_factory=list)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import cast
@@ -18,7 +19,7 @@ from jiyi.storage.transfer.lines import Found, Rejected
 from jiyi.storage.transfer.write import parts_of, put_or_refuse
 from jiyi.storage.upkeep import Upkeep
 
-__all__ = ["ImportReceipt", "import_file", "import_messages", "import_records", "known_keys", "put_entries"]
+__all__ = ["ImportReceipt", "import_file", "import_messages", "known_keys", "put_entries"]
 
 _BATCH = 200
 _MOST = 10_000  # what one question may return
@@ -72,11 +73,11 @@ def import_file(
         StorageError: the database cannot take it; what went in before stays, and importing
             again goes on from there.
     """
-    if is_export(path):
-        entries = read_export(path, scope.user_id)
-        return import_records(store, upkeep, entries, prepare=prepare, progress=progress)
-    found = read_conversations(path, scope, zone=zone, session_id=session_id)
-    return import_messages(store, found, prepare=prepare, learn=learn, progress=progress)
+    if not is_export(path):
+        found = read_conversations(path, scope, zone=zone, session_id=session_id)
+        return import_messages(store, found, prepare=prepare, learn=learn, progress=progress)
+    entries, put = read_export(path, scope.user_id), partial(_put_records, store, upkeep)
+    return put_entries(store, put, entries, prepare=prepare, progress=progress)
 
 
 def import_messages(
@@ -98,36 +99,25 @@ def import_messages(
     return put_entries(store, put, entries, prepare=prepare, progress=progress)
 
 
-def import_records(
-    store: Store,
-    upkeep: Upkeep,
-    entries: Iterable[Found | Rejected],
-    *,
-    prepare: _Prepare,
-    progress: _Progress | None = None,
-) -> ImportReceipt:
-    """Store records as they are, messages at their places; as `import_messages` else.
+def _put_records(store: Store, upkeep: Upkeep, batch: Sequence[Found]) -> None:
+    """Store records as they are, messages at their places.
 
     A message whose id is taken by another one is refused; of other kinds what is there stays.
     A summary is refused where it does not go on from the one that is there, or where the
     messages it covers went to the end of a session that had others at their places.
     """
-
-    def put(batch: Sequence[Found]) -> None:
-        known = known_keys(store, batch)
-        for found in batch:
-            record = found.record
-            if isinstance(record, Message) and _key(found) not in known:
-                upkeep.put_back([record])  # a summary that knows nothing of it goes
-            elif isinstance(record, Message):
-                store.put([record])  # equal, or refused
-            elif _key(found) not in known:
-                if isinstance(record, Summary):
-                    _check_places(store, record)
-                store.put(parts_of(record))
-            known.add(_key(found))
-
-    return put_entries(store, put, entries, prepare=prepare, progress=progress)
+    known = known_keys(store, batch)
+    for found in batch:
+        record, new = found.record, _key(found) not in known
+        if isinstance(record, Message) and new:
+            upkeep.put_back([record])  # a summary that knows nothing of it goes
+        elif isinstance(record, Message):
+            store.put([record])  # equal, or refused
+        elif new:
+            if isinstance(record, Summary):
+                _check_places(store, record)
+            store.put(parts_of(record))
+        known.add(_key(found))
 
 
 def _check_places(store: Store, summary: Summary) -> None:

@@ -70,7 +70,6 @@ def export_markdown(
 
 
 def _language(store: Store, upkeep: Upkeep, scope: Scope, wanted: str) -> Language:
-    """Return the language of the headings."""
     if wanted == "auto":
         query = Query(scope=scope, kinds=("message",), limit=_SAMPLE)
         oldest = islice(all_records(store, upkeep, query), _SAMPLE)

@@ -10,12 +10,12 @@ from jiyi.clock import to_micros
 from jiyi.records import FORGETTABLE, Query, Record, Scope
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
-from jiyi.storage.pages import all_records
+from jiyi.storage.pages import all_pages, all_records
 from jiyi.storage.rows import encode_whole, kind_of
 from jiyi.storage.trash import Discarded
 from jiyi.storage.upkeep import Words
 
-__all__ = ["PARTS", "PIECE", "Digest", "Entry", "Part", "key_of", "look_up", "pieces", "text_of"]
+__all__ = ["PARTS", "PIECE", "Digest", "Entry", "Part", "compared", "key_of", "pieces", "text_of"]
 
 Part = Literal["trash", "message", "task", "episode", "knowledge", "fact", "item", "summary"]
 """A kind of record, or the trash."""
@@ -87,23 +87,21 @@ def pieces(
     if part == "trash":
         yield from ((entries, {}) for entries in _trash(side, scope))
         return
-    query, after = Query(scope=scope, kinds=(part,), limit=PIECE), None
+    query = Query(scope=scope, kinds=(part,), limit=PIECE)
     if part == "task":
         tasks = all_records(side.store, side.upkeep, query)
         while some := list(islice(tasks, PIECE)):
             yield some, {}
         return
-    while True:
-        page = side.upkeep.scan(query, after, words=words and part == "message")
+    for page in all_pages(side.upkeep, query, words=words and part == "message"):
         if page.records:
             yield page.records, page.words
-        after = page.next
-        if after is None:
-            return
 
 
-def look_up(side: Backend, scope: Scope, part: Part, items: Sequence[Entry]) -> Mapping[Key, Entry]:
-    """Return what one end holds under the keys of these items."""
+def compared(
+    side: Backend, scope: Scope, part: Part, items: Sequence[Entry]
+) -> tuple[Sequence[Entry], Sequence[Entry]]:
+    """Return the items that one end does not hold, and those that are something else there."""
     found: Sequence[Entry]
     ids = tuple(dict.fromkeys(id_ for _, id_ in map(key_of, items)))
     if part == "trash":
@@ -111,7 +109,9 @@ def look_up(side: Backend, scope: Scope, part: Part, items: Sequence[Entry]) -> 
         found = side.trash.discarded(Query(scope=scope, kinds=FORGETTABLE, ids=ids, limit=most))
     else:
         found = side.store.find(Query(scope=scope, kinds=(part,), ids=ids, limit=len(ids)))
-    return {key_of(item): item for item in found}
+    there = {key_of(item): text_of(item) for item in found}
+    missing = [item for item in items if key_of(item) not in there]
+    return missing, [item for item in items if there.get(key_of(item), text_of(item)) != text_of(item)]
 
 
 def _trash(side: Backend, scope: Scope) -> Iterator[Sequence[Entry]]:

@@ -5,16 +5,16 @@ computed again. Reading checks every type, so that a line somebody edited is eit
 `InputError` that says what is wrong.
 """
 
-import math
-import types
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from jiyi.errors import InputError
 from jiyi.records import Episode, Fact, Item, Kind, Knowledge, Message, Record, Scope, Step, Summary, Task
-from jiyi.records.checks import check_id, plain
+from jiyi.records.checks import check_id
+from jiyi.records.fits import misfit
 from jiyi.storage.rows import kind_of
 
 __all__ = ["EXPORTED", "from_plain", "to_plain"]
@@ -30,7 +30,6 @@ EXPORTED: Mapping[Kind, type[Any]] = {
 }
 """What an export holds, in its order."""
 
-_WHOSE = ("agent_id", "session_id")
 _MESSAGE = ("seq", "created_at", "pinned", "importance")
 _IDS = ("id", "task_id", "supersedes", "superseded_by", "previous")
 _LARGEST = 2**53
@@ -60,17 +59,18 @@ def from_plain(value: object, user_id: str) -> Record:
     kind = data.pop("kind", None)
     if kind not in EXPORTED:
         raise InputError(f"kind {kind!r} is not one of {', '.join(EXPORTED)}")
-    whose = {name: _read(str | None, data.pop(name, None), name) for name in _WHOSE}
+    whose = {name: _read(str | None, data.pop(name, None), name) for name in ("agent_id", "session_id")}
     scope = Scope(user_id=user_id, **whose)
     if kind == "message":
         return _message(data, scope)
+    if kind in ("task", "episode"):
+        steps, task_id = data.get("steps", []), data.get("id" if kind == "task" else "task_id") or ""
+        if not isinstance(steps, list) or not all(isinstance(step, Mapping) for step in steps):
+            raise InputError("steps must be a list of objects")
+        data["steps"] = [_build(Step, step, scope=scope, task_id=task_id) for step in steps]
     record = cast("Record", _build(EXPORTED[kind], data, scope=scope))
-    if isinstance(record, Item):  # its id names the user, who may be another one
-        return replace(record, id="")
-    if isinstance(record, Task | Episode):
-        task_id = record.id if isinstance(record, Task) else record.task_id or ""
-        return replace(record, steps=tuple(replace(step, task_id=task_id) for step in record.steps))
-    return record
+    # The id of an item names the user, who may be another one.
+    return replace(record, id="") if isinstance(record, Item) else record
 
 
 def _fields_of(record: Any) -> dict[str, Any]:
@@ -98,70 +98,42 @@ def _message(data: dict[str, Any], scope: Scope) -> Message:
     return Message.from_openai(body, scope=scope, **values)
 
 
-def _build(of: type[Any], data: Mapping[str, Any], scope: Scope) -> object:
-    given_apart = ("scope", "task_id") if of is Step else ("scope",)
-    allowed = [f for f in fields(of) if f.name not in given_apart]
+def _build(of: type[Any], data: Mapping[str, Any], **given: Any) -> Any:
+    allowed = [f for f in fields(of) if f.name not in given]
     values = _checked(of, data, [f.name for f in allowed])
     for f in allowed:
         if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
             raise InputError(f"{f.name} is missing")
-    if "steps" in values:
-        values["steps"] = tuple(_build(Step, step, scope) for step in values["steps"])
-    if of is Step:
-        values["task_id"] = "?"  # `from_plain` puts in the task's
-    return of(scope=scope, **values)
+    return of(**given, **values)
 
 
 def _checked(of: type[Any], data: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
-    hints, out = _HINTS[of], dict[str, Any]()
+    out = dict[str, Any]()
     for name, value in data.items():
         if name not in allowed:
             raise InputError(f"there is no field {name!r}")
-        out[name] = _steps(value) if name == "steps" else _read(hints[name], value, name)
-    for name in _IDS:
-        if out.get(name) is not None:
-            check_id(name, out[name])
+        out[name] = _read(_HINTS[of][name], value, name)
+        if name in _IDS and value is not None:
+            check_id(name, value)
     if "id" not in out:
         raise InputError("id is missing")
     return out
 
 
-def _steps(value: object) -> list[Mapping[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(step, Mapping) for step in value):
-        raise InputError("steps must be a list of objects")
+def _read(hint: Any, value: Any, name: str) -> Any:
+    """Return a JSON value as a field of this type has it."""
+    wanted = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if type(value) is int and float in wanted and abs(value) < _LARGEST:
+        value = float(value)
+    elif isinstance(value, str) and datetime in wanted:
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError as error:
+            raise InputError(f"{name} {value[:80]!r} is no ISO 8601 date") from error
+    elif isinstance(value, list) and any(get_origin(one) is tuple for one in wanted):
+        value = tuple(value)
+    elif isinstance(value, int | float) and not (0 if type(value) is int else -_LARGEST) <= value < _LARGEST:
+        raise InputError(f"{name} cannot be {str(value)[:80]}")
+    if type(value) not in wanted and (said := misfit(value, hint, name)):
+        raise InputError(said)
     return value
-
-
-def _read(hint: Any, value: Any, where: str) -> Any:
-    """Return a JSON value as a type wants it."""
-    origin = get_origin(hint)
-    if origin in (Union, types.UnionType):
-        members = [member for member in get_args(hint) if member is not types.NoneType]
-        if value is None and len(members) < len(get_args(hint)):
-            return None
-        return _read(members[0], value, where)
-    if origin is Literal:
-        if value not in get_args(hint):
-            raise InputError(f"{where} {value!r} is not one of {', '.join(map(str, get_args(hint)))}")
-        return value
-    if origin is tuple and isinstance(value, list):
-        return tuple(_read(get_args(hint)[0], item, f"{where}[{i}]") for i, item in enumerate(value))
-    if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
-        return plain(value, where)
-    if hint is datetime and isinstance(value, str):
-        return _moment(value, where)
-    if hint in (str, bool) and isinstance(value, hint):
-        return value
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is float and number and math.isfinite(value) and abs(value) < _LARGEST:
-        return float(value)
-    if hint is int and number and isinstance(value, int) and 0 <= value < _LARGEST:
-        return value
-    raise InputError(f"{where} cannot be {str(value)[:80]!r}")
-
-
-def _moment(value: str, where: str) -> datetime:
-    try:
-        return datetime.fromisoformat(value)
-    except ValueError as error:
-        raise InputError(f"{where} {value[:80]!r} is no ISO 8601 date") from error

@@ -12,7 +12,7 @@ from jiyi.records.checks import new_id
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
 from jiyi.storage.store import Store
-from jiyi.storage.transfer.pieces import Entry, Part, key_of, look_up, text_of
+from jiyi.storage.transfer.pieces import Entry, Part, compared, key_of
 from jiyi.storage.trash import Discarded
 from jiyi.storage.upkeep import Words
 
@@ -49,23 +49,18 @@ def put_piece(
     """
 
     def put() -> Written:
-        there = look_up(target, scope, part, items)
-        new = [item for item in items if key_of(item) not in there]
-        differing: list[Refused] = [
-            (key_of(item), "it differs from the one that is there")
-            for item in items
-            if key_of(item) in there and text_of(there[key_of(item)]) != text_of(item)
-        ]
+        new, differing = compared(target, scope, part, items)
         write = partial(_write, target, scope, part, words)
-        refused = [
-            (key_of(item), str(error)) for item, error in put_or_refuse(target.store, new, write, InputError)
-        ]
+        refused = put_or_refuse(target.store, new, write, InputError)
         if part == "message":
             _keep_places(source, target, scope, cast("Sequence[Message]", items))
         return Written(
             added=len(new) - len(refused),
             known=len(items) - len(new) - len(differing),
-            refused=(*differing, *refused),
+            refused=(
+                *((key_of(item), "it differs from the one that is there") for item in differing),
+                *((key_of(item), str(error)) for item, error in refused),
+            ),
         )
 
     return target.store.together(put, repeatable=True)
