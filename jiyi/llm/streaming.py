@@ -14,7 +14,7 @@ from jiyi.llm.answers import WithoutThoughts, text_of
 if TYPE_CHECKING:
     from openai import OpenAI
 
-__all__ = ["GivenUp", "Relay", "put_together", "read_stream", "relayed"]
+__all__ = ["GivenUp", "Relay", "put_together", "read_stream"]
 
 _T = TypeVar("_T")
 
@@ -26,10 +26,10 @@ class GivenUp(Exception):
 
 
 class Relay:
-    """What the reader of a stream tells its text to.
+    """Passes on text from the thread that reads a stream to the one that asked for it.
 
     Attributes:
-        told: whether any text was handed over; asking again would say it twice.
+        told: whether any text was passed on; asking again would say it twice.
     """
 
     def __init__(self) -> None:
@@ -38,11 +38,7 @@ class Relay:
         self._given_up = threading.Event()
 
     def __call__(self, piece: str) -> None:
-        """Hand over a piece of text.
-
-        Raises:
-            GivenUp: nobody waits for it any more.
-        """
+        """Pass on a piece of text, or raise `GivenUp`."""
         self.check()
         if piece:
             self.told = True
@@ -53,44 +49,30 @@ class Relay:
         if self._given_up.is_set():
             raise GivenUp
 
-    def end(self) -> None:
-        """Say that no more will come."""
-        self._pieces.put(None)
+    def run(self, call: Callable[[], _T], on_text: Callable[[str], object]) -> _T:
+        """Return what `call` returns, handing `on_text` in this thread what it passes on meanwhile.
 
-    def give_up(self) -> None:
-        """Wait no more."""
-        self._given_up.set()
+        `call` runs in a daemon thread and must return by itself. An error of `on_text`, or
+        Ctrl-C, is raised at once, and the next piece of text raises `GivenUp` in `call`.
+        """
+        outcome: Future[_T] = Future()
 
-    def drain(self, on_text: Callable[[str], object]) -> None:
-        """Pass on every piece, in this thread, until the end."""
-        while (piece := self._pieces.get()) is not None:
-            on_text(piece)
+        def work() -> None:
+            try:
+                outcome.set_result(call())
+            except BaseException as error:  # whatever it is, it is the caller's
+                outcome.set_exception(error)
+            finally:
+                self._given_up.set()
+                self._pieces.put(None)
 
-
-def relayed(call: Callable[[Relay], _T], on_text: Callable[[str], object]) -> _T:
-    """Return what `call` returns, passing on in this thread what it tells the relay meanwhile.
-
-    `call` runs in a daemon thread and must come back by itself. An error of `on_text`, or
-    Ctrl-C, is raised at once; the relay tells the reader to stop.
-    """
-    relay = Relay()
-    outcome: Future[_T] = Future()
-
-    def work() -> None:
+        threading.Thread(target=copy_context().run, args=(work,), name="jiyi-relayed", daemon=True).start()
         try:
-            outcome.set_result(call(relay))
-        except BaseException as error:  # whatever it is, it is the caller's
-            outcome.set_exception(error)
+            while (piece := self._pieces.get()) is not None:
+                on_text(piece)
         finally:
-            relay.give_up()  # a reader that is late has nobody to tell
-            relay.end()
-
-    threading.Thread(target=copy_context().run, args=(work,), name="jiyi-relayed", daemon=True).start()
-    try:
-        relay.drain(on_text)
-    finally:
-        relay.give_up()
-    return outcome.result()
+            self._given_up.set()
+        return outcome.result()
 
 
 def read_stream(client: "OpenAI", request: Mapping[str, Any], relay: Relay) -> bytes:
