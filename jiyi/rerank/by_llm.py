@@ -6,7 +6,7 @@ from typing import Any, Literal
 from jiyi.errors import LLMError, RerankError, SettingsError
 from jiyi.llm import LLM, ask_json
 from jiyi.prompts import load_prompt, quote
-from jiyi.rerank.reranker import check_texts
+from jiyi.rerank.reranker import check_query
 from jiyi.text import counter_for
 from jiyi.text.analyse import language as language_of
 
@@ -67,7 +67,7 @@ class LLMReranker:
             InputError: `texts` is a bare string or holds something else than text.
             RerankError: the model could not be asked, or left passages out twice.
         """
-        question, items = check_texts(query, texts, _MOST_CHARS)
+        question, items = check_query(query, texts, _MOST_CHARS)
         scores: list[float] = []
         for start in range(0, len(items), self._batch_size):
             scores += self._score_batch(question, items[start : start + self._batch_size])
