@@ -14,9 +14,8 @@ from jiyi.errors import BudgetTooSmall
 from jiyi.evaluate.baselines import check_baselines, make_baseline
 from jiyi.evaluate.dataset import Conversation, Dataset, Question, with_opaque_ids
 from jiyi.evaluate.metrics import DEPTH, SESSIONS, Outcome, measure, percentile, share_found
-from jiyi.evaluate.openers import SQLITE, Opener, open_sqlite
 from jiyi.evaluate.results import Evaluation, Ingest, Latency, Run, Scores
-from jiyi.evaluate.systems import MemorySystem, System
+from jiyi.evaluate.systems import SQLITE, MemorySystem, Opener, System, open_sqlite
 from jiyi.evaluate.vectors import MeasuredEmbedder, VectorFolder
 from jiyi.records import Budget
 from jiyi.settings import load_settings
