@@ -160,11 +160,7 @@ class CachedEmbedder:
 
 
 def check_inputs(texts: Sequence[str], kind: str) -> list[str]:
-    """Return `texts` as a list.
-
-    Raises:
-        InputError: as `check_texts`, or `kind` is neither "query" nor "passage".
-    """
+    """As `check_texts`; InputError also where `kind` is neither "query" nor "passage"."""
     if kind not in ("query", "passage"):
         raise InputError(f'kind must be "query" or "passage", not {kind!r}')
     return check_texts(texts, "embed([text], kind)")

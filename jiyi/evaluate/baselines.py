@@ -119,8 +119,7 @@ class BaselineSystem:
     """One conversation, ranked by a scorer.
 
     Its window is the ranking (for "full": the newest first) packed greedily: a message that
-    does not fit any more is passed over. The question and what each message takes in a
-    request count as they do in a window of jiyi.
+    does not fit any more is passed over. Tokens count as in a window of jiyi.
     """
 
     def __init__(

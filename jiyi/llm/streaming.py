@@ -169,12 +169,7 @@ class _Assembly:
     _finish: str | None = None
 
     def feed(self, line: str) -> str:
-        """Take one line and return the text that is new in it.
-
-        Raises:
-            _BrokenOff: the line is an error.
-            ValueError: a message holds what is no text.
-        """
+        """Return the text that is new in a line; _BrokenOff: it is an error, ValueError: it holds no text."""
         if not line.startswith("data:"):
             if line.strip() and not line.startswith(_FIELDS):
                 self._plain.append(line)
@@ -193,11 +188,7 @@ class _Assembly:
         return self._event(event) if isinstance(event, dict) else ""
 
     def body(self) -> bytes:
-        """Return the whole answer as an endpoint gives it that does not stream.
-
-        Raises:
-            _BrokenOff: the stream ended in the middle of the answer.
-        """
+        """Return the whole answer as if it had not been streamed; _BrokenOff: the stream ended within it."""
         if not self._seen and not self._half:
             return "\n".join(self._plain).encode("utf-8", "replace")
         if not self.ended and self._finish is None:

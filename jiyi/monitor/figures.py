@@ -331,6 +331,7 @@ class Series:
         """Return the figures; the drift of the runs is known elsewhere."""
         shown, used = sum(s for s, _ in self._hits), sum(u for _, u in self._hits)
         helped = sum(u > 0 for _, u in self._hits)
+        kept: dict[str, Any] = self.counts | {name: ring.spread() for name, ring in self._rings.items()}
         return Gauges(
             task_type=task_type,
             windows=self._rings["tokens"].count,
@@ -341,8 +342,7 @@ class Series:
             block_rate=used / shown if shown else None,
             drift=sum(scores) / len(scores) if scores else None,
             drifting=drifting,
-            **self.counts,
-            **{name: ring.spread() for name, ring in self._rings.items()},
+            **kept,
         )
 
 
