@@ -18,6 +18,8 @@ __all__ = ["GivenUp", "Relay", "put_together", "read_stream"]
 
 _T = TypeVar("_T")
 
+_Call = dict[str, Any]  # a tool call in the making, as it will be sent
+
 _FIELDS = ("event:", "id:", "retry:", ":")  # of server-sent events, other than data
 
 
@@ -139,15 +141,6 @@ class _BrokenOff(Exception):
 
 
 @dataclass(slots=True)
-class _Call:
-    """A tool call in the making."""
-
-    id: str = ""
-    name: str = ""
-    arguments: str = ""
-
-
-@dataclass(slots=True)
 class _Assembly:
     """Puts an answer together again from the lines of a stream.
 
@@ -193,11 +186,7 @@ class _Assembly:
             return "\n".join(self._plain).encode("utf-8", "replace")
         if not self.ended and self._finish is None:
             raise _BrokenOff("it ended without an end")
-        calls = [
-            {"id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
-            for call in self._calls
-        ]
-        message = {"content": "".join(self._text), "tool_calls": calls, "refusal": self._refusal}
+        message = {"content": "".join(self._text), "tool_calls": self._calls, "refusal": self._refusal}
         choice = {"message": message, "finish_reason": self._finish}
         return json.dumps({**self._answer, "choices": [choice]}).encode()
 
@@ -232,27 +221,27 @@ class _Assembly:
         """Add a piece of a tool call to the call it belongs to."""
         body = piece.get("function")
         body = body if isinstance(body, dict) else {}
-        id, name, arguments = piece.get("id") or "", body.get("name") or "", body.get("arguments")
-        call = self._call(piece.get("index"), str(id), str(name))
-        call.id = call.id or str(id)
-        call.name = call.name or str(name)
+        id, name = str(piece.get("id") or ""), str(body.get("name") or "")
+        call = self._call(piece.get("index"), id, name)
+        function, arguments = call["function"], body.get("arguments")
+        call["id"] = call["id"] or id
+        function["name"] = function["name"] or name
         if isinstance(arguments, str):
-            call.arguments += arguments
+            function["arguments"] += arguments
         elif arguments is not None:
-            call.arguments = json.dumps(arguments, ensure_ascii=False)
+            function["arguments"] = json.dumps(arguments, ensure_ascii=False)
 
     def _call(self, index: Any, id: str, name: str) -> _Call:
         """Return the call a piece belongs to; some endpoints count wrongly or not at all."""
         place = index if isinstance(index, int) else -1
         call = self._places.get(place)
         if call is not None and place < 0:  # no index: an id, or without ids a name, begins the next call
-            is_new = id != call.id if id else bool(name and call.name)
+            is_new = id != call["id"] if id else bool(name and call["function"]["name"])
         else:
-            is_new = call is None or bool(id and call.id and id != call.id)
+            is_new = call is None or bool(id and call["id"] and id != call["id"])
         if call is None or is_new:
-            call = _Call()
+            call = self._places[place] = {"id": "", "function": {"name": "", "arguments": ""}}
             self._calls.append(call)
-            self._places[place] = call
         return call
 
 
