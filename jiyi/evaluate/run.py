@@ -88,11 +88,9 @@ def evaluate(
             hidden = with_opaque_ids(conversation, Random(f"{seed}/{i}"))
             for which, tally in zip(runs, tallies, strict=True):
                 bench.run(which, hidden, tally, Random(f"{seed}/{i}/{which.system}"))
+    name, filled = bench.embedder.name, zip(runs, tallies, strict=True)
     return Evaluation(
-        runs=tuple(
-            tally.as_run(dataset, which, sizes, embedder=bench.embedder.name)
-            for which, tally in zip(runs, tallies, strict=True)
-        )
+        runs=tuple(tally.as_run(dataset, which, sizes, embedder=name) for which, tally in filled)
     )
 
 
