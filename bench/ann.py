@@ -31,7 +31,6 @@ The exit code is 1 where a recall is below .99.
 
 import argparse
 import contextlib
-import json
 import os
 import tempfile
 import time
@@ -47,6 +46,7 @@ from psycopg import sql
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from shared import parser_of, write_json
 
 from jiyi.records import Message, Query, Scope
 from jiyi.storage import SqliteDatabase, SqliteVectors, Store, VectorIndex
@@ -107,13 +107,12 @@ def main() -> int:
 
 
 def _ended(figures: Sequence[Figures], out: Path | None) -> int:
-    if out:
-        out.write_text(json.dumps([asdict(one) for one in figures], indent=1), "utf-8")
+    write_json(out, [asdict(one) for one in figures])
     return int(any(one.recall < RECALL for one in figures))
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--vectors", type=int, default=100_000)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--rows", type=Path, help="real vectors, a .npy file of shape (rows, dims)")

@@ -28,7 +28,6 @@ How to read it: a way that scales has the same time in every column. The last co
 many times the time of jiyi a way takes at the last point; below 1 it is faster.
 """
 
-import argparse
 import gc
 import json
 import platform
@@ -46,6 +45,7 @@ from langchain_core.messages import AIMessage, BaseMessage, convert_to_messages,
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from shared import at_least, duration, parser_of, table_of, times
 
 import jiyi
 from jiyi.testing import HashEmbedder
@@ -207,7 +207,7 @@ def measure(ways: Sequence[Figures], points: Sequence[int], progress: Callable[[
         for figures in ways:
             figures.way.grow(messages[done:start])
             progress()
-        times: dict[str, list[float]] = {figures.name: [] for figures in ways}
+        took: dict[str, list[float]] = {figures.name: [] for figures in ways}
         done = point + AROUND
         gc.collect()
         for first in range(start, done, BLOCK):
@@ -215,9 +215,9 @@ def measure(ways: Sequence[Figures], points: Sequence[int], progress: Callable[[
                 for message in messages[first : min(first + BLOCK, done)]:
                     began = time.perf_counter()
                     figures.way.append(message)
-                    times[figures.name].append(time.perf_counter() - began)
+                    took[figures.name].append(time.perf_counter() - began)
         for figures in ways:
-            figures.medians[point] = statistics.median(times[figures.name])
+            figures.medians[point] = statistics.median(took[figures.name])
         _check_same(ways, point)
         progress()
 
@@ -241,16 +241,11 @@ def run(folder: Path, points: Sequence[int], progress: Callable[[], None]) -> li
 
 def table(ways: Sequence[Figures]) -> Table:
     """Return the medians and the ratios."""
-    out = Table(title="One append, median", title_justify="left", title_style="bold", box=None)
-    out.add_column("", no_wrap=True)
-    for point in ways[0].medians:
-        out.add_column(f"at {point:,}", justify="right")
-    out.add_column("x in memory", justify="right")
-    out.add_column("x on disk", justify="right")
+    points = (f"at {point:,}" for point in ways[0].medians)
+    out = table_of("One append, median", ["", *points, "x in memory", "x on disk"])
     for figures in ways:
-        cells = [_readable(median) for median in figures.medians.values()]
-        ratios = [f"{ratio:,.2f}" if ratio < 10 else f"{ratio:,.0f}" for ratio in _ratios(figures, ways)]
-        out.add_row(figures.name, *cells, *ratios)
+        cells = [duration(median) for median in figures.medians.values()]
+        out.add_row(figures.name, *cells, *map(times, _ratios(figures, ways)))
     return out
 
 
@@ -271,12 +266,12 @@ def as_json(ways: Sequence[Figures], seconds: float) -> Dict:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON only")
-    parser.add_argument("--messages", type=int, default=MESSAGES, metavar="N", help="of the conversation")
+    parser.add_argument(
+        "--messages", type=at_least(LEAST), default=MESSAGES, metavar="N", help="of the conversation"
+    )
     options = parser.parse_args()
-    if options.messages < LEAST:
-        parser.error(f"--messages must be at least {LEAST}")
     points = (10, options.messages // 10, options.messages)
     began = time.perf_counter()
     bar = Progress(console=Console(stderr=True), disable=options.json, transient=True)
@@ -314,10 +309,6 @@ def _ratios(figures: Figures, ways: Sequence[Figures]) -> tuple[float, float]:
     last = max(figures.medians)
     memory, disk = ways[0].medians[last], ways[1].medians[last]
     return figures.medians[last] / memory, figures.medians[last] / disk
-
-
-def _readable(seconds: float) -> str:
-    return f"{seconds * 1e6:,.0f} us" if seconds < 1e-3 else f"{seconds * 1e3:,.1f} ms"
 
 
 if __name__ == "__main__":

@@ -25,10 +25,7 @@ the first size.
 
 import argparse
 import importlib.util
-import json
 import logging
-import os
-import platform
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -41,6 +38,8 @@ from context_systems import NEEDS, SYSTEMS, Session
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from shared import duration, machine, parser_of, positive, table_of, times, write_json
+from shared import load as machine_load
 
 SIZES = (50, 1_000, 10_000)
 TURNS = 60
@@ -103,24 +102,20 @@ def measure(name: str, size: int, turns: int, budget: int) -> Figures:
 
 def table(figures: Sequence[Figures], budget: int) -> Table:
     """Return the figures, sizes below each other."""
-    narrow = {"box": None, "padding": (0, 1, 0, 0), "pad_edge": False}  # fits into 80 columns
     title = f"A window of {budget:,} tokens, and the turn around it"
-    out = Table(title=title, title_justify="left", title_style="bold", **narrow)
-    for column in ("", "system"):
-        out.add_column(column, justify="left" if column else "right", no_wrap=True)
-    for column in ("p50", "p95", "x jiyi", "turn p50", "p95", "x 1st", "load"):
-        out.add_column(column, justify="right", no_wrap=True)
+    columns = ("messages", "system", "p50", "p95", "x jiyi", "turn p50", "p95", "x 1st", "load")
+    out = table_of(title, columns, left=2)
     before = 0
     for one in figures:
         out.add_row(
             f"{one.messages:,}" if one.messages != before else "",
             one.system,
-            _ms(one.window_p50),
-            _ms(one.window_p95),
-            _times(times_jiyi(one, figures)),
-            _ms(one.turn_p50),
-            _ms(one.turn_p95),
-            _times(growth(one, figures)),
+            duration(one.window_p50),
+            duration(one.window_p95),
+            times(times_jiyi(one, figures)),
+            duration(one.turn_p50),
+            duration(one.turn_p95),
+            times(growth(one, figures)),
             f"{one.load:,.1f} s",
         )
         before = one.messages
@@ -146,7 +141,7 @@ def main() -> None:
     console = Console(highlight=False)
     missing = sorted({need for need in NEEDS.values() if need and importlib.util.find_spec(need) is None})
     names = [name for name in options.only or SYSTEMS if NEEDS[name] not in missing]
-    console.print(f"{options.turns} turns each. {_machine()}.", style="dim")
+    console.print(f"{options.turns} turns each. {machine()}.", style="dim")
     if missing:
         console.print(
             f"Not installed and left out: {', '.join(missing)}. They come with the extra: "
@@ -163,43 +158,19 @@ def main() -> None:
                 bar.advance(row)
     console.print("", table(figures, options.budget), "")
     took = time.perf_counter() - began
-    console.print(f"{took:.0f} s in all, load average {os.getloadavg()[0]:.1f} at the end.", style="dim")
-    if options.json:
-        rows = [asdict(one) | {"times_jiyi": times_jiyi(one, figures)} for one in figures]
-        text = json.dumps({"budget": options.budget, "turns": options.turns, "rows": rows}, indent=2)
-        options.json.write_text(text + "\n", encoding="utf-8")
+    console.print(f"{took:.0f} s in all, load average {machine_load()} at the end.", style="dim")
+    rows = [asdict(one) | {"times_jiyi": times_jiyi(one, figures)} for one in figures]
+    write_json(options.json, {"budget": options.budget, "turns": options.turns, "rows": rows})
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", type=_count, nargs="+", default=SIZES, metavar="N", help="messages")
-    parser.add_argument("--turns", type=_count, default=TURNS, metavar="N", help="timed, at each size")
-    parser.add_argument("--budget", type=_count, default=BUDGET, metavar="N", help="tokens of a window")
+    parser = parser_of(__doc__)
+    parser.add_argument("--sizes", type=positive, nargs="+", default=SIZES, metavar="N", help="messages")
+    parser.add_argument("--turns", type=positive, default=TURNS, metavar="N", help="timed, at each size")
+    parser.add_argument("--budget", type=positive, default=BUDGET, metavar="N", help="tokens of a window")
     parser.add_argument("--only", choices=SYSTEMS, nargs="+", help="these systems only")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures to this file, too")
     return parser.parse_args()
-
-
-def _count(word: str) -> int:
-    number = int(word)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} must be at least 1")
-    return number
-
-
-def _machine() -> str:
-    return (
-        f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}; Python {platform.python_version()}"
-    )
-
-
-def _ms(seconds: float) -> str:
-    ms = 1000 * seconds
-    return f"{ms:,.2f} ms" if ms < 10 else f"{ms:,.1f} ms" if ms < 100 else f"{ms:,.0f} ms"
-
-
-def _times(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:,.2f}" if ratio < 100 else f"{ratio:,.0f}"
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ several vectors, and what is learned from it has one, too; the floor makes none 
 The last columns: messages a second as times of the floor, and seconds of processor time a message.
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from shared import parser_of
 
 import jiyi
 import jiyi.embeddings
@@ -103,7 +103,7 @@ def measure(talks: Sequence[Talk], ways: Sequence[Floor | Ingest], bar: Progress
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--threads", type=int, action="append", metavar="N", help="1 and 2 by default")
     parser.add_argument("--messages", type=int, default=600, metavar="N", help="the first so many")

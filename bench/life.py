@@ -23,10 +23,8 @@ row, and commits once. It could not take anything back, and other writers would 
 
 import argparse
 import json
-import os
 import random
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -38,7 +36,7 @@ from typing import Any
 
 import apsw
 from rich.console import Console
-from rich.table import Table
+from shared import answer_of, machine, positive, table_of, write_json
 
 from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.forget_gate.gate import ForgetGate
@@ -243,24 +241,10 @@ def step(name: str, folder: Path, count: int, targets: int) -> Dict:
             return learn_or_forget(folder / "jiyi.db", name)
 
 
-def run(name: str, folder: Path, count: int, targets: int) -> Dict:
-    """Do one step in a process of its own and return what it said."""
-    words = ["--step", name, "--folder", folder, "--episodes", count, "--targets", targets]
-    done = subprocess.run(
-        [sys.executable, __file__, *map(str, words)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"{name} failed:\n{done.stderr}")
-    said: Dict = json.loads(done.stdout.splitlines()[-1])
-    return said
-
-
 def show(console: Console, count: int, rows: Dict) -> None:
     """Print the figures."""
-    table = Table(title=f"{count:,} episodes", title_justify="left", title_style="bold", box=None)
-    table.add_column("", no_wrap=True)
-    for column in ("seconds", "memory", "floor", "memory", "x floor"):
-        table.add_column(column, justify="right", no_wrap=True)
+    columns = ("", "seconds", "memory", "floor", "memory", "x floor")
+    table = table_of(f"{count:,} episodes", columns)
     for part in PARTS:
         ours, plain = rows[part], rows.get(FLOOR.get(part, ""))
         compared = (f"{plain['seconds']:.1f}", f"{plain['rss'] / 1e6:.0f} MB") if plain else ("", "")
@@ -277,26 +261,23 @@ def show(console: Console, count: int, rows: Dict) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--episodes", type=int, default=100_000)
-    parser.add_argument("--targets", type=int, default=2_000)
+    parser.add_argument("--episodes", type=positive, default=100_000)
+    parser.add_argument("--targets", type=positive, default=2_000)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--step", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    for name in ("episodes", "targets"):
-        if getattr(given, name) < 1:
-            parser.error(f"--{name} must be at least 1")
     if given.step:
         print(json.dumps(step(given.step, given.folder, given.episodes, given.targets)))
         return
     console = Console()
-    console.print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} at the start")
+    console.print(machine())
     with tempfile.TemporaryDirectory() as folder:
         names = ("load", *FLOOR.values(), *PARTS)
-        rows = {name: run(name, Path(folder), given.episodes, given.targets) for name in names}
+        sizes = ("--folder", folder, "--episodes", given.episodes, "--targets", given.targets)
+        rows = {name: answer_of(Path(__file__), "--step", name, *sizes) for name in names}
     show(console, given.episodes, rows)
-    if given.json:
-        given.json.write_text(json.dumps(rows, indent=2), "utf-8")
+    write_json(given.json, rows)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ How to read it: the ratio should be below 1.02. "of a window" is the median of t
 by itself over the median of `build_context`, which is less at the mercy of the machine.
 """
 
-import argparse
 import gc
 import json
 import platform
@@ -30,6 +29,7 @@ from conversation import conversation
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from shared import at_least, parser_of, positive, table_of
 
 import jiyi
 from jiyi.monitor import ContextMonitor
@@ -165,9 +165,7 @@ def many(window: Window, count: int, step: Callable[[], None]) -> Dict:
 
 def table(found: Dict) -> Table:
     """Return the figures."""
-    shown = Table(title="ContextMonitor", title_justify="left", title_style="bold", box=None)
-    for column in ("", "median", "of a window"):
-        shown.add_column(column, justify="left" if not column else "right", no_wrap=True)
+    shown = table_of("ContextMonitor", ("", "median", "of a window"))
     built = found["without"]
     shown.add_row("build_context", f"{built * 1e3:.2f} ms", "")
     shown.add_row("build_context, watched", f"{found['with'] * 1e3:.2f} ms", f"x {found['ratio']:.3f}")
@@ -178,15 +176,15 @@ def table(found: Dict) -> Table:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON only")
-    parser.add_argument("--windows", type=int, default=400, help="pairs of windows")
-    parser.add_argument("--many", type=int, default=MANY, help="windows after which memory is looked at")
-    parser.add_argument("--calls", type=int, default=2_000, help="of each other call of the monitor")
-    parser.add_argument("--messages", type=int, default=MESSAGES, help="in the memory")
+    parser.add_argument("--windows", type=positive, default=400, help="pairs of windows")
+    parser.add_argument(
+        "--many", type=at_least(10), default=MANY, help="windows after which memory is looked at"
+    )
+    parser.add_argument("--calls", type=positive, default=2_000, help="of each other call of the monitor")
+    parser.add_argument("--messages", type=positive, default=MESSAGES, help="in the memory")
     options = parser.parse_args()
-    if options.many < 10 or min(options.windows, options.calls, options.messages) < 1:
-        parser.error("--many must be at least 10, the other numbers at least 1")
     bar = Progress(console=Console(stderr=True), disable=options.json, transient=True)
     with tempfile.TemporaryDirectory() as folder, bar:
         row = bar.add_task("watching", total=options.windows + 10)

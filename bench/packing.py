@@ -37,8 +37,7 @@ from jiyi.errors import BudgetTooSmall
 from jiyi.evaluate import load_dataset
 from jiyi.evaluate.dataset import Dataset, Question, with_opaque_ids
 from jiyi.evaluate.metrics import share_found
-from jiyi.evaluate.openers import open_sqlite
-from jiyi.evaluate.systems import MemorySystem
+from jiyi.evaluate.systems import MemorySystem, open_sqlite
 from jiyi.evaluate.vectors import MeasuredEmbedder, VectorFolder
 from jiyi.manager import MemoryManager
 from jiyi.records import SHARES, Block, Budget, Message

@@ -39,6 +39,7 @@ import apsw
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from shared import machine, parser_of, table_of, write_json
 from talks import all_talks
 
 import jiyi
@@ -269,10 +270,7 @@ def measure(roots: Dict, size: int, options: argparse.Namespace, console: Consol
 
 
 def table(rows: list[Dict]) -> Table:
-    narrow = {"box": None, "padding": (0, 1, 0, 0), "pad_edge": False}
-    out = Table(**narrow)
-    for name in ("", "verb", "", *COUNTS, "wall", "CPU"):
-        out.add_column(name, justify="left" if name in ("", "verb") else "right", no_wrap=True)
+    out = table_of("", ("", "verb", "", *COUNTS, "wall", "CPU"), left=3)
     for row in rows:
         cells = [f"{row[name]:,.0f}" for name in COUNTS]
         this = row["checkout"] == "this"
@@ -293,7 +291,7 @@ def table(rows: list[Dict]) -> Table:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout to measure by turns")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="N", help="messages")
     parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N")
@@ -309,9 +307,8 @@ def main() -> None:
     roots = {"this": ROOT} | ({"other": options.against.resolve()} if options.against else {})
     rows = [row for size in options.sizes for row in measure(roots, size, options, console)]
     console.print(table(rows))
-    console.print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", style="dim")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=2) + "\n", "utf-8")
+    console.print(machine(), style="dim")
+    write_json(options.json, rows)
 
 
 if __name__ == "__main__":

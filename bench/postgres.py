@@ -26,10 +26,8 @@ The vectors of questions are there already.
 """
 
 import argparse
-import json
 import multiprocessing
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +42,7 @@ from postgres_steps import LAYOUTS, STEPS, write_chat
 from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
+from shared import ONE_THREAD, load, machine, ms, parser_of, positive, table_of, write_json
 
 from jiyi.storage.postgres.server import LocalServer
 from jiyi.text import analyse
@@ -60,7 +59,6 @@ WAYS = (
     ("postgresql", "threads"),
     ("sqlite", "processes"),
 )
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 SATURATED = 0.9  # of the cores
 
 Dict = dict[str, Any]
@@ -153,7 +151,8 @@ def ratios_of(rows: Sequence[Dict], saved: Sequence[Dict]) -> Dict:
 
 def verbs_table(rows: Sequence[Dict], titles: Dict) -> Table:
     """Return what a search and a window take, and what a search is made of."""
-    out = _table("Reading", ("p50", "p95", "p50", "p95"), ("", "", *NAMES.values()))
+    heads = [head for name in NAMES.values() for head in (f"{name}\np50", "\np95")]
+    out = table_of("Reading", ["milliseconds", *heads])
     parts = {
         "search": "search",
         "first search": "search, first",
@@ -174,7 +173,7 @@ def verbs_table(rows: Sequence[Dict], titles: Dict) -> Table:
 def _add(out: Table, rows: Sequence[Dict], part: str, layout: str, name: str) -> None:
     by_system = {row["system"]: row for row in rows if (row["what"], row["layout"]) == (part, layout)}
     cells = [
-        _ms(by_system[system][share]) if system in by_system else ""
+        ms(by_system[system][share]) if system in by_system else ""
         for system in NAMES
         for share in ("p50", "p95")
     ]
@@ -183,12 +182,9 @@ def _add(out: Table, rows: Sequence[Dict], part: str, layout: str, name: str) ->
 
 def clients_table(saved: Sequence[Dict]) -> Table:
     """Return saves a second, and how many cores were busy with them."""
-    out = Table(title="Saves a second", title_justify="left", title_style="bold", **_NARROW)
-    out.add_column("", no_wrap=True)
     sizes = sorted({one["clients"] for one in saved})
-    for size in sizes:
-        out.add_column(f"{size}\nclients" if size > 1 else "1\nclient", justify="right", no_wrap=True)
-        out.add_column("\nbusy", justify="right", no_wrap=True)
+    heads = [(f"{size}\nclients" if size > 1 else "1\nclient", "\nbusy") for size in sizes]
+    out = table_of("Saves a second", ["", *(head for pair in heads for head in pair)])
     for system, way in dict.fromkeys((one["system"], one["way"]) for one in saved):
         by_size = {one["clients"]: one for one in saved if (one["system"], one["way"]) == (system, way)}
         cells = [
@@ -204,18 +200,6 @@ def clients_table(saved: Sequence[Dict]) -> Table:
     return out
 
 
-_NARROW: Dict = {"box": None, "padding": (0, 1, 0, 0), "pad_edge": False}  # fits into 80 columns
-
-
-def _table(title: str, shares: Sequence[str], names: Sequence[str]) -> Table:
-    out = Table(title=title, title_justify="left", title_style="bold", **_NARROW)
-    out.add_column("milliseconds", no_wrap=True)
-    for name in names[2:]:
-        out.add_column(f"{name}\n{shares[0]}", justify="right", no_wrap=True)
-        out.add_column(f"\n{shares[1]}", justify="right", no_wrap=True)
-    return out
-
-
 def main() -> None:
     """Measure and print."""
     options = _options()
@@ -226,7 +210,7 @@ def main() -> None:
         "many": f"{options.users:,} users with {each:,} messages each",
         "one": f"one user with {options.messages:,} messages",
     }
-    console.print(f"The best of {options.rounds} rounds. {_machine()}.", style="dim")
+    console.print(f"The best of {options.rounds} rounds. {machine()}.", style="dim")
     began = time.perf_counter()
     with (
         tempfile.TemporaryDirectory(prefix="jiyi-bench-", dir="/tmp") as name,
@@ -254,11 +238,9 @@ def main() -> None:
     for key, value in ratios.items():
         console.print(f"{key}: {value:,.2f}" if isinstance(value, float) else f"{key}: {value}")
     took = time.perf_counter() - began
-    console.print(f"\n{took:.0f} s in all, load average {_load()} at the end.", style="dim")
-    if options.json:
-        told_all = {"server": settings, "rows": rows, "clients": saved}
-        text = json.dumps(told_all | {"ratios": ratios, "load": _load()}, indent=2)
-        options.json.write_text(text + "\n", encoding="utf-8")
+    console.print(f"\n{took:.0f} s in all, load average {load()} at the end.", style="dim")
+    told_all = {"server": settings, "rows": rows, "clients": saved, "ratios": ratios, "load": load()}
+    write_json(options.json, told_all)
 
 
 def _advance(bar: Progress, task: TaskID) -> None:
@@ -273,12 +255,14 @@ def _loaded(rows: Sequence[Dict], titles: Dict) -> Iterator[str]:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--messages", type=_count, default=MESSAGES, metavar="N", help="of each layout")
-    parser.add_argument("--users", type=_count, default=USERS, metavar="N", help="of the first layout")
-    parser.add_argument("--questions", type=_count, default=QUESTIONS, metavar="N", help="of a round")
-    parser.add_argument("--rounds", type=_count, default=ROUNDS, metavar="N", help="of which the best counts")
-    parser.add_argument("--clients", type=_count, nargs="+", default=CLIENTS, metavar="N", help="at once")
+    parser = parser_of(__doc__)
+    parser.add_argument("--messages", type=positive, default=MESSAGES, metavar="N", help="of each layout")
+    parser.add_argument("--users", type=positive, default=USERS, metavar="N", help="of the first layout")
+    parser.add_argument("--questions", type=positive, default=QUESTIONS, metavar="N", help="of a round")
+    parser.add_argument(
+        "--rounds", type=positive, default=ROUNDS, metavar="N", help="of which the best counts"
+    )
+    parser.add_argument("--clients", type=positive, nargs="+", default=CLIENTS, metavar="N", help="at once")
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="that clients save")
     parser.add_argument("--url", help="an empty database to fill, in place of a server of its own")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures to this file, too")
@@ -286,13 +270,6 @@ def _options() -> argparse.Namespace:
     if options.users > options.messages:
         parser.error("every user needs a message")
     return options
-
-
-def _count(word: str) -> int:
-    number = int(word)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} must be at least 1")
-    return number
 
 
 def _run(step: Callable[..., Dict], *words: object) -> Dict:
@@ -312,19 +289,6 @@ def _run(step: Callable[..., Dict], *words: object) -> Dict:
 
 def _answer(there: Connection, step: Callable[..., Dict], words: Sequence[object]) -> None:
     there.send(step(*words))
-
-
-def _machine() -> str:
-    return f"{os.cpu_count()} cores, load average {_load()} at the start; Python {platform.python_version()}"
-
-
-def _load() -> str:
-    return f"{os.getloadavg()[0]:.1f}"
-
-
-def _ms(seconds: float) -> str:
-    ms = 1000 * seconds
-    return f"{ms:,.2f}" if ms < 10 else f"{ms:,.1f}" if ms < 100 else f"{ms:,.0f}"
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 import psycopg
 from chat import ask, chat, vectors_of
 from numpy.typing import NDArray
-from recall_systems import Lookup
+from recall_systems import Lookup, timed
 
 import jiyi
 from jiyi.records import Query, Scope
@@ -172,7 +172,7 @@ class Found:
         """Do it and note how long it took."""
         known = (name, user) in self._met
         self._met.add((name, user))
-        (self.seconds if known else self.first).setdefault(name, []).append(_timed(action))
+        (self.seconds if known else self.first).setdefault(name, []).append(timed(action))
 
 
 def by_hand(_: str, folder: Path, layout: str) -> Dict:
@@ -192,13 +192,13 @@ def save(system: str, folder: Path, number: str) -> Dict:
     texts = _read(folder / "texts.json")[:200]
     if system == "bare":
         with closing(BareSaves(folder, f"bare-{number}")) as rows:
-            return {"save": [_timed(rows.save) for _ in texts]}
+            return {"save": [timed(rows.save) for _ in texts]}
     with open_memory(system, folder, user_id=f"saver-{number}", embedder=Lookup()) as memory:
         memory.save_message("warm", role="user", content="预热 warm")
         one = partial(memory.save_message, role="user")
         return {
             "save": [
-                _timed(partial(one, f"s{place // SESSION}", content=text)) for place, text in enumerate(texts)
+                timed(partial(one, f"s{place // SESSION}", content=text)) for place, text in enumerate(texts)
             ]
         }
 
@@ -246,12 +246,6 @@ def _asked(folder: Path, layout: str) -> Iterator[Asked]:
         for user in range(users):
             at = user * each + place
             yield *asked[at], vectors[at]
-
-
-def _timed(action: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    action()
-    return time.perf_counter() - began
 
 
 def _write(file: Path, value: Dict | Sequence[Any]) -> None:

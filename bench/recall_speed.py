@@ -37,11 +37,6 @@ starts them. Its telemetry is off.
 import argparse
 import importlib.metadata
 import importlib.util
-import json
-import os
-import platform
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +49,18 @@ from recall_systems import SAVES, write_chat
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from shared import (
+    ONE_THREAD,
+    answer_of,
+    duration,
+    load,
+    machine,
+    parser_of,
+    positive,
+    table_of,
+    times,
+    write_json,
+)
 
 SIZES = (1_000, 10_000)
 QUESTIONS = 200
@@ -61,7 +68,7 @@ ROUNDS = 3
 WORKER = Path(__file__).with_name("recall_systems.py")
 NAMES = {"jiyi": "jiyi", "chroma_of_user": "Chroma, filtered", "chroma": "Chroma", "scan": "scan"}
 KEEP = {"jiyi": "jiyi", "chroma_of_user": "chroma"}  # those that keep messages, and in which folder
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+QUIET = {"ANONYMIZED_TELEMETRY": "False"} | dict.fromkeys(ONE_THREAD, "1")
 
 Dict = dict[str, Any]
 
@@ -97,7 +104,7 @@ def measure(
         write_chat(folder, size, options.questions, options.rounds)
 
         def run(step: str, system: str, number: int = 0) -> Dict:
-            answer = _run(step, system, folder, number)
+            answer: Dict = answer_of(WORKER, step, system, folder, number, env=QUIET)
             progress()
             return answer
 
@@ -116,7 +123,7 @@ def _of(rounds: Sequence[Mapping[str, Dict]], system: str) -> list[Dict]:
 
 
 def _figures(
-    system: str, size: int, load: Dict | None, asked: Sequence[Dict], saved: Sequence[Dict]
+    system: str, size: int, loaded: Dict | None, asked: Sequence[Dict], saved: Sequence[Dict]
 ) -> Figures:
     """Take the best of the rounds, each figure by itself."""
     return Figures(
@@ -133,26 +140,26 @@ def _figures(
         rss=max(one["rss"] for one in asked),
         peak_rss=max(one["peak_rss"] for one in asked),
         rss_with_saves=max((one["rss"] for one in saved), default=None),
-        load=load["load"] if load else None,
-        file=load["file"] if load else None,
+        load=loaded["load"] if loaded else None,
+        file=loaded["file"] if loaded else None,
     )
 
 
-def _percentile(rounds: Sequence[Dict], times: str, share: int) -> float:
-    return min(float(np.percentile(one[times], share)) for one in rounds)
+def _percentile(rounds: Sequence[Dict], part: str, share: int) -> float:
+    return min(float(np.percentile(one[part], share)) for one in rounds)
 
 
 def search_table(figures: Sequence[Figures]) -> Table:
     """Return what a search takes."""
-    out = _table("One search", ("p50", "p95", "x jiyi", "first", "after save", "found"))
+    out = table_of("One search", ("", "", "p50", "p95", "x jiyi", "first", "after save", "found"), left=2)
     for one in figures:
         out.add_row(
             *_begin(one, figures),
-            _time(one.search_p50),
-            _time(one.search_p95),
-            _times(_ratio(one, figures)),
-            _time(one.first_search),
-            _time(one.after_a_save_p50),
+            duration(one.search_p50),
+            duration(one.search_p95),
+            times(_ratio(one, figures)),
+            duration(one.first_search),
+            duration(one.after_a_save_p50),
             f"{one.found:.0%}",
         )
     return out
@@ -160,16 +167,17 @@ def search_table(figures: Sequence[Figures]) -> Table:
 
 def cost_table(figures: Sequence[Figures]) -> Table:
     """Return what keeping the messages takes."""
-    out = _table("Around it", ("save p50", "save p95", "load", "file", "memory", "saving too"))
+    out = table_of(
+        "Around it", ("", "", "save p50", "save p95", "load", "file", "memory", "saving too"), left=2
+    )
     for one in figures:
+        sizes = (one.file, one.rss, one.rss_with_saves)
         out.add_row(
             *_begin(one, figures),
-            _time(one.save_p50),
-            _time(one.save_p95),
+            duration(one.save_p50),
+            duration(one.save_p95),
             f"{one.load:,.1f} s" if one.load is not None else "",
-            _size(one.file),
-            _size(one.rss),
-            _size(one.rss_with_saves),
+            *("" if size is None else f"{size / 1e6:,.0f} MB" for size in sizes),
         )
     return out
 
@@ -191,7 +199,7 @@ def main() -> None:
     options = _options()
     systems = list(NAMES)
     header = [
-        f"The best of {options.rounds} rounds of {options.questions} questions. {_machine()}.",
+        f"The best of {options.rounds} rounds of {options.questions} questions. {machine()}, {_versions()}.",
         f"One thread each for {', '.join(ONE_THREAD)}.",
     ]
     missing = importlib.util.find_spec("chromadb") is None
@@ -211,44 +219,21 @@ def main() -> None:
             figures += measure(size, systems, options, lambda: bar.advance(row))
     console.print(search_table(figures), "", cost_table(figures), "")
     console.print(
-        f"{time.perf_counter() - began:.0f} s in all, load average {_load()} at the end.", style="dim"
+        f"{time.perf_counter() - began:.0f} s in all, load average {load()} at the end.", style="dim"
     )
-    if options.json:
-        text = json.dumps(as_json(figures, options, header), indent=2)
-        options.json.write_text(text + "\n", encoding="utf-8")
+    write_json(options.json, as_json(figures, options, header))
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", type=_count, nargs="+", default=SIZES, metavar="N", help="messages")
-    parser.add_argument("--questions", type=_count, default=QUESTIONS, metavar="N", help="of a round")
-    parser.add_argument("--rounds", type=_count, default=ROUNDS, metavar="N", help="of which the best counts")
+    parser = parser_of(__doc__)
+    parser.add_argument("--sizes", type=positive, nargs="+", default=SIZES, metavar="N", help="messages")
+    parser.add_argument("--questions", type=positive, default=QUESTIONS, metavar="N", help="of a round")
+    parser.add_argument(
+        "--rounds", type=positive, default=ROUNDS, metavar="N", help="of which the best counts"
+    )
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures to this file, too")
     parser.add_argument("--without-chroma", action="store_true", help="leave Chroma out")
     return parser.parse_args()
-
-
-def _count(word: str) -> int:
-    number = int(word)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} must be at least 1")
-    return number
-
-
-def _run(step: str, system: str, folder: Path, number: int) -> Dict:
-    """Let a process of its own do one step and return its answer."""
-    quiet = {"ANONYMIZED_TELEMETRY": "False"} | dict.fromkeys(ONE_THREAD, "1")
-    done = subprocess.run(
-        [sys.executable, str(WORKER), step, system, str(folder), str(number)],
-        env=os.environ | quiet,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"{step} {system} failed:\n{done.stderr}")
-    answer: Dict = json.loads(done.stdout.splitlines()[-1])
-    return answer
 
 
 def _bytes(folder: Path) -> int:
@@ -260,48 +245,14 @@ def _ratio(one: Figures, figures: Sequence[Figures]) -> float:
     return one.search_p50 / jiyi.search_p50
 
 
-def _machine() -> str:
-    packages = ("jiyi", "numpy", "chromadb")
-    found = [name for name in packages if importlib.util.find_spec(name)]
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in found)
-    python = platform.python_version()
-    return f"{os.cpu_count()} cores, load average {_load()} at the start; Python {python}, {versions}"
-
-
-def _load() -> str:
-    return f"{os.getloadavg()[0]:.1f}"
-
-
-def _table(title: str, columns: Sequence[str]) -> Table:
-    narrow = {"box": None, "padding": (0, 1, 0, 0), "pad_edge": False}  # fits into 80 columns
-    out = Table(title=title, title_justify="left", title_style="bold", **narrow)
-    out.add_column("", justify="right", no_wrap=True)
-    out.add_column("", no_wrap=True)
-    for column in columns:
-        out.add_column(column, justify="right", no_wrap=True)
-    return out
+def _versions() -> str:
+    found = [name for name in ("jiyi", "numpy", "chromadb") if importlib.util.find_spec(name)]
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in found)
 
 
 def _begin(one: Figures, figures: Sequence[Figures]) -> tuple[str, str]:
     first = next(f for f in figures if f.messages == one.messages)
     return (f"{one.messages:,}" if one is first else "", NAMES[one.system])
-
-
-def _times(ratio: float) -> str:
-    digits = 0 if ratio >= 10 else 2 if ratio >= 0.1 else 3
-    return f"{ratio:,.{digits}f}"
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:,.0f} us"
-    return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
-
-
-def _size(count: int | None) -> str:
-    return "" if count is None else f"{count / 1e6:,.0f} MB"
 
 
 if __name__ == "__main__":

@@ -187,14 +187,14 @@ def write_chat(folder: Path, count: int, questions: int, rounds: int) -> None:
 def load(system: System, folder: Path, _: int) -> Dict:
     """Load the chat; return the seconds it took."""
     messages, vectors = _read(folder / "messages.jsonl"), np.load(folder / "vectors.npy")
-    return {"load": _timed(lambda: system.load(messages, vectors))}
+    return {"load": timed(lambda: system.load(messages, vectors))}
 
 
 def search(system: System, folder: Path, _: int) -> Dict:
     """Ask all questions; return seconds, the share whose message was found, and bytes of memory."""
     asked = json.loads((folder / "questions.json").read_text(encoding="utf-8"))
     vectors = np.load(folder / "questions.npy")
-    opening = _timed(system.open)
+    opening = timed(system.open)
     seconds, found = [], 0
     for (text, target), vector in zip(asked, vectors, strict=True):
         began = time.perf_counter()
@@ -222,15 +222,15 @@ def save(system: System, folder: Path, number: int) -> Dict:
     saves, searches = [], []
     for place, (message, vector) in enumerate(zip(later, vectors, strict=True)):
         (text, _), question = asked[place % len(asked)], near[place % len(asked)]
-        saves.append(_timed(partial(system.save, message, vector)))
-        searches.append(_timed(partial(system.search, text, question)))
+        saves.append(timed(partial(system.save, message, vector)))
+        searches.append(timed(partial(system.search, text, question)))
     return {"saves": saves, "searches": searches, **_memory()}
 
 
 STEPS = {"load": load, "ask": search, "save": save}
 
 
-def _timed(action: Callable[[], object]) -> float:
+def timed(action: Callable[[], object]) -> float:
     began = time.perf_counter()
     action()
     return time.perf_counter() - began

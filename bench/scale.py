@@ -16,8 +16,6 @@ What is computed: the bytes of each message, times what a deployment holds. Ever
 shows its numbers; `--users`, `--messages`, `--active` and `--machine-gb` change the assumptions.
 """
 
-import argparse
-import json
 import math
 import random
 import statistics
@@ -37,6 +35,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from shared import at_least, parser_of, write_json
 
 import jiyi
 from jiyi.records import Message, Scope
@@ -303,8 +302,10 @@ def show(found: Sequence[Measured], plan: Plan, console: Console) -> None:
 
 def main() -> None:
     """Measure, print, and write the figures down."""
-    options = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    options.add_argument("--sizes", type=_size, nargs="+", default=SIZES, help=f"from {OF_USER:,} on")
+    options = parser_of(__doc__)
+    options.add_argument(
+        "--sizes", type=at_least(OF_USER), nargs="+", default=SIZES, help=f"from {OF_USER:,} on"
+    )
     options.add_argument("--samples", type=int, default=SAMPLES, help="of each verb")
     options.add_argument("--users", type=int, default=10_000_000)
     options.add_argument("--messages", type=int, default=10_000_000_000)
@@ -327,17 +328,9 @@ def main() -> None:
             found = []
             for size in sorted(chosen.sizes):
                 found.append(measure(server, size, patterns, chosen.samples, bar))
-                if chosen.json:
-                    told = {"plan": asdict(plan), "measured": [asdict(each) for each in found]}
-                    chosen.json.write_text(json.dumps(told, indent=1), encoding="utf-8")
+                told = {"plan": asdict(plan), "measured": [asdict(each) for each in found]}
+                write_json(chosen.json, told)
     show(found, plan, console)
-
-
-def _size(text: str) -> int:
-    number = int(text)
-    if number < OF_USER:
-        raise argparse.ArgumentTypeError(f"{text} must be at least {OF_USER}: one user's messages")
-    return number
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ Without ``--picture`` the picture is not drawn; drawing needs the extra ``bench`
 """
 
 import argparse
-import json
 import random
 import tempfile
 import time
@@ -26,7 +25,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
+from shared import positive, table_of, write_json
 
 from jiyi.long_term import Accesses
 from jiyi.long_term.consolidation.consolidation import Consolidation
@@ -256,9 +255,7 @@ def draw_importance(figure: Any, axis: Any, year: Year) -> None:
 
 def show(console: Console, year: Year, seconds: float) -> None:
     """Print how things stood at the end of each quarter."""
-    table = Table(box=None)
-    for column in ("day", "tasks done", "episodes", "tasks", "knowledge", "trash", "file"):
-        table.add_column(column, justify="right")
+    table = table_of("", ("day", "tasks done", "episodes", "tasks", "knowledge", "trash", "file"), left=0)
     last = len(year.done)
     for day in sorted({min(30, last), *(last * quarter // 4 for quarter in range(1, 5))} - {0}):
         n = day - 1
@@ -273,15 +270,12 @@ def show(console: Console, year: Year, seconds: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=10_000)
-    parser.add_argument("--targets", type=int, default=50)
-    parser.add_argument("--days", type=int, default=DAYS)
+    parser.add_argument("--tasks", type=positive, default=10_000)
+    parser.add_argument("--targets", type=positive, default=50)
+    parser.add_argument("--days", type=positive, default=DAYS)
     parser.add_argument("--picture", type=Path, help="draw the year into this file, .svg or .png")
     parser.add_argument("--json", type=Path, help="write what was counted to this file")
     given = parser.parse_args()
-    for name in ("tasks", "targets", "days"):
-        if getattr(given, name) < 1:
-            parser.error(f"--{name} must be at least 1")
     console = Console()
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -292,8 +286,7 @@ def main() -> None:
     show(console, simulation.year, time.perf_counter() - began)
     if given.picture:
         draw(simulation.year, given.picture)
-    if given.json:
-        given.json.write_text(json.dumps(vars(simulation.year)), "utf-8")
+    write_json(given.json, vars(simulation.year))
 
 
 if __name__ == "__main__":

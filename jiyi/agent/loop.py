@@ -48,16 +48,9 @@ class _End(Exception):
 
 
 class Loop:
-    """One run of an agent; made for one question and used once.
+    """One run of an agent, for a question that is already saved; used once.
 
-    Args:
-        parts: what it works with.
-        question: what is asked, already saved in the conversation.
-        session_id: the conversation.
-        asked: the message that asks it, which recall must not find again.
-        task: the task it goes on with, after an interruption.
-        on_text: told the model's words as they come.
-        on_step: told each step that was carried out.
+    Recall must not find `asked`, the question's own message; `task` is what an interrupted run goes on with.
     """
 
     def __init__(

@@ -36,27 +36,22 @@ class Work:
         self.request = request
         self._memory = memory
         self._session_id = session_id
-        self._task_id = task.id if task else None
-
-    @property
-    def task_id(self) -> str | None:
-        """The id of the task, or None where there is none yet."""
-        return self._task_id
+        self.task_id = task.id if task else None  # None: nothing was done yet
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The steps of the task as stored."""
-        if self._task_id is None:
+        if self.task_id is None:
             return ()
-        found = self._memory.get(self._task_id)
+        found = self._memory.get(self.task_id)
         assert isinstance(found, Task)
         return found.steps
 
     def begin(self) -> str:
         """Begin the task, where that was not done yet, and return its id."""
-        if self._task_id is None:
-            self._task_id = self._memory.start_task(self._session_id, self.request, context=_MARK).id
-        return self._task_id
+        if self.task_id is None:
+            self.task_id = self._memory.start_task(self._session_id, self.request, context=_MARK).id
+        return self.task_id
 
     def step(self, description: str, tool_name: str, args: Mapping[str, Any]) -> Step:
         """Write down what is about to be done."""
@@ -92,14 +87,14 @@ class Work:
 
     def complete(self, summary: str, outcome: Outcome = "success") -> None:
         """End the task, if there is one; it becomes an episode."""
-        if self._task_id is not None:
+        if self.task_id is not None:
             short = summary if len(summary) <= _LONGEST else summary[: _LONGEST - 1] + "…"
-            self._memory.complete_task(self._task_id, outcome=outcome, summary=short)
+            self._memory.complete_task(self.task_id, outcome=outcome, summary=short)
 
     def fail(self, reason: str) -> None:
         """End the task, if there is one, as failed; it becomes an episode."""
-        if self._task_id is not None:
-            self._memory.fail_task(self._task_id, reason=reason[:_LONGEST])
+        if self.task_id is not None:
+            self._memory.fail_task(self.task_id, reason=reason[:_LONGEST])
 
 
 def unfinished(memory: MemoryManager, session_id: str) -> Task | None:
@@ -115,14 +110,7 @@ class MemoryTools:
     - What is recalled is quoted, whatever it says; secrets are hidden unless the query asks for them.
     - `forget` takes only ids that `recall` returned in this run: neither words nor what a
       text claims to be an id can cost a memory.
-
-    Args:
-        memory: whose verbs they are.
-        session_id: where it is worked.
-        work: the task of the run; for plans and outputs.
-        counter: counts tokens.
-        language: of what the model is told.
-        hidden: ids that are not to be found, such as the question's own.
+    - Ids in `hidden` are not found, such as the question's own.
     """
 
     def __init__(

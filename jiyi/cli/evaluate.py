@@ -25,7 +25,7 @@ from jiyi.evaluate import (
     openers_for,
 )
 from jiyi.evaluate.baselines import check_baselines
-from jiyi.evaluate.openers import SQLITE
+from jiyi.evaluate.systems import SQLITE
 from jiyi.records import Budget
 from jiyi.settings import load_settings
 

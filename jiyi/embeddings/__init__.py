@@ -5,9 +5,8 @@
 long record into pieces worth a vector each. Importing this loads no model and no client.
 """
 
-from jiyi.embeddings.cached import CachedEmbedder
 from jiyi.embeddings.e5 import E5Embedder
-from jiyi.embeddings.embedder import Embedder, TextKind, Vectors32
+from jiyi.embeddings.embedder import CachedEmbedder, Embedder, TextKind, Vectors32
 from jiyi.embeddings.openai import OpenAIEmbedder
 from jiyi.embeddings.parts import split_parts
 from jiyi.endpoint import Endpoint

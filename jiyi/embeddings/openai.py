@@ -1,6 +1,5 @@
 """Embeddings from any OpenAI-compatible endpoint: OpenAI, SiliconFlow, Ollama, vLLM, ..."""
 
-import json
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_text
+from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_text, items_in_order
 from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, in_time, patiently
 from jiyi.errors import EndpointRefused, EndpointUnreachable, SettingsError, TextRefused
 from jiyi.forks import free_after_fork
@@ -252,33 +251,13 @@ def _shorter(text: str, said: str, model: str) -> str:
 
 
 def _read_vectors(body: bytes, count: int) -> Vectors32:
-    """Return the `count` vectors of an answer in the order asked, each of length 1.
-
-    Order follows the field `index`; an item without one stands at its place in the list
-    (servers that leave out zeros leave out index 0).
-
-    Raises:
-        ValueError: it is not such an answer; the message says what is wrong, quoting nothing.
-    """
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        raise ValueError("it is not JSON") from None
-    items = answer.get("data") if isinstance(answer, dict) else None
-    if not isinstance(items, list):
-        raise ValueError("it has no list under 'data'")
-    if len(items) != count:
-        raise ValueError(f"{count} texts were sent, {len(items)} vectors came back")
-    rows: dict[int, NDArray[np.float64]] = {}
-    for place, item in enumerate(items):
-        index = item.get("index", place) if isinstance(item, dict) else None
-        if type(index) is not int or not 0 <= index < count or index in rows:
-            raise ValueError(f"item {place} has a wrong or repeated index")
-        rows[index] = _row(item.get("embedding"), index)
-    sizes = {len(row) for row in rows.values()}
+    """Return the `count` vectors of an answer in the order asked, each of length 1, or raise ValueError."""
+    items = items_in_order(body, ["data"], count, "vectors", by_place=True)
+    rows = [_row(item.get("embedding"), index) for index, item in enumerate(items)]
+    sizes = {len(row) for row in rows}
     if len(sizes) > 1:
         raise ValueError(f"its vectors have different sizes: {sorted(sizes)}")
-    return np.stack([rows[index] for index in range(count)]).astype(np.float32)
+    return np.stack(rows).astype(np.float32)
 
 
 def _row(values: Any, index: int) -> NDArray[np.float64]:

@@ -8,9 +8,9 @@ answer: no LLM is called.
 from jiyi.evaluate.baselines import BASELINES
 from jiyi.evaluate.dataset import Conversation, Dataset, Question, SessionLog, load_dataset, read_dataset
 from jiyi.evaluate.metrics import METRICS
-from jiyi.evaluate.openers import Opener, open_sqlite, opener_for, openers_for
 from jiyi.evaluate.results import Evaluation, Ingest, Latency, Run, Scores, differences
 from jiyi.evaluate.run import Progress, evaluate
+from jiyi.evaluate.systems import Opener, open_sqlite, opener_for, openers_for
 
 __all__ = [
     "BASELINES",

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -14,9 +14,8 @@ from jiyi.errors import BudgetTooSmall
 from jiyi.evaluate.baselines import check_baselines, make_baseline
 from jiyi.evaluate.dataset import Conversation, Dataset, Question, with_opaque_ids
 from jiyi.evaluate.metrics import DEPTH, SESSIONS, Outcome, measure, percentile, share_found
-from jiyi.evaluate.openers import SQLITE, Opener, open_sqlite
 from jiyi.evaluate.results import Evaluation, Ingest, Latency, Run, Scores
-from jiyi.evaluate.systems import MemorySystem, System
+from jiyi.evaluate.systems import SQLITE, MemorySystem, Opener, System, open_sqlite
 from jiyi.evaluate.vectors import MeasuredEmbedder, VectorFolder
 from jiyi.records import Budget
 from jiyi.settings import load_settings
@@ -72,9 +71,13 @@ def evaluate(
     places = {backend: open} if callable(open) else dict(open)
     runs = [_Which(JIYI, place, opener) for place, opener in places.items()]
     runs += [_Which(name) for name in check_baselines(baselines)]
-    with _embedder(embedder) as inner, VectorFolder(vectors) if vectors else nullcontext() as folder:
+    with ExitStack() as stack:
+        if embedder is None:
+            embedder = wiring.embedder_for(load_settings())
+            stack.callback(getattr(embedder, "close", _tell_nobody))
+        folder = stack.enter_context(VectorFolder(vectors)) if vectors else None
         bench = _Bench(
-            embedder=MeasuredEmbedder(inner, folder),
+            embedder=MeasuredEmbedder(embedder, folder),
             counter=_warm_counter(),
             budgets=sizes,
             steps=_Steps(dataset, [which.system for which in runs], progress or _tell_nobody),
@@ -85,11 +88,9 @@ def evaluate(
             hidden = with_opaque_ids(conversation, Random(f"{seed}/{i}"))
             for which, tally in zip(runs, tallies, strict=True):
                 bench.run(which, hidden, tally, Random(f"{seed}/{i}/{which.system}"))
+    name, filled = bench.embedder.name, zip(runs, tallies, strict=True)
     return Evaluation(
-        runs=tuple(
-            tally.as_run(dataset, which, sizes, embedder=bench.embedder.name)
-            for which, tally in zip(runs, tallies, strict=True)
-        )
+        runs=tuple(tally.as_run(dataset, which, sizes, embedder=name) for which, tally in filled)
     )
 
 
@@ -98,21 +99,6 @@ def _warm_counter() -> TokenCounter:
     counter = counter_for(load_settings().model)
     counter.count_text(" ".join(analyse("预热 warm")))
     return counter
-
-
-@contextmanager
-def _embedder(given: Embedder | None) -> Iterator[Embedder]:
-    """Yield the embedder given, else the settings' one, which is closed if it can be."""
-    if given is not None:
-        yield given
-        return
-    own = wiring.embedder_for(load_settings())
-    try:
-        yield own
-    finally:
-        close = getattr(own, "close", None)
-        if close is not None:
-            close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +186,11 @@ class _Bench:
     def _filled(
         self, which: _Which, conversation: Conversation, tally: _Tally, random: Random
     ) -> Iterator[System]:
-        before = self.embedder.read()
+        before, count = self.embedder.read(), len(conversation.messages)
         if which.open is None:
             started = time.perf_counter()
-            with self.steps.loading(len(conversation.messages), counted=which.system == "dense") as advance:
+            counted = which.system in _BY_VECTORS
+            with self.steps.loading(count) if counted else nullcontext(_tell_nobody) as advance:
                 baseline = make_baseline(
                     which.system,
                     conversation,
@@ -221,7 +208,7 @@ class _Bench:
             system = MemorySystem(memory, random)
             system.load(conversation)
             tally.seconds_text += time.perf_counter() - started
-            with self.steps.loading(len(conversation.messages)) as advance:
+            with self.steps.loading(count) as advance:
                 system.finish(advance)
             tally.seconds_vectors += time.perf_counter() - started
             tally.from_disk += (self.embedder.read() - before).from_disk
@@ -277,11 +264,8 @@ class _Steps:
         self._loaded = self._asked = 0
 
     @contextmanager
-    def loading(self, messages: int, *, counted: bool = True) -> Iterator[Callable[[int], None]]:
-        """Yield what is to be called with the number of messages done; ``counted`` False tells nothing."""
-        if not counted:
-            yield _tell_nobody
-            return
+    def loading(self, messages: int) -> Iterator[Callable[[int], None]]:
+        """Yield what is to be called with the number of messages done."""
         # What is learned from the messages is embedded too, and counts for none of them.
         yield lambda done: self._tell("messages", self._loaded + min(done, messages), self._messages)
         self._loaded += messages

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -78,13 +77,7 @@ class MeasuredEmbedder:
         return self._total
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
-        """Return a matrix of shape (len(texts), dims), asking the inner embedder only for what is new.
-
-        Raises:
-            InputError: ``texts`` is a bare string or holds something else than text.
-            EmbeddingError: the inner embedder failed.
-            StorageError: the folder of vectors failed.
-        """
+        """As `Embedder.embed`, sending on only what is new; StorageError where the folder failed."""
         started = time.perf_counter()
         items = check_inputs(texts, kind)
         if not items:
@@ -164,9 +157,7 @@ class VectorFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager

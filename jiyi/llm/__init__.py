@@ -9,7 +9,7 @@ from jiyi.llm.answers import read_turn, spoken
 from jiyi.llm.llm import LLM, ChatLLM, Reply, Turn
 from jiyi.llm.openai import OpenAILLM
 from jiyi.llm.streaming import put_together
-from jiyi.llm.structured import Unfit, ask_json, checker
+from jiyi.llm.structured import Unfit, ask_each, ask_json, checker
 
 __all__ = [
     "LLM",
@@ -18,6 +18,7 @@ __all__ = [
     "Reply",
     "Turn",
     "Unfit",
+    "ask_each",
     "ask_json",
     "checker",
     "put_together",

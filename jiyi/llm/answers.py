@@ -1,7 +1,7 @@
 """Reads what an OpenAI-compatible /chat/completions endpoint answered, believing nothing."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from jiyi.llm.llm import Reply, Turn
@@ -15,13 +15,9 @@ _UNNAMED = "unnamed"  # endpoints refuse a call without a name when it is sent b
 
 
 def read_reply(body: bytes) -> Reply:
-    """Return the reply in an answer, without the thoughts some models put before it.
-
-    Raises:
-        ValueError: it is not such an answer; the message says what is wrong.
-    """
-    answer, choice, message = _opened(body)
-    return Reply(text=spoken(message.get("content")), **_account(answer, choice))
+    """Return the reply in an answer, without thoughts; a ValueError says why it is no answer."""
+    fields, _ = _opened(body)
+    return Reply(**fields)
 
 
 def read_turn(body: bytes) -> Turn:
@@ -33,17 +29,12 @@ def read_turn(body: bytes) -> Turn:
     Raises:
         ValueError: it is not such an answer; the message says what is wrong.
     """
-    answer, choice, message = _opened(body)
-    calls = tuple(_calls(message.get("tool_calls")))
-    return Turn(text=spoken(message.get("content")), tool_calls=calls, **_account(answer, choice))
+    fields, message = _opened(body)
+    return Turn(**fields, tool_calls=tuple(_calls(message.get("tool_calls"))))
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a message, given as such, as parts, or not at all.
-
-    Raises:
-        ValueError: it is none of these.
-    """
+    """Return the text of a message, given as text, as parts, or as None; ValueError otherwise."""
     if content is None:
         return ""
     if isinstance(content, list):
@@ -104,8 +95,8 @@ def encodable(value: Any) -> Any:
     return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
 
 
-def _opened(body: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return the answer, its choice and its message."""
+def _opened(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of a `Reply`, and the message they are from."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -117,19 +108,15 @@ def _opened(body: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
         raise ValueError("it has no message under 'choices'")
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         raise ValueError(f"the model declined, saying: {message['refusal']}")
-    return answer, choice, message
-
-
-def _account(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an answer says of itself."""
     usage = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
     finish = choice.get("finish_reason")
     return {
+        "text": spoken(message.get("content")),
         "input_tokens": _count(usage.get("prompt_tokens")),
         "output_tokens": _count(usage.get("completion_tokens")),
         "model": str(answer.get("model") or ""),
         "finish": finish if isinstance(finish, str) else "stop",
-    }
+    }, message
 
 
 def _count(tokens: Any) -> int | None:

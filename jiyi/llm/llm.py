@@ -21,15 +21,14 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What a language model said next, the tools it wants called, and what that cost."""
+class Turn(Reply):
+    """What a language model said next, the tools it wants called, and what that cost.
 
-    text: str = ""  # the words alone, without the thoughts before them; "" where there are none
+    ``finish`` may also be "tool_calls".
+    """
+
+    text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()  # in the order they are to be made; their ids differ
-    input_tokens: int | None = None  # as the endpoint counted; None where it did not say
-    output_tokens: int | None = None  # as the endpoint counted, thoughts included
-    model: str = ""  # the model that answered, as the endpoint calls it
-    finish: str = "stop"  # why it ended: "stop", "tool_calls", "length", or the endpoint's own word
     notes: tuple[str, ...] = ()  # what was not as it should be, such as tools that were not taken
 
     def to_openai(self) -> dict[str, Any]:
@@ -75,7 +74,6 @@ class LLM(Protocol):
             InputError: the messages or options cannot be sent.
             LLMError: there is no usable reply; says what to do.
         """
-        ...
 
 
 @runtime_checkable
@@ -112,4 +110,3 @@ class ChatLLM(Protocol):
             InputError: the messages, tools or options cannot be sent.
             LLMError: there is no usable turn; says what to do. Pieces may have come before.
         """
-        ...

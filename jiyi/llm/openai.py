@@ -1,17 +1,20 @@
 """Replies from any OpenAI-compatible endpoint: OpenAI, DeepSeek, Qwen, Ollama, vLLM, llama.cpp, ..."""
 
+import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, in_time
 from jiyi.errors import InputError, LLMRefused, LLMUnreachable, SettingsError
 from jiyi.llm.answers import encodable, read_reply, read_turn
-from jiyi.llm.dialect import Dialect, Request
 from jiyi.llm.llm import Reply, Turn
-from jiyi.llm.streaming import Relay, read_stream, relayed
+from jiyi.llm.streaming import Relay, read_stream
 from jiyi.openai_client import OpenAIClient
+from jiyi.prompts import load_prompt
+from jiyi.text.analyse import language
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -21,6 +24,11 @@ __all__ = ["OpenAILLM"]
 _T = TypeVar("_T")
 
 _NEGOTIABLE = frozenset({400, 422})  # how endpoints refuse a field they do not know
+
+_WEAKER: Mapping[str, Literal["json_object", "prompt"]] = {
+    "json_schema": "json_object",
+    "json_object": "prompt",
+}
 
 _FAULTS = Faults(
     unreachable=LLMUnreachable,
@@ -32,6 +40,84 @@ _FAULTS = Faults(
     other_advice="check the name of the model, and that the messages fit its context window",
     misfit="gave no reply of a chat model",
     misfit_advice="check base_url (most end in /v1) and that it is a chat model",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """What is asked, whatever the endpoint; the fields are arguments of `complete` and `chat`."""
+
+    messages: Sequence[Mapping[str, Any]]
+    max_tokens: int | None
+    temperature: float
+    schema: Mapping[str, Any] | None = None
+    stop: Sequence[str] = ()
+    tools: Sequence[Mapping[str, Any]] = ()
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Dialect:
+    """What an endpoint understands; everything, until it refuses something.
+
+    OpenAI's newer models want ``max_completion_tokens`` and take neither a temperature nor
+    stop words; DeepSeek and others know no JSON schema, some servers no JSON mode at all;
+    Ollama and vLLM refuse tools where the model or the set-up knows none.
+    """
+
+    max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # what the field is called
+    temperature: bool = True  # whether it may be set
+    stop: bool = True  # whether stop words may be sent
+    form: Literal["json_schema", "json_object", "prompt"] = "json_schema"  # how a schema is asked for
+    tools: bool = True  # whether tools may be offered
+    stream: bool = True  # whether an answer may come in pieces
+    usage: bool = True  # whether such an answer may be asked to end with its tokens
+
+    def body(self, request: _Request) -> dict[str, Any]:
+        """Return the fields of the request in this dialect."""
+        body: dict[str, Any] = {"messages": list(request.messages)}
+        if request.max_tokens is not None:
+            body[self.max_tokens] = request.max_tokens
+        if self.temperature:
+            body["temperature"] = request.temperature
+        if request.stop and self.stop:
+            body["stop"] = list(request.stop)
+        if request.tools and self.tools:
+            body["tools"] = [dict(tool) for tool in request.tools]
+        if request.stream and self.stream:
+            body["stream"] = True
+            if self.usage:
+                body["stream_options"] = {"include_usage": True}
+        if request.schema is None:
+            return body
+        if self.form == "json_schema":
+            held = {"name": "answer", "strict": True, "schema": dict(request.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": held}
+            return body
+        body["messages"] = _with_schema(request.messages, request.schema)
+        if self.form == "json_object":
+            body["response_format"] = {"type": "json_object"}
+        return body
+
+    def after(self, words: str, body: Mapping[str, Any]) -> "_Dialect | None":
+        """Return the dialect to try when `body` was refused with these words; None when there is none."""
+        for field, about, change in _REFUSALS:
+            if field in body and about.search(words):
+                return replace(self, **change)
+        if "response_format" in body:
+            return replace(self, form=_WEAKER[self.form])
+        return None
+
+
+# A field, the words of a refusal that are about it, and what of the dialect changes then.
+_REFUSALS: tuple[tuple[str, re.Pattern[str], dict[str, Any]], ...] = (
+    ("max_tokens", re.compile(r"max_(completion_)?tokens"), {"max_tokens": "max_completion_tokens"}),
+    ("temperature", re.compile(r"temperature"), {"temperature": False}),
+    ("stop", re.compile(r"\bstop\b"), {"stop": False}),
+    ("stream_options", re.compile(r"stream_options|include_usage"), {"usage": False}),
+    ("stream", re.compile(r"\bstream(ing)?\b", re.IGNORECASE), {"stream": False}),
+    # Tools as such are refused, and not a message of the conversation that speaks of them.
+    ("tools", re.compile(r"^(?!.*(?:tool_call|role)).*(?i:\btools?\b)"), {"tools": False}),
 )
 
 
@@ -84,7 +170,7 @@ class OpenAILLM:
         self._breaker = breaker_of(self._endpoint, model, _FAULTS)
         self._time_limit = time_limit
         self._extra_body = _sendable("extra_body", dict(extra_body or {}))
-        self._dialect = Dialect()
+        self._dialect = _Dialect()
 
     def __repr__(self) -> str:
         return f"OpenAILLM({self.name!r} at {self._endpoint.shown})"
@@ -110,19 +196,17 @@ class OpenAILLM:
             LLMUnreachable: refused, timed out or kept failing until the time was over.
             LLMRefused: the endpoint or the model said no, or answered with something unusable.
         """
-        request = Request(
+        request = _Request(
             messages=_messages("complete", messages),
             max_tokens=_at_least_one(max_tokens),
             temperature=temperature,
             schema=None if schema is None else _sendable("schema", dict(schema)),
             stop=_sendable("stop", [stop] if isinstance(stop, str) else list(stop)),
         )
-        return self._bounded(
-            lambda left, number: _cut(
-                self._reading(read_reply, self._ask(request, left, number)[0]), request
-            ),
-            aside=True,
+        reply = self._bounded(
+            lambda left, number: self._reading(read_reply, self._ask(request, left, number)[0]), aside=True
         )
+        return _cut(reply, request.stop)
 
     def chat(
         self,
@@ -141,19 +225,19 @@ class OpenAILLM:
                 off in the middle of its answer.
             LLMRefused: the endpoint or the model said no, or answered with something unusable.
         """
-        request = Request(
+        request = _Request(
             messages=_messages("chat", messages),
             max_tokens=_at_least_one(max_tokens),
             temperature=temperature,
             tools=_sendable("tools", [dict(tool) for tool in tools]),
             stream=on_text is not None,
         )
-        if on_text is None:
-            return self._bounded(lambda left, number: self._turn(request, left, number, None))
-        return relayed(
-            lambda relay: self._bounded(lambda left, number: self._turn(request, left, number, relay)),
-            on_text,
-        )
+        relay = None if on_text is None else Relay()
+
+        def turn() -> Turn:
+            return self._bounded(lambda left, number: self._turn(request, left, number, relay))
+
+        return turn() if relay is None or on_text is None else relay.run(turn, on_text)
 
     def close(self) -> None:
         """Close the connections; a later `complete` opens new ones."""
@@ -169,7 +253,7 @@ class OpenAILLM:
             aside=aside,
         )
 
-    def _turn(self, request: Request, left: float, number: int, relay: Relay | None) -> Turn:
+    def _turn(self, request: _Request, left: float, number: int, relay: Relay | None) -> Turn:
         raw, dialect = self._ask(request, left, number, relay)
         turn = self._reading(read_turn, raw)
         if relay is not None and not relay.told:
@@ -179,8 +263,8 @@ class OpenAILLM:
         return turn
 
     def _ask(
-        self, request: Request, left: float, number: int, relay: Relay | None = None
-    ) -> tuple[bytes, Dialect]:
+        self, request: _Request, left: float, number: int, relay: Relay | None = None
+    ) -> tuple[bytes, _Dialect]:
         """Ask once, in other words where the endpoint refuses the first."""
         deadline = time.monotonic() + left
         dialect = self._dialect
@@ -225,9 +309,25 @@ class OpenAILLM:
             raise _FAULTS.unusable(self._endpoint, error, raw) from None
 
 
-def _cut(reply: Reply, request: Request) -> Reply:
+def _with_schema(
+    messages: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]
+) -> Sequence[Mapping[str, Any]]:
+    """Add to the last message, where models look and every server allows it, what the answer must be."""
+    last = messages[-1]
+    content = last.get("content")
+    shown = json.dumps(schema, ensure_ascii=False)
+    spoken = language(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
+    words = load_prompt("answer_in_json", spoken).substitute(schema=shown)
+    if last.get("role") != "user":
+        return [*messages, {"role": "user", "content": words}]
+    if isinstance(content, list):
+        return [*messages[:-1], {**last, "content": [*content, {"type": "text", "text": words}]}]
+    return [*messages[:-1], {**last, "content": f"{content}\n\n{words}"}]
+
+
+def _cut(reply: Reply, stop: Sequence[str]) -> Reply:
     """End a reply at its first stop word."""
-    ends = [place for word in request.stop if word and (place := reply.text.find(word)) >= 0]
+    ends = [place for word in stop if word and (place := reply.text.find(word)) >= 0]
     return replace(reply, text=reply.text[: min(ends)], finish="stop") if ends else reply
 
 

@@ -14,9 +14,11 @@ from jiyi.llm.answers import WithoutThoughts, text_of
 if TYPE_CHECKING:
     from openai import OpenAI
 
-__all__ = ["GivenUp", "Relay", "put_together", "read_stream", "relayed"]
+__all__ = ["GivenUp", "Relay", "put_together", "read_stream"]
 
 _T = TypeVar("_T")
+
+_Call = dict[str, Any]  # a tool call in the making, as it will be sent
 
 _FIELDS = ("event:", "id:", "retry:", ":")  # of server-sent events, other than data
 
@@ -26,10 +28,10 @@ class GivenUp(Exception):
 
 
 class Relay:
-    """What the reader of a stream tells its text to.
+    """Passes on text from the thread that reads a stream to the one that asked for it.
 
     Attributes:
-        told: whether any text was handed over; asking again would say it twice.
+        told: whether any text was passed on; asking again would say it twice.
     """
 
     def __init__(self) -> None:
@@ -38,11 +40,7 @@ class Relay:
         self._given_up = threading.Event()
 
     def __call__(self, piece: str) -> None:
-        """Hand over a piece of text.
-
-        Raises:
-            GivenUp: nobody waits for it any more.
-        """
+        """Pass on a piece of text, or raise `GivenUp`."""
         self.check()
         if piece:
             self.told = True
@@ -53,44 +51,30 @@ class Relay:
         if self._given_up.is_set():
             raise GivenUp
 
-    def end(self) -> None:
-        """Say that no more will come."""
-        self._pieces.put(None)
+    def run(self, call: Callable[[], _T], on_text: Callable[[str], object]) -> _T:
+        """Return what `call` returns, handing `on_text` in this thread what it passes on meanwhile.
 
-    def give_up(self) -> None:
-        """Wait no more."""
-        self._given_up.set()
+        `call` runs in a daemon thread and must return by itself. An error of `on_text`, or
+        Ctrl-C, is raised at once, and the next piece of text raises `GivenUp` in `call`.
+        """
+        outcome: Future[_T] = Future()
 
-    def drain(self, on_text: Callable[[str], object]) -> None:
-        """Pass on every piece, in this thread, until the end."""
-        while (piece := self._pieces.get()) is not None:
-            on_text(piece)
+        def work() -> None:
+            try:
+                outcome.set_result(call())
+            except BaseException as error:  # whatever it is, it is the caller's
+                outcome.set_exception(error)
+            finally:
+                self._given_up.set()
+                self._pieces.put(None)
 
-
-def relayed(call: Callable[[Relay], _T], on_text: Callable[[str], object]) -> _T:
-    """Return what `call` returns, passing on in this thread what it tells the relay meanwhile.
-
-    `call` runs in a daemon thread and must come back by itself. An error of `on_text`, or
-    Ctrl-C, is raised at once; the relay tells the reader to stop.
-    """
-    relay = Relay()
-    outcome: Future[_T] = Future()
-
-    def work() -> None:
+        threading.Thread(target=copy_context().run, args=(work,), name="jiyi-relayed", daemon=True).start()
         try:
-            outcome.set_result(call(relay))
-        except BaseException as error:  # whatever it is, it is the caller's
-            outcome.set_exception(error)
+            while (piece := self._pieces.get()) is not None:
+                on_text(piece)
         finally:
-            relay.give_up()  # a reader that is late has nobody to tell
-            relay.end()
-
-    threading.Thread(target=copy_context().run, args=(work,), name="jiyi-relayed", daemon=True).start()
-    try:
-        relay.drain(on_text)
-    finally:
-        relay.give_up()
-    return outcome.result()
+            self._given_up.set()
+        return outcome.result()
 
 
 def read_stream(client: "OpenAI", request: Mapping[str, Any], relay: Relay) -> bytes:
@@ -157,15 +141,6 @@ class _BrokenOff(Exception):
 
 
 @dataclass(slots=True)
-class _Call:
-    """A tool call in the making."""
-
-    id: str = ""
-    name: str = ""
-    arguments: str = ""
-
-
-@dataclass(slots=True)
 class _Assembly:
     """Puts an answer together again from the lines of a stream.
 
@@ -187,12 +162,7 @@ class _Assembly:
     _finish: str | None = None
 
     def feed(self, line: str) -> str:
-        """Take one line and return the text that is new in it.
-
-        Raises:
-            _BrokenOff: the line is an error.
-            ValueError: a message holds what is no text.
-        """
+        """Return the text that is new in a line; _BrokenOff: it is an error, ValueError: it holds no text."""
         if not line.startswith("data:"):
             if line.strip() and not line.startswith(_FIELDS):
                 self._plain.append(line)
@@ -211,20 +181,12 @@ class _Assembly:
         return self._event(event) if isinstance(event, dict) else ""
 
     def body(self) -> bytes:
-        """Return the whole answer as an endpoint gives it that does not stream.
-
-        Raises:
-            _BrokenOff: the stream ended in the middle of the answer.
-        """
+        """Return the whole answer as if it had not been streamed; _BrokenOff: the stream ended within it."""
         if not self._seen and not self._half:
             return "\n".join(self._plain).encode("utf-8", "replace")
         if not self.ended and self._finish is None:
             raise _BrokenOff("it ended without an end")
-        calls = [
-            {"id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
-            for call in self._calls
-        ]
-        message = {"content": "".join(self._text), "tool_calls": calls, "refusal": self._refusal}
+        message = {"content": "".join(self._text), "tool_calls": self._calls, "refusal": self._refusal}
         choice = {"message": message, "finish_reason": self._finish}
         return json.dumps({**self._answer, "choices": [choice]}).encode()
 
@@ -259,27 +221,27 @@ class _Assembly:
         """Add a piece of a tool call to the call it belongs to."""
         body = piece.get("function")
         body = body if isinstance(body, dict) else {}
-        id, name, arguments = piece.get("id") or "", body.get("name") or "", body.get("arguments")
-        call = self._call(piece.get("index"), str(id), str(name))
-        call.id = call.id or str(id)
-        call.name = call.name or str(name)
+        id, name = str(piece.get("id") or ""), str(body.get("name") or "")
+        call = self._call(piece.get("index"), id, name)
+        function, arguments = call["function"], body.get("arguments")
+        call["id"] = call["id"] or id
+        function["name"] = function["name"] or name
         if isinstance(arguments, str):
-            call.arguments += arguments
+            function["arguments"] += arguments
         elif arguments is not None:
-            call.arguments = json.dumps(arguments, ensure_ascii=False)
+            function["arguments"] = json.dumps(arguments, ensure_ascii=False)
 
     def _call(self, index: Any, id: str, name: str) -> _Call:
         """Return the call a piece belongs to; some endpoints count wrongly or not at all."""
         place = index if isinstance(index, int) else -1
         call = self._places.get(place)
         if call is not None and place < 0:  # no index: an id, or without ids a name, begins the next call
-            is_new = id != call.id if id else bool(name and call.name)
+            is_new = id != call["id"] if id else bool(name and call["function"]["name"])
         else:
-            is_new = call is None or bool(id and call.id and id != call.id)
+            is_new = call is None or bool(id and call["id"] and id != call["id"])
         if call is None or is_new:
-            call = _Call()
+            call = self._places[place] = {"id": "", "function": {"name": "", "arguments": ""}}
             self._calls.append(call)
-            self._places[place] = call
         return call
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from jiyi.errors import BadReply, InputError
 from jiyi.llm.answers import encodable
 from jiyi.llm.llm import LLM, Reply
-from jiyi.prompts import Language, load_prompt
+from jiyi.prompts import Language, load_prompt, quote
 
-__all__ = ["Unfit", "ask_json", "checker"]
+__all__ = ["Unfit", "ask_each", "ask_json", "checker"]
 
 _MOST_CHARS = 200_000  # of an answer that are searched
 _MOST_STARTS = 50  # braces at which an object is looked for
@@ -111,6 +111,35 @@ def ask_json(
             f"the model gave no usable JSON, twice: {error}; use a larger model, or one that "
             f"follows JSON schemas; its answer begins: {begins}"
         ) from None
+
+
+def ask_each(
+    llm: LLM, prompt: str, texts: Sequence[str], value: Mapping[str, Any], *, language: Language, **words: str
+) -> list[Any]:
+    """Return what the model says of each of `texts`, in one call; none can be left out or invented.
+
+    Args:
+        llm: the model.
+        prompt: the name of the prompt; its ``passages`` are the texts, numbered and quoted.
+        texts: what is asked about.
+        value: the JSON schema of one answer.
+        language: of the prompt.
+        words: further fields of the prompt.
+
+    Raises:
+        LLMError: as `ask_json`.
+    """
+    numbers = [str(number) for number in range(1, len(texts) + 1)]
+    passages = "\n\n".join(f"[{n}]\n{quote(text)}" for n, text in zip(numbers, texts, strict=True))
+    told = load_prompt(prompt, language).substitute(passages=passages, count=len(texts), **words)
+    schema = {
+        "type": "object",
+        "properties": dict.fromkeys(numbers, value),
+        "required": numbers,
+        "additionalProperties": False,
+    }
+    answer = ask_json(llm, [{"role": "user", "content": told}], schema, language=language)
+    return [answer[number] for number in numbers]
 
 
 def _fitting(reply: Reply, check: Callable[[Any], None]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from jiyi.embeddings import Embedder
 from jiyi.errors import EmbeddingError
 from jiyi.text import analyse, language, query_terms
 
-__all__ = ["DRIFTED", "ENOUGH", "FEWEST", "Drift", "Step", "find_drift"]
+__all__ = ["DRIFTED", "ENOUGH", "FEWEST", "Drift", "Step", "find_drift", "last_run"]
 
 DRIFTED = 0.7
 """The score from which a run counts as having left its goal."""
@@ -40,7 +40,7 @@ _RECENT = 6  # steps the trend looks at
 _LOOKED = 12  # newest steps in which failures are counted
 _SAME = 0.8  # shared terms of two actions from which they are the same one
 _FAR, _CLOSE = 0.25, 0.5  # cosine above the baseline, as a part of what is left to 1: not near, quite near
-_FEWEST_TERMS = 2  # of a goal, to compare words with
+_FEWEST_TERMS = 2  # of a goal, to compare words with, and of a request; "go on" and 继续 ask for nothing new
 _MOST_CHARS = 2_000  # of a goal and of a step
 _EVERYDAY = {
     "en": ("The cat sleeps on the warm windowsill.", "We bought two tickets for the concert."),
@@ -111,6 +111,22 @@ def find_drift(
         drifting=away or failures >= repeats,
         why=why + note,
     )
+
+
+def last_run(steps: Sequence[tuple[str, Step]]) -> tuple[str, list[Step]]:
+    """Return the newest request of a session and the steps taken for it.
+
+    A new question is a new request, unless it has no words of its own ("go on", 继续).
+    """
+    goal = seen = ""
+    run: list[Step] = []
+    for asked, step in steps:
+        if asked != seen:
+            seen = asked
+            if not goal or len(query_terms(asked[:_MOST_CHARS])) >= _FEWEST_TERMS:
+                goal, run = asked, []
+        run.append(step)
+    return goal, run
 
 
 def _nearness(goal: str, steps: Sequence[Step], embedder: Embedder | None) -> tuple[list[float], str]:

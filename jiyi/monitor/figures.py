@@ -1,21 +1,46 @@
 """The figures of the monitor: what it keeps of them, and the values it says them in."""
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import ceil, isfinite
-from typing import Literal
+from typing import Any, Literal
 
 from jiyi.errors import SettingsError
+from jiyi.monitor.drift import Drift
 from jiyi.monitor.hits import Hits
 from jiyi.monitor.usage import Usage
 from jiyi.records import SECTIONS, Report, Section
 
-__all__ = ["Alert", "Gauges", "Level", "Limits", "Ring", "Series", "Spread", "Thresholds"]
+__all__ = [
+    "Alert",
+    "Gauges",
+    "Level",
+    "Limits",
+    "Ring",
+    "Series",
+    "SessionKey",
+    "Spread",
+    "Thresholds",
+    "find_alerts",
+]
+
+SessionKey = tuple[str, str]
+"""Whose session, and which: sessions of two users may share an id."""
 
 Level = Literal["warning", "critical"]
 """How much an alert matters."""
 
+_COUNTS = (  # the fields of `Gauges` that are sums
+    "summaries",
+    "steps",
+    "failed_steps",
+    "cached_tokens",
+    "judged",
+    "blocks_shown",
+    "blocks_used",
+    "unjudged",
+)
 _SPREADS = (  # the fields of `Gauges` that are spreads
     "tokens",
     "share",
@@ -25,6 +50,23 @@ _SPREADS = (  # the fields of `Gauges` that are spreads
     "cached_share",
     "milliseconds",
 )
+_TEXTS = {  # by field of `Thresholds`
+    "context_share": "half of the windows take {value:.0%} of their budget or more, and the rest is left "
+    "out: look at report.left_out, raise max_input_tokens, or summarise the history earlier",
+    "summaries": "{summaries} summaries for {windows} windows: each costs time and detail; give history a "
+    "larger share, or let the summary start later",
+    "milliseconds": "one window in 20 takes {value:.0f} ms to build or longer: look at the reranker, a "
+    "remote embedder and the size of the database first",
+    "output_share": "one reply in 20 takes {value:.0%} or more of the tokens kept free for it, and may be "
+    "cut off: set max_output_tokens to {enough} or more",
+    "hit_rate": "only {value:.0%} of the replies used what was recalled: give the retrieved sections a "
+    "smaller share, add a reranker, or look at what the searches bring",
+    "failures": "{run} repeats what fails ({why}): stop it, or show the model the error and ask for "
+    "another way",
+    "drift": "{run} moves away from its request ({why}): put the request before the model again, or start "
+    "anew with a handover",
+}
+_LOW = ("hit_rate",)  # figures that are worse the lower they are
 _RESERVE = 1.5  # what is kept free for a reply, as a multiple of the mean reply
 
 
@@ -142,6 +184,60 @@ class Alert:
     user_id: str = ""  # whose run
 
 
+def find_alerts(
+    gauges: Iterable[Gauges], runs: Mapping[SessionKey, tuple[str, Drift]], thresholds: Thresholds
+) -> tuple[Alert, ...]:
+    """Return what passed a threshold, the critical first; `runs` are task type and drift by session.
+
+    Figures of fewer than ``fewest`` windows or replies are passed over.
+    """
+    found = [alert for one in gauges for alert in _of_figures(one, thresholds)]
+    for (user, session), (kind, drift) in runs.items():
+        whose = {"task_type": kind, "session_id": session, "user_id": user}
+        found += _of_run(drift, thresholds, whose)
+    return tuple(sorted(found, key=lambda alert: alert.level != "critical"))
+
+
+def _of_figures(gauges: Gauges, limits: Thresholds) -> Iterator[Alert]:
+    figures = (  # each with how many values it rests on
+        ("context_share", gauges.share.p50, gauges.windows),
+        ("summaries", gauges.summary_rate, gauges.windows),
+        ("milliseconds", gauges.milliseconds.p95, gauges.milliseconds.count),
+        ("output_share", gauges.output_share.p95, gauges.output_share.count),
+        ("hit_rate", gauges.hit_rate or 0.0, gauges.judged),
+    )
+    words = {
+        "summaries": gauges.summaries,
+        "windows": gauges.windows,
+        "enough": max(gauges.output_reserve, ceil(gauges.output_tokens.p95)),
+    }
+    for name, value, count in figures:
+        if count >= limits.fewest:
+            yield from _past(name, value, limits, words, {"task_type": gauges.task_type or ""})
+
+
+def _of_run(drift: Drift, limits: Thresholds, whose: Mapping[str, str]) -> Iterator[Alert]:
+    session = whose["session_id"]
+    words = {"run": f"the run {session!r}" if session else "the run", "why": drift.why}
+    if drift.failures >= limits.failures.warning:
+        yield from _past("failures", drift.failures, limits, words, whose)
+    elif drift.drifting:
+        yield from _past("drift", drift.score, limits, words, whose)
+
+
+def _past(
+    name: str, value: float, limits: Thresholds, words: Mapping[str, Any], whose: Mapping[str, str]
+) -> Iterator[Alert]:
+    """Yield the alert where the value is at a limit or past it, the critical limit before the other."""
+    limit = getattr(limits, name)
+    steps: tuple[tuple[Level, float], ...] = (("critical", limit.critical), ("warning", limit.warning))
+    for level, threshold in steps:
+        if value <= threshold if name in _LOW else value >= threshold:
+            text = _TEXTS[name].format(value=value, **words)
+            yield Alert(name=name, level=level, value=value, threshold=threshold, text=text, **whose)
+            return
+
+
 class Ring:
     """The newest values of a figure, and the number and sum of all there were."""
 
@@ -186,10 +282,9 @@ class Series:
 
     def __init__(self, keep: int) -> None:
         self._rings = {name: Ring(keep) for name in _SPREADS}
+        self.counts: dict[str, int] = dict.fromkeys(_COUNTS, 0)
         self._sections: dict[Section, int] = dict.fromkeys(SECTIONS, 0)
-        self._saved: dict[str, int] = {}
-        self._cached_tokens = self._judged = self._shown = self._used = 0
-        self.summaries = self.steps = self.failed_steps = self.unjudged = 0
+        self._saved: Counter[str] = Counter()
         self._hits: deque[tuple[int, int]] = deque(maxlen=keep)  # blocks shown and used, by reply
 
     def window(self, report: Report, milliseconds: float | None) -> None:
@@ -201,8 +296,7 @@ class Series:
         for name, tokens in report.sections.items():
             if tokens:
                 self._sections[name] += tokens
-        for what, tokens in report.saved.items():
-            self._saved[what] = self._saved.get(what, 0) + tokens
+        self._saved.update(report.saved)
 
     def reply(self, tokens: int, reserve: int) -> None:
         """Take a reply in; ``reserve`` is what its window kept free for it, 0 for nothing."""
@@ -221,41 +315,34 @@ class Series:
         if usage.prompt_tokens is not None:
             self._rings["prompt_tokens"].add(usage.prompt_tokens)
         if usage.cached_tokens is not None:
-            self._cached_tokens += usage.cached_tokens
+            self.counts["cached_tokens"] += usage.cached_tokens
             if usage.prompt_tokens:
                 self._rings["cached_share"].add(usage.cached_tokens / usage.prompt_tokens)
 
     def judged(self, hits: Hits) -> None:
         """Take in what became of the retrieved blocks of one window."""
         if hits.blocks:
-            self._judged += 1
-            self._shown += len(hits.blocks)
-            self._used += hits.used
+            self.counts["judged"] += 1
+            self.counts["blocks_shown"] += len(hits.blocks)
+            self.counts["blocks_used"] += hits.used
             self._hits.append((len(hits.blocks), hits.used))
 
     def gauges(self, task_type: str | None, scores: Sequence[float], drifting: int) -> Gauges:
         """Return the figures; the drift of the runs is known elsewhere."""
         shown, used = sum(s for s, _ in self._hits), sum(u for _, u in self._hits)
         helped = sum(u > 0 for _, u in self._hits)
+        kept: dict[str, Any] = self.counts | {name: ring.spread() for name, ring in self._rings.items()}
         return Gauges(
             task_type=task_type,
             windows=self._rings["tokens"].count,
             replies=self._rings["output_tokens"].count,
-            summaries=self.summaries,
-            steps=self.steps,
-            failed_steps=self.failed_steps,
-            cached_tokens=self._cached_tokens,
             sections=dict(self._sections),
             saved=dict(self._saved),
-            judged=self._judged,
-            blocks_shown=self._shown,
-            blocks_used=self._used,
             hit_rate=helped / len(self._hits) if self._hits else None,
             block_rate=used / shown if shown else None,
-            unjudged=self.unjudged,
             drift=sum(scores) / len(scores) if scores else None,
             drifting=drifting,
-            **{name: ring.spread() for name, ring in self._rings.items()},
+            **kept,
         )
 
 

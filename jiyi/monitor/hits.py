@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from math import log
 
 from jiyi.errors import LLMError
-from jiyi.llm import LLM, ask_json
-from jiyi.prompts import load_prompt, quote
+from jiyi.llm import LLM, ask_each
+from jiyi.prompts import quote
 from jiyi.records import Block, Section
 from jiyi.text import analyse, language, query_terms
 
@@ -135,12 +135,14 @@ class LLMHits:
         shown = [block for block in blocks if block.section in RETRIEVED]
         if not shown or not reply.strip():
             return find_hits(question, shown, reply)
+        words = {"question": quote(question[:_ASKED_CHARS]), "reply": quote(reply[:_ASKED_REPLY])}
+        texts = [block.text[:_ASKED_CHARS] for block in shown]
+        spoken = language(question or reply)
+        said: list[bool] = []
         try:
-            said = [
-                verdict
-                for start in range(0, len(shown), _BATCH)
-                for verdict in self._ask(question, shown[start : start + _BATCH], reply)
-            ]
+            for start in range(0, len(texts), _BATCH):
+                some = texts[start : start + _BATCH]
+                said += ask_each(self._llm, "judge_hits", some, {"type": "boolean"}, language=spoken, **words)
         except LLMError as error:
             found = find_hits(question, shown, reply)
             return Hits(blocks=found.blocks, notes=(f"told by words, the model failed: {error}",))
@@ -149,22 +151,3 @@ class LLMHits:
             for block, used in zip(shown, said, strict=True)
         )
         return Hits(blocks=tuple(hits), method="llm")
-
-    def _ask(self, question: str, blocks: Sequence[Block], reply: str) -> list[bool]:
-        tongue = language(question or reply)
-        numbers = [str(number) for number in range(1, len(blocks) + 1)]
-        passages = (f"[{n}]\n{quote(b.text[:_ASKED_CHARS])}" for n, b in zip(numbers, blocks, strict=True))
-        prompt = load_prompt("judge_hits", tongue).substitute(
-            question=quote(question[:_ASKED_CHARS]),
-            reply=quote(reply[:_ASKED_REPLY]),
-            passages="\n\n".join(passages),
-            count=len(blocks),
-        )
-        schema = {
-            "type": "object",
-            "properties": {number: {"type": "boolean"} for number in numbers},
-            "required": numbers,
-            "additionalProperties": False,
-        }
-        answer = ask_json(self._llm, [{"role": "user", "content": prompt}], schema, language=tongue)
-        return [answer[number] for number in numbers]

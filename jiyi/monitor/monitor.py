@@ -1,21 +1,19 @@
 """The monitor: it watches windows, replies, summaries and steps, and says what they come to."""
 
 import threading
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Literal
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
 
 from jiyi.clock import Clock, utc_now
 from jiyi.embeddings import Embedder
 from jiyi.errors import InputError, SettingsError
 from jiyi.forks import free_after_fork
-from jiyi.monitor.alerts import find_alerts
-from jiyi.monitor.drift import Drift, Step, find_drift
-from jiyi.monitor.figures import Alert, Gauges, Series, Thresholds
+from jiyi.monitor.drift import Drift, Step, find_drift, last_run
+from jiyi.monitor.figures import Alert, Gauges, Series, SessionKey, Thresholds, find_alerts
 from jiyi.monitor.hits import RETRIEVED, Judge, find_hits
-from jiyi.monitor.sessions import Session, SessionKey, Sessions, last_run, question_of
 from jiyi.monitor.usage import Usage
 from jiyi.records import Block, Window
 from jiyi.text import TokenCounter, counter_for
@@ -32,6 +30,8 @@ Listener = Callable[[Figure, float, str], None]
 """Called as ``listener(figure, value, task_type)``; must be quick and must not raise."""
 
 _MOST_TYPES = 50
+_MOST_SESSIONS = 500
+_MOST_STEPS = 50  # of a session
 _MOST_WAITING = 100  # replies that wait to be compared with their window
 _MOST_STEP_CHARS = 1_000  # of a step that are kept
 _ACTIVE = timedelta(minutes=30)  # a run without a step for longer is over
@@ -45,6 +45,22 @@ class _Waiting:
     question: str
     blocks: tuple[Block, ...]
     reply: str
+
+
+@dataclass(slots=True)
+class _Session:
+    """What is known of one session: its last window, until the reply comes, and the run in hand."""
+
+    task_type: str = ""  # of its last window
+    question: str = ""  # of its last window
+    blocks: tuple[Block, ...] = ()  # of its last window, until the reply comes
+    reserve: int = 0  # tokens its last window kept free for the reply
+    reply: int | None = None  # hash of the last reply to that window
+    tokens: int = 0  # of that reply
+    measured: bool = False  # whether its endpoint counted them
+    steps: deque[tuple[str, Step]] = field(default_factory=lambda: deque(maxlen=_MOST_STEPS))
+    stepped_at: datetime | None = None  # the last step
+    drift: Drift | None = None  # as of the last step; None: not looked at yet
 
 
 class ContextMonitor:
@@ -121,12 +137,12 @@ class ContextMonitor:
             user_id: whose conversation, where it is not that of the monitor.
         """
         report = window.report
-        question = question_of(window.messages)
+        question = _question_of(window.messages)
         with self._lock:
             task_type = self._known(task_type)
             for series in (self._all, self._types[task_type]):
                 series.window(report, milliseconds)
-            session = self._sessions.of(self._key(session_id, user_id))
+            session = self._session(session_id, user_id)
             session.task_type, session.question = task_type, question
             session.blocks = tuple(block for block in window.blocks if block.section in RETRIEVED)
             session.reserve = report.budget.max_output_tokens
@@ -159,7 +175,7 @@ class ContextMonitor:
         counted = self._counter.count_text(text) if tokens is None else tokens
         words = hash(text.strip()) if text.strip() else None
         with self._lock:
-            session = self._sessions.of(self._key(session_id, user_id))
+            session = self._session(session_id, user_id)
             task_type = self._known(session.task_type)
             again = words is not None and words == session.reply
             for series in (self._all, self._types[task_type]):
@@ -183,9 +199,10 @@ class ContextMonitor:
     def summarised(self, session_id: str = "", *, task_type: str = "", user_id: str | None = None) -> None:
         """Note that a summary was triggered; the task type is the session's where it is left out."""
         with self._lock:
-            kind = self._known(task_type or self._sessions.task_type(self._key(session_id, user_id)))
+            seen = self._sessions.get(self._key(session_id, user_id))
+            kind = self._known(task_type or (seen.task_type if seen else ""))
             for series in (self._all, self._types[kind]):
-                series.summaries += 1
+                series.counts["summaries"] += 1
 
     def step(self, session_id: str, text: str, ok: bool = True, *, user_id: str | None = None) -> None:
         """Note a step of a run; its goal is the question of the session's last window.
@@ -199,12 +216,12 @@ class ContextMonitor:
         now = self._clock()
         taken = Step(text=text[:_MOST_STEP_CHARS], ok=ok)
         with self._lock:
-            session = self._sessions.of(self._key(session_id, user_id))
+            session = self._session(session_id, user_id)
             session.steps.append((session.question, taken))
             session.stepped_at, session.drift = now, None
             for series in (self._all, self._types[self._known(session.task_type)]):
-                series.steps += 1
-                series.failed_steps += not ok
+                series.counts["steps"] += 1
+                series.counts["failed_steps"] += not ok
 
     @property
     def task_types(self) -> tuple[str, ...]:
@@ -257,17 +274,33 @@ class ContextMonitor:
         with self._lock:
             self._all = Series(self._keep)
             self._types: dict[str, Series] = {}
-            self._sessions = Sessions()
+            self._sessions: OrderedDict[SessionKey, _Session] = OrderedDict()  # used last at the end
             self._waiting: deque[_Waiting] = deque()
 
     def _key(self, session_id: str, user_id: str | None) -> SessionKey:
         return self._user_id if user_id is None else user_id, session_id
 
+    def _session(self, session_id: str, user_id: str | None) -> _Session:
+        """Return a session, a new one where it is not known; the one used longest ago leaves for it."""
+        key = self._key(session_id, user_id)
+        if key in self._sessions:
+            self._sessions.move_to_end(key)
+        else:
+            if len(self._sessions) >= _MOST_SESSIONS:
+                self._sessions.popitem(last=False)
+            self._sessions[key] = _Session()
+        return self._sessions[key]
+
+    def _running(self) -> list[tuple[SessionKey, _Session]]:
+        since = self._clock() - _ACTIVE
+        held = self._sessions.items()
+        return [(key, one) for key, one in held if one.stepped_at and one.stepped_at >= since]
+
     def _wait(self, reply: _Waiting) -> None:
         """Keep a reply to be compared; the one that waited longest leaves where there is no room."""
         if len(self._waiting) == _MOST_WAITING:
             for series in (self._all, self._types[self._waiting.popleft().task_type]):
-                series.unjudged += 1
+                series.counts["unjudged"] += 1
         self._waiting.append(reply)
 
     def _known(self, task_type: str) -> str:
@@ -289,8 +322,7 @@ class ContextMonitor:
 
     def _drifts(self) -> list[tuple[SessionKey, tuple[str, Drift]]]:
         """Return task type and drift of the active runs, as far as they were looked at."""
-        running = self._sessions.running(self._clock() - _ACTIVE)
-        return [(name, (one.task_type, one.drift)) for name, one in running if one.drift]
+        return [(key, (one.task_type, one.drift)) for key, one in self._running() if one.drift]
 
     def _catch_up(self) -> None:
         """Compare the replies that wait, and look at the runs that have new steps."""
@@ -298,8 +330,7 @@ class ContextMonitor:
             with self._lock:
                 waiting, self._waiting = list(self._waiting), deque()
                 types, everything = self._types, self._all
-                running = self._sessions.running(self._clock() - _ACTIVE)
-                runs = [(one, list(one.steps)) for _, one in running if one.drift is None]
+                runs = [(one, list(one.steps)) for _, one in self._running() if one.drift is None]
             for item in waiting:
                 hits = self._judge(item.question, item.blocks, item.reply)
                 with self._lock:
@@ -308,7 +339,7 @@ class ContextMonitor:
             for session, steps in runs:
                 self._look_at(session, steps)
 
-    def _look_at(self, session: Session, steps: list[tuple[str, Step]]) -> None:
+    def _look_at(self, session: _Session, steps: list[tuple[str, Step]]) -> None:
         goal, run = last_run(steps)
         limits = self._thresholds
         found = find_drift(
@@ -321,3 +352,14 @@ class ContextMonitor:
         with self._lock:
             if session.steps[-1] is steps[-1]:  # no step came meanwhile
                 session.drift = found
+
+
+def _question_of(messages: Sequence[dict[str, Any]]) -> str:
+    """Return the text of the last user message; "" where there is none."""
+    for message in reversed(messages):
+        if message.get("role") == "user":
+            content = message.get("content")
+            if isinstance(content, list):
+                content = "\n".join(part.get("text") or "" for part in content if isinstance(part, dict))
+            return content or ""
+    return ""

@@ -1,19 +1,19 @@
 """Reranking by a language model that gives each passage a score."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from jiyi.errors import LLMError, RerankError, SettingsError
-from jiyi.llm import LLM, ask_json
-from jiyi.prompts import load_prompt, quote
-from jiyi.rerank.reranker import check_texts
+from jiyi.llm import LLM, ask_each
+from jiyi.prompts import quote
+from jiyi.rerank.reranker import check_query
 from jiyi.text import counter_for
 from jiyi.text.analyse import language as language_of
 
 __all__ = ["LLMReranker"]
 
 _MOST_CHARS = 20_000  # of a text that are looked at before its tokens are counted
-_BEST = 10  # the score of a passage that holds the answer
+_SCORE = {"type": "integer", "minimum": 0, "maximum": 10}
 
 
 class LLMReranker:
@@ -67,7 +67,7 @@ class LLMReranker:
             InputError: `texts` is a bare string or holds something else than text.
             RerankError: the model could not be asked, or left passages out twice.
         """
-        question, items = check_texts(query, texts, _MOST_CHARS)
+        question, items = check_query(query, texts, _MOST_CHARS)
         scores: list[float] = []
         for start in range(0, len(items), self._batch_size):
             scores += self._score_batch(question, items[start : start + self._batch_size])
@@ -75,28 +75,13 @@ class LLMReranker:
 
     def _score_batch(self, query: str, texts: list[str]) -> list[float]:
         language = language_of(query) if self._language == "auto" else self._language
-        numbers = [str(number) for number in range(1, len(texts) + 1)]
-        passages = (f"[{n}]\n{self._shown(text)}" for n, text in zip(numbers, texts, strict=True))
-        prompt = load_prompt("rerank", language).substitute(
-            query=self._shown(query), passages="\n\n".join(passages), count=len(texts)
-        )
-        messages = [{"role": "user", "content": prompt}]
+        shown = [self._shown(text) for text in texts]
+        query = quote(self._shown(query))
         try:
-            answer = ask_json(self._llm, messages, _schema(numbers), language=language)
+            scores = ask_each(self._llm, "rerank", shown, _SCORE, language=language, query=query)
         except LLMError as error:
             raise RerankError(f"the language model gave no scores: {error}") from error
-        return [float(answer[number]) for number in numbers]
+        return [float(score) for score in scores]
 
     def _shown(self, text: str) -> str:
-        return quote(self._counter.truncate(text.strip(), self._passage_tokens))
-
-
-def _schema(numbers: list[str]) -> dict[str, Any]:
-    """Return the schema of an answer: no number can be left out, doubled or invented."""
-    score = {"type": "integer", "minimum": 0, "maximum": _BEST}
-    return {
-        "type": "object",
-        "properties": dict.fromkeys(numbers, score),
-        "required": numbers,
-        "additionalProperties": False,
-    }
+        return self._counter.truncate(text.strip(), self._passage_tokens)

@@ -11,7 +11,7 @@ import numpy as np
 
 from jiyi.errors import MissingExtra, RerankError, SettingsError
 from jiyi.forks import free_after_fork
-from jiyi.rerank.reranker import check_texts
+from jiyi.rerank.reranker import check_query
 
 __all__ = ["CrossEncoderReranker"]
 
@@ -76,7 +76,7 @@ class CrossEncoderReranker:
             InputError: `texts` is a bare string or holds something else than text.
             RerankError: the model cannot be loaded, gives several scores a pair, or failed.
         """
-        question, items = check_texts(query, texts, self._max_length * _CHARS_A_TOKEN)
+        question, items = check_query(query, texts, self._max_length * _CHARS_A_TOKEN)
         if not items:
             return []
         with self._lock:

@@ -7,9 +7,10 @@ from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from jiyi.embeddings.embedder import items_in_order
 from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, in_time
 from jiyi.errors import RerankError, SettingsError
-from jiyi.rerank.reranker import check_texts
+from jiyi.rerank.reranker import check_query
 
 __all__ = ["EndpointReranker"]
 
@@ -83,7 +84,7 @@ class EndpointReranker:
             RerankError: the endpoint cannot be reached, said no, or answered with something
                 unusable.
         """
-        question, items = check_texts(query, texts, self._max_chars)
+        question, items = check_query(query, texts, self._max_chars)
         if not items:
             return []
         question, items = question or " ", [item or " " for item in items]
@@ -220,22 +221,8 @@ def _scores(body: bytes, count: int) -> list[float]:
     Raises:
         ValueError: it is not such an answer; the message says what is wrong, quoting nothing.
     """
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        raise ValueError("it is not JSON") from None
-    items = answer.get("results", answer.get("data")) if isinstance(answer, dict) else answer
-    if not isinstance(items, list):
-        raise ValueError("it has no list under 'results'")
-    if len(items) != count:
-        raise ValueError(f"{count} texts were sent, {len(items)} scores came back")
-    scores: dict[int, float] = {}
-    for place, item in enumerate(items):
-        index = item.get("index") if isinstance(item, dict) else None
-        if type(index) is not int or not 0 <= index < count or index in scores:
-            raise ValueError(f"item {place} has a wrong or repeated index")
-        scores[index] = _score(item.get("relevance_score", item.get("score")), index)
-    return [scores[index] for index in range(count)]
+    items = items_in_order(body, ["results", "data", ""], count, "scores")
+    return [_score(item.get("relevance_score", item.get("score")), i) for i, item in enumerate(items)]
 
 
 def _score(value: Any, index: int) -> float:

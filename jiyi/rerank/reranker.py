@@ -7,10 +7,10 @@ from math import isfinite
 from typing import Protocol, runtime_checkable
 
 from jiyi.breaker import Breaker
-from jiyi.embeddings.embedder import clean_text
+from jiyi.embeddings.embedder import check_texts, clean_text
 from jiyi.errors import InputError, JiyiError, RerankError
 
-__all__ = ["Reranked", "Reranker", "check_texts", "rerank"]
+__all__ = ["Reranked", "Reranker", "check_query", "rerank"]
 
 
 @runtime_checkable
@@ -35,24 +35,18 @@ class Reranker(Protocol):
             InputError: ``texts`` is a bare string or holds something else than text.
             RerankError: the model failed; no partial answer is given.
         """
-        ...
 
 
-def check_texts(query: str, texts: Sequence[str], limit: int) -> tuple[str, list[str]]:
+def check_query(query: str, texts: Sequence[str], limit: int) -> tuple[str, list[str]]:
     """Return the query and the texts, each up to `limit` characters and encodable.
 
     Raises:
         InputError: the query is no text, `texts` is one string instead of a sequence of
             them, or holds something that is not text.
     """
-    if isinstance(texts, str):
-        raise InputError("score() takes a list of texts, not one string: write score(query, [text])")
-    items = [query, *texts]
-    for item in items:
-        if not isinstance(item, str):
-            raise InputError(f"score() takes texts, not {type(item).__name__}")
-    ready = [clean_text(item, limit) for item in items]
-    return ready[0], ready[1:]
+    items = check_texts(texts, "score(query, [text])") + check_texts([query], "score(query, [text])")
+    *ready, question = (clean_text(item, limit) for item in items)
+    return question, ready
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +77,7 @@ def rerank(
     Raises:
         InputError: `texts` is a bare string or holds something else than text.
     """
-    if isinstance(texts, str):
-        raise InputError(
-            "rerank() takes a list of texts, not one string: write rerank(r, query, [text], ...)"
-        )
-    items = list(texts)
+    items = check_texts(texts, "rerank(r, query, [text], ...)")
     if not items:
         return Reranked(scores=())
     name = type(reranker).__name__

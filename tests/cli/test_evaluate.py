@@ -10,7 +10,7 @@ import pytest
 
 from jiyi.errors import EmbeddingError
 from jiyi.evaluate import BASELINES, METRICS
-from jiyi.evaluate.policies import POLICIES
+from jiyi.evaluate.baselines import POLICIES
 from jiyi.testing import HashEmbedder
 
 SMALL = Path(__file__).parents[1] / "evaluate"

@@ -6,7 +6,7 @@ import pytest
 
 from jiyi.errors import BudgetTooSmall
 from jiyi.evaluate import Question
-from jiyi.evaluate.policies import (
+from jiyi.evaluate.baselines import (
     POLICIES,
     PolicySystem,
     by_importance,

@@ -18,7 +18,7 @@ from jiyi.evaluate import (
     opener_for,
     read_dataset,
 )
-from jiyi.evaluate.policies import POLICIES
+from jiyi.evaluate.baselines import POLICIES
 from jiyi.evaluate.systems import MemorySystem, Ranking
 from jiyi.manager import MemoryManager
 from jiyi.testing import HashEmbedder

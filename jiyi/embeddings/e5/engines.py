@@ -1,14 +1,20 @@
-"""What computes the model: onnxruntime, or numpy where there is none."""
+"""What computes the model: onnxruntime, or numpy where there is none.
+
+The graph for onnxruntime is an encoder over embedded tokens, its weights in 4-bit blocks. A skip is
+added and then normed: the operator that does both at once takes longer. Fields have the numbers of
+onnx.proto; only the few parts that the model needs are written.
+"""
 
 import os
+import struct
+from collections.abc import Sequence
 from math import sqrt
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.embeddings.e5.onnx_engine import OnnxEngine
-from jiyi.embeddings.e5.weights import DIMS, EPSILON, HEADS, INNER, LAYERS, Weights
+from jiyi.embeddings.e5.weights import BLOCK, DIMS, EPSILON, HEADS, INNER, LAYERS, Weights
 from jiyi.errors import EmbeddingError
 from jiyi.one_thread import one_blas_thread
 
@@ -21,6 +27,15 @@ _Floats = NDArray[np.float32]
 _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 """Read once, as onnxruntime is imported: without it, it reports the models it loads to its maker."""
 
+_TOKENS = "tokens"  # the input: embedded tokens, of shape (count, 384)
+_IR_VERSION, _OPSET = 8, 17
+_OWN = "com.microsoft"  # operators that onnxruntime adds
+_TYPES = {"float32": 1, "uint8": 2, "int64": 7}
+
+
+_Attribute = int | float | list[int]
+_Shaped = tuple[str, list[int | str]]  # a name and a shape; a size that varies is a name
+
 
 class Engine(Protocol):
     """Computes the model on one thread; safe to call from several."""
@@ -29,7 +44,6 @@ class Engine(Protocol):
 
     def mean(self, tokens: _Floats) -> _Floats:
         """Return the mean of the last layer, of shape (384,), for embedded tokens of shape (count, 384)."""
-        ...
 
 
 def make_engine(name: EngineName, weights: Weights) -> Engine:
@@ -50,7 +64,7 @@ def make_engine(name: EngineName, weights: Weights) -> Engine:
                     "or set embedding_engine to auto"
                 ) from error
         else:
-            return OnnxEngine(onnxruntime, weights)
+            return _OnnxEngine(onnxruntime, weights)
         finally:
             if not told:
                 del os.environ[_NO_TELEMETRY]
@@ -128,3 +142,148 @@ def _gelu(value: _Floats) -> _Floats:
     tail *= np.exp(-np.square(distance))
     tail *= np.float32(0.5)
     return value * np.where(value < 0, tail, 1 - tail)
+
+
+class _OnnxEngine:
+    """Computes the model with onnxruntime, on one thread."""
+
+    def __init__(self, runtime: Any, weights: Weights) -> None:
+        self.name = f"onnxruntime {runtime.__version__}"
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options.enable_cpu_mem_arena = False  # it would keep what the longest text took
+        options.log_severity_level = 3  # errors
+        try:
+            self._session = runtime.InferenceSession(
+                _onnx_model(weights), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # its errors have no common class
+            raise EmbeddingError(
+                f"onnxruntime {runtime.__version__} refuses the model ({error}): upgrade it, "
+                "or set embedding_engine to numpy"
+            ) from error
+
+    def mean(self, tokens: _Floats) -> _Floats:
+        found: _Floats = self._session.run(None, {_TOKENS: tokens})[0]
+        return found
+
+
+def _onnx_model(weights: Weights) -> bytes:
+    """Return the model as onnxruntime reads it; it gives the mean of the last layer, of shape (384,)."""
+    graph = _Graph(weights)
+    hidden = graph.normed(_TOKENS, "emb.ln")
+    for layer in (f"l{number}." for number in range(LAYERS)):
+        mixed = graph.linear(graph.attention(hidden, layer), [layer + "ao"], DIMS)
+        hidden = graph.normed(graph.add("Add", hidden, mixed), layer + "aln")
+        inner = graph.add("Gelu", graph.linear(hidden, [layer + "fi"], DIMS), own=True)
+        skipped = graph.add("Add", hidden, graph.linear(inner, [layer + "fo"], INNER))
+        hidden = graph.normed(skipped, layer + "oln")
+    mean = graph.add("ReduceMean", hidden, axes=[0], keepdims=0)
+    return _model(graph.nodes, graph.tensors, (_TOKENS, ["count", DIMS]), (mean, [DIMS]))
+
+
+class _Graph:
+    """Nodes and constants, gathered one after another; a value is known by its name."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+        self.nodes: list[bytes] = []
+        self.tensors: list[bytes] = []
+        size = DIMS // HEADS
+        self._parted = self._constant("parted", np.array([-1, 3 * HEADS, size], np.int64))
+        self._joined = self._constant("joined", np.array([-1, DIMS], np.int64))
+
+    def add(self, operator: str, *inputs: str, own: bool = False, **attributes: _Attribute) -> str:
+        result = f"value{len(self.nodes)}"
+        self.nodes.append(_node(operator, inputs, [result], own, **attributes))
+        return result
+
+    def normed(self, value: str, name: str) -> str:
+        tensors = [self._constant(name + part, self._weights.floats(name + part)) for part in (".w", ".b")]
+        return self.add("LayerNormalization", value, *tensors, axis=-1, epsilon=EPSILON)
+
+    def linear(self, value: str, names: list[str], columns: int) -> str:
+        """Multiply with the matrices called `names`, one below the other, and add their biases."""
+        packed = [self._weights.blocks(name + ".w", columns).paired() for name in names]
+        codes, scales = (np.concatenate(parts) for parts in zip(*packed, strict=True))
+        bias = np.concatenate([self._weights.floats(name + ".b") for name in names])
+        constants = [
+            self._constant(names[0] + part, values)
+            for part, values in ((".codes", codes), (".scales", scales), (".bias", bias))
+        ]
+        sizes = {"N": len(bias), "K": columns, "bits": 4, "block_size": BLOCK, "accuracy_level": 4}
+        product = self.add("MatMulNBits", value, *constants[:2], own=True, **sizes)
+        return self.add("Add", product, constants[2])
+
+    def attention(self, hidden: str, layer: str) -> str:
+        both = self.linear(hidden, [layer + "q", layer + "k", layer + "v"], DIMS)
+        heads = self.add("Transpose", self.add("Reshape", both, self._parted), perm=[1, 0, 2])
+        asked, keys, values = (f"{layer}{part}.heads" for part in "qkv")
+        self.nodes.append(_node("Split", [heads], [asked, keys, values], own=False, axis=0))
+        scale = 1 / sqrt(DIMS // HEADS)
+        shares = self.add("FusedMatMul", asked, keys, own=True, transB=1, alpha=scale)
+        mixed = self.add("MatMul", self.add("Softmax", shares, axis=-1), values)
+        return self.add("Reshape", self.add("Transpose", mixed, perm=[1, 0, 2]), self._joined)
+
+    def _constant(self, name: str, values: NDArray[np.generic]) -> str:
+        self.tensors.append(_tensor(name, values))
+        return name
+
+
+def _node(
+    operator: str, inputs: Sequence[str], outputs: Sequence[str], own: bool, **attributes: _Attribute
+) -> bytes:
+    """Return a node; `own` is whether the operator is onnxruntime's own."""
+    parts = [_field(1, name) for name in inputs] + [_field(2, name) for name in outputs]
+    parts += [_field(4, operator), _field(7, _OWN if own else "")]
+    parts += [_field(5, _attribute(name, value)) for name, value in attributes.items()]
+    return b"".join(parts)
+
+
+def _tensor(name: str, values: NDArray[np.generic]) -> bytes:
+    """Return a named constant."""
+    shape = b"".join(_field(1, size) for size in values.shape)
+    data = _field(9, np.ascontiguousarray(values).tobytes())
+    return b"".join((shape, _field(2, _TYPES[values.dtype.name]), _field(8, name), data))
+
+
+def _model(nodes: Sequence[bytes], tensors: Sequence[bytes], source: _Shaped, result: _Shaped) -> bytes:
+    """Return the whole, of one input and one output, both float32."""
+    parts = [_field(1, one) for one in nodes] + [_field(2, "e5")] + [_field(5, one) for one in tensors]
+    graph = b"".join([*parts, _field(11, _value(*source)), _field(12, _value(*result))])
+    versions = {"": _OPSET, _OWN: 1}
+    opsets = [_field(8, _field(1, domain) + _field(2, version)) for domain, version in versions.items()]
+    return b"".join([_field(1, _IR_VERSION), *opsets, _field(7, graph)])
+
+
+def _value(name: str, shape: list[int | str]) -> bytes:
+    sizes = [_field(1, _field(2 if isinstance(size, str) else 1, size)) for size in shape]
+    kind = _field(1, _TYPES["float32"]) + _field(2, b"".join(sizes))
+    return _field(1, name) + _field(2, _field(1, kind))
+
+
+def _attribute(name: str, value: _Attribute) -> bytes:
+    if isinstance(value, float):
+        return _field(1, name) + _varint(2 << 3 | 5) + struct.pack("<f", value) + _field(20, 1)
+    if isinstance(value, int):
+        return _field(1, name) + _field(3, value) + _field(20, 2)
+    return _field(1, name) + b"".join(_field(8, one) for one in value) + _field(20, 7)
+
+
+def _field(number: int, value: int | str | bytes) -> bytes:
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return b"".join((_varint(number << 3 | 2), _varint(len(data)), data))
+
+
+def _varint(value: int) -> bytes:
+    value &= (1 << 64) - 1  # a negative number is written as two's complement
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -84,11 +84,7 @@ class Vocabulary:
 
 
 class Weights:
-    """The model's file, mapped: only what is used is in memory.
-
-    Raises:
-        EmbeddingError: the file cannot be read or has not the model's size.
-    """
+    """The model's file, mapped; EmbeddingError where it cannot be read or has not the model's size."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -105,11 +101,7 @@ class Weights:
         self._directory: dict[str, tuple[int, int]] = {}
 
     def check(self) -> None:
-        """Read the whole file once and compare its hash; lets go of the interpreter lock.
-
-        Raises:
-            EmbeddingError: it is another one.
-        """
+        """Compare the hash of the whole file, or raise EmbeddingError; lets go of the interpreter lock."""
         locate.check_model(self._path)
 
     def vocabulary(self) -> Vocabulary:
