@@ -1,12 +1,14 @@
 """One run of the gate over one memory, batch by batch, and what it did."""
 
 import math
+import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -26,6 +28,10 @@ _HAIR = 0.001  # a smaller change of importance is not written
 _LIVE = timedelta(days=30)  # a session in which something was said since is live
 _TURNS = 20  # the newest turns of a live session stay
 _MOST = 10_000  # what one query may return
+_HELD = 0.5  # seconds for which the write lock is held, in all, before it is left free
+_FREE = 0.3  # part of the time it was held, for which it is left free then: longer than a waiter sleeps
+
+_T = TypeVar("_T")
 
 _Reasons = Mapping[str, str]  # why, by the ids of the records that go
 _Judge = Callable[[Sequence[Any]], _Reasons]
@@ -88,6 +94,7 @@ class GateRun:
     batch: int
     dry_run: bool
     progress: Callable[[int], None] | None = None
+    held: float = 0.0  # seconds the write lock was held since it was last left free on purpose
     looked_at: int = 0
     recomputed: int = 0
     erased: int = 0
@@ -142,13 +149,33 @@ class GateRun:
             return
         dropped = self.batch
         while dropped == self.batch:
-            dropped = self.trash.erase(self.scope, before=before, limit=self.batch)
+            dropped = self._write(partial(self.trash.erase, self.scope, before=before, limit=self.batch))
             self.erased += dropped
 
     def kept(self) -> dict[Kind, int]:
         """Return how many records of each kind are left."""
         counts = self.store.count(Query(scope=self.scope, kinds=FORGETTABLE))
         return {kind: counts[kind] - (self._gone(kind) if self.dry_run else 0) for kind in FORGETTABLE}
+
+    def _write(self, change: Callable[[], _T]) -> _T:
+        """Make a change in one transaction, and let writers who wait have their turn after it.
+
+        SQLite has no queue for its write lock: who waits looks again every 0.1 s at most, and would find
+        it taken each time by a run that only lets go of it to take it again.
+        """
+        began = math.inf
+
+        def timed() -> _T:
+            nonlocal began
+            began = time.monotonic()  # the lock is held from here on
+            return change()
+
+        done = self.store.together(timed)
+        self.held += max(0.0, time.monotonic() - began)
+        if self.held >= _HELD:
+            time.sleep(_FREE * self.held)
+            self.held = 0.0
+        return done
 
     def _pages(self, kind: Kind, until: datetime | None = None) -> Iterator[tuple[Record, ...]]:
         query = Query(scope=self.scope, kinds=(kind,), until=until, limit=self.batch)
@@ -184,7 +211,7 @@ class GateRun:
         if self.dry_run:
             self._note(kind, self._take_out(kind, suspects, judge(suspects)), rule)
         elif suspects or changes:
-            self._note(kind, self.store.together(change), rule)
+            self._note(kind, self._write(change), rule)
 
     def _again(self, kind: Kind, suspects: Sequence[Record]) -> list[Any]:
         """Read records again, in the same order, without those that are gone or became pinned."""
@@ -269,7 +296,7 @@ class GateRun:
 
         while excess:
             # Read inside the transaction: nearly all of a page may have to go, and then it is read once.
-            page, out, excess, counted_at = take() if self.dry_run else self.store.together(take)
+            page, out, excess, counted_at = take() if self.dry_run else self._write(take)
             excess -= self._note("episode", out, rule)
             equals -= sum(place(cast("Episode", e)) == cut.place for _, _, gone in out for e in gone)
             self._looked(len(page.records))
