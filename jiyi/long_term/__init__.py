@@ -1,6 +1,6 @@
 """Long-term memory: what outlives the session, how it changes, and how it is found again."""
 
-from jiyi.long_term.blocks import BlockWriter
+from jiyi.long_term.blocks import BlockWriter, Recalled, recall_blocks
 from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.consolidation.write import ConsolidatedGroup, ConsolidationReceipt
 from jiyi.long_term.facts.known import Neighbour
@@ -12,14 +12,13 @@ from jiyi.long_term.forget_gate.gate import ForgetGate, gate_of
 from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
 from jiyi.long_term.forget_gate.run import GateReceipt
 from jiyi.long_term.forgetting.forgetting import Forgetting
-from jiyi.long_term.forgetting.receipt import ForgetReceipt, RestoreReceipt
+from jiyi.long_term.forgetting.plan import ForgetReceipt, RestoreReceipt
 from jiyi.long_term.indexing import NO_STATUS, Indexer
 from jiyi.long_term.memory import LongTermMemory, Maintained, maintain
 from jiyi.long_term.reading import Reader, ReadingReceipt, ReadingState, reading_state
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.recall import Recall, Second
 from jiyi.long_term.recall.weights import WEIGHTS
-from jiyi.long_term.recalled import Recalled, recall_blocks
 from jiyi.long_term.updating import Change, Updating
 
 __all__ = [

@@ -117,44 +117,24 @@ class _Prepared:
     done: ConsolidatedGroup  # what the receipt says of it
 
 
+@dataclass(slots=True, kw_only=True)
 class GroupWriter:
-    """Writes groups of one user into a store, and keeps the account of one run.
+    """Writes groups of one user into a store, and keeps the account of one run."""
 
-    Args:
-        store: holds the episodes and gets the knowledge.
-        upkeep: of the same database; marks the episodes.
-        llm: writes the lessons; None: they are counted.
-        clock: gives the present.
-        min_episodes: a group without a knowledge needs so many.
-        language: of what is written; "auto": as most of the episodes.
-        progress: is told of each group that was looked at.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        upkeep: Upkeep,
-        *,
-        llm: LLM | None,
-        clock: Clock,
-        min_episodes: int,
-        language: Literal["auto", "zh", "en"],
-        progress: Progress | None,
-    ) -> None:
-        self._store = store
-        self._upkeep = upkeep
-        self._llm = llm
-        self._clock = clock
-        self._min_episodes = min_episodes
-        self._language = language
-        self._progress = progress
-        self._failures = 0
-        self._looked_at = 0
-        self.groups: list[ConsolidatedGroup] = []
-        self.notes: list[str] = []
-        self.waiting = 0
-        self.skipped = 0
-        self.total = 0  # groups to look at
+    store: Store  # holds the episodes and gets the knowledge
+    upkeep: Upkeep  # of the same database; marks the episodes
+    llm: LLM | None  # writes the lessons; None: they are counted
+    clock: Clock
+    min_episodes: int  # that a group without a knowledge needs
+    language: Literal["auto", "zh", "en"]  # of what is written; "auto": as most of the episodes
+    progress: Progress | None
+    failures: int = 0  # of the model, in a row
+    looked_at: int = 0
+    groups: list[ConsolidatedGroup] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    waiting: int = 0
+    skipped: int = 0
+    total: int = 0  # groups to look at
 
     def write(self, groups: Iterable[Group]) -> list[Group]:
         """Write groups; return those that somebody changed since they were read.
@@ -162,7 +142,7 @@ class GroupWriter:
         Groups whose lessons are counted share a transaction; what a model was asked for is
         stored at once.
         """
-        most = 1 if self._llm else _BATCH
+        most = 1 if self.llm else _BATCH
         left: list[Group] = []
         batch: list[Group] = []
         for group in groups:
@@ -182,21 +162,21 @@ class GroupWriter:
 
     def step(self) -> None:
         """Count a group that was looked at."""
-        self._looked_at += 1
-        if self._progress:
-            self._progress(self._looked_at, self.total)
+        self.looked_at += 1
+        if self.progress:
+            self.progress(self.looked_at, self.total)
 
     def _write(self, groups: Sequence[Group]) -> list[Group]:
         """Write every knowledge with the marks on its sources, in one transaction."""
         known = self._knowledge(groups)
         prepared = []
         for group in groups:
-            if group.knowledge_id in known or len(group.ids) >= self._min_episodes:
+            if group.knowledge_id in known or len(group.ids) >= self.min_episodes:
                 prepared.append(self._prepare(group, known.get(group.knowledge_id)))
             else:
                 self.skipped += 1
                 self.waiting += len(group.ids)
-        left = self._store.together(lambda: self._store_all(prepared)) if prepared else []
+        left = self.store.together(lambda: self._store_all(prepared)) if prepared else []
         ids = {item.knowledge.id for item in left}
         self.groups += [item.done for item in prepared if item.knowledge.id not in ids]
         return [item.group for item in left]
@@ -205,15 +185,15 @@ class GroupWriter:
         before = known.source_episodes if known else ()
         held = set(before)
         sources = (*before, *(new for new in group.ids if new not in held))
-        older = briefs_of(self._store, group.scope, before)
+        older = briefs_of(self.store, group.scope, before)
         briefs = sorted([*older, *group.briefs], key=lambda brief: (brief.created_at, brief.id))
         briefs = briefs[-MOST_READ:]
-        language = language_of_group(briefs, self._language)
+        language = language_of_group(briefs, self.language)
         counted = count_lesson(briefs, len(sources), language, about=bool(group.target))
         if known and len(older) < min(len(before), MOST_READ):
             counted = with_earlier(counted, known.key_points, language)
         lesson, method, note = self._lesson(briefs, counted, language, len(sources), known)
-        now = self._clock()
+        now = self.clock()
         knowledge = Knowledge(
             scope=group.scope,
             id=group.knowledge_id,
@@ -247,9 +227,9 @@ class GroupWriter:
             if _equal(item.known, fresh.get(item.knowledge.id)) and (whole or self._all_there([item.group]))
         ]
         if fit:
-            self._store.put([_with_uses(item.knowledge, fresh.get(item.knowledge.id)) for item in fit])
+            self.store.put([_with_uses(item.knowledge, fresh.get(item.knowledge.id)) for item in fit])
             marks = [Amendment(id=id_, consolidated=True) for item in fit for id_ in item.group.ids]
-            self._upkeep.amend(Scope(user_id=fit[0].group.scope.user_id), "episode", marks)
+            self.upkeep.amend(Scope(user_id=fit[0].group.scope.user_id), "episode", marks)
         written = {item.knowledge.id for item in fit}
         return [item for item in batch if item.knowledge.id not in written]
 
@@ -261,23 +241,23 @@ class GroupWriter:
         total: int,
         known: Knowledge | None,
     ) -> tuple[Lesson, ConsolidationMethod, str]:
-        if self._llm is None:
+        if self.llm is None:
             return counted, "extractive", ""
-        if self._failures >= _MOST_FAILURES:
-            return counted, "extractive", f"not asked: unreachable {self._failures} times in a row"
+        if self.failures >= _MOST_FAILURES:
+            return counted, "extractive", f"not asked: unreachable {self.failures} times in a row"
         try:
-            lesson, shown = ask_lesson(self._llm, briefs, counted, total, language, known=known)
+            lesson, shown = ask_lesson(self.llm, briefs, counted, total, language, known=known)
         except Exception as error:  # a model from outside may raise anything
-            self._failures = self._failures + 1 if isinstance(error, LLMUnreachable) else 0
+            self.failures = self.failures + 1 if isinstance(error, LLMUnreachable) else 0
             return counted, "extractive", f"the language model failed: {one_line(str(error), _NOTE)}"
-        self._failures = 0
+        self.failures = 0
         note = f"shown the newest {shown} of {total} episodes" if shown < total else ""
         return lesson, "llm", note
 
     def _knowledge(self, groups: Sequence[Group]) -> dict[str, Knowledge]:
         ids = tuple(group.knowledge_id for group in groups)
         scope = Scope(user_id=groups[0].scope.user_id)
-        found = self._store.find(Query(scope=scope, kinds=("knowledge",), ids=ids, limit=len(ids)))
+        found = self.store.find(Query(scope=scope, kinds=("knowledge",), ids=ids, limit=len(ids)))
         return {one.id: one for one in cast("list[Knowledge]", found)}
 
     def _all_there(self, groups: Sequence[Group]) -> bool:
@@ -285,7 +265,7 @@ class GroupWriter:
         ids = tuple(id_ for group in groups for id_ in group.ids)
         scope = Scope(user_id=groups[0].scope.user_id)
         query = Query(scope=scope, kinds=("episode",), ids=ids, consolidated=False)
-        return self._store.count(query)["episode"] == len(ids)
+        return self.store.count(query)["episode"] == len(ids)
 
 
 def briefs_of(store: Store, scope: Scope, ids: Sequence[str]) -> list[Brief]:

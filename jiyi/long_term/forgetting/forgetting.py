@@ -1,18 +1,26 @@
 """Forgetting on request: taking out, overwriting, bringing back, and pins."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import cast
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.long_term.forgetting.plan import Learn, Rewrite, carry_out, plan_forgetting
-from jiyi.long_term.forgetting.receipt import ASKED, ForgetReceipt, RestoreReceipt, forgotten, listed
+from jiyi.long_term.forgetting.plan import (
+    ASKED,
+    ForgetReceipt,
+    Learn,
+    RestoreReceipt,
+    Rewrite,
+    carry_out,
+    forgotten,
+    listed,
+    plan_forgetting,
+)
 from jiyi.long_term.forgetting.restore import Restoring
-from jiyi.long_term.forgetting.rows import Forgettable, Rows, pieces
+from jiyi.long_term.forgetting.rows import Forgettable, Rows, hanging_on, key_of, pieces
 from jiyi.long_term.forgetting.select import all_of, by_ids, by_query, in_trash
-from jiyi.long_term.forgetting.trash import hanging_on, key_of
 from jiyi.records import FORGETTABLE, SEARCHABLE, Query, Scope
 from jiyi.storage import Amendment, Damaged, Discarded, Key, Store, Trash, Upkeep
 
@@ -52,6 +60,7 @@ class _Request:
         return self.ids is None and self.query is None and self.scope == self.user
 
 
+@dataclass(frozen=True, slots=True)
 class Forgetting:
     """Forgets what is asked for, with everything derived from it.
 
@@ -68,29 +77,16 @@ class Forgetting:
     are looked for in summaries too.
 
     Each verb is one transaction: all of it happens, or nothing.
-
-    Args:
-        store, upkeep, trash: of one database.
-        rewrite: rewrites knowledge from fewer episodes, such as `Consolidation.rewritten`; without it
-            such knowledge goes.
-        learn: reads messages again, such as `FactMemory.learn`; without it facts that cannot
-            stay as they are go.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        upkeep: Upkeep,
-        trash: Trash,
-        *,
-        rewrite: Rewrite = lambda _: None,
-        learn: Learn = lambda _: None,
-    ) -> None:
-        self._store = store
-        self._upkeep = upkeep
-        self._trash = trash
-        self._rewrite = rewrite
-        self._learn = learn
+    store: Store
+    upkeep: Upkeep  # of the same database
+    trash: Trash  # of the same database
+    _: KW_ONLY
+    # Rewrites knowledge from fewer episodes, such as `Consolidation.rewritten`; without it that goes.
+    rewrite: Rewrite = lambda _: None
+    # Reads messages again, such as `FactMemory.learn`; without it facts that cannot stay as they are go.
+    learn: Learn = lambda _: None
 
     def forget(
         self,
@@ -128,7 +124,7 @@ class Forgetting:
         request = _Request(scope, ids, asked, reason, at, dry_run, alone)
         if dry_run:
             return self._forget(request)[0]
-        return self._store.together(lambda: self._forget(request)[0])
+        return self.store.together(lambda: self._forget(request)[0])
 
     def purge(
         self,
@@ -163,18 +159,18 @@ class Forgetting:
         request = _Request(scope, ids, asked, reason, at, dry_run)
         if dry_run:
             return self._purge(request)
-        self._trash.check_alone()
+        self.trash.check_alone()
         try:
-            receipt = self._store.together(lambda: self._purge(request))
+            receipt = self.store.together(lambda: self._purge(request))
         except NotFound:
-            if not self._trash.owed:
+            if not self.trash.owed:
                 raise
             receipt = ForgetReceipt(counts={}, changed={}, items=(), reason=reason, at=at)
-        return replace(receipt, overwritten=self._trash.scrub())
+        return replace(receipt, overwritten=self.trash.scrub())
 
     def finish(self) -> bool:
         """Overwrite what a purge that was cut short left; return whether no such bytes are left."""
-        return self._trash.finish()
+        return self.trash.finish()
 
     def restore(
         self,
@@ -217,9 +213,9 @@ class Forgetting:
                     raise NotFound(
                         f"nothing of {scope.user_id!r} was taken out at {forgotten_at.isoformat()}"
                     )
-            return Restoring(rows, at, self._rewrite, self._learn).run(found)
+            return Restoring(rows, at, self.rewrite, self.learn).run(found)
 
-        return self._store.together(restore)
+        return self.store.together(restore)
 
     def pin(self, scope: Scope, ids: Sequence[str], *, pinned: bool = True) -> int:
         """Pin messages, episodes, knowledge or facts, or unpin them; return the number of records changed.
@@ -239,15 +235,15 @@ class Forgetting:
                     f"no message, episode, knowledge or fact of {scope.user_id!r}: {_some(sorted(missing))}"
                 )
             return sum(
-                self._upkeep.amend(scope, kind, [Amendment(id=r.id, pinned=pinned) for r in records])
+                self.upkeep.amend(scope, kind, [Amendment(id=r.id, pinned=pinned) for r in records])
                 for kind, records in found.items()
                 if records
             )
 
-        return self._store.together(amend, repeatable=True)
+        return self.store.together(amend, repeatable=True)
 
     def _rows(self, scope: Scope) -> Rows:
-        return Rows(self._store, self._upkeep, self._trash, Scope(user_id=scope.user_id))
+        return Rows(self.store, self.upkeep, self.trash, Scope(user_id=scope.user_id))
 
     def _forget(self, request: _Request, gone: Sequence[Discarded] = ()) -> tuple[ForgetReceipt, list[Key]]:
         """Do or tell what `forget` says; return the keys of all records touched, too, for a purge.
@@ -261,13 +257,13 @@ class Forgetting:
             rows,
             _asked(rows, request, {entry.record.id for entry in gone}),
             at=request.at,
-            rewrite=self._rewrite,
+            rewrite=self.rewrite,
             query=request.query,
             gone=[cast("Forgettable", entry.record) for entry in gone],
             alone=request.alone,
         )
         if not request.dry_run:
-            carry_out(rows, plan, self._learn, reason=request.reason, at=request.at)
+            carry_out(rows, plan, self.learn, reason=request.reason, at=request.at)
         receipt = plan.receipt(request.reason, request.at, dry_run=request.dry_run)
         lost = [] if request.query is not None else self._damaged(request)
         keys = [(one.kind, one.id) for one in lost]
@@ -276,20 +272,20 @@ class Forgetting:
     def _damaged(self, request: _Request) -> Sequence[Damaged]:
         """Drop the damaged records that were asked for, or only return them."""
         if request.dry_run:
-            return self._store.damaged(request.scope, request.ids)
-        return self._store.drop_damaged(request.scope, request.ids)
+            return self.store.damaged(request.scope, request.ids)
+        return self.store.drop_damaged(request.scope, request.ids)
 
     def _forget_user(self, rows: Rows, request: _Request) -> ForgetReceipt:
         """Forget everything of a user, in pieces: nothing stays that could depend on it."""
         scope, kinds = request.scope, (*FORGETTABLE, "summary")
-        counts = dict(self._store.count(Query(scope=scope, kinds=kinds)))
+        counts = dict(self.store.count(Query(scope=scope, kinds=kinds)))
         first = [forgotten(record, "taken", ASKED) for record in islice(all_of(rows, scope), _BATCH)]
         if not request.dry_run:
             for kind in FORGETTABLE:
                 while found := list(islice(all_of(rows, scope, (kind,)), _BATCH)):
                     keys: list[Key] = [(kind, record.id) for record in found]
-                    self._trash.discard(scope, keys, reason=request.reason, at=request.at)
-            while self._store.delete(Query(scope=scope, kinds=("summary",), limit=_BATCH))["summary"]:
+                    self.trash.discard(scope, keys, reason=request.reason, at=request.at)
+            while self.store.delete(Query(scope=scope, kinds=("summary",), limit=_BATCH))["summary"]:
                 pass
         return ForgetReceipt(
             counts={kind: counts[kind] for kind in kinds if counts[kind]},
@@ -315,16 +311,16 @@ class Forgetting:
             keys = list(dict.fromkeys(touched))
         if request.dry_run:
             return receipt
-        self._trash.owe()
+        self.trash.owe()
         erased = self._erase(user, keys) + receipt.counts.get("summary", 0)
         return replace(receipt, erased=erased, items=tuple(replace(item, text="") for item in receipt.items))
 
     def _erase(self, user: Scope, keys: Sequence[Key] | None) -> int:
         """Drop these from the trash for good, or all there is; return how many there were."""
         if keys is not None:
-            return sum(self._trash.erase(user, keys=piece, limit=_BATCH) for piece in pieces(keys))
+            return sum(self.trash.erase(user, keys=piece, limit=_BATCH) for piece in pieces(keys))
         erased = 0
-        while dropped := self._trash.erase(user):
+        while dropped := self.trash.erase(user):
             erased += dropped
         return erased
 

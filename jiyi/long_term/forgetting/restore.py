@@ -8,12 +8,14 @@ from typing import cast
 from jiyi.long_term.facts.known import wide
 from jiyi.long_term.facts.slots import value_of
 from jiyi.long_term.forgetting.facts import mended, without_messages
-from jiyi.long_term.forgetting.plan import Rewrite
-from jiyi.long_term.forgetting.receipt import Forgotten, RestoreReceipt, counts_of, forgotten, listed
-from jiyi.long_term.forgetting.rows import DERIVED, Forgettable, Rows, pieces
-from jiyi.long_term.forgetting.trash import (
+from jiyi.long_term.forgetting.plan import Forgotten, RestoreReceipt, Rewrite, counts_of, forgotten, listed
+from jiyi.long_term.forgetting.rows import (
+    DERIVED,
+    Forgettable,
+    Rows,
     key_of,
     partners_in_trash,
+    pieces,
     resting_in_trash,
     sources_of,
     with_sources,

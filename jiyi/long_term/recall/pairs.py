@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from jiyi.long_term.recall.question import DAY
 from jiyi.long_term.recall.signs import KINDS, SINGLE, Signs
-from jiyi.long_term.recall.times import DAY
 from jiyi.long_term.recall.weights import PAIR, Weights, dot, row_of
 
 __all__ = ["PAIR_SIGNS", "SPEAKERS", "Statements", "pair_signs", "replaced", "stacked"]

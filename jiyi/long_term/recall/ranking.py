@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.long_term.recall.around import Column
-from jiyi.long_term.recall.features import NAMES, Feature, Features
+from jiyi.long_term.recall.features import NAMES, Column, Feature, Features
 from jiyi.long_term.recall.question import asks_again
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS, Weights, row_of
 from jiyi.records import Message, Searchable

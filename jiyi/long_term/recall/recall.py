@@ -127,10 +127,6 @@ class Recall:
         if self._accesses:
             self._accesses.close()
 
-    def with_surroundings(self, scope: Scope, hits: Sequence[Hit], steps: int) -> list[Hit]:
-        """Return hits with what was said around them; see `jiyi.long_term.recall.passages`."""
-        return with_surroundings(self._store, scope, hits, steps)
-
     def _search(
         self, query: Query, limits: Mapping[Kind, int], most: int, around: int, min_score: float = 0.0
     ) -> Hits:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.extraction.values import table, values
-from jiyi.long_term.recall.times import cues
+from jiyi.long_term.recall.question import cues
 from jiyi.text import Trait, analyse, language, traits
 
 __all__ = ["KINDS", "SINGLE", "Signs", "asked_for", "signs_of"]
