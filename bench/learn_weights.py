@@ -40,9 +40,8 @@ from jiyi.long_term.recall.in_force import (
     succession_signs,
 )
 from jiyi.long_term.recall.nothing import NOTHING_SIGNS, nothing_relevant, nothing_signs
-from jiyi.long_term.recall.pairs import PAIR_SIGNS, pair_signs, replaced
+from jiyi.long_term.recall.pairs import PAIR_SIGNS, pair_signs, replaced, signs_of
 from jiyi.long_term.recall.ranking import Ranked, rank
-from jiyi.long_term.recall.signs import signs_of
 from jiyi.long_term.recall.weights import Weights
 
 PAIR_PENALTY = 2e-3

@@ -47,8 +47,6 @@ _LEADING = re.compile(r"(?:the|an?|this|that) |把|[这那][个台]", re.I)
 
 @dataclass(slots=True)
 class _Reader:
-    """One message being read."""
-
     speaker: str
     role: Role
     said_at: datetime
@@ -114,15 +112,8 @@ class _Reader:
         self.topic = topic or self.topic
 
     def _ruled(self, rule: Rule, point: str) -> Statement:
-        return self._new(
-            rule.text,
-            category="rule",
-            subject=self.speaker,
-            predicate=point,
-            object="" if rule.lifts else rule.text,
-            action=rule.action,
-            confidence=_FORM,
-        )
+        said = {"object": "" if rule.lifts else rule.text, "action": rule.action, "confidence": _FORM}
+        return self._new(rule.text, category="rule", subject=self.speaker, predicate=point, **said)
 
     def _valued(
         self, clause: Clause, held: tuple[Span, float], sentence: str, mode: Mode, topic: str
@@ -175,9 +166,7 @@ class _Reader:
     ) -> Statement | None:
         groups = match.groupdict()
         value = (groups.get("o") or groups.get("q") or "").strip(_MARKS)
-        predicate = form.predicate or groups.get("p") or ""
-        if not predicate and groups.get("q"):
-            predicate = groups["q"] or ""
+        predicate = form.predicate or groups.get("p") or groups.get("q") or ""
         subject = self._subject(groups.get("s"), form.category)
         nobody = bool(groups.get("s")) and (not subject or is_listed(subject, "you"))
         if not value or nobody or _NO_VALUE.match(value):
@@ -310,19 +299,12 @@ def extract_message(message: Message, zone: tzinfo, context: Sequence[str] = ())
     """
     if message.created_at is None:
         return []
-    found = extract(
-        message.text,
-        speaker=message.name,
-        role=message.role,
-        said_at=message.created_at,
-        zone=zone,
-        context=context,
-    )
+    said: dict[str, Any] = {"speaker": message.name, "role": message.role, "said_at": message.created_at}
+    found = extract(message.text, zone=zone, context=context, **said)
     return [replace(statement, source=message.id) for statement in found]
 
 
 def _around(match: re.Match[str], clauses: Sequence[Clause]) -> str:
-    """Return the words of the clauses that a turn of phrase stands in."""
     start, end = match.span()
     inside = [one for one in clauses if one.words[0].start < end and start < one.words[-1].end]
     return match.string[inside[0].words[0].start : max(end, inside[-1].words[-1].end)] if inside else ""

@@ -3,10 +3,9 @@
 from jiyi.long_term.blocks import BlockWriter, Recalled, recall_blocks
 from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.consolidation.write import ConsolidatedGroup, ConsolidationReceipt
-from jiyi.long_term.facts.known import Neighbour
+from jiyi.long_term.facts.known import Neighbour, neighbours, profile_block, profile_of
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.merge import Learned
-from jiyi.long_term.facts.profile import profile_block, profile_of
 from jiyi.long_term.facts.succession import Succession
 from jiyi.long_term.forget_gate.gate import ForgetGate, gate_of
 from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
@@ -54,6 +53,7 @@ __all__ = [
     "Updating",
     "gate_of",
     "maintain",
+    "neighbours",
     "profile_block",
     "profile_of",
     "reading_state",

@@ -209,10 +209,8 @@ def recall_blocks(
     """Search for ``query.text`` and return blocks for a window.
 
     Args:
-        recall: searches.
-        store: has what took the place of hits.
+        recall, store, write: search, have what took the place of hits, put records into words.
         query: scope and question; kinds and limits are set here.
-        write: puts records into words.
         without: a record id to leave out, such as the question's own.
         floor: probability below which a hit does not serve the question; see `relevant`.
         before: ids of what was said just before the question. It has no floor: "and now?" is about it.
@@ -378,7 +376,6 @@ def _successors(found: Hits, store: Store, query: Query) -> dict[str, Hit]:
 
 
 def _last(id_: str, newer: Mapping[str, str]) -> str:
-    """Return what is at the end of a chain of successors."""
     seen = {id_}
     while (after := newer.get(id_)) and after not in seen:
         seen.add(id_ := after)

@@ -32,13 +32,8 @@ class Allowance:
 
     A call is made only where its question and the longest answer it may get fit into what is left.
     What the answer does not use is given back; where the process dies meanwhile it stays spent.
-    Tokens are counted as the endpoint counts them, else as o200k_base does.
-
-    Args:
-        llm: the model.
-        readings: where the figures are.
-        settings: the limits, ``reader_calls_per_hour`` and ``reader_tokens_per_day``.
-        clock: the present.
+    Tokens are counted as the endpoint counts them, else as o200k_base does. The limits are the
+    settings ``reader_calls_per_hour`` and ``reader_tokens_per_day``.
     """
 
     def __init__(self, llm: LLM, readings: Readings, settings: Settings, clock: Clock = utc_now) -> None:
@@ -161,15 +156,8 @@ class Reader(Worker):
     - A stretch that failed is tried again at half its length. It is passed over where the model has
       no usable answer three times, or none at all eight times while it reads others.
     - Limits of calls and tokens hold for all processes together: see `Allowance`.
-
-    Args:
-        store: where messages and facts are.
-        readings: how far each session is read, in the same database.
-        facts: keeps what is read, by the rules for everything that is said.
-        llm: the model.
-        settings: how much is read at once, when, and at what cost: those named ``reader_``.
-        clock: the present.
-        on_new: is called when facts were stored.
+    - Settings named ``reader_`` say how much is read at once, when, and at what cost.
+    - ``on_new`` is called when facts were stored.
     """
 
     def __init__(

@@ -9,10 +9,8 @@ from jiyi.errors import BadQuery, InputError, NotFound, WrongState
 from jiyi.extraction import Statement
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.slots import NOTE, value_key
-from jiyi.long_term.forgetting.facts import mended
 from jiyi.long_term.forgetting.plan import Learn, Rewrite, carry_out, plan_forgetting
-from jiyi.long_term.forgetting.rows import Rows
-from jiyi.long_term.forgetting.select import says
+from jiyi.long_term.forgetting.rows import Rows, mended, says
 from jiyi.records import (
     FORGETTABLE,
     ContentPart,

@@ -15,8 +15,8 @@ from jiyi.embeddings import E5Embedder
 from jiyi.long_term.recall.features import measure
 from jiyi.long_term.recall.in_force import JUDGED, MAYBE, SURE, judge, judged_rows
 from jiyi.long_term.recall.nothing import nothing_relevant
+from jiyi.long_term.recall.pairs import KINDS, SINGLE, asked_for, signs_of
 from jiyi.long_term.recall.ranking import rank
-from jiyi.long_term.recall.signs import KINDS, SINGLE, asked_for, signs_of
 
 WORDS = [
     *(

@@ -79,7 +79,7 @@ def let_go(memory):
 
 def counted(memory):
     fact = memory.facts()[0]
-    accesses = memory._long_term.recall._accesses
+    accesses = memory._long_term.recall.accesses
     accesses.note(ANA, [Hit(record=fact, kind="fact", score=1.0)])
     accesses.flush()
     return memory.get(fact.id).access_count

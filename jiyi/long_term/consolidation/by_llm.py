@@ -39,15 +39,9 @@ def ask_lesson(
 ) -> tuple[Lesson, int]:
     """Return the lesson a model reads from episodes, and how many of them it was shown.
 
-    Its confidence is the mean of the model's own, brought to 0.5..1, and the counted one.
-
-    Args:
-        llm: the model; asked once, and once more where its answer does not fit.
-        briefs: the newest episodes of the group, oldest first.
-        counted: what was counted over them.
-        total: how many the lesson rests on.
-        language: of prompt and answer.
-        about: see `prompt_for`.
+    Its confidence is the mean of the model's own, brought to 0.5..1, and that of what was ``counted`` over
+    the newest episodes of the group, oldest first, of the ``total`` that it rests on. The model is asked
+    once, and once more where its answer does not fit.
 
     Raises:
         LLMError: there is no usable answer.

@@ -11,13 +11,11 @@ from jiyi.errors import BadQuery, InputError
 from jiyi.extraction import Reading, Statement, extract, extract_message, extract_with, read_by_llm
 from jiyi.llm import LLM
 from jiyi.long_term.facts.known import (
-    Neighbour,
     by_now,
     find_facts,
     known_for,
     likely_meant,
     names_in,
-    neighbours,
     said_of,
     wide,
 )
@@ -26,6 +24,7 @@ from jiyi.long_term.facts.slots import NOTE, Names
 from jiyi.long_term.facts.succession import Succession, freed
 from jiyi.long_term.facts.timeline import holding, start_of
 from jiyi.records import (
+    Condition,
     Fact,
     FactCategory,
     FactMethod,
@@ -69,13 +68,10 @@ class FactMemory:
     zone: tzinfo = UTC  # the days of the calendar are days there
 
     def learn(self, messages: Sequence[Message]) -> Learned:
-        """Read stored messages without a model and keep what they state.
+        """Read stored messages without a model and keep what they state; joins the transaction around it.
 
-        Joins the transaction it is called in. Costs well under a millisecond where nothing is
-        stated. Reading a message again changes nothing; the order of messages does not matter.
-
-        Raises:
-            StorageError: the database cannot take it; nothing was changed.
+        Costs well under a millisecond where nothing is stated. Reading a message again changes
+        nothing; the order of messages does not matter.
         """
         read = self.stated(messages).items()
         return joined([self._keep(scope, found, "patterns") for scope, found in read])
@@ -96,20 +92,12 @@ class FactMemory:
 
         Without a model, or where it fails, they are read without; the receipt says which way
         was used and why. The model is asked outside of any transaction.
-
-        Raises:
-            StorageError: the database cannot take it; nothing was changed.
         """
         known = likely_meant(self.store, scope, messages) if self.llm else []
         return self.keep(messages, extract_with(self.llm, messages, known=known, zone=self.zone))
 
     def read(self, llm: LLM, messages: Sequence[Message], before: Sequence[Message] = ()) -> Reading:
-        """Return what a stretch of one session's stored messages states, read by a model; nothing is kept.
-
-        Args:
-            llm: the model.
-            messages: of users and assistants, oldest first.
-            before: what was said just before them.
+        """Return what a stretch of one session states, read by a model, oldest first; nothing is kept.
 
         Raises:
             LLMError: the model gave no usable answer.
@@ -124,9 +112,6 @@ class FactMemory:
 
         What rests on a message that was forgotten or changed meanwhile is not kept. Joins the
         transaction it is called in.
-
-        Raises:
-            StorageError: the database cannot take it; nothing was changed.
         """
         scopes = {message.id: message.scope for message in messages}
 
@@ -209,7 +194,6 @@ class FactMemory:
         )
 
     def _labelled(self, scope: Scope, learned: Learned, labels: Mapping[str, Any]) -> Learned:
-        """Keep metadata with the facts that were said."""
         if not labels:
             return learned
         said = {*learned.new, *learned.reinforced, learned.kept or ""} - {""}
@@ -282,14 +266,6 @@ class FactMemory:
             found = [fact for fact in found if predicate_key(fact.predicate) == key]
         return sorted(found, key=lambda fact: (start_of(fact), fact.created_at, fact.id))
 
-    def neighbours(self, scope: Scope, entity: str, depth: int = 1) -> list[Neighbour]:
-        """Return what is connected with something by active facts, nearest first; see `neighbours`.
-
-        Raises:
-            BadQuery: a depth outside 1..5.
-        """
-        return neighbours(self.store, scope, entity, depth)
-
     def expire(self, scope: Scope, now: datetime | None = None) -> int:
         """End what is over by ``now``: expired, or superseded by what has begun; return how many."""
         at = aware(now, "now") if now else self.clock()
@@ -297,19 +273,13 @@ class FactMemory:
 
     def _expire(self, scope: Scope, at: datetime) -> int:
         ended = 0
-        since: datetime | None = None
-        seen: set[str] = set()
-        while True:
-            page = find_facts(
-                self.store, scope, fact_status=("active",), since=since, limit=_MOST, newest_first=False
+        over: dict[str, Any] = {"fact_status": ("active",), "where": Condition("valid_to", "lte", (at,))}
+        while page := find_facts(self.store, scope, newest_first=False, limit=_MOST, **over):
+            self.store.put(
+                [replace(one, status="superseded" if one.superseded_by else "expired") for one in page]
             )
-            fresh = [fact for fact in page if fact.id not in seen]
-            over = [fact for fact in fresh if fact.valid_to is not None and fact.valid_to <= at]
-            self.store.put([_ended(fact) for fact in over])
-            ended += len(over)
-            if len(page) < _MOST or not fresh:
-                return ended
-            seen, since = {fact.id for fact in page}, page[-1].created_at
+            ended += len(page)
+        return ended
 
     def _before(self, messages: Sequence[Message], place: int) -> list[str]:
         """Return the texts that a short message may answer, the last one last; none for a long one."""
@@ -380,7 +350,3 @@ class FactMemory:
 
 def _said(fact: Fact) -> tuple[int, str]:
     return to_micros(fact.created_at), fact.id
-
-
-def _ended(fact: Fact) -> Fact:
-    return replace(fact, status="superseded" if fact.superseded_by else "expired")

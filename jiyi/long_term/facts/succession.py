@@ -20,8 +20,7 @@ from jiyi.clock import to_micros
 from jiyi.long_term.facts.known import find_facts, wide
 from jiyi.long_term.facts.slots import OWNER, value_key
 from jiyi.long_term.facts.timeline import is_temporary, start_of
-from jiyi.long_term.recall.pairs import PAIR_SIGNS, SPEAKERS, Statements, pair_signs
-from jiyi.long_term.recall.signs import signs_of
+from jiyi.long_term.recall.pairs import PAIR_SIGNS, SPEAKERS, Statements, pair_signs, signs_of
 from jiyi.long_term.recall.weights import FACTS, chance, dot
 from jiyi.records import Fact, FactStatus, Message, Query, Scope, names_point
 from jiyi.storage import Key, Store, VectorIndex
@@ -165,7 +164,6 @@ def _middle(vectors: _Floats) -> _Floats:
 
 
 def _centred(vectors: _Floats, middle: _Floats) -> _Floats:
-    """Return vectors less the middle, of length 1; zeros stay zeros."""
     there = np.asarray(vectors.any(axis=1))
     if not there.any():
         return np.zeros((len(vectors), len(middle)))
@@ -254,10 +252,6 @@ class Succession:
     likely gets the status "unsure" and names what may have taken its place; nothing is deleted.
     What somebody else says, or an assistant, never ends a person's own word: it makes it unsure
     at most. Comparing again changes nothing.
-
-    Args:
-        store: where facts and messages are.
-        vectors: theirs.
     """
 
     def __init__(self, store: Store, vectors: VectorIndex) -> None:

@@ -43,21 +43,16 @@ class _Request:
     alone: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse ids together with a query, and an empty list of ids."""
         if self.ids is not None and self.query is not None:
             raise BadQuery("give ids or a query, not both")
         if isinstance(self.ids, str) or (self.ids is not None and not self.ids):
             raise BadQuery("ids is a list of at least one id")
 
     @property
-    def user(self) -> Scope:
-        """Whose memory it is."""
-        return Scope(user_id=self.scope.user_id)
-
-    @property
     def is_everything(self) -> bool:
         """Whether the whole memory of the user is to go."""
-        return self.ids is None and self.query is None and self.scope == self.user
+        whole = self.scope == Scope(user_id=self.scope.user_id)
+        return self.ids is None and self.query is None and whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +96,16 @@ class Forgetting:
     ) -> ForgetReceipt:
         """Take records out of the memory into the trash, from where `restore` brings them back.
 
-        Either by ids; or by a query, whose filters must all hold and whose words must all be in
-        a record (no vectors, no likeness; a task in progress counts with all it says); or,
-        without either, the whole scope: a session, an agent, or a user.
-
-        Args:
-            scope: whose, and where; a query is asked within it.
-            ids: of messages, episodes, knowledge, facts, tasks, summaries.
-            query: words, kinds and filters. Its ``limit`` is how many records its words may be in.
-            reason: kept with the records in the trash.
-            at: the moment all of it is taken out.
-            dry_run: only tell what would go.
-            alone: a tool call stays where its result goes, and a result where its call goes.
+        Either by ``ids``, of summaries too; or by a ``query`` within the scope, whose filters must all
+        hold and whose words must all be in a record (no vectors, no likeness; a task in progress counts
+        with all it says), in no more records than its ``limit``; or, without either, the whole scope.
+        The ``reason`` is kept with the records. ``alone``: a tool call stays where its result goes, and a
+        result where its call goes.
 
         Raises:
             BadQuery: both ids and a query, an empty one, one without a word, or words that are in
                 more records than its ``limit``; nothing was changed.
             NotFound: the scope has no record of one of the ids; nothing was changed.
-            StorageError: the database cannot do it; nothing was changed.
         """
         asked = None if query is None else replace(query, scope=scope)
         request = _Request(scope, ids, asked, reason, at, dry_run, alone)
@@ -193,11 +180,9 @@ class Forgetting:
         Raises:
             BadQuery: neither ids nor a moment.
             NotFound: nothing like it lies in the trash; nothing was changed.
-            StorageError: the database cannot do it; nothing was changed.
         """
         if (ids is None) == (forgotten_at is None):
             raise BadQuery("say what to restore: ids, or the moment of a receipt")
-
         rows = self._rows(scope)
 
         def restore() -> RestoreReceipt:
@@ -271,9 +256,8 @@ class Forgetting:
 
     def _damaged(self, request: _Request) -> Sequence[Damaged]:
         """Drop the damaged records that were asked for, or only return them."""
-        if request.dry_run:
-            return self.store.damaged(request.scope, request.ids)
-        return self.store.drop_damaged(request.scope, request.ids)
+        act = self.store.damaged if request.dry_run else self.store.drop_damaged
+        return act(request.scope, request.ids)
 
     def _forget_user(self, rows: Rows, request: _Request) -> ForgetReceipt:
         """Forget everything of a user, in pieces: nothing stays that could depend on it."""
@@ -298,7 +282,7 @@ class Forgetting:
         )
 
     def _purge(self, request: _Request) -> ForgetReceipt:
-        rows, user = self._rows(request.scope), request.user
+        rows = self._rows(request.scope)
         if request.is_everything:
             receipt, _ = self._forget(request)
             keys = None
@@ -312,7 +296,7 @@ class Forgetting:
         if request.dry_run:
             return receipt
         self.trash.owe()
-        erased = self._erase(user, keys) + receipt.counts.get("summary", 0)
+        erased = self._erase(rows.user, keys) + receipt.counts.get("summary", 0)
         return replace(receipt, erased=erased, items=tuple(replace(item, text="") for item in receipt.items))
 
     def _erase(self, user: Scope, keys: Sequence[Key] | None) -> int:
@@ -326,11 +310,7 @@ class Forgetting:
 
 
 def _asked(rows: Rows, request: _Request, in_trash: set[str]) -> Iterable[Forgettable]:
-    """Return the records that a request names.
-
-    Raises:
-        NotFound: one of the ids is neither there nor in the trash.
-    """
+    """Return the records that a request names; each of its ids is there or in the trash."""
     scope = request.scope
     if request.query is not None:
         return by_query(rows, request.query)

@@ -7,8 +7,15 @@ from datetime import datetime
 from itertools import islice
 from typing import Literal
 
-from jiyi.long_term.forgetting.facts import mended, without_messages
-from jiyi.long_term.forgetting.rows import Forgettable, Rows, joined_messages, pieces, with_older_sources
+from jiyi.long_term.forgetting.rows import (
+    Forgettable,
+    Rows,
+    joined_messages,
+    mended,
+    pieces,
+    with_older_sources,
+    without_messages,
+)
 from jiyi.long_term.forgetting.select import Words
 from jiyi.records import (
     Episode,
@@ -193,10 +200,7 @@ def plan_forgetting(
     """Return what goes with the records that are asked for. Nothing is changed.
 
     Args:
-        rows: of the user.
-        asked: the records, as they are found.
-        at: now.
-        rewrite: rewrites knowledge from fewer episodes.
+        rows, asked, at, rewrite: of the user; the records, as they are found; now; see `Rewrite`.
         query: what was asked, where it was a query.
         gone: records that are out already, but what is derived from them may not be.
         alone: leave the calls of results that go, and the results of calls.
@@ -206,15 +210,7 @@ def plan_forgetting(
 
 
 def carry_out(rows: Rows, plan: Plan, learn: Learn, *, reason: str, at: datetime) -> None:
-    """Do what a plan says; joins the transaction it is called in.
-
-    Args:
-        rows: of the user.
-        plan: what goes and what changes.
-        learn: reads messages again.
-        reason: kept with what goes.
-        at: now.
-    """
+    """Do what a plan says; joins the transaction it is called in. ``reason`` is kept with what goes."""
     derived = [key for key in plan.taken if key[0] in ("fact", "knowledge")]
     rows.store.put(with_older_sources(rows, [*plan.changed, *derived]))
     facts = rows.find(Fact, plan.ids("fact"))

@@ -1,35 +1,42 @@
 """Bringing back what was taken out, with what went along, into a memory that has moved on."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
-from jiyi.long_term.facts.known import wide
+from jiyi.long_term.facts.known import find_facts, wide
 from jiyi.long_term.facts.slots import value_of
-from jiyi.long_term.forgetting.facts import mended, without_messages
-from jiyi.long_term.forgetting.plan import Forgotten, RestoreReceipt, Rewrite, counts_of, forgotten, listed
+from jiyi.long_term.forgetting.plan import (
+    Forgotten,
+    Learn,
+    RestoreReceipt,
+    Rewrite,
+    counts_of,
+    forgotten,
+    listed,
+)
 from jiyi.long_term.forgetting.rows import (
     DERIVED,
     Forgettable,
     Rows,
     key_of,
+    mended,
     partners_in_trash,
     pieces,
     resting_in_trash,
     sources_of,
     with_sources,
+    without_messages,
 )
 from jiyi.records import Episode, Fact, Knowledge, Message, Query
-from jiyi.storage import Amendment, Discarded, Key, kind_of
+from jiyi.storage import Amendment, Discarded, Key
 
 __all__ = ["Restoring"]
 
 _THERE = "there again under the same id"
 _NO_SOURCE = "what it rests on is not there"
 _OTHER = "its episodes belong to another knowledge by now"
-
-_Learn = Callable[[Sequence[Message]], object]
 
 
 @dataclass(slots=True)
@@ -39,7 +46,7 @@ class Restoring:
     rows: Rows
     at: datetime
     rewrite: Rewrite
-    learn: _Learn
+    learn: Learn
     back: dict[Key, Forgotten] = field(default_factory=dict)  # what is there again
     left: dict[Key, Forgotten] = field(default_factory=dict)  # what is not, and why
     facts: list[Fact] = field(default_factory=list)  # that came back or changed
@@ -154,15 +161,11 @@ class Restoring:
 
     def _drop_twins(self, image: Fact) -> None:
         """Remove what was read again in place of a fact that comes back."""
-        query = Query(
-            scope=wide(image.scope),
-            kinds=("fact",),
-            subject=image.subject,
-            predicate=image.predicate,
-            sources=image.sources or ("",),
-            limit=100,
-        )
-        for fact in cast("list[Fact]", self.rows.store.find(query)):
+        point: dict[str, Any] = {"subject": image.subject, "predicate": image.predicate, "limit": 100}
+        sources = image.sources or ("",)
+        for fact in find_facts(
+            self.rows.store, wide(image.scope), sources=sources, newest_first=False, **point
+        ):
             same = fact.id != image.id and value_of(fact) == value_of(image)
             if same and set(fact.sources) <= set(image.sources):
                 self.rows.store.delete(Query(scope=self.rows.user, kinds=("fact",), ids=(fact.id,)))
@@ -191,7 +194,7 @@ class Restoring:
 def _place(entry: Discarded) -> tuple[str, int]:
     record = entry.record
     if not isinstance(record, Message):
-        return kind_of(record), 0
+        return entry.kind, 0
     return (record.scope.session_id or "") if record.scope else "", record.seq or 0
 
 

@@ -13,10 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall.features import Features
-from jiyi.long_term.recall.pairs import SPEAKERS, Statements, replaced, stacked
+from jiyi.long_term.recall.pairs import (
+    KINDS,
+    SINGLE,
+    SPEAKERS,
+    Signs,
+    Statements,
+    asked_for,
+    replaced,
+    signs_of,
+    stacked,
+)
 from jiyi.long_term.recall.question import DAY, asks_again, validity
 from jiyi.long_term.recall.ranking import Ranked
-from jiyi.long_term.recall.signs import KINDS, SINGLE, Signs, asked_for, signs_of
 from jiyi.long_term.recall.weights import ORDER, PAIR, SUCCESSION, Weights, chance, dot
 from jiyi.storage import ROLES, Candidates
 from jiyi.text import Trait

@@ -4,7 +4,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from typing import NamedTuple, TypeVar, cast
@@ -54,6 +54,7 @@ class Second:
     breaker: Breaker = field(default_factory=Breaker)  # remembers that it was too slow
 
 
+@dataclass(slots=True, eq=False)
 class Recall:
     """Searches by words and by meaning, and ranks what both find by the structure of conversation.
 
@@ -61,37 +62,18 @@ class Recall:
     found; a record is found by its words as soon as it is stored, by meaning once its
     vector is there; when the embedder or the reranker fails the answer comes without it
     and its notes say so; reading writes nothing.
-
-    Args:
-        store: rows and words.
-        vectors: the vector index of the same records.
-        embedder: makes the question's vector.
-        second: a reranker to look at the best candidates, and its time limit.
-        accesses: counts which records were returned; closed with this.
-        zone: what "yesterday" in a question means.
-        clock: when a question is asked that does not say so.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        vectors: VectorIndex,
-        embedder: Embedder,
-        *,
-        second: Second | None = None,
-        accesses: Accesses | None = None,
-        zone: tzinfo = UTC,
-        clock: Clock = utc_now,
-    ) -> None:
-        self._store = store
-        self._vectors = vectors
-        self._embedder = embedder
-        self._second = second
-        self._accesses = accesses
-        self._zone = zone
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._speakers: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+    store: Store  # rows and words
+    vectors: VectorIndex  # of the same records
+    embedder: Embedder  # makes the question's vector
+    _: KW_ONLY
+    second: Second | None = None  # a reranker that looks at the best candidates
+    accesses: Accesses | None = None  # counts which records were returned; closed with this
+    zone: tzinfo = UTC  # what "yesterday" in a question means
+    clock: Clock = utc_now  # when a question is asked that does not say so
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _speakers: OrderedDict[str, tuple[str, ...]] = field(default_factory=OrderedDict, init=False)
 
     def search(self, query: Query, *, around: int = 0, min_score: float = 0.0) -> Hits:
         """Return the records that answer ``query.text``, best first, all kinds in one order.
@@ -119,13 +101,13 @@ class Recall:
 
     def settle(self) -> None:
         """Write the access counts that wait now, before something is decided by them."""
-        if self._accesses:
-            self._accesses.flush()
+        if self.accesses:
+            self.accesses.flush()
 
     def close(self) -> None:
         """Write the access counts that still wait."""
-        if self._accesses:
-            self._accesses.close()
+        if self.accesses:
+            self.accesses.close()
 
     def _search(
         self, query: Query, limits: Mapping[Kind, int], most: int, around: int, min_score: float = 0.0
@@ -138,15 +120,15 @@ class Recall:
             raise BadQuery(f"around={around!r} must be a number of messages from 0 to {_FURTHEST:,}")
         table, features, notes = self.examine(replace(query, limit=max(limits.values())))
         if features is None:
-            return Hits((), (*notes, *self._store.notes(query.scope)), nothing_relevant=1.0)
+            return Hits((), (*notes, *self.store.notes(query.scope)), nothing_relevant=1.0)
         ranked = rank(features, table)
         found, more, nothing = self._hits(query, table, features, ranked, limits, most=most)
         chosen = [hit for hit in found if (hit.relevance or 0.0) >= min_score]
         if around:
-            chosen = with_surroundings(self._store, query.scope, chosen, around)
-        if self._accesses:
-            self._accesses.note(query.scope, chosen)
-        told = (*notes, *more, *self._store.notes(query.scope))
+            chosen = with_surroundings(self.store, query.scope, chosen, around)
+        if self.accesses:
+            self.accesses.note(query.scope, chosen)
+        told = (*notes, *more, *self.store.notes(query.scope))
         return Hits(tuple(chosen), told, nothing_relevant=nothing)
 
     def examine(self, query: Query) -> tuple[Candidates, Features | None, tuple[str, ...]]:
@@ -159,10 +141,10 @@ class Recall:
         try:
             table, evidence = self._candidates(wide, vector)
         except (EmbeddingError, IndexUnreachable) as error:
-            table, evidence, notes = self._store.match(wide), None, (_WITHOUT.format(error),)
+            table, evidence, notes = self.store.match(wide), None, (_WITHOUT.format(error),)
         if not table.eligible.any():
             return table, None, notes
-        asked = read_question(query.text, query.asked_at or self._clock(), self._zone)
+        asked = read_question(query.text, query.asked_at or self.clock(), self.zone)
         # Some BLAS libraries raise the flag for invalid values where none is: in lanes they only pad.
         with one_blas_thread(), np.errstate(invalid="ignore"):
             return table, measure(asked, table, evidence), notes
@@ -172,12 +154,12 @@ class Recall:
         user = wide.scope.user_id
         speakers = self._speakers.get(user)
         if speakers is None:
-            speakers = self._remember(user, self._store.match(replace(wide, limit=1)))
+            speakers = self._remember(user, self.store.match(replace(wide, limit=1)))
         # Who speaks is a feature of its own. In the question's vector a name would only find
         # the messages that call someone by it: in a dialogue, the other one's.
         asked = without_names(wide.text, [speakers[i] for i in named_speakers(wide.text, speakers)])
         try:
-            return self._embedder.embed([asked], "query")[0], ()
+            return self.embedder.embed([asked], "query")[0], ()
         except EmbeddingError as error:
             return None, (_WITHOUT.format(error),)
 
@@ -186,13 +168,13 @@ class Recall:
     ) -> tuple[Candidates, Evidence | None]:
         """Ask both indexes, or that of words alone where there is no vector."""
         if vector is None:
-            return self._store.match(wide), None
+            return self.store.match(wide), None
         user = wide.scope.user_id
-        seen = self._store.snapshot(user)
-        self._vectors.claim(self._embedder.name, seen=seen)  # another process may have re-embedded the data
-        near = self._vectors.nearest(wide, vector, seen=seen)
-        table = self._store.match(wide, [(match.kind, match.id) for match in near], seen=seen)
-        parts = self._vectors.read(Scope(user_id=user), table.keys, seen=seen)
+        seen = self.store.snapshot(user)
+        self.vectors.claim(self.embedder.name, seen=seen)  # another process may have re-embedded the data
+        near = self.vectors.nearest(wide, vector, seen=seen)
+        table = self.store.match(wide, [(match.kind, match.id) for match in near], seen=seen)
+        parts = self.vectors.read(Scope(user_id=user), table.keys, seen=seen)
         self._remember(user, table)
         if not len(parts.rows):
             return table, None
@@ -225,10 +207,11 @@ class Recall:
         found = _weighed(rows, records, table, ranked, judged)
         asked = [row for row, text in texts.items() if asks_again(text, features.question.terms)]
         nothing = nothing_relevant(table, features, ranked, judged, asked)
-        relevance = _relevance(found, nothing)
+        # The best has the probability that there is an answer at all; the others less, the further behind.
+        relevance = {one.row: (1 - nothing) * math.exp((one.score - found[0].score) / _FALL) for one in found}
         notes: list[str] = []
-        if self._second is not None:
-            found, notes = _reranked(self._second, query.text, found)
+        if self.second is not None:
+            found, notes = _reranked(self.second, query.text, found)
         again = repeats([one.record for one in found], query.text)
         best_first = (found[place] for place in sorted(range(len(found)), key=again.__getitem__))
         chosen = list(islice(_first(best_first, lambda one: kind_of(one.record), limits), most))
@@ -238,7 +221,7 @@ class Recall:
         self, query: Query, table: Candidates, ranked: Ranked, limits: Mapping[Kind, int], best: Sequence[int]
     ) -> tuple[list[int], dict[Key, Searchable]]:
         """Fetch more of the first candidates than are asked for; far more where most of them are repeats."""
-        more = _CANDIDATES - 1 if self._second else 1  # priors and repeats may change places
+        more = _CANDIDATES - 1 if self.second else 1  # priors and repeats may change places
         kind = [key[0] for key in table.keys].__getitem__
         while True:
             most = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
@@ -259,8 +242,8 @@ class Recall:
             user = Scope(user_id=scope.user_id)
             # Records of different kinds may have one id.
             query = Query(scope=user, kinds=kinds, ids=ids, limit=len(kinds) * len(ids))
-            found = cast("list[Searchable]", self._store.find(query))
-            now = self._clock()
+            found = cast("list[Searchable]", self.store.find(query))
+            now = self.clock()
             records |= {(kind_of(record), record.id): record for record in found if _counts(record, now)}
         return records
 
@@ -291,8 +274,6 @@ def _prior(record: Searchable) -> dict[str, float]:
 
 
 class _Weighed(NamedTuple):
-    """A candidate whose record is there."""
-
     score: float
     row: int
     record: Searchable
@@ -312,14 +293,6 @@ def _weighed(
                 why["in_force"] = round(lift, 6)
             found.append(_Weighed(float(ranked.scores[row]) + sum(why.values()), row, record, why))
     return sorted(found, key=lambda one: -one.score)
-
-
-def _relevance(found: Sequence[_Weighed], nothing: float) -> dict[int, float]:
-    """Return the relevance of candidates by their rows.
-
-    The best has the probability that there is an answer at all, the others less, the further they are behind.
-    """
-    return {one.row: (1 - nothing) * math.exp((one.score - found[0].score) / _FALL) for one in found}
 
 
 def _as_hits(
