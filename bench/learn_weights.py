@@ -29,7 +29,7 @@ from fitting import PENALTY, Floats, fitted, importance, listwise, named
 import jiyi.long_term.recall.weights as tables
 from jiyi.evaluate.metrics import as_of_ok, auroc, current_ok, recall_at
 from jiyi.long_term.recall.features import NAMES
-from jiyi.long_term.recall.in_force import (
+from jiyi.long_term.recall.outdated import (
     ORDER_SIGNS,
     SUCCESSION_SIGNS,
     SURE,
@@ -39,9 +39,9 @@ from jiyi.long_term.recall.in_force import (
     statements,
     succession_signs,
 )
-from jiyi.long_term.recall.nothing import NOTHING_SIGNS, nothing_relevant, nothing_signs
 from jiyi.long_term.recall.pairs import PAIR_SIGNS, pair_signs, replaced, signs_of
 from jiyi.long_term.recall.ranking import Ranked, rank
+from jiyi.long_term.recall.unanswerable import NOTHING_SIGNS, nothing_relevant, nothing_signs
 from jiyi.long_term.recall.weights import Weights
 
 PAIR_PENALTY = 2e-3

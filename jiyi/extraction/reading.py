@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
-from jiyi.extraction.about import Asked, about, asked_for, is_listed, named_point, named_thing, of_speaker
+from jiyi.extraction.attribution import (
+    Asked,
+    about,
+    asked_for,
+    is_listed,
+    named_point,
+    named_thing,
+    of_speaker,
+)
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
 from jiyi.extraction.forms import Form, erases, forms_in, meant, read_tool_lines, takes_back, unmeant
 from jiyi.extraction.rules import Rule, rules_in

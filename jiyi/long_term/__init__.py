@@ -2,8 +2,8 @@
 
 from jiyi.long_term.blocks import BlockWriter, Recalled, recall_blocks
 from jiyi.long_term.consolidation.consolidation import Consolidation
-from jiyi.long_term.consolidation.write import ConsolidatedGroup, ConsolidationReceipt
-from jiyi.long_term.facts.known import Neighbour, neighbours, profile_block, profile_of
+from jiyi.long_term.consolidation.writer import ConsolidatedGroup, ConsolidationReceipt
+from jiyi.long_term.facts.lookup import Neighbour, neighbours, profile_block, profile_of
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.merge import Learned
 from jiyi.long_term.facts.succession import Succession

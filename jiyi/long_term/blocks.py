@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from jiyi.compression.compressor import Compressor
-from jiyi.long_term.recall.passages import with_surroundings
 from jiyi.long_term.recall.recall import Recall
+from jiyi.long_term.recall.surroundings import with_surroundings
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 from jiyi.prompts import wording
 from jiyi.records import (

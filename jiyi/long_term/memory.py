@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jiyi.long_term.consolidation.consolidation import Consolidation
-from jiyi.long_term.consolidation.write import ConsolidationReceipt
+from jiyi.long_term.consolidation.writer import ConsolidationReceipt
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.run import GateReceipt

@@ -10,7 +10,7 @@ from jiyi.extraction import Statement
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.slots import NOTE, value_key
 from jiyi.long_term.forgetting.plan import Learn, Rewrite, carry_out, plan_forgetting
-from jiyi.long_term.forgetting.rows import Rows, mended, says
+from jiyi.long_term.forgetting.provenance import Rows, mended, says
 from jiyi.records import (
     FORGETTABLE,
     ContentPart,

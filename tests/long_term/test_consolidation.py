@@ -236,7 +236,7 @@ def test_languages_and_agents_do_not_mix_without_a_target(store, consolidation):
 
 
 def test_only_the_newest_without_a_target_are_compared(store, consolidation, monkeypatch):
-    monkeypatch.setattr("jiyi.long_term.consolidation.alike.WINDOW", 5)
+    monkeypatch.setattr("jiyi.long_term.consolidation.clusters.WINDOW", 5)
     monkeypatch.setattr("jiyi.long_term.consolidation.consolidation.WINDOW", 5)
     store.put([episode(f"e{n}", None, n, trigger="nginx returned 502") for n in range(8)])
     receipt = consolidation.run(ANA)

@@ -14,7 +14,7 @@ from stating import START, at
 from jiyi.embeddings import Endpoint
 from jiyi.errors import BadQuery, NaiveDatetime
 from jiyi.llm import OpenAILLM
-from jiyi.long_term.facts.known import neighbours
+from jiyi.long_term.facts.lookup import neighbours
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.records import Fact, Message, Query, Scope
 from jiyi.storage import SqliteDatabase, Store

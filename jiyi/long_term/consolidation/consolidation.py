@@ -8,9 +8,9 @@ from typing import Any, Literal, cast
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import SettingsError
 from jiyi.llm import LLM
-from jiyi.long_term.consolidation.alike import WINDOW, find_alike
+from jiyi.long_term.consolidation.clusters import WINDOW, find_alike
 from jiyi.long_term.consolidation.lesson import Brief, count_lesson, language_of_group
-from jiyi.long_term.consolidation.write import ConsolidationReceipt, Group, GroupWriter, Progress, briefs_of
+from jiyi.long_term.consolidation.writer import ConsolidationReceipt, Group, GroupWriter, Progress, briefs_of
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
 from jiyi.storage import Store, Upkeep, VectorIndex
 from jiyi.storage.pages import all_records

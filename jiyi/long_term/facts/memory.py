@@ -10,7 +10,7 @@ from jiyi.clock import Clock, aware, to_micros, utc_now
 from jiyi.errors import BadQuery, InputError
 from jiyi.extraction import Reading, Statement, extract, extract_message, extract_with, read_by_llm
 from jiyi.llm import LLM
-from jiyi.long_term.facts.known import (
+from jiyi.long_term.facts.lookup import (
     by_now,
     find_facts,
     known_for,

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from jiyi.extraction import Statement
+from jiyi.long_term.facts.references import ended_by, meant_by, reverted_to, rules_ended_by, slot_meant
 from jiyi.long_term.facts.slots import ALIAS, OWNER, Names, Slot, slot_of
 from jiyi.long_term.facts.timeline import inserted, is_temporary, relinked, start_of
-from jiyi.long_term.facts.which import ended_by, meant_by, reverted_to, rules_ended_by, slot_meant
 from jiyi.records import Fact, FactMethod, Scope
 
 __all__ = ["Learned", "joined", "merge"]

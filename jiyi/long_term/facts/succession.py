@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.clock import to_micros
-from jiyi.long_term.facts.known import find_facts, wide
+from jiyi.long_term.facts.lookup import find_facts, wide
 from jiyi.long_term.facts.slots import OWNER, value_key
 from jiyi.long_term.facts.timeline import is_temporary, start_of
 from jiyi.long_term.recall.pairs import PAIR_SIGNS, SPEAKERS, Statements, pair_signs, signs_of

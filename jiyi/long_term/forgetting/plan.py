@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Literal
 
-from jiyi.long_term.forgetting.rows import (
+from jiyi.long_term.forgetting.provenance import (
     Forgettable,
     Rows,
     joined_messages,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
-from jiyi.long_term.facts.known import find_facts, wide
+from jiyi.long_term.facts.lookup import find_facts, wide
 from jiyi.long_term.facts.slots import value_of
 from jiyi.long_term.forgetting.plan import (
     Forgotten,
@@ -16,7 +16,7 @@ from jiyi.long_term.forgetting.plan import (
     forgotten,
     listed,
 )
-from jiyi.long_term.forgetting.rows import (
+from jiyi.long_term.forgetting.provenance import (
     DERIVED,
     Forgettable,
     Rows,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jiyi.errors import BadQuery
-from jiyi.long_term.forgetting.rows import Forgettable, Rows, pieces, text_of
+from jiyi.long_term.forgetting.provenance import Forgettable, Rows, pieces, text_of
 from jiyi.records import (
     FORGETTABLE,
     SEARCHABLE,

@@ -18,11 +18,11 @@ from jiyi.embeddings import Embedder
 from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.features import Evidence, Features, evidence_of, measure
-from jiyi.long_term.recall.in_force import MAYBE, SURE, Judged, judge, judged_rows
-from jiyi.long_term.recall.nothing import nothing_relevant
-from jiyi.long_term.recall.passages import with_surroundings
+from jiyi.long_term.recall.outdated import MAYBE, SURE, Judged, judge, judged_rows
 from jiyi.long_term.recall.question import asks_again, named_speakers, read_question, without_names
 from jiyi.long_term.recall.ranking import Ranked, rank, repeats
+from jiyi.long_term.recall.surroundings import with_surroundings
+from jiyi.long_term.recall.unanswerable import nothing_relevant
 from jiyi.long_term.recall.weights import PRIORS
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Fact, Hit, Hits, Item, Kind, Knowledge, Query, Scope, Searchable

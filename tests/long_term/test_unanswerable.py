@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.long_term.recall.features import measure
-from jiyi.long_term.recall.in_force import judge, judged_rows
-from jiyi.long_term.recall.nothing import NOTHING_SIGNS, nothing_relevant, nothing_signs
+from jiyi.long_term.recall.outdated import judge, judged_rows
 from jiyi.long_term.recall.ranking import rank
+from jiyi.long_term.recall.unanswerable import NOTHING_SIGNS, nothing_relevant, nothing_signs
 
 SAID = ["the port is 8443", "is it?", "端口改成 9443 了", "my sister lives in Turin"]
 

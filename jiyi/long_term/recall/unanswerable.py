@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall.features import Features
-from jiyi.long_term.recall.in_force import Judged
+from jiyi.long_term.recall.outdated import Judged
 from jiyi.long_term.recall.pairs import asked_for
 from jiyi.long_term.recall.ranking import Ranked
 from jiyi.long_term.recall.weights import MISSING, NOTHING, Weights, chance, dot

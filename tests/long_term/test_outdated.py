@@ -13,10 +13,10 @@ from samples import START
 import jiyi
 from jiyi.embeddings import E5Embedder
 from jiyi.long_term.recall.features import measure
-from jiyi.long_term.recall.in_force import JUDGED, MAYBE, SURE, judge, judged_rows
-from jiyi.long_term.recall.nothing import nothing_relevant
+from jiyi.long_term.recall.outdated import JUDGED, MAYBE, SURE, judge, judged_rows
 from jiyi.long_term.recall.pairs import KINDS, SINGLE, asked_for, signs_of
 from jiyi.long_term.recall.ranking import rank
+from jiyi.long_term.recall.unanswerable import nothing_relevant
 
 WORDS = [
     *(

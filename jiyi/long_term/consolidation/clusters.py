@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.consolidation.lesson import Brief
-from jiyi.long_term.consolidation.write import Group
+from jiyi.long_term.consolidation.writer import Group
 from jiyi.one_thread import one_blas_thread
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from jiyi.long_term.facts.known import find_facts, wide
+from jiyi.long_term.facts.lookup import find_facts, wide
 from jiyi.long_term.facts.slots import ALIAS, Names, Slot, is_alias, slot_of
 from jiyi.long_term.facts.timeline import relinked
 from jiyi.records import (
