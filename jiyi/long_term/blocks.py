@@ -220,7 +220,7 @@ def recall_blocks(
     """
     if not query.text.strip():
         return Recalled()
-    found = recall.search_each(replace(query, without=(without,)), most)
+    found = recall.search(replace(query, without=(without,)), most)
     chances = zip(found, relevant(found, query.text), strict=True)
     possible = [(hit, 1.0 if hit.id in before else p) for hit, p in chances if _belongs(hit.record)]
     hits = _without_repeated_facts([hit for hit, p in possible if p >= floor])

@@ -201,7 +201,7 @@ class Reader(Worker):
             done = _added(done, one)
             if progress and more:
                 progress(done.stretches + done.passed_over)
-        return replace(done, waiting=self._readings.unread(user_id))
+        return replace(done, waiting=self.unread(user_id))
 
     def unread(self, user_id: str) -> int:
         """Return how many messages of a user are still to be read, by their places."""
@@ -225,23 +225,22 @@ class Reader(Worker):
     def _read_one(self, user_id: str | None, *, patient: bool) -> tuple[ReadingReceipt, bool]:
         """Read one stretch; return what came of it, and whether there may be more to do now."""
         with self._working:
-            return self._read_next(user_id, patient=patient)
-
-    def _read_next(self, user_id: str | None, *, patient: bool) -> tuple[ReadingReceipt, bool]:
-        now, figures = self._clock(), self._readings.figures()
-        reason = self._llm.spent(figures) or (_resting(figures, now) if patient else "")
-        if reason:
-            return ReadingReceipt(notes=(reason,)), False
-        pause = timedelta(minutes=self._settings.reader_pause_minutes)
-        due = Due(now=now, messages=self._settings.reader_messages, pause=pause)
-        claim = self._readings.claim(due, until=now + self._lease, user_id=user_id)
-        if claim is None:
-            return ReadingReceipt(), False
-        self._held = claim
-        try:
-            return self._read(claim, figures)
-        finally:
-            self._held = None
+            now, figures = self._clock(), self._readings.figures()
+            reason = self._llm.spent(figures)
+            if not reason and patient and to_micros(now) < int(figures.get("wait_until", 0)):
+                reason = figures.get("error", "")  # the model is left alone for a while
+            if reason:
+                return ReadingReceipt(notes=(reason,)), False
+            pause = timedelta(minutes=self._settings.reader_pause_minutes)
+            due = Due(now=now, messages=self._settings.reader_messages, pause=pause)
+            claim = self._readings.claim(due, until=now + self._lease, user_id=user_id)
+            if claim is None:
+                return ReadingReceipt(), False
+            self._held = claim
+            try:
+                return self._read(claim, figures)
+            finally:
+                self._held = None
 
     def _read(self, claim: Claim, figures: Mapping[str, str]) -> tuple[ReadingReceipt, bool]:
         messages, before, next_seq = self._stretch(claim)
@@ -268,28 +267,22 @@ class Reader(Worker):
             self._readings.add("refused", reading.refused)
         if learned.facts:
             self._on_new()
-        changed = len(learned.superseded) + len(learned.retracted)
-        return ReadingReceipt(
-            stretches=1, new=len(learned.new), changed=changed, refused=reading.refused
-        ), True
+        new, changed = len(learned.new), len(learned.superseded) + len(learned.retracted)
+        return ReadingReceipt(stretches=1, new=new, changed=changed, refused=reading.refused), True
 
     def _stretch(self, claim: Claim) -> tuple[list[Message], list[Message], int]:
         """Return the next stretch of a session, what was said just before, and where the next begins."""
         most = max(self._settings.reader_messages >> claim.failures, 1)
         tokens = max(self._settings.reader_tokens >> claim.failures, 1)
         talk = Query(scope=claim.scope, kinds=("message",), roles=("user", "assistant"), limit=most)
-        unread = cast(
-            "list[Message]",
-            self._store.find(replace(talk, after_seq=claim.next_seq - 1, before_seq=claim.upto)),
-        )
+        ahead = replace(talk, after_seq=claim.next_seq - 1, before_seq=claim.upto)
+        unread = cast("list[Message]", self._store.find(ahead))
         earlier = replace(talk, before_seq=claim.next_seq, newest_first=True, limit=_BEFORE)
         before = cast("list[Message]", self._store.find(earlier))[::-1]
         count = first_stretch(unread, most, tokens)
-        if count == len(unread) < most:
-            return [message for message in unread if message.text.strip()], before, claim.upto
-        last = unread[count - 1].seq
-        assert last is not None, "stored messages have their place"
-        return [message for message in unread[:count] if message.text.strip()], before, last + 1
+        last = count == len(unread) < most
+        next_seq = claim.upto if last else cast("int", unread[count - 1].seq) + 1
+        return [message for message in unread[:count] if message.text.strip()], before, next_seq
 
     def _put_off(
         self, claim: Claim, next_seq: int, error: Exception, figures: Mapping[str, str]
@@ -322,33 +315,20 @@ def reading_state(readings: Readings, now: datetime) -> ReadingState:
     """Return how reading stands."""
     figures = readings.figures()
     calls, tokens = periods(now)
+    names = {"calls": calls, "tokens": tokens} | {n: n for n in ("refused", "passed_over", "failures")}
     wait_until = int(figures.get("wait_until", 0))
     return ReadingState(
         waiting=readings.unread(),
-        calls=int(figures.get(calls, 0)),
-        tokens=int(figures.get(tokens, 0)),
-        refused=int(figures.get("refused", 0)),
-        passed_over=int(figures.get("passed_over", 0)),
-        failures=int(figures.get("failures", 0)),
         error=figures.get("error", ""),
         again_at=utc_from_micros(wait_until) if wait_until > to_micros(now) else None,
+        **{name: int(figures.get(figure, 0)) for name, figure in names.items()},
     )
 
 
 def _added(one: ReadingReceipt, other: ReadingReceipt) -> ReadingReceipt:
-    return ReadingReceipt(
-        stretches=one.stretches + other.stretches,
-        new=one.new + other.new,
-        changed=one.changed + other.changed,
-        refused=one.refused + other.refused,
-        passed_over=one.passed_over + other.passed_over,
-        notes=tuple(dict.fromkeys((*one.notes, *other.notes))),
-    )
-
-
-def _resting(figures: Mapping[str, str], now: datetime) -> str:
-    """Return why the model is left alone for a while, "" where it is not."""
-    return figures.get("error", "") if to_micros(now) < int(figures.get("wait_until", 0)) else ""
+    counts = ("stretches", "new", "changed", "refused", "passed_over")
+    sums = {name: getattr(one, name) + getattr(other, name) for name in counts}
+    return ReadingReceipt(notes=tuple(dict.fromkeys((*one.notes, *other.notes))), **sums)
 
 
 def _pause(failures: int) -> timedelta:

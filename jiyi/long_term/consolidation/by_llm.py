@@ -1,7 +1,10 @@
 """What a group of episodes teaches, in the words of a language model."""
 
+import json
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast
 
 from jiyi.llm import LLM, ask_json
 from jiyi.long_term.consolidation.lesson import Brief, Lesson, one_line
@@ -16,22 +19,6 @@ _KNOWN_TOKENS = 600  # of what is known so far, and of the counts
 _ANSWER_TOKENS = 1_500
 _TOPIC = 120  # characters
 _COUNTER = counter_for("o200k_base")
-
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "topic": {"type": "string", "minLength": 1, "maxLength": _TOPIC},
-        "content": {"type": "string", "minLength": 1, "maxLength": 1500},
-        "key_points": {
-            "type": "array",
-            "items": {"type": "string", "minLength": 1, "maxLength": 300},
-            "maxItems": 10,
-        },
-        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-    },
-    "required": ["topic", "content", "key_points", "confidence"],
-    "additionalProperties": False,
-}
 
 
 def ask_lesson(
@@ -48,7 +35,7 @@ def ask_lesson(
     """
     prompt, shown = prompt_for(briefs, counted, total, language, **about)
     messages = [{"role": "user", "content": prompt}]
-    found = ask_json(llm, messages, _SCHEMA, language=language, max_tokens=_ANSWER_TOKENS)
+    found = ask_json(llm, messages, _schema(), language=language, max_tokens=_ANSWER_TOKENS)
     points = (" ".join(point.split()) for point in found["key_points"])
     confidence = (min(1.0, max(0.5, float(found["confidence"]))) + counted.confidence) / 2
     lesson = Lesson(
@@ -58,6 +45,12 @@ def ask_lesson(
         confidence=round(confidence, 4),
     )
     return lesson, shown
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    text = files(__package__).joinpath("lesson.schema.json").read_text("utf-8")
+    return cast("dict[str, Any]", json.loads(text))
 
 
 def prompt_for(
@@ -84,7 +77,7 @@ def prompt_for(
             break
         texts.append(text)
     texts.reverse()
-    before = _known(known) if known else ""
+    before = "\n".join([known.content, *(f"- {point}" for point in known.key_points)]) if known else ""
     prompt = load_prompt("consolidate", language).substitute(
         topic=quote(counted.topic),
         known=quote(_cut(before, _KNOWN_TOKENS)),
@@ -100,10 +93,6 @@ def prompt_for(
 def _cut(text: str, tokens: int) -> str:
     kept = _COUNTER.truncate(text, tokens)
     return kept if kept == text else f"{kept}…"
-
-
-def _known(knowledge: Knowledge) -> str:
-    return "\n".join([knowledge.content, *(f"- {point}" for point in knowledge.key_points)])
 
 
 def _told(brief: Brief, language: Language) -> str:

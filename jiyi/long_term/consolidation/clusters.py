@@ -63,8 +63,6 @@ class Alike:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Text:
-    """An episode as it is compared."""
-
     brief: Brief
     words: str
     language: Language

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import Any, Literal, cast
 
 from jiyi.clock import Clock, utc_now
@@ -108,14 +108,7 @@ class Consolidation:
         about = all(brief.target for brief in briefs)
         language = language_of_group(briefs, self.language)
         lesson = count_lesson(briefs, len(knowledge.source_episodes), language, about=about)
-        return replace(
-            knowledge,
-            topic=lesson.topic,
-            content=lesson.content,
-            key_points=lesson.key_points,
-            confidence=lesson.confidence,
-            updated_at=self.clock(),
-        )
+        return replace(knowledge, updated_at=self.clock(), **asdict(lesson))
 
     # --- by target
 
@@ -135,17 +128,17 @@ class Consolidation:
         return keys
 
     def _write_targets(self, run: GroupWriter, scope: Scope, keys: Sequence[str]) -> None:
-        left = run.write(self._read_targets(run, scope, keys))
+        def all_groups() -> Iterator[Group]:
+            for key in keys:
+                yield from self._read_target(scope, key)
+                run.step()
+
+        left = run.write(all_groups())
         for _ in range(_TRIES):
             again = {group.knowledge_id for group in left}
             read = (self._read_target(scope, key) for key in sorted({group.target for group in left}))
             left = run.write(group for groups in read for group in groups if group.knowledge_id in again)
         run.give_up(left)
-
-    def _read_targets(self, run: GroupWriter, scope: Scope, keys: Sequence[str]) -> Iterator[Group]:
-        for key in keys:
-            yield from self._read_target(scope, key)
-            run.step()
 
     def _read_target(self, scope: Scope, key: str) -> list[Group]:
         """Return the new episodes of a target, one group for each agent."""

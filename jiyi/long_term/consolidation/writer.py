@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, cast
 
 from jiyi.clock import Clock
@@ -109,8 +109,6 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
-    """A group with its lesson, not written yet."""
-
     group: Group
     knowledge: Knowledge  # as it is to be
     known: Knowledge | None  # as it was when the group was read
@@ -197,13 +195,10 @@ class GroupWriter:
         knowledge = Knowledge(
             scope=group.scope,
             id=group.knowledge_id,
-            topic=lesson.topic,
-            content=lesson.content,
-            key_points=lesson.key_points,
             source_episodes=sources,
-            confidence=lesson.confidence,
             created_at=known.created_at if known else now,
             updated_at=now,
+            **asdict(lesson),
         )
         done = ConsolidatedGroup(
             knowledge_id=knowledge.id,
@@ -280,15 +275,8 @@ def briefs_of(store: Store, scope: Scope, ids: Sequence[str]) -> list[Brief]:
 
 def _with_uses(knowledge: Knowledge, fresh: Knowledge | None) -> Knowledge:
     """Return a knowledge with what the one it replaces is kept with: recalls, pin, metadata."""
-    if fresh is None:
-        return knowledge
-    return replace(
-        knowledge,
-        access_count=fresh.access_count,
-        last_accessed_at=fresh.last_accessed_at,
-        pinned=fresh.pinned,
-        metadata=fresh.metadata,
-    )
+    kept = ("access_count", "last_accessed_at", "pinned", "metadata") if fresh else ()
+    return replace(knowledge, **{name: getattr(fresh, name) for name in kept})
 
 
 def _equal(one: Knowledge | None, other: Knowledge | None) -> bool:

@@ -114,14 +114,14 @@ def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[
     "We broke up" ends who the partner is. Only what the same speaker said is ended.
     """
     key, said = names.key(statement.subject), statement.quote.casefold()
-    parted = _PARTED.search(said) is not None
+    partners = set(map(predicate_key, word_lists()["partners"])) if _PARTED.search(said) else set()
     return [
         fact
         for fact in facts
         if _may_end(statement, fact)
         and names.key(fact.subject) == key
         and names_point(fact.predicate)
-        and (_stands_in(fact.object, said) or (parted and predicate_key(fact.predicate) in _partners()))
+        and (_stands_in(fact.object, said) or (predicate_key(fact.predicate) in partners))
     ]
 
 
@@ -241,11 +241,6 @@ def _in_slot(statement: Statement, fact: Fact) -> Statement:
     return replace(
         statement, subject=fact.subject, predicate=fact.predicate, category=fact.category, replaces=""
     )
-
-
-@cache
-def _partners() -> frozenset[str]:
-    return frozenset(map(predicate_key, word_lists()["partners"]))
 
 
 @cache

@@ -351,7 +351,8 @@ class _Planner:
         lost = [*self.made.ids("message"), *(r.id for r in self.gone if isinstance(r, Message))]
         for summary in self.rows.resting_on(Summary, lost):
             self._summaries_from(summary, "covers a message that goes")
-        if query is not None and _asks_for_words_alone(query):
+        narrowed = query is None or any(getattr(query, name) is not None for name in _OF_MESSAGES)
+        if query is not None and not narrowed and query.text and "message" in query.kinds:
             words = Words.of(query.text)
             for summary in self.rows.scan(Summary, query.scope):
                 if not self._goes(summary) and words.are_in(summary.text):
@@ -375,8 +376,3 @@ def _bare(message: Message) -> Message:
     """Return a message with nothing but what joins it to others."""
     calls = tuple(replace(call, arguments="", extra={}) for call in message.tool_calls)
     return replace(message, content="", tool_calls=calls, extra={})
-
-
-def _asks_for_words_alone(query: Query) -> bool:
-    narrows = any(getattr(query, name) is not None for name in _OF_MESSAGES)
-    return bool(query.text) and "message" in query.kinds and not narrows

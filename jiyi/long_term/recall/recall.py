@@ -75,11 +75,19 @@ class Recall:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _speakers: OrderedDict[str, tuple[str, ...]] = field(default_factory=OrderedDict, init=False)
 
-    def search(self, query: Query, *, around: int = 0, min_score: float = 0.0) -> Hits:
+    def search(
+        self,
+        query: Query,
+        limits: Mapping[Kind, int] | None = None,
+        *,
+        around: int = 0,
+        min_score: float = 0.0,
+    ) -> Hits:
         """Return the records that answer ``query.text``, best first, all kinds in one order.
 
         Args:
             query: what is asked; ``limit`` says how many.
+            limits: how many of each kind at most, in place of the query's kinds and limit.
             around: how many messages before and after a message come with it as
                 ``Hit.around``; what another hit shows already is not shown twice.
             min_score: the lowest ``Hit.relevance`` of a hit.
@@ -91,27 +99,9 @@ class Recall:
         number = isinstance(min_score, int | float) and not isinstance(min_score, bool)
         if not number or not 0 <= min_score <= 1:
             raise BadQuery(f"min_score={min_score!r} must be a number from 0 to 1")
-        limits = dict.fromkeys(query.kinds, query.limit)
-        return self._search(query, limits, query.limit, around, min_score)
-
-    def search_each(self, query: Query, limits: Mapping[Kind, int], *, around: int = 0) -> Hits:
-        """Return the best records of each kind from one ranking, at most ``limits[kind]`` of a kind."""
-        kinds = tuple(limits)
-        return self._search(replace(query, kinds=kinds), limits, sum(limits.values()), around)
-
-    def settle(self) -> None:
-        """Write the access counts that wait now, before something is decided by them."""
-        if self.accesses:
-            self.accesses.flush()
-
-    def close(self) -> None:
-        """Write the access counts that still wait."""
-        if self.accesses:
-            self.accesses.close()
-
-    def _search(
-        self, query: Query, limits: Mapping[Kind, int], most: int, around: int, min_score: float = 0.0
-    ) -> Hits:
+        if limits is not None:
+            query = replace(query, kinds=tuple(limits), limit=sum(limits.values()))
+        limits = limits or dict.fromkeys(query.kinds, query.limit)
         if not query.text.strip():
             raise BadQuery("the query is empty; say what to look for")
         if not set(query.kinds) <= set(SEARCHABLE):
@@ -122,7 +112,7 @@ class Recall:
         if features is None:
             return Hits((), (*notes, *self.store.notes(query.scope)), nothing_relevant=1.0)
         ranked = rank(features, table)
-        found, more, nothing = self._hits(query, table, features, ranked, limits, most=most)
+        found, more, nothing = self._hits(query, table, features, ranked, limits)
         chosen = [hit for hit in found if (hit.relevance or 0.0) >= min_score]
         if around:
             chosen = with_surroundings(self.store, query.scope, chosen, around)
@@ -130,6 +120,16 @@ class Recall:
             self.accesses.note(query.scope, chosen)
         told = (*notes, *more, *self.store.notes(query.scope))
         return Hits(tuple(chosen), told, nothing_relevant=nothing)
+
+    def settle(self) -> None:
+        """Write the access counts that wait now, before something is decided by them."""
+        if self.accesses:
+            self.accesses.flush()
+
+    def close(self) -> None:
+        """Write the access counts that still wait."""
+        if self.accesses:
+            self.accesses.close()
 
     def examine(self, query: Query) -> tuple[Candidates, Features | None, tuple[str, ...]]:
         """Return the candidates of a question with their features, before any weight, and notes.
@@ -195,8 +195,6 @@ class Recall:
         features: Features,
         ranked: Ranked,
         limits: Mapping[Kind, int],
-        *,
-        most: int,
     ) -> tuple[list[Hit], list[str], float]:
         """Fetch the first candidates of each kind, judge them, and return the best, notes, and the doubt."""
         best = judged_rows(table, ranked)
@@ -214,7 +212,7 @@ class Recall:
             found, notes = _reranked(self.second, query.text, found)
         again = repeats([one.record for one in found], query.text)
         best_first = (found[place] for place in sorted(range(len(found)), key=again.__getitem__))
-        chosen = list(islice(_first(best_first, lambda one: kind_of(one.record), limits), most))
+        chosen = list(islice(_first(best_first, lambda one: kind_of(one.record), limits), query.limit))
         return list(_as_hits(chosen, table, features, ranked, judged, relevance=relevance)), notes, nothing
 
     def _fetched(
