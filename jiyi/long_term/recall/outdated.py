@@ -8,6 +8,7 @@ question, and put in order by what came of it. Pure functions; all weights are l
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from jiyi.long_term.recall.pairs import (
 from jiyi.long_term.recall.question import DAY, asks_again, validity
 from jiyi.long_term.recall.ranking import Ranked
 from jiyi.long_term.recall.weights import ORDER, PAIR, SUCCESSION, Weights, chance, dot
-from jiyi.storage import ROLES, Candidates
+from jiyi.storage import ROLES
 from jiyi.text import Trait
 
 __all__ = [
@@ -110,20 +111,13 @@ class Judged:
         return {int(self.rows[i]): int(self.rows[self.successor[i]]) for i in np.flatnonzero(chosen)}
 
 
-def judged_rows(table: Candidates, ranked: Ranked) -> list[int]:
+def judged_rows(ranked: Ranked) -> list[int]:
     """Return the rows of the best messages, best first, `JUDGED` at most."""
-    rows: list[int] = []
-    for row in ranked.rows.tolist():
-        if table.keys[row][0] == "message":
-            rows.append(row)
-            if len(rows) == JUDGED:
-                break
-    return rows
+    kinds = ranked.table.keys
+    return list(islice((row for row in ranked.rows.tolist() if kinds[row][0] == "message"), JUDGED))
 
 
 def judge(
-    table: Candidates,
-    features: Features,
     ranked: Ranked,
     texts: Mapping[int, str],
     *,
@@ -136,6 +130,7 @@ def judge(
     Where the question asks about no time their order stays: what was said first is as good an
     answer to "who" or "why" as what was said last.
     """
+    table, features = ranked.table, ranked.features
     rows = np.array(list(texts), np.intp)
     known = table.traits[rows].tolist()
     signs = [signs_of(text, own) for text, own in zip(texts.values(), known, strict=True)]
@@ -144,7 +139,7 @@ def judge(
     made = np.zeros((len(rows), len(ORDER_SIGNS)))
     made[:, 0] = last = scores
     if features.question.time is not None:
-        group = statements(table, features, rows, signs)
+        group = statements(ranked, rows, signs)
         found = succession_signs(features, group, rows, scores, replaced(group, pair))
         chances = chance(dot(succession, SUCCESSION_SIGNS, found))
         likely = np.where(_compared(features, group, texts.values()), chances, 0.0)
@@ -191,10 +186,9 @@ def dealt(scores: _Floats, places: Sequence[int]) -> _Floats:
     return out
 
 
-def statements(
-    table: Candidates, features: Features, rows: NDArray[np.intp], signs: Sequence[Signs]
-) -> Statements:
+def statements(ranked: Ranked, rows: NDArray[np.intp], signs: Sequence[Signs]) -> Statements:
     """Return what the comparison of pairs looks at, for some rows of a table."""
+    table, features = ranked.table, ranked.features
     before = table.previous[rows]
     there = before >= 0
     place = {row: number for number, row in enumerate(rows.tolist())}

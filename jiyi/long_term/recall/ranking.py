@@ -24,6 +24,8 @@ _ROUND = 4  # decimals of a share: enough to explain, short enough to read
 class Ranked:
     """The candidates of one question in order."""
 
+    table: Candidates
+    features: Features
     rows: NDArray[np.intp]  # rows that may be returned, best first
     scores: Column  # of every row of the table
     shares: NDArray[np.float32]  # (n, features): what each feature adds to a score
@@ -53,7 +55,7 @@ def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> R
     scores: Column = shares.sum(axis=1)
     rows = np.flatnonzero(table.eligible)
     order = np.lexsort((-table.created_at[rows], -scores[rows]))
-    return Ranked(rows=rows[order], scores=scores, shares=shares)
+    return Ranked(table=table, features=features, rows=rows[order], scores=scores, shares=shares)
 
 
 def repeats(records: Sequence[Searchable], question: str = "") -> list[bool]:

@@ -112,7 +112,7 @@ class Recall:
         if features is None:
             return Hits((), (*notes, *self.store.notes(query.scope)), nothing_relevant=1.0)
         ranked = rank(features, table)
-        found, more, nothing = self._hits(query, table, features, ranked, limits)
+        found, more, nothing = self._hits(query, ranked, limits)
         chosen = [hit for hit in found if (hit.relevance or 0.0) >= min_score]
         if around:
             chosen = with_surroundings(self.store, query.scope, chosen, around)
@@ -189,22 +189,17 @@ class Recall:
         return table.speakers
 
     def _hits(
-        self,
-        query: Query,
-        table: Candidates,
-        features: Features,
-        ranked: Ranked,
-        limits: Mapping[Kind, int],
+        self, query: Query, ranked: Ranked, limits: Mapping[Kind, int]
     ) -> tuple[list[Hit], list[str], float]:
         """Fetch the first candidates of each kind, judge them, and return the best, notes, and the doubt."""
-        best = judged_rows(table, ranked)
-        rows, records = self._fetched(query, table, ranked, limits, best)
+        table, best = ranked.table, judged_rows(ranked)
+        rows, records = self._fetched(query, ranked, limits, best)
         texts = {row: records[table.keys[row]].search_text for row in best if table.keys[row] in records}
         with np.errstate(invalid="ignore"):  # as in `examine`
-            judged = judge(table, features, ranked, texts)
-        found = _weighed(rows, records, table, ranked, judged)
-        asked = [row for row, text in texts.items() if asks_again(text, features.question.terms)]
-        nothing = nothing_relevant(table, features, ranked, judged, asked)
+            judged = judge(ranked, texts)
+        found = _weighed(rows, records, ranked, judged)
+        asked = [row for row, text in texts.items() if asks_again(text, ranked.features.question.terms)]
+        nothing = nothing_relevant(ranked, judged, asked)
         # The best has the probability that there is an answer at all; the others less, the further behind.
         relevance = {one.row: (1 - nothing) * math.exp((one.score - found[0].score) / _FALL) for one in found}
         notes: list[str] = []
@@ -213,13 +208,14 @@ class Recall:
         again = repeats([one.record for one in found], query.text)
         best_first = (found[place] for place in sorted(range(len(found)), key=again.__getitem__))
         chosen = list(islice(_first(best_first, lambda one: kind_of(one.record), limits), query.limit))
-        return list(_as_hits(chosen, table, features, ranked, judged, relevance=relevance)), notes, nothing
+        return list(_as_hits(chosen, ranked, judged, relevance)), notes, nothing
 
     def _fetched(
-        self, query: Query, table: Candidates, ranked: Ranked, limits: Mapping[Kind, int], best: Sequence[int]
+        self, query: Query, ranked: Ranked, limits: Mapping[Kind, int], best: Sequence[int]
     ) -> tuple[list[int], dict[Key, Searchable]]:
         """Fetch more of the first candidates than are asked for; far more where most of them are repeats."""
         more = _CANDIDATES - 1 if self.second else 1  # priors and repeats may change places
+        table = ranked.table
         kind = [key[0] for key in table.keys].__getitem__
         while True:
             most = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
@@ -279,12 +275,12 @@ class _Weighed(NamedTuple):
 
 
 def _weighed(
-    rows: Iterable[int], records: Mapping[Key, Searchable], table: Candidates, ranked: Ranked, judged: Judged
+    rows: Iterable[int], records: Mapping[Key, Searchable], ranked: Ranked, judged: Judged
 ) -> list[_Weighed]:
     """Return candidates with what their records and the judgement add to their scores, best first."""
     lifts, found = judged.lifts, []
     for row in rows:
-        record = records.get(table.keys[row])
+        record = records.get(ranked.table.keys[row])
         if record is not None:  # else deleted since, or over
             why = _prior(record)
             if lift := lifts.get(row, 0.0):
@@ -294,15 +290,10 @@ def _weighed(
 
 
 def _as_hits(
-    chosen: Sequence[_Weighed],
-    table: Candidates,
-    features: Features,
-    ranked: Ranked,
-    judged: Judged,
-    *,
-    relevance: Mapping[int, float],
+    chosen: Sequence[_Weighed], ranked: Ranked, judged: Judged, relevance: Mapping[int, float]
 ) -> Iterator[Hit]:
     """Give candidates as hits, with what their features gave them and what took their place."""
+    table, features = ranked.table, ranked.features
     sure, maybe = judged.marked(SURE), judged.marked(MAYBE, SURE)
     shares = ranked.why([one.row for one in chosen])
     for (score, row, record, why), share in zip(chosen, shares, strict=True):
