@@ -20,7 +20,7 @@ from jiyi.records import Fact, FactCategory, Message
 from jiyi.text import Secrecy, analyse, counter_for, entity_key
 from jiyi.text import language as language_of
 
-__all__ = ["MOST_CHARS", "believed", "extract_with", "first_stretch", "read_by_llm", "speaker_of"]
+__all__ = ["believed", "extract_with", "first_stretch", "read_by_llm"]
 
 _STRETCH_MESSAGES, _STRETCH_TOKENS = 20, 4_000  # that are read by one call
 _MESSAGE_TOKENS = 1_000  # of one message that are shown
@@ -76,7 +76,7 @@ def first_stretch(
     """Return how many of the first messages one call reads: at least one."""
     room = tokens
     for count, message in enumerate(messages[:most]):
-        room -= min(counter_for("o200k_base").count_text(message.text[:MOST_CHARS]), _MESSAGE_TOKENS)
+        room -= min(counter_for("o200k_base").count_text(message.text[:_MOST_CHARS]), _MESSAGE_TOKENS)
         if room < 0:
             return max(count, 1)
     return min(len(messages), most)
@@ -138,8 +138,8 @@ def _when(message: Message, zone: tzinfo) -> str:
 
 
 def _said(message: Message, hide: Secrecy) -> str:
-    text = hide(message.text[:MOST_CHARS].strip())
-    return quote(f"{speaker_of(message)}: {counter_for('o200k_base').truncate(text, _MESSAGE_TOKENS)}")
+    text = hide(message.text[:_MOST_CHARS].strip())
+    return quote(f"{_speaker_of(message)}: {counter_for('o200k_base').truncate(text, _MESSAGE_TOKENS)}")
 
 
 def _schema(messages: int, known: int) -> dict[str, Any]:
@@ -151,8 +151,7 @@ def _schema(messages: int, known: int) -> dict[str, Any]:
     return schema
 
 
-MOST_CHARS = 20_000
-"""Characters of a message that are read."""
+_MOST_CHARS = 20_000  # characters of a message that are read
 
 _CONFIDENCE, _CONFIDENCE_OF_ASSISTANTS = 0.7, 0.45
 _SELF = frozenset({"i", "me", "myself", "speaker", "the speaker", "我", "说话人", "本人"})
@@ -186,7 +185,7 @@ def believed(
     return _Answer(answer, messages, before, known, zone).reading()
 
 
-def speaker_of(message: Message) -> str:
+def _speaker_of(message: Message) -> str:
     """Return the name under which a message is shown to a model."""
     return " ".join((message.name or message.role).split())[:80]
 
@@ -207,7 +206,7 @@ class _Answer:
         self._zone = zone
         self._replied_words = [_terms([replied.text]) if replied else set() for replied in self._replied]
         self._everything = _terms(message.text for message in messages)
-        names = (*map(speaker_of, messages), *(fact.subject for fact in known))
+        names = (*map(_speaker_of, messages), *(fact.subject for fact in known))
         self._named = self._everything.union(_terms(names), *self._replied_words[:1])
         speakers = {_named(message) for message in (*before, *messages) if message.role == "user"}
         self._users = {entity_key(name) for name in speakers | _USER}
@@ -234,7 +233,7 @@ class _Answer:
         if subject.casefold() in (_SELF | _USER if message.role == "user" else _SELF):
             subject = _named(message)
         words = _flat(fact["quote"])
-        own = _terms([words, speaker_of(message)])
+        own = _terms([words, _speaker_of(message)])
         held = (
             bool(subject and predicate and words)
             and _stands_in(words, _flat(message.text))
@@ -363,8 +362,8 @@ def _holds(words: set[str], value: str) -> bool:
 
 
 def _flat(text: str) -> str:
-    return " ".join(text[:MOST_CHARS].split())
+    return " ".join(text[:_MOST_CHARS].split())
 
 
 def _terms(texts: Iterable[str]) -> set[str]:
-    return {term for text in texts for term in analyse(text[:MOST_CHARS])}
+    return {term for text in texts for term in analyse(text[:_MOST_CHARS])}

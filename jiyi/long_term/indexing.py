@@ -19,8 +19,7 @@ from jiyi.storage import Binding, PendingText, VectorIndex, VectorRow
 
 __all__ = ["NO_STATUS", "Indexer"]
 
-NO_STATUS = 1
-"""Why a record is set apart where no endpoint gave an HTTP status."""
+NO_STATUS = 1  # why a record is set apart where no endpoint gave an HTTP status
 
 _FEWEST, _MOST = 8, 32  # records embedded at once: the first ones, and where it goes fast
 _PIECE = 0.5  # seconds that they should take at most: so often it is stored, told, and can be stopped

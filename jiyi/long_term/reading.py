@@ -20,14 +20,14 @@ from jiyi.settings import Settings
 from jiyi.storage import Claim, Due, Readings, Store
 from jiyi.text import counter_for
 
-__all__ = ["Allowance", "Reader", "ReadingReceipt", "ReadingState", "Spent", "periods", "reading_state"]
+__all__ = ["Reader", "ReadingReceipt", "ReadingState", "reading_state"]
 
 
-class Spent(LLMError):
+class _Spent(LLMError):
     """A call was not made: it might have gone over a limit."""
 
 
-class Allowance:
+class _Allowance:
     """An `LLM` whose calls are paid before they are made, from limits that all processes share.
 
     A call is made only where its question and the longest answer it may get fit into what is left.
@@ -55,7 +55,7 @@ class Allowance:
         """Return the other model's reply; see `LLM.complete`.
 
         Raises:
-            Spent: the limits have no room for this call.
+            _Spent: the limits have no room for this call.
             StorageError: the figures cannot be written.
         """
         counted = counter_for("o200k_base").count_text
@@ -74,7 +74,7 @@ class Allowance:
 
     def spent(self, figures: Mapping[str, str]) -> str:
         """Return why no call can be made now, "" where one may."""
-        calls, tokens = periods(self._clock())
+        calls, tokens = _periods(self._clock())
         if int(figures.get(calls, 0)) >= self._calls:
             return f"nothing more is read now: reader_calls_per_hour={self._calls} is used up"
         if int(figures.get(tokens, 0)) >= self._tokens:
@@ -83,21 +83,21 @@ class Allowance:
 
     def _set_aside(self, most: int) -> str:
         """Take one call and so many tokens; return the name of the figure they were taken from."""
-        calls, tokens = periods(self._clock())
+        calls, tokens = _periods(self._clock())
         if self._readings.add(calls, 1) > self._calls:
             self._readings.add(calls, -1)
-            raise Spent(f"nothing more is read now: reader_calls_per_hour={self._calls} is used up")
+            raise _Spent(f"nothing more is read now: reader_calls_per_hour={self._calls} is used up")
         if (total := self._readings.add(tokens, most)) > self._tokens:
             self._readings.add(tokens, -most)
             self._readings.add(calls, -1)
-            raise Spent(
+            raise _Spent(
                 f"nothing more is read now: a call may take {most} tokens, and "
                 f"reader_tokens_per_day={self._tokens} leaves {self._tokens - (total - most)}"
             )
         return tokens
 
 
-def periods(moment: datetime) -> tuple[str, str]:
+def _periods(moment: datetime) -> tuple[str, str]:
     """Return the names of the figures of this hour's calls and this day's tokens."""
     hour = to_micros(moment) // 3_600_000_000
     return f"calls:{hour:08}", f"tokens:{hour // 24:08}"
@@ -155,7 +155,7 @@ class Reader(Worker):
     - While the model gives no answer everybody waits, after each failure longer.
     - A stretch that failed is tried again at half its length. It is passed over where the model has
       no usable answer three times, or none at all eight times while it reads others.
-    - Limits of calls and tokens hold for all processes together: see `Allowance`.
+    - Limits of calls and tokens hold for all processes together: see `_Allowance`.
     - Settings named ``reader_`` say how much is read at once, when, and at what cost.
     - ``on_new`` is called when facts were stored.
     """
@@ -180,7 +180,7 @@ class Reader(Worker):
         self._store = store
         self._readings = readings
         self._facts = facts
-        self._llm = Allowance(llm, readings, settings, clock)
+        self._llm = _Allowance(llm, readings, settings, clock)
         self._settings = settings
         # An answer may be asked for twice; a claim that takes longer is given up.
         self._lease = timedelta(seconds=2 * settings.llm_seconds + _LEASE_SPARE)
@@ -249,7 +249,7 @@ class Reader(Worker):
             return ReadingReceipt(), True
         try:
             reading = self._facts.read(self._llm, messages, before)
-        except Spent as error:
+        except _Spent as error:
             self._readings.end(claim, claim.next_seq, failures=claim.failures)
             return ReadingReceipt(notes=(str(error),)), False
         except Exception as error:  # a model from outside may raise anything
@@ -314,7 +314,7 @@ class Reader(Worker):
 def reading_state(readings: Readings, now: datetime) -> ReadingState:
     """Return how reading stands."""
     figures = readings.figures()
-    calls, tokens = periods(now)
+    calls, tokens = _periods(now)
     names = {"calls": calls, "tokens": tokens} | {n: n for n in ("refused", "passed_over", "failures")}
     wait_until = int(figures.get("wait_until", 0))
     return ReadingState(

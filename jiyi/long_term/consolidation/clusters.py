@@ -34,11 +34,9 @@ from jiyi.storage import Cursor, Store, Upkeep, VectorIndex
 from jiyi.text import analyse
 from jiyi.text import language as language_of
 
-__all__ = ["WINDOW", "Alike", "Likeness", "find_alike", "group_around"]
+__all__ = ["WINDOW", "Likeness", "find_alike", "group_around"]
 
-WINDOW = 2_000
-"""So many episodes without a target are compared with each other: the newest."""
-
+WINDOW = 2_000  # so many episodes without a target are compared with each other: the newest
 _MOST_LEADERS = 2_000  # knowledge of such episodes that may grow: the youngest
 _HEADS = 5  # sources of a knowledge that are looked for as its leader
 _PAGE = 200
@@ -53,7 +51,7 @@ _Postings = Mapping[str, tuple[NDArray[np.intp], _Floats]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alike:
+class _Alike:
     """What was found."""
 
     groups: tuple[Group, ...]  # to be written
@@ -81,7 +79,7 @@ class _Text:
 
 def find_alike(
     store: Store, upkeep: Upkeep, vectors: VectorIndex | None, scope: Scope, min_episodes: int
-) -> Alike:
+) -> _Alike:
     """Return the groups among the newest `WINDOW` episodes of a scope that have no target.
 
     Compared are episodes of one agent in one language. A group is led by its first episode; its
@@ -108,7 +106,7 @@ def find_alike(
         alone += len(left)
         if matrix is not None:
             lacking += sum(not matrix[place].any() for place in left)
-    return Alike(groups=tuple(groups), alone=alone, lacking=lacking)
+    return _Alike(groups=tuple(groups), alone=alone, lacking=lacking)
 
 
 def _group(

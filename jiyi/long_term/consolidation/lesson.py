@@ -16,13 +16,11 @@ from jiyi.text.cut import clipped
 
 __all__ = [
     "Brief",
-    "BriefStep",
     "Lesson",
     "confidence_of",
     "count_lesson",
     "language_of_group",
     "one_line",
-    "topic_of",
     "with_earlier",
 ]
 
@@ -46,7 +44,7 @@ _COUNTED = re.compile(r" \([^()]*\)$|（[^（）]*）$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BriefStep:
+class _BriefStep:
     """A step of a `Brief`."""
 
     text: str  # what was done, one line
@@ -67,7 +65,7 @@ class Brief:
     trigger: str  # what set it off
     summary: str  # what was done and what came of it, or why it failed
     target: str  # what it was about, or ""
-    steps: tuple[BriefStep, ...]  # the first 20
+    steps: tuple[_BriefStep, ...]  # the first 20
     more_steps: int  # how many more it had
 
     @classmethod
@@ -84,7 +82,7 @@ class Brief:
             summary=one_line(episode.outcome_summary, _STORY),
             target=one_line(episode.target or "", _WORDS),
             steps=tuple(
-                BriefStep(
+                _BriefStep(
                     text=one_line(step.description, _WORDS),
                     tool=one_line(step.tool_name or "", _WORDS),
                     result=one_line(step.result or "", _WORDS),
@@ -137,7 +135,7 @@ def count_lesson(briefs: Sequence[Brief], total: int, words_in: Language, *, abo
         about: whether they are about one target; else they are merely alike.
     """
     words = wording("lesson", words_in)
-    topic = topic_of(briefs)
+    topic = _topic_of(briefs)
     sentences = [_head(briefs, total, topic if about else "", words)]
     triggers = _common((brief, [brief.trigger]) for brief in briefs)
     shown = [
@@ -183,7 +181,7 @@ def confidence_of(briefs: Sequence[Brief], total: int) -> float:
     return round(0.5 + 0.5 * total / (total + _HALFWAY) * max(0.0, share - floor) / (1 - floor), 4)
 
 
-def topic_of(briefs: Sequence[Brief]) -> str:
+def _topic_of(briefs: Sequence[Brief]) -> str:
     """Return a heading: the commonest spelling of the target, else of what set the episodes off."""
     found = _common((brief, [brief.target]) for brief in briefs)
     found = found or _common((brief, [brief.trigger]) for brief in briefs)

@@ -22,7 +22,6 @@ from jiyi.records import Episode, Knowledge, Query, Scope
 from jiyi.storage import Amendment, Store, Upkeep
 
 __all__ = [
-    "MOST_READ",
     "ConsolidatedGroup",
     "ConsolidationMethod",
     "ConsolidationReceipt",
@@ -32,7 +31,7 @@ __all__ = [
     "briefs_of",
 ]
 
-MOST_READ = 1_000
+_MOST_READ = 1_000
 """So many of the newest episodes of a group are read for its lesson; all of them are its sources."""
 
 _PIECE = 200  # episodes read at once
@@ -99,7 +98,7 @@ class Group:
     knowledge_id: str
     target: str  # the key of what they are about; "" where they are merely alike
     ids: list[str] = field(default_factory=list)  # oldest first
-    briefs: deque[Brief] = field(default_factory=lambda: deque(maxlen=MOST_READ))  # the newest, oldest first
+    briefs: deque[Brief] = field(default_factory=lambda: deque(maxlen=_MOST_READ))  # the newest, oldest first
 
     def add(self, brief: Brief) -> None:
         """Take in the next episode."""
@@ -145,7 +144,7 @@ class GroupWriter:
         batch: list[Group] = []
         for group in groups:
             batch.append(group)
-            if len(batch) >= most or sum(len(one.briefs) for one in batch) >= MOST_READ:
+            if len(batch) >= most or sum(len(one.briefs) for one in batch) >= _MOST_READ:
                 left += self._write(batch)
                 batch = []
         return left + (self._write(batch) if batch else [])
@@ -185,10 +184,10 @@ class GroupWriter:
         sources = (*before, *(new for new in group.ids if new not in held))
         older = briefs_of(self.store, group.scope, before)
         briefs = sorted([*older, *group.briefs], key=lambda brief: (brief.created_at, brief.id))
-        briefs = briefs[-MOST_READ:]
+        briefs = briefs[-_MOST_READ:]
         language = language_of_group(briefs, self.language)
         counted = count_lesson(briefs, len(sources), language, about=bool(group.target))
-        if known and len(older) < min(len(before), MOST_READ):
+        if known and len(older) < min(len(before), _MOST_READ):
             counted = with_earlier(counted, known.key_points, language)
         lesson, method, note = self._lesson(briefs, counted, language, len(sources), known)
         now = self.clock()
@@ -264,8 +263,8 @@ class GroupWriter:
 
 
 def briefs_of(store: Store, scope: Scope, ids: Sequence[str]) -> list[Brief]:
-    """Return the briefs of the last `MOST_READ` of some episodes, as far as they are still there."""
-    newest, found = ids[-MOST_READ:], []
+    """Return the briefs of the last `_MOST_READ` of some episodes, as far as they are still there."""
+    newest, found = ids[-_MOST_READ:], []
     for start in range(0, len(newest), _PIECE):
         piece = tuple(newest[start : start + _PIECE])
         query = Query(scope=Scope(user_id=scope.user_id), kinds=("episode",), ids=piece, limit=_PIECE)

@@ -41,9 +41,7 @@ _OF_FACTS = (
     *("same subject", "same point", "same point of a subject", "one names a point", "both name one"),
     *("same category", "confidence of the earlier", "confidence of the later"),
 )
-FACT_SIGNS = (*PAIR_SIGNS, *_OF_FACTS)
-"""The names of the signs of two facts, an earlier and a later one."""
-
+FACT_SIGNS = (*PAIR_SIGNS, *_OF_FACTS)  # the names of the signs of two facts, an earlier and a later one
 _NEAR = 100  # nearest messages and facts, whose middle the vectors are seen from
 _MOST = 400  # facts that rest on them
 _COMPARED = 15  # of them that are compared
@@ -232,12 +230,8 @@ def _numbered(names: Sequence[str | None]) -> NDArray[np.int64]:
     return np.array([numbers[name] if name else -1 for name in names], np.int64)
 
 
-SURE = 0.9
-"""Probability from which on a fact is superseded."""
-
-MAYBE = 0.1
-"""Probability, of one newer fact alone, from which on it is no longer sure that a fact holds."""
-
+SURE = 0.9  # probability from which on a fact is superseded
+MAYBE = 0.1  # probability, of one newer fact alone, from which on it is no longer sure that a fact holds
 _MAYBE_NAMED = 0.2  # the same of a fact that names its point: its slot tells of most of its changes
 
 _MOST_WAITING = 10_000  # facts that wait to be compared, in this process

@@ -20,9 +20,7 @@ from jiyi.storage import Amendment, Cursor, Key, Page, Store, Trash, Upkeep, kin
 
 __all__ = ["SHOWN", "GateItem", "GateReceipt", "GateRun", "with_tasks"]
 
-SHOWN = 1_000
-"""How many of the forgotten a receipt lists one by one; its counts are of all."""
-
+SHOWN = 1_000  # how many of the forgotten a receipt lists one by one; its counts are of all
 _WORDS = 80  # characters of a record that a receipt shows
 _HAIR = 0.001  # a smaller change of importance is not written
 _LIVE = timedelta(days=30)  # a session in which something was said since is live

@@ -47,9 +47,7 @@ __all__ = [
     "plan_forgetting",
 ]
 
-ASKED = "asked for"
-"""Why the records went that were asked for."""
-
+ASKED = "asked for"  # why the records went that were asked for
 _LISTED = 1_000  # records a receipt names of each sort; the counts are whole
 _SHOWN = 80  # characters of a record's words
 

@@ -24,7 +24,6 @@ __all__ = [
     "evidence_of",
     "measure",
     "session_prior",
-    "share_of_turns",
     "shifted",
     "standardised",
     "turn_taking",
@@ -128,7 +127,7 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
         vectors=vectors,
         nearness=nearness,
         distance=distance,
-        turns=share_of_turns(table),
+        turns=_share_of_turns(table),
         named=len(named) == 1,
         question=question,
     )
@@ -304,7 +303,7 @@ def turn_taking(table: Candidates) -> Column:
     return out
 
 
-def share_of_turns(table: Candidates) -> float:
+def _share_of_turns(table: Candidates) -> float:
     """Return the share of all neighbours that another one spoke, 0 to 1; 0 where there are none."""
     joined = table.previous >= 0
     turned = joined & (table.speaker != table.speaker[table.previous])

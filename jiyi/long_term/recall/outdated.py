@@ -33,7 +33,6 @@ from jiyi.text import Trait
 
 __all__ = [
     "JUDGED",
-    "LIFTED",
     "MAYBE",
     "ORDER_SIGNS",
     "SUCCESSION_SIGNS",
@@ -43,21 +42,14 @@ __all__ = [
     "in_order",
     "judge",
     "judged_rows",
-    "order_signs",
     "statements",
     "succession_signs",
 ]
 
-JUDGED = 16
-"""Messages that are compared: the best ones."""
-
-SURE = 0.6
-"""Probability from which on a message is called outdated."""
-
-MAYBE = 0.35
-"""Probability from which on it may be."""
-
-LIFTED = 0.22
+JUDGED = 16  # messages that are compared: the best ones
+SURE = 0.6  # probability from which on a message is called outdated
+MAYBE = 0.35  # probability from which on it may be
+_LIFTED = 0.22
 """Probability from which on the later message comes above the earlier one: a wrong order costs little."""
 
 _Floats = NDArray[np.float64]
@@ -143,7 +135,7 @@ def judge(
         found = succession_signs(features, group, rows, scores, replaced(group, pair))
         chances = chance(dot(succession, SUCCESSION_SIGNS, found))
         likely = np.where(_compared(features, group, texts.values()), chances, 0.0)
-        made = order_signs(features, group, scores, texts=list(texts.values()))
+        made = _order_signs(features, group, scores, texts=list(texts.values()))
         last = dealt(scores, in_order(features, group, dot(order, ORDER_SIGNS, made), likely))
     outdated = likely.max(axis=1, initial=0.0)
     successor = likely.argmax(axis=1) if len(rows) else np.zeros(0, np.intp)
@@ -167,7 +159,7 @@ def in_order(features: Features, group: Statements, order: _Floats, likely: _Flo
     """
     places: list[int] = np.argsort(-order[:_REORDERED], kind="stable").tolist()
     for later in sorted(places, key=lambda place: int(group.at[place])):
-        taken = [place for place in places if likely[place, later] >= LIFTED]
+        taken = [place for place in places if likely[place, later] >= _LIFTED]
         first = min(map(places.index, taken), default=len(places))
         if first < places.index(later):
             places.remove(later)
@@ -248,7 +240,7 @@ def _asked(features: Features, group: Statements) -> tuple[_Floats, _Floats]:
     return missing, missing * np.maximum(group.cosines[: len(group), : len(group)], 0)
 
 
-def order_signs(features: Features, group: Statements, scores: _Floats, *, texts: Sequence[str]) -> _Floats:
+def _order_signs(features: Features, group: Statements, scores: _Floats, *, texts: Sequence[str]) -> _Floats:
     """Return (n, `ORDER_SIGNS`)."""
     time = features.question.time
     kind = time.kind if time else ""

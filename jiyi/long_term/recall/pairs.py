@@ -112,9 +112,7 @@ def _asked() -> tuple[tuple[re.Pattern[str], ...], NDArray[np.float64]]:
 _Floats = NDArray[np.float64]
 _Column = NDArray[np.float64] | NDArray[np.bool_]  # of pairs, of the earlier ones or of the later ones
 _SWAPPED = 6.0  # of rarity; more is no more
-SPEAKERS = ("user", "assistant", "tool")
-"""The roles of those who state something."""
-
+SPEAKERS = ("user", "assistant", "tool")  # the roles of those who state something
 _BOTH = (
     *("cosine", "nearest earlier", "nearest later", "words of the earlier", "words of the later"),
     *("words of both", "words, absolute", "the turn before the later", "both turns before"),

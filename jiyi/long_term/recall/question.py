@@ -16,28 +16,23 @@ from jiyi.text.stopwords import stopwords
 
 __all__ = [
     "DAY",
-    "AskedTime",
     "Question",
-    "asked_time",
     "asks_again",
     "cues",
-    "is_role",
     "named_speakers",
     "read_question",
     "validity",
     "without_names",
 ]
 
-DAY = 86_400 * 1_000_000
-"""Microseconds of a day."""
-
+DAY = 86_400 * 1_000_000  # microseconds of a day
 _LONG = 200  # characters; a longer text tells something rather than asks one thing
 _DAY = timedelta(days=1)
 _FORTNIGHT = timedelta(days=14)  # taken for granted where a text names no end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedTime:
+class _AskedTime:
     """The time at which what is asked for shall hold."""
 
     kind: Literal["now", "then"]  # now, which may be a day to come, or a time gone by
@@ -49,7 +44,7 @@ def cues(section: str) -> Mapping[str, re.Pattern[str]]:
     return patterns("cues", section, "jiyi.long_term.recall")
 
 
-def asked_time(text: str, ranges: Sequence[tuple[int, int]], asked_at: int) -> AskedTime | None:
+def _asked_time(text: str, ranges: Sequence[tuple[int, int]], asked_at: int) -> _AskedTime | None:
     """Return what time a question asks about; None where it asks of history, or is no question.
 
     Args:
@@ -66,12 +61,12 @@ def asked_time(text: str, ranges: Sequence[tuple[int, int]], asked_at: int) -> A
         if signs["to_come"].search(text) and end <= asked_at:
             start, end = start + 365 * DAY, end + 365 * DAY
         if start > asked_at:
-            return AskedTime(kind="now", moment=end)
+            return _AskedTime(kind="now", moment=end)
         if end <= asked_at and _names_the_past(text):
-            return AskedTime(kind="then", moment=end)
+            return _AskedTime(kind="then", moment=end)
     if of_language["past"].search(text) and not of_language["now"].search(text):
         return None
-    return AskedTime(kind="now", moment=asked_at)
+    return _AskedTime(kind="now", moment=asked_at)
 
 
 def _names_the_past(text: str) -> bool:
@@ -137,7 +132,7 @@ class Question:
     own: bool  # the one who asks speaks of himself
     you_said: bool  # it asks what the assistant said
     i_said: bool  # it asks what the one who asks said
-    time: AskedTime | None  # the time at which the answer shall hold; None: of no matter
+    time: _AskedTime | None  # the time at which the answer shall hold; None: of no matter
 
 
 def read_question(text: str, asked_at: datetime, zone: tzinfo = UTC) -> Question:
@@ -150,7 +145,7 @@ def read_question(text: str, asked_at: datetime, zone: tzinfo = UTC) -> Question
         entities=frozenset(_entities(text)),
         ranges=ranges,
         asked_at=to_micros(asked_at),
-        time=asked_time(text, ranges, to_micros(asked_at)),
+        time=_asked_time(text, ranges, to_micros(asked_at)),
         **{name: bool(sign.search(text)) for name, sign in signs.items()},
     )
 
@@ -174,11 +169,11 @@ def named_speakers(text: str, speakers: Sequence[str]) -> list[int]:
 @lru_cache(maxsize=256)  # a search asks twice
 def _named(text: str, speakers: tuple[str, ...]) -> tuple[int, ...]:
     words = _names_perhaps(text)
-    named = (not is_role(name) and _called(name, text, words) for name in speakers)
+    named = (not _is_role(name) and _called(name, text, words) for name in speakers)
     return tuple(place for place, called in enumerate(named) if called)
 
 
-def is_role(name: str) -> bool:
+def _is_role(name: str) -> bool:
     """Say whether a speaker's name is only a role, such as "assistant" or 助手."""
     return name.lower() in _ROLES
 
