@@ -136,7 +136,6 @@ def asked_for(text: str) -> Asked:
 
 
 def _whose(asked: Asked, speaker: str, earlier: Callable[[], str]) -> str:
-    """Return whose point was asked for: a pronoun where nobody was named."""
     if asked.own:
         return of_speaker(asked.whose, speaker, is_chinese(asked.whose))
     if is_listed(asked.whose, "third"):

@@ -326,7 +326,6 @@ def _own_words(clause: Clause, sentence: str, subject: str, *, alone: bool) -> s
 
 
 def _is_fragment(quote: str) -> bool:
-    """Return whether words tell nothing without what was said before them."""
     plain = quote.strip(_MARKS)
     return (
         len(plain.replace(" ", "")) < _FRAGMENT_ZH if is_chinese(plain) else len(plain.split()) < _FRAGMENT_EN

@@ -383,7 +383,6 @@ def _last(id_: str, newer: Mapping[str, str]) -> str:
 
 
 def _belongs(record: Searchable) -> bool:
-    """Say whether a record may stand in a window: no old prompt, and no fact that holds no more."""
     return not _is_prompt(record) and not (isinstance(record, Fact) and record.status != "active")
 
 

@@ -59,7 +59,7 @@ def maintain(
     Every part may be stopped in the middle and run again, and by several processes at once.
     A consolidation cannot be tried: a dry run leaves it out.
     """
-    tell = progress or _tell_nobody
+    tell = progress or (lambda *_: None)
     reading = consolidation = None
     expired = 0
     if not dry_run:
@@ -73,7 +73,3 @@ def maintain(
         )
     gate = memory.gate.run(scope, dry_run=dry_run, progress=lambda done: tell("forget gate", done, None))
     return Maintained(reading=reading, expired=expired, consolidation=consolidation, gate=gate)
-
-
-def _tell_nobody(*_: object) -> None:
-    pass

@@ -50,7 +50,6 @@ class Change:
     pinned: bool | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no change, or none that a record could take."""
         if not self.named:
             raise BadQuery("say what to change: text=, object=, metadata=, importance= or pinned=")
         number = isinstance(self.importance, int | float) and not isinstance(self.importance, bool)
@@ -172,7 +171,6 @@ class Updating:
             carry_out(rows, plan, self.learn, reason=_REASON, at=at)
 
     def _stated_again(self, rows: Rows, old: Message, new: Message) -> list[str]:
-        """Return the ids of facts that rest on a message and that its new words state as well."""
         stated = {
             _meaning(one): one
             for found in self.facts.stated([new]).values()
@@ -258,7 +256,6 @@ def _with_text(message: Message, text: str) -> str | tuple[ContentPart, ...]:
 
 
 def _kept_with(record: Searchable, change: Change, labels: Mapping[str, Any] | None) -> Searchable:
-    """Return a record with what is changed apart from its words."""
     fields: dict[str, Any] = {"pinned": change.pinned, "metadata": labels, "importance": change.importance}
     return replace(record, **{name: value for name, value in fields.items() if value is not None})
 

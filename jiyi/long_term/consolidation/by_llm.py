@@ -12,8 +12,9 @@ from jiyi.prompts import Language, load_prompt, quote, wording
 from jiyi.records import Knowledge
 from jiyi.text import counter_for
 
-__all__ = ["ask_lesson", "prompt_for"]
+__all__ = ["ask_lesson"]
 
+_RECORDS_TOKENS = 3_000  # of all records shown
 _RECORD_TOKENS = 300  # of one record, at most
 _KNOWN_TOKENS = 600  # of what is known so far, and of the counts
 _ANSWER_TOKENS = 1_500
@@ -22,7 +23,13 @@ _COUNTER = counter_for("o200k_base")
 
 
 def ask_lesson(
-    llm: LLM, briefs: Sequence[Brief], counted: Lesson, total: int, language: Language, **about: Any
+    llm: LLM,
+    briefs: Sequence[Brief],
+    counted: Lesson,
+    total: int,
+    language: Language,
+    *,
+    known: Knowledge | None,
 ) -> tuple[Lesson, int]:
     """Return the lesson a model reads from episodes, and how many of them it was shown.
 
@@ -33,7 +40,7 @@ def ask_lesson(
     Raises:
         LLMError: there is no usable answer.
     """
-    prompt, shown = prompt_for(briefs, counted, total, language, **about)
+    prompt, shown = _prompt(briefs, counted, total, language, known)
     messages = [{"role": "user", "content": prompt}]
     found = ask_json(llm, messages, _schema(), language=language, max_tokens=_ANSWER_TOKENS)
     points = (" ".join(point.split()) for point in found["key_points"])
@@ -53,23 +60,17 @@ def _schema() -> dict[str, Any]:
     return cast("dict[str, Any]", json.loads(text))
 
 
-def prompt_for(
-    briefs: Sequence[Brief],
-    counted: Lesson,
-    total: int,
-    language: Language,
-    *,
-    known: Knowledge | None = None,
-    tokens: int = 3_000,
+def _prompt(
+    briefs: Sequence[Brief], counted: Lesson, total: int, language: Language, known: Knowledge | None
 ) -> tuple[str, int]:
-    """Return the prompt, and how many records it shows: the newest whose texts take ``tokens``.
+    """Return the prompt, and how many records it shows: the newest whose texts have room.
 
     Nothing is left out unsaid: the prompt says how many records there are and what was counted
     over them. Of a record the first 300 tokens are shown, with "…" after
     them where there are more; at least one record always.
     """
     texts: list[str] = []
-    left = tokens
+    left = _RECORDS_TOKENS
     for brief in reversed(briefs):
         text = quote(_cut(_told(brief, language), _RECORD_TOKENS))
         left -= _COUNTER.count_text(text)

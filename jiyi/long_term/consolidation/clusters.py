@@ -52,8 +52,6 @@ _Postings = Mapping[str, tuple[NDArray[np.intp], _Floats]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Alike:
-    """What was found."""
-
     groups: tuple[Group, ...]  # to be written
     alone: int  # new episodes that are like too few others
     lacking: int  # of these, such as have no vector yet

@@ -140,7 +140,6 @@ def rules_ended_by(statement: Statement, facts: Iterable[Fact]) -> list[Fact]:
 
 
 def _may_end(statement: Statement, fact: Fact) -> bool:
-    """Return whether a fact holds so far and the same speaker said it before."""
     return (
         fact.status in ("active", "unsure")
         and fact.speaker == statement.speaker
@@ -149,7 +148,6 @@ def _may_end(statement: Statement, fact: Fact) -> bool:
 
 
 def _contradicts(statement: Statement, fact: Fact) -> bool:
-    """Return whether an instruction is the contrary of a known one, or takes it back."""
     new, old = meaning_of(statement.quote), meaning_of(fact.object)
     point = rule_point_of(fact)
     if point and statement.object and point in new.points and not new.denies:
@@ -245,5 +243,4 @@ def _in_slot(statement: Statement, fact: Fact) -> Statement:
 
 @cache
 def _terms_of(words: str) -> frozenset[str]:
-    """Return the search terms of a list in slots.toml."""
     return frozenset(analyse(" ".join(word_lists()[words])))

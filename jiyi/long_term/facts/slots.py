@@ -149,8 +149,6 @@ def tokens_of(name: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """Keys of predicates that are told apart, and units that mean the same."""
-
     many: frozenset[str]  # hold several values at once
     tastes: Mapping[str, str]  # "likes" or "dislikes"
     rules: Mapping[str, str]  # one of `RULE_POINTS`

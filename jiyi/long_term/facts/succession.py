@@ -98,7 +98,6 @@ def compared(
 
 
 def _resting_on(store: Store, scope: Scope, near: Sequence[Key], fact: Fact) -> list[Fact]:
-    """Return the facts near to one that it may end or be ended by."""
     messages, facts = (tuple(id_ for what, id_ in near if what == kind) for kind in ("message", "fact"))
     standing: tuple[FactStatus, ...] = ("active", "unsure")
     found: list[Fact] = []
@@ -121,7 +120,6 @@ def _comparable(one: Fact, other: Fact) -> bool:
 
 
 def _messages(store: Store, scope: Scope, facts: Sequence[Fact]) -> dict[str, Message]:
-    """Return the message that each fact was said in, by the fact's id."""
     ids = tuple(dict.fromkeys(id_ for fact in facts for id_ in fact.sources))[:10_000]
     if not ids:
         return {}

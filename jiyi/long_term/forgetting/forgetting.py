@@ -32,8 +32,6 @@ _MOMENT = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is to go: what some ids name, what a query describes, or else a whole scope."""
-
     scope: Scope
     ids: Sequence[str] | None
     query: Query | None  # asked within the scope
@@ -255,7 +253,6 @@ class Forgetting:
         return replace(receipt, damaged=len(lost)), [*plan.taken, *plan.changed, *keys]
 
     def _damaged(self, request: _Request) -> Sequence[Damaged]:
-        """Drop the damaged records that were asked for, or only return them."""
         act = self.store.damaged if request.dry_run else self.store.drop_damaged
         return act(request.scope, request.ids)
 

@@ -278,7 +278,6 @@ class _Planner:
             self.calls.add(record.scope.session_id)
 
     def _tool_pairs(self) -> None:
-        """Take the results of calls that go, and the calls of results."""
         for session_id in sorted(self.calls):
             session = self.rows.user.in_session(session_id)
             found = self.rows.scan(Message, session, roles=("assistant", "tool"))

@@ -74,7 +74,6 @@ class Restoring:
         )
 
     def _went_along(self, entries: Sequence[Discarded]) -> list[Discarded]:
-        """Return what else in the trash belongs to these."""
         sources: list[Discarded] = []
         for kind, source in DERIVED.items():
             derived = [entry for entry in entries if entry.kind == kind]

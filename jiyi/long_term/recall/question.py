@@ -200,7 +200,6 @@ def _names_perhaps(text: str) -> set[str]:
 
 
 def _begins(text: str, place: int) -> bool:
-    """Say whether a sentence begins at a place."""
     before = text[max(0, place - 20) : place].rstrip()
     return not before or before.endswith(_SENTENCE_ENDS)
 

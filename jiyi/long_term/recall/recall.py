@@ -249,7 +249,6 @@ def _counts(record: Searchable, now: datetime) -> bool:
 
 
 def _first(found: Iterable[_Row], kind: Callable[[_Row], Kind], most: Mapping[Kind, int]) -> Iterator[_Row]:
-    """Yield the first of each kind, best first."""
     left = dict(most)
     for one in found:
         if left.get(kind(one), 0) > 0:
