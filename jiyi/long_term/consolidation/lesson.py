@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Literal
 
 from jiyi.prompts import Language, wording
-from jiyi.records import Episode, Outcome, TriggerType
+from jiyi.records import Episode, Outcome
 from jiyi.text import language
 from jiyi.text.cut import clipped
 
@@ -61,7 +61,6 @@ class Brief:
     agent_id: str | None
     created_at: datetime
     outcome: Outcome
-    trigger_type: TriggerType
     trigger: str  # what set it off
     summary: str  # what was done and what came of it, or why it failed
     target: str  # what it was about, or ""
@@ -77,7 +76,6 @@ class Brief:
             agent_id=episode.scope.agent_id,
             created_at=episode.created_at,
             outcome=episode.outcome,
-            trigger_type=episode.trigger_type,
             trigger=one_line(episode.trigger_summary, _STORY),
             summary=one_line(episode.outcome_summary, _STORY),
             target=one_line(episode.target or "", _WORDS),

@@ -136,10 +136,8 @@ def sources_of(record: Fact | Knowledge) -> tuple[str, ...]:
 
 def with_sources(record: Fact | Knowledge, sources: Iterable[str]) -> Fact | Knowledge:
     """Return it resting on these."""
-    ids = tuple(dict.fromkeys(sources))
-    if isinstance(record, Fact):
-        return replace(record, sources=ids)
-    return replace(record, source_episodes=ids)
+    field = "sources" if isinstance(record, Fact) else "source_episodes"
+    return replace(record, **{field: tuple(dict.fromkeys(sources))})
 
 
 def joined_messages(messages: Iterable[Message], taken: Collection[str]) -> list[Message]:
