@@ -11,16 +11,7 @@ from jiyi.extraction.scoring import Span
 from jiyi.extraction.values import patterns, table
 from jiyi.records import FactCategory
 
-__all__ = [
-    "About",
-    "Asked",
-    "about",
-    "asked_for",
-    "is_listed",
-    "named_point",
-    "named_thing",
-    "of_speaker",
-]
+__all__ = ["About", "Asked", "about", "asked_for", "is_listed", "named_point", "named_thing", "of_speaker"]
 
 _NAMES = frozenset({"N", "nr", "ns", VALUE + "code", VALUE + "host"})
 _NOUNS = _NAMES | {"n", "M", "adj", "num", "point", "kin", VALUE + "quoted"}

@@ -131,13 +131,7 @@ class _Reader:
         if not value or _NO_VALUE.match(value):
             return None
         said = about(
-            clause,
-            span,
-            sentence,
-            speaker=self.speaker,
-            topic=topic,
-            earlier=self._earlier,
-            asked=self.asked,
+            clause, span, sentence, speaker=self.speaker, topic=topic, earlier=self._earlier, asked=self.asked
         )
         if said.predicate == self.asked.point:  # one value answers
             self.asked = replace(self.asked, point="")

@@ -9,17 +9,7 @@ from typing import Any, cast, get_args
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import InputError, NotFound, WrongState
 from jiyi.prompts import wording
-from jiyi.records import (
-    Block,
-    Episode,
-    Outcome,
-    Query,
-    Scope,
-    Step,
-    StepStatus,
-    Task,
-    TriggerType,
-)
+from jiyi.records import Block, Episode, Outcome, Query, Scope, Step, StepStatus, Task, TriggerType
 from jiyi.storage.store import Store
 from jiyi.text import TokenCounter
 from jiyi.text.cut import clipped

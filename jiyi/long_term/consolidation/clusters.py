@@ -68,10 +68,7 @@ class _Text:
     def of(cls, episode: Episode) -> "_Text":
         words = episode.search_text[:_WORDS]
         return cls(
-            brief=Brief.of(episode),
-            words=words,
-            language=language_of(words),
-            is_new=not episode.consolidated,
+            brief=Brief.of(episode), words=words, language=language_of(words), is_new=not episode.consolidated
         )
 
 

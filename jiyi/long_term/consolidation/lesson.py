@@ -176,7 +176,7 @@ def confidence_of(briefs: Sequence[Brief], total: int) -> float:
     """
     share = max(Counter(brief.outcome for brief in briefs).values()) / len(briefs)
     floor = 1 / _KINDS_OF_OUTCOME
-    return round(0.5 + 0.5 * total / (total + _HALFWAY) * max(0.0, share - floor) / (1 - floor), 4)
+    return round(0.5 + 0.5 * (total / (total + _HALFWAY)) * max(0.0, share - floor) / (1 - floor), 4)
 
 
 def _topic_of(briefs: Sequence[Brief]) -> str:

@@ -10,15 +10,7 @@ from jiyi.clock import Clock, aware, to_micros, utc_now
 from jiyi.errors import BadQuery, InputError
 from jiyi.extraction import Reading, Statement, extract, extract_message, extract_with, read_by_llm
 from jiyi.llm import LLM
-from jiyi.long_term.facts.lookup import (
-    by_now,
-    find_facts,
-    known_for,
-    likely_meant,
-    names_in,
-    said_of,
-    wide,
-)
+from jiyi.long_term.facts.lookup import by_now, find_facts, known_for, likely_meant, names_in, said_of, wide
 from jiyi.long_term.facts.merge import Learned, joined, merge
 from jiyi.long_term.facts.slots import NOTE, Names
 from jiyi.long_term.facts.succession import Succession, freed
@@ -312,15 +304,8 @@ class FactMemory:
 
         def keep() -> Learned:
             known = known_for(self.store, scope, ordered)
-            learned = merge(
-                ordered,
-                known,
-                self.clock(),
-                scope=scope,
-                method=method,
-                said=said_of(self.store, scope, known),
-                part=True,
-            )
+            said = said_of(self.store, scope, known)
+            learned = merge(ordered, known, self.clock(), scope=scope, method=method, said=said, part=True)
             if learned.facts:
                 self.store.put([*learned.facts, *freed(self.store, scope, learned.facts)])
                 if self.succession:

@@ -26,15 +26,7 @@ from jiyi.records import Fact, FactStatus, Message, Query, Scope, names_point
 from jiyi.storage import Key, Store, VectorIndex
 from jiyi.text.keys import entity_key, predicate_key
 
-__all__ = [
-    "FACT_SIGNS",
-    "MAYBE",
-    "SURE",
-    "Succession",
-    "compared",
-    "freed",
-    "in_range",
-]
+__all__ = ["FACT_SIGNS", "MAYBE", "SURE", "Succession", "compared", "freed", "in_range"]
 
 _Floats = NDArray[np.float64]
 _OF_FACTS = (

@@ -154,17 +154,15 @@ class Restoring:
         if alive.issuperset(image.source_episodes):
             self.rows.trash.erase(self.rows.user, keys=[key_of(entry)])
         self._write(entry, written)
-        self.rows.upkeep.amend(
-            self.rows.user, "episode", [Amendment(id=id_, consolidated=True) for id_ in union]
-        )
+        marks = [Amendment(id=id_, consolidated=True) for id_ in union]
+        self.rows.upkeep.amend(self.rows.user, "episode", marks)
 
     def _drop_twins(self, image: Fact) -> None:
         """Remove what was read again in place of a fact that comes back."""
-        point: dict[str, Any] = {"subject": image.subject, "predicate": image.predicate, "limit": 100}
+        point: dict[str, Any] = {"subject": image.subject, "predicate": image.predicate}
+        point |= {"limit": 100, "newest_first": False}
         sources = image.sources or ("",)
-        for fact in find_facts(
-            self.rows.store, wide(image.scope), sources=sources, newest_first=False, **point
-        ):
+        for fact in find_facts(self.rows.store, wide(image.scope), sources=sources, **point):
             same = fact.id != image.id and value_of(fact) == value_of(image)
             if same and set(fact.sources) <= set(image.sources):
                 self.rows.store.delete(Query(scope=self.rows.user, kinds=("fact",), ids=(fact.id,)))
@@ -199,15 +197,10 @@ def _place(entry: Discarded) -> tuple[str, int]:
 
 def _as_lived(image: Fact, there: Fact) -> Fact:
     """Return a fact as it was, with the sources and the use it found meanwhile."""
-    whole = cast("Fact", with_sources(image, (*image.sources, *there.sources)))
+    lived = ("status", "valid_to", "supersedes", "superseded_by", "access_count", "last_accessed_at")
     return replace(
-        whole,
-        status=there.status,
-        valid_to=there.valid_to,
-        supersedes=there.supersedes,
-        superseded_by=there.superseded_by,
+        cast("Fact", with_sources(image, (*image.sources, *there.sources))),
         confidence=max(image.confidence, there.confidence),
-        access_count=there.access_count,
-        last_accessed_at=there.last_accessed_at,
         pinned=image.pinned or there.pinned,
+        **{name: getattr(there, name) for name in lived},
     )

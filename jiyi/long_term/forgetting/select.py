@@ -9,18 +9,7 @@ import numpy as np
 
 from jiyi.errors import BadQuery
 from jiyi.long_term.forgetting.provenance import Forgettable, Rows, pieces, text_of
-from jiyi.records import (
-    FORGETTABLE,
-    SEARCHABLE,
-    Item,
-    Kind,
-    Message,
-    Query,
-    Record,
-    Scope,
-    Task,
-    matches,
-)
+from jiyi.records import FORGETTABLE, SEARCHABLE, Item, Kind, Message, Query, Record, Scope, Task, matches
 from jiyi.storage import Discarded
 from jiyi.text import analyse, query_terms
 
