@@ -20,12 +20,20 @@ from jiyi.records import Fact, FactCategory, Message
 from jiyi.text import Secrecy, analyse, counter_for, entity_key
 from jiyi.text import language as language_of
 
-__all__ = ["believed", "extract_with", "first_stretch", "read_by_llm"]
+__all__ = ["extract_with", "first_stretch", "read_by_llm"]
 
 _STRETCH_MESSAGES, _STRETCH_TOKENS = 20, 4_000  # that are read by one call
 _MESSAGE_TOKENS = 1_000  # of one message that are shown
 _ANSWER_TOKENS = 2_000  # of an answer, at most
 _NONE = "-"
+_MOST_CHARS = 20_000  # characters of a message that are read
+_CONFIDENCE, _CONFIDENCE_OF_ASSISTANTS = 0.7, 0.45
+_SELF = frozenset({"i", "me", "myself", "speaker", "the speaker", "我", "说话人", "本人"})
+_USER = frozenset({"user", "the user", "用户"})
+_OF_ASSISTANTS: tuple[FactCategory, ...] = ("attribute", "decision", "relation")  # that are believed
+# Letters and digits, save those of scripts that put no spaces between words.
+_LETTER = r"[^\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
+_IN_A_WORD = re.compile(rf"(?<={_LETTER})(?={_LETTER})|(?<=\d)(?=[.,:]\d)|(?<=\d[.,:])(?=\d)")
 
 
 def extract_with(
@@ -95,7 +103,7 @@ def read_by_llm(
     - Costs one call, and one more where the first answer does not fit the schema.
     - Messages are quoted as data; what they say is no instruction to the model. Secrets in them
       are hidden. Of a message the first 1,000 tokens are shown.
-    - Believed is what words of its message say: see `believed`. The rest is counted.
+    - Believed is what words of its message say: see `_Answer`. The rest is counted.
 
     Args:
         llm: the model; asked in the language of most of the text.
@@ -125,7 +133,7 @@ def read_by_llm(
     schema = _schema(len(messages), len(known))
     asked = [{"role": "user", "content": prompt}]
     answer = ask_json(llm, asked, schema, language=spoken, max_tokens=_ANSWER_TOKENS)
-    return believed(answer, messages, before=before, known=known, zone=zone)
+    return _Answer(answer, messages, before, known, zone).reading()
 
 
 def _by_patterns(messages: Sequence[Message], zone: tzinfo, reason: str = "") -> Reading:
@@ -151,26 +159,8 @@ def _schema(messages: int, known: int) -> dict[str, Any]:
     return schema
 
 
-_MOST_CHARS = 20_000  # characters of a message that are read
-
-_CONFIDENCE, _CONFIDENCE_OF_ASSISTANTS = 0.7, 0.45
-_SELF = frozenset({"i", "me", "myself", "speaker", "the speaker", "我", "说话人", "本人"})
-_USER = frozenset({"user", "the user", "用户"})
-_OF_ASSISTANTS: tuple[FactCategory, ...] = ("attribute", "decision", "relation")  # that are believed
-# Letters and digits, save those of scripts that put no spaces between words.
-_LETTER = r"[^\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
-_IN_A_WORD = re.compile(rf"(?<={_LETTER})(?={_LETTER})|(?<=\d)(?=[.,:]\d)|(?<=\d[.,:])(?=\d)")
-
-
-def believed(
-    answer: dict[str, Any],
-    messages: Sequence[Message],
-    *,
-    before: Sequence[Message],
-    known: Sequence[Fact],
-    zone: tzinfo,
-) -> Reading:
-    """Return what of a model's answer the messages hold; ``refused`` counts the rest.
+class _Answer:
+    """What of a model's answer the messages hold; ``refused`` counts the rest.
 
     - A fact comes with words of its message. They must stand there letter by letter, white space
       aside, and neither end inside a word or number.
@@ -182,15 +172,7 @@ def believed(
 
     The answer fits the schema of `read_by_llm`; the other arguments are those of the question.
     """
-    return _Answer(answer, messages, before, known, zone).reading()
 
-
-def _speaker_of(message: Message) -> str:
-    """Return the name under which a message is shown to a model."""
-    return " ".join((message.name or message.role).split())[:80]
-
-
-class _Answer:
     def __init__(
         self,
         answer: dict[str, Any],
@@ -328,6 +310,11 @@ class _Answer:
             return datetime.strptime(text.strip()[:10], "%Y-%m-%d").replace(tzinfo=self._zone)
         except ValueError:
             return None
+
+
+def _speaker_of(message: Message) -> str:
+    """Return the name under which a message is shown to a model."""
+    return " ".join((message.name or message.role).split())[:80]
 
 
 def _base(message: Message) -> Statement:

@@ -21,6 +21,17 @@ from jiyi.storage import Claim, Due, Readings, Store
 from jiyi.text import counter_for
 
 __all__ = ["Reader", "ReadingReceipt", "ReadingState", "reading_state"]
+_SHORTEST_POLL, _LONGEST_POLL = 0.2, 60.0  # seconds between looks for talk that has come to rest
+_LEASE_SPARE = 60.0  # seconds in addition to the model's that reading a stretch may take
+_PAUSE = 60.0  # seconds after the first failure; each further one doubles them
+_LONGEST_PAUSE = 3_600.0
+_TRIES = 3  # of a stretch for which the model has no usable answer
+_TRIES_AWAY = 8  # of one for which it has none at all, while it has them for others
+_BEFORE = 2  # messages before a stretch that are shown with it
+_SHOWN_ERROR = 500  # characters of an error that are stored
+# Words of an answer may be somebody's, and the error is everybody's.
+_UNUSABLE = "it gave no usable answer; use a larger model, or one that follows JSON schemas"
+_log = logging.getLogger("jiyi")
 
 
 class _Spent(LLMError):
@@ -101,20 +112,6 @@ def _periods(moment: datetime) -> tuple[str, str]:
     """Return the names of the figures of this hour's calls and this day's tokens."""
     hour = to_micros(moment) // 3_600_000_000
     return f"calls:{hour:08}", f"tokens:{hour // 24:08}"
-
-
-_SHORTEST_POLL, _LONGEST_POLL = 0.2, 60.0  # seconds between looks for talk that has come to rest
-_LEASE_SPARE = 60.0  # seconds in addition to the model's that reading a stretch may take
-_PAUSE = 60.0  # seconds after the first failure; each further one doubles them
-_LONGEST_PAUSE = 3_600.0
-_TRIES = 3  # of a stretch for which the model has no usable answer
-_TRIES_AWAY = 8  # of one for which it has none at all, while it has them for others
-_BEFORE = 2  # messages before a stretch that are shown with it
-_SHOWN_ERROR = 500  # characters of an error that are stored
-# Words of an answer may be somebody's, and the error is everybody's.
-_UNUSABLE = "it gave no usable answer; use a larger model, or one that follows JSON schemas"
-
-_log = logging.getLogger("jiyi")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,11 @@ _AHEAD = timedelta(days=1)  # of this clock others may be
 _DEEPEST = 5
 _MOST_NEIGHBOURS = 500  # in an answer
 _MOST_EDGES = 200  # facts of one thing that are followed
+_POINTS = (
+    *("name", "nickname", "pronouns", "language", "native language", "time zone", "rule"),
+    *(name for names in RULE_POINTS.values() for name in names),
+)
+_MOST = 200  # facts of these points, the newest, and as many that are pinned
 
 
 def wide(scope: Scope) -> Scope:
@@ -199,13 +204,6 @@ def _edges(store: Store, scope: Scope, names: Names, thing: str) -> list[tuple[s
         elif names.key(fact.object) == own:
             found.append((fact.subject, fact))
     return found
-
-
-_POINTS = (
-    *("name", "nickname", "pronouns", "language", "native language", "time zone", "rule"),
-    *(name for names in RULE_POINTS.values() for name in names),
-)
-_MOST = 200  # facts of these points, the newest, and as many that are pinned
 
 
 def profile_of(store: Store, scope: Scope, now: datetime) -> list[Fact]:

@@ -38,6 +38,12 @@ _NEAR = 100  # nearest messages and facts, whose middle the vectors are seen fro
 _MOST = 400  # facts that rest on them
 _COMPARED = 15  # of them that are compared
 _APART = ("plan", "todo", "note", "rule")  # categories that neither end others nor are ended so
+SURE = 0.9  # probability from which on a fact is superseded
+MAYBE = 0.1  # probability, of one newer fact alone, from which on it is no longer sure that a fact holds
+_MAYBE_NAMED = 0.2  # the same of a fact that names its point: its slot tells of most of its changes
+_MOST_WAITING = 10_000  # facts that wait to be compared, in this process
+_PATIENCE = 100  # how often a fact is looked for that is not stored or has no vector yet
+_FEW = 50  # facts that are compared in one go
 
 
 def in_range(fact: Fact) -> bool:
@@ -218,15 +224,6 @@ def _numbered(names: Sequence[str | None]) -> NDArray[np.int64]:
     """Return a number for each name, the same for the same; -1 for none."""
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return np.array([numbers[name] if name else -1 for name in names], np.int64)
-
-
-SURE = 0.9  # probability from which on a fact is superseded
-MAYBE = 0.1  # probability, of one newer fact alone, from which on it is no longer sure that a fact holds
-_MAYBE_NAMED = 0.2  # the same of a fact that names its point: its slot tells of most of its changes
-
-_MOST_WAITING = 10_000  # facts that wait to be compared, in this process
-_PATIENCE = 100  # how often a fact is looked for that is not stored or has no vector yet
-_FEW = 50  # facts that are compared in one go
 
 
 class Succession:

@@ -52,6 +52,15 @@ _LISTED = 1_000  # records a receipt names of each sort; the counts are whole
 _SHOWN = 80  # characters of a record's words
 
 _Action = Literal["taken", "changed", "restored", "left"]
+Learn = Callable[[Sequence[Message]], object]
+"""Reads stored messages and keeps the facts in them; reading one again changes nothing."""
+
+Rewrite = Callable[[Knowledge], Knowledge | None]
+"""Rewrites a knowledge from its sources that are still there; None where it cannot."""
+
+_NAMED = 2_000  # records whose first words are kept for the receipt
+# Filters that speak of messages, not of summaries.
+_OF_MESSAGES = ("ids", "roles", "since", "until", "pinned", "where")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,17 +133,6 @@ def _first_words(record: Record) -> str:
         words = getattr(record, "search_text", "")
     line = " ".join(words[: 4 * _SHOWN].split())
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
-
-
-Learn = Callable[[Sequence[Message]], object]
-"""Reads stored messages and keeps the facts in them; reading one again changes nothing."""
-
-Rewrite = Callable[[Knowledge], Knowledge | None]
-"""Rewrites a knowledge from its sources that are still there; None where it cannot."""
-
-_NAMED = 2_000  # records whose first words are kept for the receipt
-# Filters that speak of messages, not of summaries.
-_OF_MESSAGES = ("ids", "roles", "since", "until", "pinned", "where")
 
 
 @dataclass(slots=True)

@@ -57,6 +57,8 @@ _PIECE = 1_000  # records read at once
 _find = partial(find_facts, newest_first=False, limit=10_000)
 _Item = TypeVar("_Item")
 _Record = TypeVar("_Record", bound=Forgettable)
+_SHARE = 0.3  # of the doubt, which one source more takes away and one less gives back
+_LEAST = 0.3  # confidence in what somebody said, whatever went
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +212,6 @@ def with_older_sources(rows: Rows, keys: Sequence[Key]) -> list[Fact | Knowledge
             before = sources_of(cast("Fact | Knowledge", older[record.id]))
             out.append(with_sources(record, (*before, *sources_of(record))))
     return out
-
-
-_SHARE = 0.3  # of the doubt, which one source more takes away and one less gives back
-_LEAST = 0.3  # confidence in what somebody said, whatever went
 
 
 def without_messages(fact: Fact, lost: Sequence[Message], left: Sequence[Message]) -> Fact | None:

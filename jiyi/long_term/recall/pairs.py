@@ -47,6 +47,23 @@ SINGLE = (*_TRAITS, *_CUES, "length", "short", "has value")
 _SAMPLE = 1_500  # characters of a statement that are looked at
 _LONG = 200  # characters; a longer statement is no longer
 _SHORT = 4  # terms
+_Floats = NDArray[np.float64]
+_Column = NDArray[np.float64] | NDArray[np.bool_]  # of pairs, of the earlier ones or of the later ones
+_SWAPPED = 6.0  # of rarity; more is no more
+SPEAKERS = ("user", "assistant", "tool")  # the roles of those who state something
+_BOTH = (
+    *("cosine", "nearest earlier", "nearest later", "words of the earlier", "words of the later"),
+    *("words of both", "words, absolute", "the turn before the later", "both turns before"),
+    *("the turn before the earlier", "kinds", "same value", "other value of a kind", "same name"),
+    *("other name", "same session", "days", "same speaker", "replies to the earlier"),
+    *("replies to the assistant", "replies to a question", "frame of both", "swapped words"),
+)
+_KINDS = tuple(f"both: {kind}" for kind in KINDS)
+_EARLIER, _LATER = (
+    tuple(f"{which}: {name}" for name in (*SINGLE, *SPEAKERS)) for which in ("earlier", "later")
+)
+PAIR_SIGNS = (*_BOTH, *_KINDS, *_EARLIER, *_LATER)
+"""The names of the signs of an ordered pair: an earlier statement and a later one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,25 +124,6 @@ def _asked() -> tuple[tuple[re.Pattern[str], ...], NDArray[np.float64]]:
     rows = table("cues", "jiyi.long_term.recall")["asked"]
     kinds = np.array([[float(kind in row["kinds"]) for kind in KINDS] for row in rows])
     return tuple(re.compile(row["pattern"]) for row in rows), kinds
-
-
-_Floats = NDArray[np.float64]
-_Column = NDArray[np.float64] | NDArray[np.bool_]  # of pairs, of the earlier ones or of the later ones
-_SWAPPED = 6.0  # of rarity; more is no more
-SPEAKERS = ("user", "assistant", "tool")  # the roles of those who state something
-_BOTH = (
-    *("cosine", "nearest earlier", "nearest later", "words of the earlier", "words of the later"),
-    *("words of both", "words, absolute", "the turn before the later", "both turns before"),
-    *("the turn before the earlier", "kinds", "same value", "other value of a kind", "same name"),
-    *("other name", "same session", "days", "same speaker", "replies to the earlier"),
-    *("replies to the assistant", "replies to a question", "frame of both", "swapped words"),
-)
-_KINDS = tuple(f"both: {kind}" for kind in KINDS)
-_EARLIER, _LATER = (
-    tuple(f"{which}: {name}" for name in (*SINGLE, *SPEAKERS)) for which in ("earlier", "later")
-)
-PAIR_SIGNS = (*_BOTH, *_KINDS, *_EARLIER, *_LATER)
-"""The names of the signs of an ordered pair: an earlier statement and a later one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -29,6 +29,23 @@ DAY = 86_400 * 1_000_000  # microseconds of a day
 _LONG = 200  # characters; a longer text tells something rather than asks one thing
 _DAY = timedelta(days=1)
 _FORTNIGHT = timedelta(days=14)  # taken for granted where a text names no end
+_NO_SPACES = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # kana, Han, Hangul: words stand side by side
+_LETTER = rf"[^\W{_NO_SPACES}]"
+_NAME = rf"(?:[A-Z](?:{_LETTER}|[&.'’\-])*|{_LETTER}*\d(?:{_LETTER}|[.\-:])*)"
+_ENTITY = re.compile(
+    r"《[^》]{1,60}》|“[^”]{1,60}”|\"[^\"]{1,60}\"|「[^」]{1,60}」"
+    rf"|(?<!{_LETTER})(?<!['’]){_NAME}(?:\s+(?:of |the |and )?{_NAME})*"
+)
+_WORD = re.compile(rf"[^\W_{_NO_SPACES}]+")
+_CJK = re.compile(rf"[{_NO_SPACES}]")
+_ANY_LETTER = re.compile(r"[^\W_]")
+_SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
+_LONGEST_ASKED = 1_000  # characters of a message that asks and says nothing besides
+_SHORT = 3  # letters of a short form of a name, at least
+_ROLES = {
+    *("user", "assistant", "system", "tool", "ai", "bot", "human", "developer"),
+    *("用户", "助手", "系统", "机器人"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,25 +114,6 @@ def validity(text: str, said_at: int, zone: tzinfo = UTC) -> tuple[int, int]:
     stretch = len(spans) > 1 or any(span.end - span.start > _DAY for span in spans)
     begins = stretch and not patterns("forms", "times")["until"].search(text[: spans[0].at])
     return to_micros(max(today, spans[0].start) if begins else today), to_micros(end)
-
-
-_NO_SPACES = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # kana, Han, Hangul: words stand side by side
-_LETTER = rf"[^\W{_NO_SPACES}]"
-_NAME = rf"(?:[A-Z](?:{_LETTER}|[&.'’\-])*|{_LETTER}*\d(?:{_LETTER}|[.\-:])*)"
-_ENTITY = re.compile(
-    r"《[^》]{1,60}》|“[^”]{1,60}”|\"[^\"]{1,60}\"|「[^」]{1,60}」"
-    rf"|(?<!{_LETTER})(?<!['’]){_NAME}(?:\s+(?:of |the |and )?{_NAME})*"
-)
-_WORD = re.compile(rf"[^\W_{_NO_SPACES}]+")
-_CJK = re.compile(rf"[{_NO_SPACES}]")
-_ANY_LETTER = re.compile(r"[^\W_]")
-_SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
-_LONGEST_ASKED = 1_000  # characters of a message that asks and says nothing besides
-_SHORT = 3  # letters of a short form of a name, at least
-_ROLES = {
-    *("user", "assistant", "system", "tool", "ai", "bot", "human", "developer"),
-    *("用户", "助手", "系统", "机器人"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
