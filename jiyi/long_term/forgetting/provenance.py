@@ -138,8 +138,9 @@ def sources_of(record: Fact | Knowledge) -> tuple[str, ...]:
 
 def with_sources(record: Fact | Knowledge, sources: Iterable[str]) -> Fact | Knowledge:
     """Return it resting on these."""
-    field = "sources" if isinstance(record, Fact) else "source_episodes"
-    return replace(record, **{field: tuple(dict.fromkeys(sources))})
+    name = "sources" if isinstance(record, Fact) else "source_episodes"
+    changed: dict[str, Any] = {name: tuple(dict.fromkeys(sources))}
+    return replace(record, **changed)
 
 
 def joined_messages(messages: Iterable[Message], taken: Collection[str]) -> list[Message]:
