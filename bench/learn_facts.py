@@ -27,7 +27,7 @@ from jiyi.evaluate import open_sqlite
 from jiyi.evaluate.systems import MemorySystem
 from jiyi.evaluate.vectors import MeasuredEmbedder, VectorFolder
 from jiyi.long_term.facts import succession
-from jiyi.long_term.facts.company import FACT_SIGNS, in_range
+from jiyi.long_term.facts.succession import FACT_SIGNS, in_range
 from jiyi.long_term.facts.timeline import start_of
 from jiyi.long_term.recall.weights import Weights, chance, dot
 from jiyi.manager import MemoryManager
@@ -85,14 +85,12 @@ def compared(
 ) -> Iterator[Pair]:
     """Give each pair that the memory compares, once."""
     points = {fact.id: _points(fact, change) for fact in facts}
-    compare = memory._long_term.facts._succession
+    compare = memory._long_term.facts.succession
     assert compare is not None
     seen: set[tuple[str, str]] = set()
     for fact in facts:
-        company = compare.company(fact) if in_range(fact) else None
-        if company is None:
-            continue
-        for other, signs in zip(company.others, company.signs, strict=True):
+        found = succession.compared(memory._store, compare._vectors, fact) if in_range(fact) else None
+        for other, signs in zip(*found, strict=True) if found else ():
             earlier, later = sorted((fact, other), key=start_of)
             ids = (earlier.id, later.id)
             if ids not in seen:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from talks import Said, Talk, all_talks
 
 from jiyi.extraction import extract, scoring
-from jiyi.extraction.about import asked_for
+from jiyi.extraction.attribution import asked_for
 from jiyi.extraction.clauses import clauses_of, is_chinese, sentences
 from jiyi.extraction.forms import meant
 from jiyi.extraction.scoring import Scene, signs, spans_of

@@ -29,7 +29,7 @@ from fitting import PENALTY, Floats, fitted, importance, listwise, named
 import jiyi.long_term.recall.weights as tables
 from jiyi.evaluate.metrics import as_of_ok, auroc, current_ok, recall_at
 from jiyi.long_term.recall.features import NAMES
-from jiyi.long_term.recall.in_force import (
+from jiyi.long_term.recall.outdated import (
     ORDER_SIGNS,
     SUCCESSION_SIGNS,
     SURE,
@@ -39,10 +39,9 @@ from jiyi.long_term.recall.in_force import (
     statements,
     succession_signs,
 )
-from jiyi.long_term.recall.nothing import NOTHING_SIGNS, nothing_relevant, nothing_signs
-from jiyi.long_term.recall.pairs import PAIR_SIGNS, pair_signs, replaced
+from jiyi.long_term.recall.pairs import PAIR_SIGNS, pair_signs, replaced, signs_of
 from jiyi.long_term.recall.ranking import Ranked, rank
-from jiyi.long_term.recall.signs import signs_of
+from jiyi.long_term.recall.unanswerable import NOTHING_SIGNS, nothing_relevant, nothing_signs
 from jiyi.long_term.recall.weights import Weights
 
 PAIR_PENALTY = 2e-3
@@ -72,13 +71,13 @@ class Learned:
         return rank(one.features, one.table, self.features)
 
     def judge(self, one: Asked, ranked: Ranked) -> Judged:
-        texts = {row: one.texts[row] for row in judged_rows(one.table, ranked)}
+        texts = {row: one.texts[row] for row in judged_rows(ranked)}
         weights = {"pair": self.pair, "succession": self.succession, "order": self.order}
-        return judge(one.table, one.features, ranked, texts, **weights)
+        return judge(ranked, texts, **weights)
 
-    def nothing_relevant(self, one: Asked, ranked: Ranked, judged: Judged) -> float:
+    def nothing_relevant(self, ranked: Ranked, judged: Judged) -> float:
         weights = {"nothing": self.nothing, "missing": self.missing}
-        return nothing_relevant(one.table, one.features, ranked, judged, **weights)
+        return nothing_relevant(ranked, judged, **weights)
 
 
 def learn(asked: Sequence[Asked], ranking: Weights | None = None) -> Learned:
@@ -111,8 +110,8 @@ def learn_ranking(asked: Sequence[Asked], without: int = -1) -> Weights:
 def known_pairs(one: Asked, ranked: Ranked) -> Iterator[tuple[Floats, float, float]]:
     """Give the pairs that a question finds: signs, whether the later took the earlier's place, and weight."""
     draw = random.Random(one.question.id)
-    found = judged_rows(one.table, ranked)
-    group = statements(one.table, one.features, np.array(found), [signs_of(one.texts[row]) for row in found])
+    found = judged_rows(ranked)
+    group = statements(ranked, np.array(found), [signs_of(one.texts[row]) for row in found])
     signs = pair_signs(group)
     for i, j in np.argwhere(group.at[None, :] > group.at[:, None]).tolist():
         taken, count = _taken(one, found[i], found[j])
@@ -140,10 +139,8 @@ def learn_succession(asked: Sequence[Asked], apart: Sequence[Learned]) -> Weight
         if one.question.kind != "current" or not one.evidence:
             continue
         ranked = apart[one.part].rank(one)
-        found = np.array(judged_rows(one.table, ranked))
-        group = statements(
-            one.table, one.features, found, [signs_of(one.texts[row]) for row in found.tolist()]
-        )
+        found = np.array(judged_rows(ranked))
+        group = statements(ranked, found, [signs_of(one.texts[row]) for row in found.tolist()])
         scores = ranked.scores[found].astype(np.float64)
         pairs = replaced(group, apart[one.part].pair)
         signs = succession_signs(one.features, group, found, scores, pairs)
@@ -183,7 +180,7 @@ def learn_nothing(
 ) -> Weights:
     """Learn to tell answerable questions from unanswerable ``own`` ones, or from those of other memories."""
     found = [
-        (one, nothing_signs(one.table, one.features, ranking, best))
+        (one, nothing_signs(ranking, best))
         for one, ranking, best in zip(asked, ranked, judged, strict=True)
         if one.wanted or one.own == own
     ]
@@ -241,7 +238,7 @@ def measure(
     ranked = learned.rank(one)
     judged = learned.judge(one, ranked)
     if one.own:
-        nothing[not one.wanted].append(learned.nothing_relevant(one, ranked, judged))
+        nothing[not one.wanted].append(learned.nothing_relevant(ranked, judged))
     if not one.wanted:
         return
     scores = ranked.scores.astype(np.float64)

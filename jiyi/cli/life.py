@@ -25,7 +25,7 @@ from jiyi.cli.options import (
 from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, safe, say, short, stdout
 from jiyi.databases import users_of
 from jiyi.long_term import ForgetReceipt, Maintained, RestoreReceipt
-from jiyi.long_term.forgetting.receipt import Forgotten
+from jiyi.long_term.forgetting.plan import Forgotten
 from jiyi.manager import MemoryManager
 from jiyi.records import Kind
 from jiyi.storage.place import Place

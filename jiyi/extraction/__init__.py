@@ -3,15 +3,13 @@
 from jiyi.extraction.by_llm import extract_with, first_stretch, read_by_llm
 from jiyi.extraction.forms import is_bare
 from jiyi.extraction.reading import extract, extract_message
-from jiyi.extraction.rules import RULE_POINTS, RuleMeaning, meaning_of
-from jiyi.extraction.statement import Action, Reading, Statement
+from jiyi.extraction.rules import RULE_POINTS, meaning_of
+from jiyi.extraction.statement import Reading, Statement
 from jiyi.extraction.values import kind_of_value
 
 __all__ = [
     "RULE_POINTS",
-    "Action",
     "Reading",
-    "RuleMeaning",
     "Statement",
     "extract",
     "extract_message",

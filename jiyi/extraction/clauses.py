@@ -10,9 +10,7 @@ from jiyi.extraction.values import table, values
 
 __all__ = ["VALUE", "Clause", "Word", "clauses_of", "is_chinese", "past_verbs", "sentences"]
 
-VALUE = "#"
-"""What the class of a value begins with; its kind follows."""
-
+VALUE = "#"  # what the class of a value begins with; its kind follows
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _EN = re.compile(
     r"[^\W_]+?n['’]t\b|[^\W_]+(?:(?:-|/|&|\.(?=\w))[^\W_]+|(?<=\b[A-Z])['’][A-Z][^\W_]+)*|['’](?:s|re|m|ve|ll|d|t)\b|[^\w\s]|_+"

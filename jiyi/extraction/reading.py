@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
-from jiyi.extraction.about import Asked, about, asked_for, is_listed, named_point, named_thing, of_speaker
+from jiyi.extraction.attribution import (
+    Asked,
+    about,
+    asked_for,
+    is_listed,
+    named_point,
+    named_thing,
+    of_speaker,
+)
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
 from jiyi.extraction.forms import Form, erases, forms_in, meant, read_tool_lines, takes_back, unmeant
 from jiyi.extraction.rules import Rule, rules_in
@@ -47,8 +55,6 @@ _LEADING = re.compile(r"(?:the|an?|this|that) |把|[这那][个台]", re.I)
 
 @dataclass(slots=True)
 class _Reader:
-    """One message being read."""
-
     speaker: str
     role: Role
     said_at: datetime
@@ -114,15 +120,8 @@ class _Reader:
         self.topic = topic or self.topic
 
     def _ruled(self, rule: Rule, point: str) -> Statement:
-        return self._new(
-            rule.text,
-            category="rule",
-            subject=self.speaker,
-            predicate=point,
-            object="" if rule.lifts else rule.text,
-            action=rule.action,
-            confidence=_FORM,
-        )
+        said = {"object": "" if rule.lifts else rule.text, "action": rule.action, "confidence": _FORM}
+        return self._new(rule.text, category="rule", subject=self.speaker, predicate=point, **said)
 
     def _valued(
         self, clause: Clause, held: tuple[Span, float], sentence: str, mode: Mode, topic: str
@@ -132,13 +131,7 @@ class _Reader:
         if not value or _NO_VALUE.match(value):
             return None
         said = about(
-            clause,
-            span,
-            sentence,
-            speaker=self.speaker,
-            topic=topic,
-            earlier=self._earlier,
-            asked=self.asked,
+            clause, span, sentence, speaker=self.speaker, topic=topic, earlier=self._earlier, asked=self.asked
         )
         if said.predicate == self.asked.point:  # one value answers
             self.asked = replace(self.asked, point="")
@@ -175,9 +168,7 @@ class _Reader:
     ) -> Statement | None:
         groups = match.groupdict()
         value = (groups.get("o") or groups.get("q") or "").strip(_MARKS)
-        predicate = form.predicate or groups.get("p") or ""
-        if not predicate and groups.get("q"):
-            predicate = groups["q"] or ""
+        predicate = form.predicate or groups.get("p") or groups.get("q") or ""
         subject = self._subject(groups.get("s"), form.category)
         nobody = bool(groups.get("s")) and (not subject or is_listed(subject, "you"))
         if not value or nobody or _NO_VALUE.match(value):
@@ -310,19 +301,12 @@ def extract_message(message: Message, zone: tzinfo, context: Sequence[str] = ())
     """
     if message.created_at is None:
         return []
-    found = extract(
-        message.text,
-        speaker=message.name,
-        role=message.role,
-        said_at=message.created_at,
-        zone=zone,
-        context=context,
-    )
+    said: dict[str, Any] = {"speaker": message.name, "role": message.role, "said_at": message.created_at}
+    found = extract(message.text, zone=zone, context=context, **said)
     return [replace(statement, source=message.id) for statement in found]
 
 
 def _around(match: re.Match[str], clauses: Sequence[Clause]) -> str:
-    """Return the words of the clauses that a turn of phrase stands in."""
     start, end = match.span()
     inside = [one for one in clauses if one.words[0].start < end and start < one.words[-1].end]
     return match.string[inside[0].words[0].start : max(end, inside[-1].words[-1].end)] if inside else ""
@@ -336,7 +320,6 @@ def _own_words(clause: Clause, sentence: str, subject: str, *, alone: bool) -> s
 
 
 def _is_fragment(quote: str) -> bool:
-    """Return whether words tell nothing without what was said before them."""
     plain = quote.strip(_MARKS)
     return (
         len(plain.replace(" ", "")) < _FRAGMENT_ZH if is_chinese(plain) else len(plain.split()) < _FRAGMENT_EN

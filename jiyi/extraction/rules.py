@@ -64,8 +64,6 @@ class RuleMeaning:
 
 
 class _Signs(NamedTuple):
-    """The signs of one language."""
-
     hints: tuple[str, ...]
     patterns: Mapping[str, re.Pattern[str]]
     verbs: frozenset[str]  # that lasting instructions begin with; English only
@@ -91,8 +89,6 @@ def rules_in(sentence: str, message: str) -> Iterator[Rule]:
 
 
 class _Sentence:
-    """A sentence that may hold instructions."""
-
     def __init__(self, sentence: str, message: str, signs: _Signs, chinese: bool) -> None:
         self._text = sentence
         self._message = message
@@ -207,7 +203,6 @@ class _Sentence:
 
 
 def _parts(sentence: str) -> Iterator[tuple[int, int]]:
-    """Give where the parts of a sentence begin and end."""
     at = 0
     cuts = sorted([*_PART.finditer(sentence), *_JOINED.finditer(sentence)], key=lambda match: match.start())
     for start, end in [*(cut.span() for cut in cuts), (len(sentence), len(sentence))]:
@@ -264,11 +259,8 @@ def meaning_of(text: str) -> RuleMeaning:
 
 def _value(point: str, text: str) -> str:
     """Return the value that a text names first for a point, "" for none."""
-    found = [
-        (match, name)
-        for name, pattern in patterns("rules", f"values.{point}").items()
-        if (match := pattern.search(text))
-    ]
+    named = patterns("rules", f"values.{point}")
+    found = [(match, name) for name, pattern in named.items() if (match := pattern.search(text))]
     if not found:
         return ""
     match, name = min(found, key=lambda one: one[0].start())

@@ -1,25 +1,23 @@
 """Long-term memory: what outlives the session, how it changes, and how it is found again."""
 
-from jiyi.long_term.blocks import BlockWriter
+from jiyi.long_term.blocks import BlockWriter, Recalled, recall_blocks
 from jiyi.long_term.consolidation.consolidation import Consolidation
-from jiyi.long_term.consolidation.write import ConsolidatedGroup, ConsolidationReceipt
-from jiyi.long_term.facts.known import Neighbour
+from jiyi.long_term.consolidation.writer import ConsolidationReceipt
+from jiyi.long_term.facts.lookup import Neighbour, neighbours, profile_block, profile_of
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.merge import Learned
-from jiyi.long_term.facts.profile import profile_block, profile_of
 from jiyi.long_term.facts.succession import Succession
 from jiyi.long_term.forget_gate.gate import ForgetGate, gate_of
-from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
+from jiyi.long_term.forget_gate.rules import ForgetRule, Rule
 from jiyi.long_term.forget_gate.run import GateReceipt
 from jiyi.long_term.forgetting.forgetting import Forgetting
-from jiyi.long_term.forgetting.receipt import ForgetReceipt, RestoreReceipt
+from jiyi.long_term.forgetting.plan import ForgetReceipt, RestoreReceipt
 from jiyi.long_term.indexing import NO_STATUS, Indexer
 from jiyi.long_term.memory import LongTermMemory, Maintained, maintain
-from jiyi.long_term.reading import Reader, ReadingReceipt, ReadingState, reading_state
+from jiyi.long_term.reading import Reader, ReadingState, reading_state
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.recall import Recall, Second
 from jiyi.long_term.recall.weights import WEIGHTS
-from jiyi.long_term.recalled import Recalled, recall_blocks
 from jiyi.long_term.updating import Change, Updating
 
 __all__ = [
@@ -28,7 +26,6 @@ __all__ = [
     "Accesses",
     "BlockWriter",
     "Change",
-    "ConsolidatedGroup",
     "Consolidation",
     "ConsolidationReceipt",
     "FactMemory",
@@ -38,13 +35,11 @@ __all__ = [
     "Forgetting",
     "GateReceipt",
     "Indexer",
-    "KindRule",
     "Learned",
     "LongTermMemory",
     "Maintained",
     "Neighbour",
     "Reader",
-    "ReadingReceipt",
     "ReadingState",
     "Recall",
     "Recalled",
@@ -55,6 +50,7 @@ __all__ = [
     "Updating",
     "gate_of",
     "maintain",
+    "neighbours",
     "profile_block",
     "profile_of",
     "reading_state",

@@ -19,8 +19,7 @@ from jiyi.storage import Binding, PendingText, VectorIndex, VectorRow
 
 __all__ = ["NO_STATUS", "Indexer"]
 
-NO_STATUS = 1
-"""Why a record is set apart where no endpoint gave an HTTP status."""
+NO_STATUS = 1  # why a record is set apart where no endpoint gave an HTTP status
 
 _FEWEST, _MOST = 8, 32  # records embedded at once: the first ones, and where it goes fast
 _PIECE = 0.5  # seconds that they should take at most: so often it is stored, told, and can be stopped
@@ -40,13 +39,8 @@ class Indexer(Worker):
 
     The pending state lives in the database. A crash loses nothing: the worker of the
     next open takes up what is left. A record that the embedder refuses while it embeds
-    others is set apart, with its reason, until `reembed`: it keeps nobody waiting.
-
-    Args:
-        vectors: where they are kept.
-        embedder: makes them.
-        afterwards: a piece of what is done with them, called when nothing is pending; returns whether
-            there is more.
+    others is set apart, with its reason, until `reembed`: it keeps nobody waiting. ``afterwards`` does a
+    piece of what is done with vectors when nothing is pending, and returns whether there is more.
     """
 
     def __init__(
@@ -164,8 +158,7 @@ class Indexer(Worker):
     def _rows(self, batch: list[PendingText]) -> tuple[list[VectorRow], list[_Refused]]:
         """Return the vectors of a batch, and which records of it are refused, each when it is alone.
 
-        Raises:
-            Exception: what the embedder raised, where it embeds nothing at all now.
+        Raises what the embedder raised, where it embeds nothing at all now.
         """
         try:
             return self._embedded(batch), []

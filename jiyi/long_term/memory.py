@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jiyi.long_term.consolidation.consolidation import Consolidation
-from jiyi.long_term.consolidation.write import ConsolidationReceipt
+from jiyi.long_term.consolidation.writer import ConsolidationReceipt
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.run import GateReceipt
@@ -59,7 +59,7 @@ def maintain(
     Every part may be stopped in the middle and run again, and by several processes at once.
     A consolidation cannot be tried: a dry run leaves it out.
     """
-    tell = progress or _tell_nobody
+    tell = progress or (lambda *_: None)
     reading = consolidation = None
     expired = 0
     if not dry_run:
@@ -73,7 +73,3 @@ def maintain(
         )
     gate = memory.gate.run(scope, dry_run=dry_run, progress=lambda done: tell("forget gate", done, None))
     return Maintained(reading=reading, expired=expired, consolidation=consolidation, gate=gate)
-
-
-def _tell_nobody(*_: object) -> None:
-    pass

@@ -2,26 +2,25 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 from jiyi.clock import Clock, to_micros, utc_from_micros, utc_now
 from jiyi.errors import BadReply, Closed, JiyiError, LLMError, LLMUnreachable
 from jiyi.extraction import first_stretch
-from jiyi.llm import LLM
-from jiyi.long_term.allowance import Allowance, Spent, periods
+from jiyi.llm import LLM, Reply
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.merge import Learned
 from jiyi.long_term.worker import Worker
 from jiyi.records import Message, Query
 from jiyi.settings import Settings
 from jiyi.storage import Claim, Due, Readings, Store
+from jiyi.text import counter_for
 
 __all__ = ["Reader", "ReadingReceipt", "ReadingState", "reading_state"]
-
 _SHORTEST_POLL, _LONGEST_POLL = 0.2, 60.0  # seconds between looks for talk that has come to rest
 _LEASE_SPARE = 60.0  # seconds in addition to the model's that reading a stretch may take
 _PAUSE = 60.0  # seconds after the first failure; each further one doubles them
@@ -32,8 +31,87 @@ _BEFORE = 2  # messages before a stretch that are shown with it
 _SHOWN_ERROR = 500  # characters of an error that are stored
 # Words of an answer may be somebody's, and the error is everybody's.
 _UNUSABLE = "it gave no usable answer; use a larger model, or one that follows JSON schemas"
-
 _log = logging.getLogger("jiyi")
+
+
+class _Spent(LLMError):
+    """A call was not made: it might have gone over a limit."""
+
+
+class _Allowance:
+    """An `LLM` whose calls are paid before they are made, from limits that all processes share.
+
+    A call is made only where its question and the longest answer it may get fit into what is left.
+    What the answer does not use is given back; where the process dies meanwhile it stays spent.
+    Tokens are counted as the endpoint counts them, else as o200k_base does. The limits are the
+    settings ``reader_calls_per_hour`` and ``reader_tokens_per_day``.
+    """
+
+    def __init__(self, llm: LLM, readings: Readings, settings: Settings, clock: Clock = utc_now) -> None:
+        self._llm = llm
+        self._readings = readings
+        self._calls = settings.reader_calls_per_hour
+        self._tokens = settings.reader_tokens_per_day
+        self._clock = clock
+
+    def complete(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        max_tokens: int | None = None,
+        temperature: float = 0,
+        schema: Mapping[str, Any] | None = None,
+        stop: Sequence[str] = (),
+    ) -> Reply:
+        """Return the other model's reply; see `LLM.complete`.
+
+        Raises:
+            _Spent: the limits have no room for this call.
+            StorageError: the figures cannot be written.
+        """
+        counted = counter_for("o200k_base").count_text
+        asked = sum(counted(str(message.get("content", ""))) for message in messages)
+        most = asked + (max_tokens or 0)
+        tokens, used = self._set_aside(most), asked
+        try:
+            reply = self._llm.complete(
+                messages, max_tokens=max_tokens, temperature=temperature, schema=schema, stop=stop
+            )
+            answered = counted(reply.text) if reply.output_tokens is None else reply.output_tokens
+            used = answered + (asked if reply.input_tokens is None else reply.input_tokens)
+        finally:
+            self._readings.add(tokens, used - most)
+        return reply
+
+    def spent(self, figures: Mapping[str, str]) -> str:
+        """Return why no call can be made now, "" where one may."""
+        calls, tokens = _periods(self._clock())
+        if int(figures.get(calls, 0)) >= self._calls:
+            return f"nothing more is read now: reader_calls_per_hour={self._calls} is used up"
+        if int(figures.get(tokens, 0)) >= self._tokens:
+            return f"nothing more is read now: reader_tokens_per_day={self._tokens} is used up"
+        return ""
+
+    def _set_aside(self, most: int) -> str:
+        """Take one call and so many tokens; return the name of the figure they were taken from."""
+        calls, tokens = _periods(self._clock())
+        if self._readings.add(calls, 1) > self._calls:
+            self._readings.add(calls, -1)
+            raise _Spent(f"nothing more is read now: reader_calls_per_hour={self._calls} is used up")
+        if (total := self._readings.add(tokens, most)) > self._tokens:
+            self._readings.add(tokens, -most)
+            self._readings.add(calls, -1)
+            raise _Spent(
+                f"nothing more is read now: a call may take {most} tokens, and "
+                f"reader_tokens_per_day={self._tokens} leaves {self._tokens - (total - most)}"
+            )
+        return tokens
+
+
+def _periods(moment: datetime) -> tuple[str, str]:
+    """Return the names of the figures of this hour's calls and this day's tokens."""
+    hour = to_micros(moment) // 3_600_000_000
+    return f"calls:{hour:08}", f"tokens:{hour // 24:08}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +152,9 @@ class Reader(Worker):
     - While the model gives no answer everybody waits, after each failure longer.
     - A stretch that failed is tried again at half its length. It is passed over where the model has
       no usable answer three times, or none at all eight times while it reads others.
-    - Limits of calls and tokens hold for all processes together: see `Allowance`.
-
-    Args:
-        store: where messages and facts are.
-        readings: how far each session is read, in the same database.
-        facts: keeps what is read, by the rules for everything that is said.
-        llm: the model.
-        settings: how much is read at once, when, and at what cost: those named ``reader_``.
-        clock: the present.
-        on_new: is called when facts were stored.
+    - Limits of calls and tokens hold for all processes together: see `_Allowance`.
+    - Settings named ``reader_`` say how much is read at once, when, and at what cost.
+    - ``on_new`` is called when facts were stored.
     """
 
     def __init__(
@@ -106,7 +177,7 @@ class Reader(Worker):
         self._store = store
         self._readings = readings
         self._facts = facts
-        self._llm = Allowance(llm, readings, settings, clock)
+        self._llm = _Allowance(llm, readings, settings, clock)
         self._settings = settings
         # An answer may be asked for twice; a claim that takes longer is given up.
         self._lease = timedelta(seconds=2 * settings.llm_seconds + _LEASE_SPARE)
@@ -127,7 +198,7 @@ class Reader(Worker):
             done = _added(done, one)
             if progress and more:
                 progress(done.stretches + done.passed_over)
-        return replace(done, waiting=self._readings.unread(user_id))
+        return replace(done, waiting=self.unread(user_id))
 
     def unread(self, user_id: str) -> int:
         """Return how many messages of a user are still to be read, by their places."""
@@ -151,23 +222,22 @@ class Reader(Worker):
     def _read_one(self, user_id: str | None, *, patient: bool) -> tuple[ReadingReceipt, bool]:
         """Read one stretch; return what came of it, and whether there may be more to do now."""
         with self._working:
-            return self._read_next(user_id, patient=patient)
-
-    def _read_next(self, user_id: str | None, *, patient: bool) -> tuple[ReadingReceipt, bool]:
-        now, figures = self._clock(), self._readings.figures()
-        reason = self._llm.spent(figures) or (_resting(figures, now) if patient else "")
-        if reason:
-            return ReadingReceipt(notes=(reason,)), False
-        pause = timedelta(minutes=self._settings.reader_pause_minutes)
-        due = Due(now=now, messages=self._settings.reader_messages, pause=pause)
-        claim = self._readings.claim(due, until=now + self._lease, user_id=user_id)
-        if claim is None:
-            return ReadingReceipt(), False
-        self._held = claim
-        try:
-            return self._read(claim, figures)
-        finally:
-            self._held = None
+            now, figures = self._clock(), self._readings.figures()
+            reason = self._llm.spent(figures)
+            if not reason and patient and to_micros(now) < int(figures.get("wait_until", 0)):
+                reason = figures.get("error", "")  # the model is left alone for a while
+            if reason:
+                return ReadingReceipt(notes=(reason,)), False
+            pause = timedelta(minutes=self._settings.reader_pause_minutes)
+            due = Due(now=now, messages=self._settings.reader_messages, pause=pause)
+            claim = self._readings.claim(due, until=now + self._lease, user_id=user_id)
+            if claim is None:
+                return ReadingReceipt(), False
+            self._held = claim
+            try:
+                return self._read(claim, figures)
+            finally:
+                self._held = None
 
     def _read(self, claim: Claim, figures: Mapping[str, str]) -> tuple[ReadingReceipt, bool]:
         messages, before, next_seq = self._stretch(claim)
@@ -176,7 +246,7 @@ class Reader(Worker):
             return ReadingReceipt(), True
         try:
             reading = self._facts.read(self._llm, messages, before)
-        except Spent as error:
+        except _Spent as error:
             self._readings.end(claim, claim.next_seq, failures=claim.failures)
             return ReadingReceipt(notes=(str(error),)), False
         except Exception as error:  # a model from outside may raise anything
@@ -194,28 +264,22 @@ class Reader(Worker):
             self._readings.add("refused", reading.refused)
         if learned.facts:
             self._on_new()
-        changed = len(learned.superseded) + len(learned.retracted)
-        return ReadingReceipt(
-            stretches=1, new=len(learned.new), changed=changed, refused=reading.refused
-        ), True
+        new, changed = len(learned.new), len(learned.superseded) + len(learned.retracted)
+        return ReadingReceipt(stretches=1, new=new, changed=changed, refused=reading.refused), True
 
     def _stretch(self, claim: Claim) -> tuple[list[Message], list[Message], int]:
         """Return the next stretch of a session, what was said just before, and where the next begins."""
         most = max(self._settings.reader_messages >> claim.failures, 1)
         tokens = max(self._settings.reader_tokens >> claim.failures, 1)
         talk = Query(scope=claim.scope, kinds=("message",), roles=("user", "assistant"), limit=most)
-        unread = cast(
-            "list[Message]",
-            self._store.find(replace(talk, after_seq=claim.next_seq - 1, before_seq=claim.upto)),
-        )
+        ahead = replace(talk, after_seq=claim.next_seq - 1, before_seq=claim.upto)
+        unread = cast("list[Message]", self._store.find(ahead))
         earlier = replace(talk, before_seq=claim.next_seq, newest_first=True, limit=_BEFORE)
         before = cast("list[Message]", self._store.find(earlier))[::-1]
         count = first_stretch(unread, most, tokens)
-        if count == len(unread) < most:
-            return [message for message in unread if message.text.strip()], before, claim.upto
-        last = unread[count - 1].seq
-        assert last is not None, "stored messages have their place"
-        return [message for message in unread[:count] if message.text.strip()], before, last + 1
+        last = count == len(unread) < most
+        next_seq = claim.upto if last else cast("int", unread[count - 1].seq) + 1
+        return [message for message in unread[:count] if message.text.strip()], before, next_seq
 
     def _put_off(
         self, claim: Claim, next_seq: int, error: Exception, figures: Mapping[str, str]
@@ -247,34 +311,21 @@ class Reader(Worker):
 def reading_state(readings: Readings, now: datetime) -> ReadingState:
     """Return how reading stands."""
     figures = readings.figures()
-    calls, tokens = periods(now)
+    calls, tokens = _periods(now)
+    names = {"calls": calls, "tokens": tokens} | {n: n for n in ("refused", "passed_over", "failures")}
     wait_until = int(figures.get("wait_until", 0))
     return ReadingState(
         waiting=readings.unread(),
-        calls=int(figures.get(calls, 0)),
-        tokens=int(figures.get(tokens, 0)),
-        refused=int(figures.get("refused", 0)),
-        passed_over=int(figures.get("passed_over", 0)),
-        failures=int(figures.get("failures", 0)),
         error=figures.get("error", ""),
         again_at=utc_from_micros(wait_until) if wait_until > to_micros(now) else None,
+        **{name: int(figures.get(figure, 0)) for name, figure in names.items()},
     )
 
 
 def _added(one: ReadingReceipt, other: ReadingReceipt) -> ReadingReceipt:
-    return ReadingReceipt(
-        stretches=one.stretches + other.stretches,
-        new=one.new + other.new,
-        changed=one.changed + other.changed,
-        refused=one.refused + other.refused,
-        passed_over=one.passed_over + other.passed_over,
-        notes=tuple(dict.fromkeys((*one.notes, *other.notes))),
-    )
-
-
-def _resting(figures: Mapping[str, str], now: datetime) -> str:
-    """Return why the model is left alone for a while, "" where it is not."""
-    return figures.get("error", "") if to_micros(now) < int(figures.get("wait_until", 0)) else ""
+    counts = ("stretches", "new", "changed", "refused", "passed_over")
+    sums = {name: getattr(one, name) + getattr(other, name) for name in counts}
+    return ReadingReceipt(notes=tuple(dict.fromkeys((*one.notes, *other.notes))), **sums)
 
 
 def _pause(failures: int) -> timedelta:

@@ -1,7 +1,7 @@
 """Changing what a record says, with everything that was derived from what it said before."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -9,10 +9,8 @@ from jiyi.errors import BadQuery, InputError, NotFound, WrongState
 from jiyi.extraction import Statement
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.slots import NOTE, value_key
-from jiyi.long_term.forgetting.facts import mended
 from jiyi.long_term.forgetting.plan import Learn, Rewrite, carry_out, plan_forgetting
-from jiyi.long_term.forgetting.rows import Rows
-from jiyi.long_term.forgetting.select import says
+from jiyi.long_term.forgetting.provenance import Rows, mended, says
 from jiyi.records import (
     FORGETTABLE,
     ContentPart,
@@ -52,7 +50,6 @@ class Change:
     pinned: bool | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no change, or none that a record could take."""
         if not self.named:
             raise BadQuery("say what to change: text=, object=, metadata=, importance= or pinned=")
         number = isinstance(self.importance, int | float) and not isinstance(self.importance, bool)
@@ -76,6 +73,7 @@ _TAKES: Mapping[str, tuple[str, ...]] = {
 """What of each kind can be changed."""
 
 
+@dataclass(frozen=True, slots=True)
 class Updating:
     """Changes records; each change is one transaction: all of it happens, or nothing.
 
@@ -87,33 +85,16 @@ class Updating:
     - Knowledge says the new words alone: its key points were those of the old ones.
     - Of an episode the outcome is written again. Knowledge that has words of it which are gone is
       written again from its episodes.
-
-    Args:
-        store, upkeep, trash: of one database.
-        facts: reads texts.
-        learn: reads messages again.
-        rewrite: writes knowledge again from its episodes.
-        counter: counts the tokens of messages.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        upkeep: Upkeep,
-        trash: Trash,
-        facts: FactMemory,
-        *,
-        learn: Learn,
-        rewrite: Rewrite,
-        counter: TokenCounter,
-    ) -> None:
-        self._store = store
-        self._upkeep = upkeep
-        self._trash = trash
-        self._facts = facts
-        self._learn = learn
-        self._rewrite = rewrite
-        self._counter = counter
+    store: Store
+    upkeep: Upkeep  # of the same database
+    trash: Trash  # of the same database
+    facts: FactMemory  # reads texts
+    _: KW_ONLY
+    learn: Learn  # reads messages again
+    rewrite: Rewrite  # writes knowledge again from its episodes
+    counter: TokenCounter  # counts the tokens of messages
 
     def update(self, scope: Scope, record_id: str, change: Change, at: datetime) -> Searchable:
         """Change a record and return it as it is stored then.
@@ -127,7 +108,7 @@ class Updating:
 
         def update() -> Searchable:
             query = Query(scope=scope, kinds=FORGETTABLE, ids=(record_id,), limit=1)
-            found = self._store.find(query)
+            found = self.store.find(query)
             if not found:
                 raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
             record, kind = cast("Searchable", found[0]), kind_of(found[0])
@@ -136,9 +117,9 @@ class Updating:
                 can = ", ".join(_TAKES[kind]) if kind in _TAKES else "see update_task"
                 raise BadQuery(f"{record_id!r} is a {kind} and has no {odd[0]} to change; it has: {can}")
             self._change(record, change, at)
-            return cast("Searchable", self._store.find(query)[0])
+            return cast("Searchable", self.store.find(query)[0])
 
-        return self._store.together(update)
+        return self.store.together(update)
 
     def _change(self, record: Searchable, change: Change, at: datetime) -> None:
         labels = None if change.metadata is None else check_metadata(change.metadata, InputError)
@@ -156,9 +137,9 @@ class Updating:
             case _:
                 changed = [record]
         changed[0] = _kept_with(changed[0], change, labels)
-        self._store.put(changed)
+        self.store.put(changed)
         if isinstance(record, Fact):
-            self._store.put(mended(self._store, cast("list[Fact]", changed), at))
+            self.store.put(mended(self.store, cast("list[Fact]", changed), at))
         elif isinstance(record, Episode):
             self._rewrite_knowledge(record, cast("Episode", changed[0]), at)
 
@@ -174,31 +155,30 @@ class Updating:
         if new != old:
             self._put_in_place(user, old, new, at)
         amended = Amendment(id=old.id, importance=change.importance, pinned=change.pinned)
-        self._upkeep.amend(user, "message", [amended])
+        self.upkeep.amend(user, "message", [amended])
 
     def _put_in_place(self, user: Scope, old: Message, new: Message, at: datetime) -> None:
         """Write a message over another of its id, and have read again what it says now."""
-        new = self._counter.counted(replace(new, tokens=None, tokens_by=None))
-        rows, plan = Rows(self._store, self._upkeep, self._trash, user), None
+        new = self.counter.counted(replace(new, tokens=None, tokens_by=None))
+        rows, plan = Rows(self.store, self.upkeep, self.trash, user), None
         if old.search_text != new.search_text:
             staying = self._stated_again(rows, old, new)
-            plan = plan_forgetting(rows, (), at=at, rewrite=self._rewrite, gone=[old], staying=staying)
+            plan = plan_forgetting(rows, (), at=at, rewrite=self.rewrite, gone=[old], staying=staying)
             plan.unread[new.id] = new
-        self._store.delete(Query(scope=user, kinds=("message",), ids=(old.id,), limit=1))
-        self._upkeep.put_back([new])
+        self.store.delete(Query(scope=user, kinds=("message",), ids=(old.id,), limit=1))
+        self.upkeep.put_back([new])
         if plan is not None:
-            carry_out(rows, plan, self._learn, reason=_REASON, at=at)
+            carry_out(rows, plan, self.learn, reason=_REASON, at=at)
 
     def _stated_again(self, rows: Rows, old: Message, new: Message) -> list[str]:
-        """Return the ids of facts that rest on a message and that its new words state as well."""
         stated = {
             _meaning(one): one
-            for found in self._facts.stated([new]).values()
+            for found in self.facts.stated([new]).values()
             for one in found
             if one.action == "state"
         }
         resting = [fact for fact in rows.resting_on(Fact, [old.id]) if _meaning(fact) in stated]
-        self._store.put([replace(fact, text=stated[_meaning(fact)].quote or fact.text) for fact in resting])
+        self.store.put([replace(fact, text=stated[_meaning(fact)].quote or fact.text) for fact in resting])
         return [fact.id for fact in resting]
 
     def _said_anew(self, fact: Fact, change: Change, at: datetime) -> list[Fact]:
@@ -239,7 +219,7 @@ class Updating:
         if value is not None:
             whole = value if predicate_key(fact.predicate) == predicate_key(NOTE) else ""
             return replace(fact, object=value.strip(), text=whole, valid_from=None)
-        found = self._facts.read_text(text, fact.speaker or "user", at)
+        found = self.facts.read_text(text, fact.speaker or "user", at)
         about = [one for one in found if entity_key(one.subject) == entity_key(fact.subject)]
         key = predicate_key(fact.predicate)
         same = [one for one in about if predicate_key(one.predicate) == key]
@@ -258,11 +238,11 @@ class Updating:
 
     def _rewrite_knowledge(self, old: Episode, new: Episode, at: datetime) -> None:
         lost = says([old.search_text]) - says([new.search_text])
-        rows = Rows(self._store, self._upkeep, self._trash, Scope(user_id=old.scope.user_id))
+        rows = Rows(self.store, self.upkeep, self.trash, Scope(user_id=old.scope.user_id))
         for one in list(rows.resting_on(Knowledge, [old.id])) if lost else ():
-            written = self._rewrite(one) if says([one.search_text]) & lost else None
+            written = self.rewrite(one) if says([one.search_text]) & lost else None
             if written is not None:
-                self._store.put([replace(written, updated_at=at)])
+                self.store.put([replace(written, updated_at=at)])
 
 
 def _with_text(message: Message, text: str) -> str | tuple[ContentPart, ...]:
@@ -276,7 +256,6 @@ def _with_text(message: Message, text: str) -> str | tuple[ContentPart, ...]:
 
 
 def _kept_with(record: Searchable, change: Change, labels: Mapping[str, Any] | None) -> Searchable:
-    """Return a record with what is changed apart from its words."""
     fields: dict[str, Any] = {"pinned": change.pinned, "metadata": labels, "importance": change.importance}
     return replace(record, **{name: value for name, value in fields.items() if value is not None})
 

@@ -20,7 +20,7 @@ class Worker(ABC):
     ``last_error`` is what the last try raised, None where it did its work.
 
     Args:
-        name: of the thread, and of what waits, in the log.
+        name: of the thread, in the log.
         poll: seconds after which it looks for work that nobody told of, such as another process's.
         failed: makes one of jiyi's errors of what else a try raised.
         final: errors after which nothing is tried again, beside a file that is not there any more.

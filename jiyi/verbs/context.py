@@ -11,7 +11,7 @@ from jiyi.compression.tool_output import ToolOutput
 from jiyi.context import Arranged, Materials, arrange, build_window
 from jiyi.errors import BadBudget, BadQuery
 from jiyi.long_term import BlockWriter, Recalled, profile_block, profile_of, recall_blocks
-from jiyi.long_term.recalled import RECALLED
+from jiyi.long_term.blocks import RECALLED
 from jiyi.monitor import ContextMonitor
 from jiyi.records import PRESETS, Block, Budget, Kind, Message, Query, ReportStep, Scope, Session, Window
 from jiyi.short_term import Kept, Policy, SummaryState, summary_block

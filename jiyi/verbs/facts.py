@@ -6,7 +6,7 @@ from typing import Any, cast, get_args
 
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery
-from jiyi.long_term import Learned, Neighbour, profile_of
+from jiyi.long_term import Learned, Neighbour, neighbours, profile_of
 from jiyi.records import Fact, FactCategory, FactStatus, Listing, Message, Query, check_limit, read_filter
 from jiyi.verbs.base import Verbs, check_text, moment_of
 from jiyi.verbs.cursors import LATEST, MOST, Place, listing, place_of
@@ -180,7 +180,7 @@ class FactVerbs(Verbs):
         """
         scope = self._scope(user_id, agent_id)
         check_text(entity=entity if entity is not None else "")
-        return self._long_term.facts.neighbours(scope, entity, depth)
+        return neighbours(self._store, scope, entity, depth)
 
 
 def _said(fact: Fact) -> Place:

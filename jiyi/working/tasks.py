@@ -2,25 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Any, cast, get_args
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import InputError, NotFound, WrongState
 from jiyi.prompts import wording
-from jiyi.records import (
-    Block,
-    Episode,
-    Outcome,
-    Query,
-    Scope,
-    Step,
-    StepStatus,
-    Task,
-    TaskStatus,
-    TriggerType,
-)
+from jiyi.records import Block, Episode, Outcome, Query, Scope, Step, StepStatus, Task, TriggerType
 from jiyi.storage.store import Store
 from jiyi.text import TokenCounter
 from jiyi.text.cut import clipped
@@ -66,22 +55,19 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
 
 
 def _notes(context: Mapping[str, Any], words: Mapping[str, str]) -> str:
-    told = (
-        f"{_flat(name)}{words['is']}{clipped(_flat(_text(value)), _LONGEST)}"
-        for name, value in context.items()
-        if not name.startswith("_")
-    )
+    told = []
+    for name, value in context.items():
+        if not name.startswith("_"):
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            told.append(f"{_flat(name)}{words['is']}{clipped(_flat(text), _LONGEST)}")
     return words["and"].join(told)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
+@dataclass(frozen=True, slots=True)
 class WorkingMemory:
     """Tasks and their steps, kept in the store.
 
@@ -91,10 +77,10 @@ class WorkingMemory:
     where that is a text or a whole number.
     """
 
-    def __init__(self, store: Store, *, clock: Clock = utc_now, target_key: str = "") -> None:
-        self._store = store
-        self._clock = clock
-        self._target_key = target_key
+    store: Store
+    _: KW_ONLY
+    clock: Clock = utc_now
+    target_key: str = ""
 
     def start(
         self,
@@ -117,7 +103,7 @@ class WorkingMemory:
         _check_choice("trigger_type", trigger_type, get_args(TriggerType))
         if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
             raise InputError(f"tags must be a list of texts, not {tags!r}")
-        now = started_at or self._clock()
+        now = started_at or self.clock()
         task = Task(
             scope=scope,
             request=request,
@@ -128,7 +114,7 @@ class WorkingMemory:
             started_at=now,
             updated_at=now,
         )
-        self._store.put([task])
+        self.store.put([task])
         return task
 
     def get(self, scope: Scope, task_id: str) -> Task:
@@ -137,7 +123,7 @@ class WorkingMemory:
         Raises:
             NotFound: this user has no such task.
         """
-        found = self._store.find(Query(scope=_of_user(scope), kinds=("task",), ids=(task_id,)))
+        found = self.store.find(Query(scope=_of_user(scope), kinds=("task",), ids=(task_id,)))
         if not found:
             raise NotFound(f"user {scope.user_id!r} has no task {task_id!r}; start one with start_task()")
         return cast("Task", found[0])
@@ -145,7 +131,7 @@ class WorkingMemory:
     def current(self, scope: Scope) -> Task | None:
         """Return the newest task in progress in this scope, usually one session's."""
         query = Query(scope=scope, kinds=("task",), status="in_progress", newest_first=True, limit=1)
-        found = self._store.find(query)
+        found = self.store.find(query)
         return cast("Task", found[0]) if found else None
 
     def update(
@@ -190,12 +176,12 @@ class WorkingMemory:
                 request=task.request if goal is None else goal,
                 summary=task.summary if summary is None else summary,
                 context={name: value for name, value in notes.items() if value is not None},
-                updated_at=at or self._clock(),
+                updated_at=at or self.clock(),
             )
-            self._store.put([changed])
+            self.store.put([changed])
             return changed
 
-        return self._store.together(update)
+        return self.store.together(update)
 
     def add_step(
         self,
@@ -222,7 +208,7 @@ class WorkingMemory:
 
         def add() -> Step:
             task = self._in_progress(scope, task_id)
-            now = at or self._clock()
+            now = at or self.clock()
             step = Step(
                 scope=task.scope,
                 task_id=task.id,
@@ -231,11 +217,11 @@ class WorkingMemory:
                 args=dict(args or {}),
                 result=result,
             )
-            (stored,) = self._store.put([_moved(step, status, now)])
-            self._store.put([replace(task, updated_at=now)])
+            (stored,) = self.store.put([_moved(step, status, now)])
+            self.store.put([replace(task, updated_at=now)])
             return cast("Step", stored)
 
-        return self._store.together(add)
+        return self.store.together(add)
 
     def update_step(
         self,
@@ -263,22 +249,19 @@ class WorkingMemory:
         _check_optional("result", result)
 
         def update() -> Step:
-            found = self._store.find(Query(scope=_of_user(scope), kinds=("step",), ids=(step_id,)))
+            found = self.store.find(Query(scope=_of_user(scope), kinds=("step",), ids=(step_id,)))
             if not found:
                 raise NotFound(f"user {scope.user_id!r} has no step {step_id!r}; add one with add_step()")
             step = cast("Step", found[0])
             task = self._in_progress(scope, step.task_id)
-            now = at or self._clock()
-            if description is not None:
-                step = replace(step, description=description)
-            if result is not None:
-                step = replace(step, result=result)
-            if status is not None:
-                step = _moved(step, status, now)
-            self._store.put([step, replace(task, updated_at=now)])
+            now = at or self.clock()
+            changes: dict[str, Any] = {"description": description, "result": result}
+            step = replace(step, **{name: text for name, text in changes.items() if text is not None})
+            step = step if status is None else _moved(step, status, now)
+            self.store.put([step, replace(task, updated_at=now)])
             return step
 
-        return self._store.together(update)
+        return self.store.together(update)
 
     def complete(
         self,
@@ -299,46 +282,30 @@ class WorkingMemory:
             InputError: the outcome is unknown.
         """
         _check_choice("outcome", outcome, get_args(Outcome))
-        status: TaskStatus = "failed" if outcome == "failed" else "completed"
-        return self._end(scope, task_id, status=status, outcome=outcome, summary=summary, at=at)
-
-    def fail(self, scope: Scope, task_id: str, *, reason: str = "", at: datetime | None = None) -> Episode:
-        """End a task that missed its goal and return its episode. Raises as `complete` does."""
-        return self._end(scope, task_id, status="failed", outcome="failed", summary=reason, at=at)
-
-    def _end(
-        self,
-        scope: Scope,
-        task_id: str,
-        *,
-        status: TaskStatus,
-        outcome: Outcome,
-        summary: str,
-        at: datetime | None,
-    ) -> Episode:
         _check_optional("summary", summary)
 
         def end() -> Episode:
             task = self._in_progress(scope, task_id)
-            now = at or self._clock()
+            now = at or self.clock()
+            noted = task.context.get(self.target_key) if self.target_key else None
             ended = replace(
                 task,
-                status=status,
+                status="failed" if outcome == "failed" else "completed",
                 outcome=outcome,
-                target=task.target or self._noted_target(task),
+                target=task.target or (str(noted) if isinstance(noted, str | int) else None),
                 summary=summary or task.summary or "",
                 updated_at=now,
                 completed_at=now,
             )
             episode = Episode.of_task(ended)
-            self._store.put([ended, episode])
+            self.store.put([ended, episode])
             return episode
 
-        return self._store.together(end)
+        return self.store.together(end)
 
-    def _noted_target(self, task: Task) -> str | None:
-        noted = task.context.get(self._target_key) if self._target_key else None
-        return str(noted) if isinstance(noted, str | int) else None
+    def fail(self, scope: Scope, task_id: str, *, reason: str = "", at: datetime | None = None) -> Episode:
+        """End a task that missed its goal and return its episode. Raises as `complete` does."""
+        return self.complete(scope, task_id, outcome="failed", summary=reason, at=at)
 
     def _in_progress(self, scope: Scope, task_id: str) -> Task:
         task = self.get(scope, task_id)
@@ -348,7 +315,6 @@ class WorkingMemory:
 
 
 def _moved(step: Step, status: StepStatus, now: datetime) -> Step:
-    """Return the step in its new status, with the times that go with it."""
     _check_choice("status", status, get_args(StepStatus))
     started = step.started_at or (None if status == "pending" else now)
     return replace(step, status=status, started_at=started, completed_at=now if status in _ENDED else None)

@@ -97,7 +97,7 @@ def forget(memory: jiyi.MemoryManager, drawn: random.Random) -> Iterator[Touched
 
 def restore(memory: jiyi.MemoryManager, drawn: random.Random) -> Iterator[Touched]:
     scope = Scope(user_id=str(memory._settings.user_id))
-    lying = memory._long_term.gate._trash.discarded(Query(scope=scope, kinds=("message",), limit=3))
+    lying = memory._long_term.gate.trash.discarded(Query(scope=scope, kinds=("message",), limit=3))
     yield {one.record.id: TRASH for one in lying}
     if lying:
         memory.restore([one.record.id for one in lying])

@@ -286,7 +286,7 @@ def test_messages_are_quoted_as_data_in_their_language(make: Make) -> None:
     with ScriptedChat(says(found()), says(found())) as server:
         llm = make(server.url)
         extract_with(llm, [message(attack + "端口" * 4_000), message("第二条", id="m-2", name=None)])
-        extract_with(llm, [message("plain")], "zh")
+        extract_with(llm, [message("中文")])
     prompt = server.asked[0]["messages"][0]["content"]
     assert prompt.startswith("阅读一段对话")
     assert server.asked[1]["messages"][0]["content"].startswith("阅读一段对话")
@@ -384,9 +384,12 @@ def test_without_a_model() -> None:
 
 
 @pytest.mark.slow
-def test_a_real_model_answers_by_the_schema_or_the_patterns_do(local_llm: str) -> None:
+def test_a_real_model_answers_by_the_schema_or_the_patterns_do(
+    local_llm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jiyi.extraction.by_llm._ANSWER_TOKENS", 120)
     llm = OpenAILLM("smollm2", endpoint=Endpoint(base_url=local_llm, api_key=""), time_limit=120)
-    reading = extract_with(llm, [message("The port of edge-02 is 8443.")], answer_tokens=120)
+    reading = extract_with(llm, [message("The port of edge-02 is 8443.")])
     llm.close()
     assert reading.method in ("llm", "patterns")
     assert reading.method == "llm" or reading.notes

@@ -192,5 +192,5 @@ def test_the_bundled_model_embeds_after_a_fork_under_load(path):
         memory.flush()
         with load(memory, threads=1):
             for _ in range(5):
-                assert forked(lambda: memory.parts.long_term.recall._embedder.embed(["cat"], "query")) == 0
+                assert forked(lambda: memory.parts.long_term.recall.embedder.embed(["cat"], "query")) == 0
                 assert forked(lambda: memory.search("Where does the pet sleep?")) == 0

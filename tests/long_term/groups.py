@@ -5,8 +5,7 @@ from dataclasses import fields
 import numpy as np
 from hypothesis import strategies as st
 
-from jiyi.long_term.recall.pairs import Statements
-from jiyi.long_term.recall.signs import signs_of
+from jiyi.long_term.recall.pairs import Statements, signs_of
 
 SAID = [
     "the port is 8443",

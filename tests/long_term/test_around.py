@@ -6,7 +6,7 @@ from candidate_tables import Row, permuted, table, tables
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.long_term.recall.around import borrowed_words, session_prior, shifted, turn_taking
+from jiyi.long_term.recall.features import borrowed_words, session_prior, shifted, turn_taking
 
 TURNS = [Row(speaker=name) for name in ("Ana", "Ben", "Ana", "Ben")]
 NOTES = [Row(speaker="Ana", session=1) for _ in range(3)]

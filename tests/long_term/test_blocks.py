@@ -115,8 +115,8 @@ class Marking(Recall):
 
     marks: dict[str, dict[str, str]]
 
-    def search_each(self, query, limits, *, around=0):
-        found = super().search_each(query, limits, around=around)
+    def search(self, query, limits=None, *, around=0, min_score=0.0):
+        found = super().search(query, limits, around=around, min_score=min_score)
         return Hits(tuple(replace(hit, **self.marks.get(hit.id, {})) for hit in found), found.notes)
 
 

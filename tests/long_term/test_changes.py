@@ -1,5 +1,6 @@
 """Change, judged in sets: how often the newer value comes first, and what takes no place at all."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -14,7 +15,7 @@ from samples import START, message
 from jiyi.embeddings import CachedEmbedder, E5Embedder
 from jiyi.long_term import Indexer, Recall
 from jiyi.long_term.recall.features import measure
-from jiyi.long_term.recall.in_force import (
+from jiyi.long_term.recall.outdated import (
     ORDER_SIGNS,
     SUCCESSION_SIGNS,
     dealt,
@@ -31,8 +32,8 @@ PORTS = ["the port is 8443", "the port moved to 9000", "端口改成 9443 了", 
 def judged(found, asked, about=None, texts=PORTS):
     features = measure(asked, found, about)
     ranked = rank(features, found)
-    rows = judged_rows(found, ranked)
-    return features, ranked, judge(found, features, ranked, {row: texts[row % len(texts)] for row in rows})
+    rows = judged_rows(ranked)
+    return features, ranked, judge(ranked, {row: texts[row % len(texts)] for row in rows})
 
 
 asked_at = st.floats(-500, 500)
@@ -46,25 +47,22 @@ texts = st.sampled_from(
 def test_the_order_of_rows_plays_no_part(found, text, days, data):
     order = list(data.draw(st.permutations(range(len(found)))))
     asked = question(text, days)
-    features, ranked, got = judged(found, asked)
+    _, ranked, got = judged(found, asked)
     texts = {row: PORTS[row % len(PORTS)] for row in got.rows.tolist()}
     place = np.argsort(order)
     other = permuted(found, order)
-    moved = judge(
-        other,
-        measure(asked, other, None),
-        ranked_as(ranked, order),
-        {int(place[row]): text for row, text in texts.items()},
-    )
+    there = replace(ranked_as(ranked, order), table=other, features=measure(asked, other, None))
+    moved = judge(there, {int(place[row]): text for row, text in texts.items()})
     assert moved.outdated == pytest.approx(got.outdated, abs=1e-4)
-    again = judge(found, features, ranked, texts)
+    again = judge(ranked, texts)
     assert (again.outdated == got.outdated).all()
     assert (again.scores == got.scores).all()
 
 
 def ranked_as(ranked, order):
     place = np.argsort(order)
-    return type(ranked)(rows=place[ranked.rows], scores=ranked.scores[order], shares=ranked.shares[order])
+    rows, scores, shares = place[ranked.rows], ranked.scores[order], ranked.shares[order]
+    return replace(ranked, rows=rows, scores=scores, shares=shares)
 
 
 @given(

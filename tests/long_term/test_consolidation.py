@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from jiyi.errors import SettingsError, StorageError
 from jiyi.long_term.consolidation.consolidation import Consolidation
-from jiyi.long_term.consolidation.lesson import without_sources
 from jiyi.records import Query, Scope, stable_id
 from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, Store, Upkeep
 from jiyi.testing import ManualClock
@@ -222,7 +221,9 @@ def test_a_group_keeps_its_knowledge_when_its_leader_is_gone(store, consolidatio
     consolidation.run(ANA)
     (known,) = knowledge_of(store)
     store.delete(Query(scope=ANA, kinds=("episode",), ids=("e0",)))
-    store.put([without_sources(known, ["e0"]), episode("e7", None, 7, trigger="nginx returned 502")])
+    store.put(
+        [replace(known, source_episodes=("e1", "e2")), episode("e7", None, 7, trigger="nginx returned 502")]
+    )
     assert consolidation.run(ANA).updated == (known.id,)
     assert [(k.id, k.source_episodes) for k in knowledge_of(store)] == [(known.id, ("e1", "e2", "e7"))]
 
@@ -235,7 +236,7 @@ def test_languages_and_agents_do_not_mix_without_a_target(store, consolidation):
 
 
 def test_only_the_newest_without_a_target_are_compared(store, consolidation, monkeypatch):
-    monkeypatch.setattr("jiyi.long_term.consolidation.alike.WINDOW", 5)
+    monkeypatch.setattr("jiyi.long_term.consolidation.clusters.WINDOW", 5)
     monkeypatch.setattr("jiyi.long_term.consolidation.consolidation.WINDOW", 5)
     store.put([episode(f"e{n}", None, n, trigger="nginx returned 502") for n in range(8)])
     receipt = consolidation.run(ANA)
@@ -350,7 +351,7 @@ def test_a_knowledge_is_written_anew_from_what_is_left(store, consolidation, clo
     assert "swordfish" in known.search_text
     store.delete(Query(scope=ANA, kinds=("episode",), ids=("n4",)))
     clock.forward(hours=1)
-    again = consolidation.rewritten(without_sources(known, ["n4"]))
+    again = consolidation.rewritten(replace(known, source_episodes=("n1", "n2", "n3")))
     assert "swordfish" not in again.search_text
     assert (again.id, again.source_episodes, again.updated_at) == (known.id, ("n1", "n2", "n3"), clock())
     assert again.confidence == 0.6875

@@ -1,10 +1,9 @@
 """What is counted over a group of episodes, and how sure it is."""
 
 import random
-from dataclasses import replace
 
 import pytest
-from consolidation_tools import ANA, START, episode
+from consolidation_tools import episode
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,9 +12,7 @@ from jiyi.long_term.consolidation.lesson import (
     confidence_of,
     count_lesson,
     language_of_group,
-    without_sources,
 )
-from jiyi.records import Knowledge
 
 RESTART, CHECK = "docker restart nginx", "curl -I localhost"
 
@@ -162,30 +159,3 @@ def test_confidence_stays_between_a_half_and_one(success, partial, failed, more)
     some = outcomes(success, partial, failed)
     if some:
         assert 0.5 <= confidence_of(some, len(some) + more) <= 1
-
-
-KNOWN = Knowledge(
-    scope=ANA,
-    topic="t",
-    content="c",
-    created_at=START,
-    updated_at=START,
-    source_episodes=tuple("abcdefghij"),
-    confidence=0.8333,
-)
-
-
-def test_without_some_of_its_sources_a_knowledge_is_less_sure():
-    assert without_sources(KNOWN, ["x", "y"]) is KNOWN
-    assert without_sources(KNOWN, []) is KNOWN
-    less = without_sources(KNOWN, ["a", "j", "x"])
-    assert less == replace(KNOWN, source_episodes=tuple("bcdefghi"), confidence=0.8077)
-    assert 0.5 <= without_sources(KNOWN, "abcdefghi").confidence < less.confidence
-    low = replace(KNOWN, confidence=0.3)
-    assert without_sources(low, "a").confidence == 0.5
-
-
-def test_without_all_of_its_sources_a_knowledge_is_nothing():
-    assert without_sources(KNOWN, "abcdefghij") is None
-    said = replace(KNOWN, source_episodes=())
-    assert without_sources(said, "abc") is said

@@ -8,7 +8,7 @@ import pytest
 from consolidation_tools import themed
 
 from jiyi.embeddings import E5Embedder
-from jiyi.long_term.consolidation.alike import Likeness, group_around
+from jiyi.long_term.consolidation.clusters import Likeness, group_around
 from jiyi.one_thread import one_blas_thread
 
 

@@ -14,6 +14,7 @@ from stating import START, at
 from jiyi.embeddings import Endpoint
 from jiyi.errors import BadQuery, NaiveDatetime
 from jiyi.llm import OpenAILLM
+from jiyi.long_term.facts.lookup import neighbours
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.records import Fact, Message, Query, Scope
 from jiyi.storage import SqliteDatabase, Store
@@ -137,17 +138,17 @@ def test_neighbours_are_found_both_ways_over_other_names(memory: FactMemory) -> 
         ("Zoe", "lives in", "Berlin"),
     ):
         memory.remember(ANA, subject=subject, predicate=predicate, object=object_)
-    near = memory.neighbours(ANA, "mia", 1)
+    near = neighbours(memory.store, ANA, "mia", 1)
     assert {one.name for one in near} == {"Acme", "Bobby"}
-    found = {one.name: one for one in memory.neighbours(ANA, "Porto", 3)}
+    found = {one.name: one for one in neighbours(memory.store, ANA, "Porto", 3)}
     assert {name: one.depth for name, one in found.items()} == {"Acme": 1, "Mia": 2, "Bob": 2}
     assert [fact.predicate for fact in found["Mia"].facts] == ["located in", "works at"]
-    assert memory.neighbours(ANA, "nobody") == []
+    assert neighbours(memory.store, ANA, "nobody", 1) == []
     memory.remember(ANA, subject="Mia", predicate="works at", object="Umbrella")
-    assert "Acme" not in {one.name for one in memory.neighbours(ANA, "Mia", 1)}
+    assert "Acme" not in {one.name for one in neighbours(memory.store, ANA, "Mia", 1)}
     for depth in (0, 6, True):
         with pytest.raises(BadQuery, match="from 1 to 5"):
-            memory.neighbours(ANA, "Mia", depth)
+            neighbours(memory.store, ANA, "Mia", depth)
 
 
 def test_remembering(memory: FactMemory, clock: ManualClock) -> None:

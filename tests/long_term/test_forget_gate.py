@@ -336,7 +336,7 @@ def test_a_dry_run_changes_nothing_and_says_what_would_go(gate):
     gate.clock.forward(days=200)
     before, options = everything(gate), {"rule": SMALL, "batch": 3}
     options["others"] = (
-        *ForgetGate(gate.store, gate.upkeep, gate.trash)._others[:2],
+        *ForgetGate(gate.store, gate.upkeep, gate.trash).others[:2],
         MessageRule(max_age=DAY),
     )
     dry = gate.run(dry_run=True, **options)

@@ -12,8 +12,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from samples import ANA, START, episode, task
+from samples import ANA, START, episode, knowledge, task
 
+from jiyi.long_term.forget_gate import run as gate_run
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.rules import ForgetRule
 from jiyi.records import Query
@@ -195,6 +196,37 @@ def test_what_was_pinned_or_recalled_since_it_was_looked_at_stays(store, databas
     receipt = ForgetGate(store, Meanwhile(database, happens), trash, clock=lambda: NOW).run(ANA)
     assert receipt.discarded == {"episode": {"importance below 0.25": 1}}
     assert {e.id for e in store.find(Query(scope=ANA, kinds=("episode",)))} == {"pinned", "recalled"}
+
+
+class SlowMachine:
+    """Time in which each look at the clock is 0.05 s later, and in which nobody sleeps."""
+
+    def __init__(self, database):
+        self.now, self.held, self.free, self._store = 0.0, [0.0], [], Store(database)
+
+    def monotonic(self):
+        self.now += 0.05
+        self.held[-1] += 0.05
+        return self.now
+
+    def sleep(self, seconds):
+        """Who waits without any patience gets in now."""
+        self._store.put([knowledge(id=f"k{len(self.free)}")])
+        self.free.append(seconds)
+        self.held.append(0.0)
+
+
+def test_the_write_lock_is_left_free_for_longer_than_a_waiter_sleeps(full, database, path, monkeypatch):
+    """SQLite looks again every 0.1 s: a writer with two seconds of patience finds it free several times."""
+    impatient = SqliteDatabase(path, lock_timeout=0)
+    machine = SlowMachine(impatient)
+    monkeypatch.setattr(gate_run, "time", machine)
+    receipt = run(database, batch=10)
+    assert receipt.total == 2 * (COUNT - MOST)
+    assert len(machine.free) >= 5
+    assert max(machine.held) <= 1.2, "of two seconds of patience"
+    assert min(machine.free) > 0.1
+    impatient.close()
 
 
 def test_writers_beside_it_need_not_wait_long(full, path):

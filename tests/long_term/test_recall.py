@@ -56,18 +56,18 @@ def test_kinds_compete_for_the_first_places(store, recall, flush):
     assert search(recall, "rotate certificate", limit=1)[0].kind == "knowledge"
 
 
-def test_search_each_limits_every_kind_by_itself(store, recall, flush):
+def test_limits_of_kinds_hold_for_each_by_itself(store, recall, flush):
     store.put([message(f"disk report {i}", at=i) for i in range(20)])
     store.put([episode(f"disk alarm {i}", at=i) for i in range(20)])
     store.put([knowledge("disks fail", id="k")])
     flush()
     query = Query(scope=ANA, text="disk")
-    found = recall.search_each(query, {"message": 3, "episode": 5, "knowledge": 2})
+    found = recall.search(query, {"message": 3, "episode": 5, "knowledge": 2})
     kinds = [h.kind for h in found]
     assert {kind: kinds.count(kind) for kind in kinds} == {"message": 3, "episode": 5, "knowledge": 1}
     assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
-    assert [h.kind for h in recall.search_each(query, {"knowledge": 1})] == ["knowledge"]
-    assert {h.kind for h in recall.search_each(query, {"message": 0, "episode": 1})} == {"episode"}
+    assert [h.kind for h in recall.search(query, {"knowledge": 1})] == ["knowledge"]
+    assert {h.kind for h in recall.search(query, {"message": 0, "episode": 1})} == {"episode"}
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])

@@ -72,9 +72,7 @@ def test_at_least_three_times_the_limit_are_looked_at(reports, reranked, limit):
 
 def test_each_kind_has_its_candidates_looked_at(reports, reranked):
     own = Own(lambda text: 9.0 if "fail" in text or "alarm" in text else 1.0)
-    found = reranked(own).search_each(
-        Query(scope=ANA, text="disk"), {"message": 2, "knowledge": 1, "episode": 1}
-    )
+    found = reranked(own).search(Query(scope=ANA, text="disk"), {"message": 2, "knowledge": 1, "episode": 1})
     assert {"e", "k"} == {hit.id for hit in found[:2]}
     assert len(found) == 4
     assert sum("report" in text for text in own.shown[0][1]) >= 6

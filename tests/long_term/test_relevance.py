@@ -4,7 +4,7 @@ import pytest
 from recalling import recalled
 from samples import episode, fact, knowledge, message
 
-from jiyi.long_term.recalled import relevant
+from jiyi.long_term.blocks import relevant
 from jiyi.records import Hit, Hits
 
 ABOUT = {"recalled": "the disk of web-7 is full", "fact": "2 TB", "knowledge": "check the disk first"}

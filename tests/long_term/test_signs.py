@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from samples import AWKWARD
 
 from jiyi.extraction.values import values
-from jiyi.long_term.recall.signs import KINDS, SINGLE, asked_for, signs_of
+from jiyi.long_term.recall.pairs import KINDS, SINGLE, asked_for, signs_of
 from jiyi.text import traits
 
 CUES = tomllib.loads(files("jiyi.long_term.recall").joinpath("cues.toml").read_text("utf-8"))

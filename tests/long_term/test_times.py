@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.clock import to_micros, utc_from_micros
-from jiyi.long_term.recall.question import read_question
-from jiyi.long_term.recall.times import validity
+from jiyi.long_term.recall.question import read_question, validity
 
 ASKED = datetime(2026, 3, 20, 11, tzinfo=UTC)
 

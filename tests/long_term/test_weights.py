@@ -5,9 +5,9 @@ from math import isfinite
 import pytest
 
 from jiyi.long_term.recall.features import NAMES
-from jiyi.long_term.recall.in_force import ORDER_SIGNS, SUCCESSION_SIGNS
-from jiyi.long_term.recall.nothing import NOTHING_SIGNS
+from jiyi.long_term.recall.outdated import ORDER_SIGNS, SUCCESSION_SIGNS
 from jiyi.long_term.recall.pairs import PAIR_SIGNS
+from jiyi.long_term.recall.unanswerable import NOTHING_SIGNS
 from jiyi.long_term.recall.weights import (
     MISSING,
     NOTHING,

@@ -73,13 +73,13 @@ def imported(memory):
 def let_go(memory):
     gate = memory._long_term.gate
     every = ForgetRule(threshold=1.0, min_age=timedelta(0))
-    run = ForgetGate(gate._store, gate._upkeep, gate._trash, rule=every, others=()).run(ANA)
+    run = ForgetGate(gate.store, gate.upkeep, gate.trash, rule=every, others=()).run(ANA)
     return sum(run.discarded["episode"].values())
 
 
 def counted(memory):
     fact = memory.facts()[0]
-    accesses = memory._long_term.recall._accesses
+    accesses = memory._long_term.recall.accesses
     accesses.note(ANA, [Hit(record=fact, kind="fact", score=1.0)])
     accesses.flush()
     return memory.get(fact.id).access_count

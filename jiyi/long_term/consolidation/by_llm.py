@@ -1,7 +1,10 @@
 """What a group of episodes teaches, in the words of a language model."""
 
+import json
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast
 
 from jiyi.llm import LLM, ask_json
 from jiyi.long_term.consolidation.lesson import Brief, Lesson, one_line
@@ -9,52 +12,37 @@ from jiyi.prompts import Language, load_prompt, quote, wording
 from jiyi.records import Knowledge
 from jiyi.text import counter_for
 
-__all__ = ["ask_lesson", "prompt_for"]
+__all__ = ["ask_lesson"]
 
+_RECORDS_TOKENS = 3_000  # of all records shown
 _RECORD_TOKENS = 300  # of one record, at most
 _KNOWN_TOKENS = 600  # of what is known so far, and of the counts
 _ANSWER_TOKENS = 1_500
 _TOPIC = 120  # characters
 _COUNTER = counter_for("o200k_base")
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "topic": {"type": "string", "minLength": 1, "maxLength": _TOPIC},
-        "content": {"type": "string", "minLength": 1, "maxLength": 1500},
-        "key_points": {
-            "type": "array",
-            "items": {"type": "string", "minLength": 1, "maxLength": 300},
-            "maxItems": 10,
-        },
-        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-    },
-    "required": ["topic", "content", "key_points", "confidence"],
-    "additionalProperties": False,
-}
-
 
 def ask_lesson(
-    llm: LLM, briefs: Sequence[Brief], counted: Lesson, total: int, language: Language, **about: Any
+    llm: LLM,
+    briefs: Sequence[Brief],
+    counted: Lesson,
+    total: int,
+    language: Language,
+    *,
+    known: Knowledge | None,
 ) -> tuple[Lesson, int]:
     """Return the lesson a model reads from episodes, and how many of them it was shown.
 
-    Its confidence is the mean of the model's own, brought to 0.5..1, and the counted one.
-
-    Args:
-        llm: the model; asked once, and once more where its answer does not fit.
-        briefs: the newest episodes of the group, oldest first.
-        counted: what was counted over them.
-        total: how many the lesson rests on.
-        language: of prompt and answer.
-        about: see `prompt_for`.
+    Its confidence is the mean of the model's own, brought to 0.5..1, and that of what was ``counted`` over
+    the newest episodes of the group, oldest first, of the ``total`` that it rests on. The model is asked
+    once, and once more where its answer does not fit.
 
     Raises:
         LLMError: there is no usable answer.
     """
-    prompt, shown = prompt_for(briefs, counted, total, language, **about)
+    prompt, shown = _prompt(briefs, counted, total, language, known)
     messages = [{"role": "user", "content": prompt}]
-    found = ask_json(llm, messages, _SCHEMA, language=language, max_tokens=_ANSWER_TOKENS)
+    found = ask_json(llm, messages, _schema(), language=language, max_tokens=_ANSWER_TOKENS)
     points = (" ".join(point.split()) for point in found["key_points"])
     confidence = (min(1.0, max(0.5, float(found["confidence"]))) + counted.confidence) / 2
     lesson = Lesson(
@@ -66,23 +54,23 @@ def ask_lesson(
     return lesson, shown
 
 
-def prompt_for(
-    briefs: Sequence[Brief],
-    counted: Lesson,
-    total: int,
-    language: Language,
-    *,
-    known: Knowledge | None = None,
-    tokens: int = 3_000,
+@cache
+def _schema() -> dict[str, Any]:
+    text = files(__package__).joinpath("lesson.schema.json").read_text("utf-8")
+    return cast("dict[str, Any]", json.loads(text))
+
+
+def _prompt(
+    briefs: Sequence[Brief], counted: Lesson, total: int, language: Language, known: Knowledge | None
 ) -> tuple[str, int]:
-    """Return the prompt, and how many records it shows: the newest whose texts take ``tokens``.
+    """Return the prompt, and how many records it shows: the newest whose texts have room.
 
     Nothing is left out unsaid: the prompt says how many records there are and what was counted
     over them. Of a record the first 300 tokens are shown, with "…" after
     them where there are more; at least one record always.
     """
     texts: list[str] = []
-    left = tokens
+    left = _RECORDS_TOKENS
     for brief in reversed(briefs):
         text = quote(_cut(_told(brief, language), _RECORD_TOKENS))
         left -= _COUNTER.count_text(text)
@@ -90,7 +78,7 @@ def prompt_for(
             break
         texts.append(text)
     texts.reverse()
-    before = _known(known) if known else ""
+    before = "\n".join([known.content, *(f"- {point}" for point in known.key_points)]) if known else ""
     prompt = load_prompt("consolidate", language).substitute(
         topic=quote(counted.topic),
         known=quote(_cut(before, _KNOWN_TOKENS)),
@@ -106,10 +94,6 @@ def prompt_for(
 def _cut(text: str, tokens: int) -> str:
     kept = _COUNTER.truncate(text, tokens)
     return kept if kept == text else f"{kept}…"
-
-
-def _known(knowledge: Knowledge) -> str:
-    return "\n".join([knowledge.content, *(f"- {point}" for point in knowledge.key_points)])
 
 
 def _told(brief: Brief, language: Language) -> str:

@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import Any, Literal, cast
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import SettingsError
 from jiyi.llm import LLM
-from jiyi.long_term.consolidation.alike import WINDOW, find_alike
+from jiyi.long_term.consolidation.clusters import WINDOW, find_alike
 from jiyi.long_term.consolidation.lesson import Brief, count_lesson, language_of_group
-from jiyi.long_term.consolidation.write import ConsolidationReceipt, Group, GroupWriter, Progress, briefs_of
+from jiyi.long_term.consolidation.writer import ConsolidationReceipt, Group, GroupWriter, Progress, briefs_of
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
 from jiyi.storage import Store, Upkeep, VectorIndex
 from jiyi.storage.pages import all_records
@@ -21,6 +21,7 @@ _PAGE = 500  # records read at once
 _TRIES = 3  # at a group that another process changed
 
 
+@dataclass(frozen=True, slots=True)
 class Consolidation:
     """Turns episodes that are in no knowledge yet into knowledge.
 
@@ -38,39 +39,24 @@ class Consolidation:
     - Memory is bounded: episodes are read 500 at a time, and of a group only the newest 1,000,
       shortened, are held.
 
-    Args:
-        store: holds the episodes and gets the knowledge.
-        upkeep: of the same database.
-        vectors: for episodes without a target; None: these are compared by their words alone.
-        llm: writes the lessons.
-        clock: gives the present.
-        min_episodes: so many make a knowledge, at least 2.
-        language: of what is written; "auto": as most of the episodes.
-
     Raises:
         SettingsError: min_episodes is below 2.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        upkeep: Upkeep,
-        vectors: VectorIndex | None,
-        *,
-        llm: LLM | None = None,
-        clock: Clock = utc_now,
-        min_episodes: int = 3,
-        language: Literal["auto", "zh", "en"] = "auto",
-    ) -> None:
-        if min_episodes < 2:
-            raise SettingsError(f"min_episodes={min_episodes} must be at least 2: one episode is no pattern")
-        self._store = store
-        self._upkeep = upkeep
-        self._vectors = vectors
-        self._llm = llm
-        self._clock = clock
-        self._min_episodes = min_episodes
-        self._language: Literal["auto", "zh", "en"] = language
+    store: Store  # holds the episodes and gets the knowledge
+    upkeep: Upkeep  # of the same database
+    vectors: VectorIndex | None  # for episodes without a target; None: compared by words alone
+    _: KW_ONLY
+    llm: LLM | None = None  # writes the lessons
+    clock: Clock = utc_now
+    min_episodes: int = 3  # so many make a knowledge, at least 2
+    language: Literal["auto", "zh", "en"] = "auto"  # of what is written; "auto": as most of the episodes
+
+    def __post_init__(self) -> None:
+        if self.min_episodes < 2:
+            raise SettingsError(
+                f"min_episodes={self.min_episodes} must be at least 2: one episode is no pattern"
+            )
 
     def run(self, scope: Scope, *, progress: Progress | None = None) -> ConsolidationReceipt:
         """Consolidate what is new in the memory of a user, or of one of their agents.
@@ -84,15 +70,15 @@ class Consolidation:
         whose = Scope(user_id=scope.user_id, agent_id=scope.agent_id)
         began = time.perf_counter()
         run = GroupWriter(
-            self._store,
-            self._upkeep,
-            llm=self._llm,
-            clock=self._clock,
-            min_episodes=self._min_episodes,
-            language=self._language,
+            store=self.store,
+            upkeep=self.upkeep,
+            llm=self.llm,
+            clock=self.clock,
+            min_episodes=self.min_episodes,
+            language=self.language,
             progress=progress,
         )
-        counts = dict(self._upkeep.targets(_episodes(whose, consolidated=False)))
+        counts = dict(self.upkeep.targets(_episodes(whose, consolidated=False)))
         without_target = counts.pop("", 0)
         keys = self._worth_reading(whose, counts)
         run.skipped += len(counts) - len(keys)
@@ -116,56 +102,49 @@ class Consolidation:
         Counted, never by a language model, and without writing anything: it may be called inside
         a transaction.
         """
-        briefs = briefs_of(self._store, knowledge.scope, knowledge.source_episodes)
+        briefs = briefs_of(self.store, knowledge.scope, knowledge.source_episodes)
         if not briefs:
             return None
         about = all(brief.target for brief in briefs)
-        language = language_of_group(briefs, self._language)
+        language = language_of_group(briefs, self.language)
         lesson = count_lesson(briefs, len(knowledge.source_episodes), language, about=about)
-        return replace(
-            knowledge,
-            topic=lesson.topic,
-            content=lesson.content,
-            key_points=lesson.key_points,
-            confidence=lesson.confidence,
-            updated_at=self._clock(),
-        )
+        return replace(knowledge, updated_at=self.clock(), **asdict(lesson))
 
     # --- by target
 
     def _worth_reading(self, scope: Scope, counts: Mapping[str, int]) -> set[str]:
         """Return the targets with enough new episodes, or with a knowledge that could grow."""
-        keys = {key for key, count in counts.items() if count >= self._min_episodes}
+        keys = {key for key, count in counts.items() if count >= self.min_episodes}
         few = counts.keys() - keys
         if few:
-            keys |= few & self._upkeep.targets(_episodes(scope, consolidated=True)).keys()
+            keys |= few & self.upkeep.targets(_episodes(scope, consolidated=True)).keys()
         # Where the episodes of a knowledge are gone, its id still tells that it is there.
         rest = {_target_id(scope, key): key for key in sorted(few - keys)}
         ids = list(rest)
         for start in range(0, len(ids), _PAGE):
             piece = tuple(ids[start : start + _PAGE])
             query = Query(scope=scope, kinds=("knowledge",), ids=piece, limit=_PAGE)
-            keys |= {rest[found.id] for found in cast("list[Knowledge]", self._store.find(query))}
+            keys |= {rest[found.id] for found in cast("list[Knowledge]", self.store.find(query))}
         return keys
 
     def _write_targets(self, run: GroupWriter, scope: Scope, keys: Sequence[str]) -> None:
-        left = run.write(self._read_targets(run, scope, keys))
+        def all_groups() -> Iterator[Group]:
+            for key in keys:
+                yield from self._read_target(scope, key)
+                run.step()
+
+        left = run.write(all_groups())
         for _ in range(_TRIES):
             again = {group.knowledge_id for group in left}
             read = (self._read_target(scope, key) for key in sorted({group.target for group in left}))
             left = run.write(group for groups in read for group in groups if group.knowledge_id in again)
         run.give_up(left)
 
-    def _read_targets(self, run: GroupWriter, scope: Scope, keys: Sequence[str]) -> Iterator[Group]:
-        for key in keys:
-            yield from self._read_target(scope, key)
-            run.step()
-
     def _read_target(self, scope: Scope, key: str) -> list[Group]:
         """Return the new episodes of a target, one group for each agent."""
         groups: dict[str | None, Group] = {}
         query = _episodes(scope, consolidated=False, target=key)
-        for episode in cast("Iterator[Episode]", all_records(self._store, self._upkeep, query)):
+        for episode in cast("Iterator[Episode]", all_records(self.store, self.upkeep, query)):
             agent = episode.scope.agent_id
             if agent not in groups:
                 whose = Scope(user_id=scope.user_id, agent_id=agent)
@@ -176,7 +155,7 @@ class Consolidation:
     # --- by likeness
 
     def _write_alike(self, run: GroupWriter, scope: Scope, waiting: int) -> None:
-        found = find_alike(self._store, self._upkeep, self._vectors, scope, self._min_episodes)
+        found = find_alike(self.store, self.upkeep, self.vectors, scope, self.min_episodes)
         older = max(0, waiting - found.alone - sum(len(group.ids) for group in found.groups))
         run.waiting += found.alone + older
         run.skipped += bool(found.alone)

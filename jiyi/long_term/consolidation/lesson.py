@@ -10,21 +10,18 @@ from functools import lru_cache
 from typing import Literal
 
 from jiyi.prompts import Language, wording
-from jiyi.records import Episode, Knowledge, Outcome, TriggerType
+from jiyi.records import Episode, Outcome
 from jiyi.text import language
 from jiyi.text.cut import clipped
 
 __all__ = [
     "Brief",
-    "BriefStep",
     "Lesson",
     "confidence_of",
     "count_lesson",
     "language_of_group",
     "one_line",
-    "topic_of",
     "with_earlier",
-    "without_sources",
 ]
 
 _STEPS = 20  # of an episode, in its brief
@@ -47,7 +44,7 @@ _COUNTED = re.compile(r" \([^()]*\)$|（[^（）]*）$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BriefStep:
+class _BriefStep:
     """A step of a `Brief`."""
 
     text: str  # what was done, one line
@@ -64,11 +61,10 @@ class Brief:
     agent_id: str | None
     created_at: datetime
     outcome: Outcome
-    trigger_type: TriggerType
     trigger: str  # what set it off
     summary: str  # what was done and what came of it, or why it failed
     target: str  # what it was about, or ""
-    steps: tuple[BriefStep, ...]  # the first 20
+    steps: tuple[_BriefStep, ...]  # the first 20
     more_steps: int  # how many more it had
 
     @classmethod
@@ -80,12 +76,11 @@ class Brief:
             agent_id=episode.scope.agent_id,
             created_at=episode.created_at,
             outcome=episode.outcome,
-            trigger_type=episode.trigger_type,
             trigger=one_line(episode.trigger_summary, _STORY),
             summary=one_line(episode.outcome_summary, _STORY),
             target=one_line(episode.target or "", _WORDS),
             steps=tuple(
-                BriefStep(
+                _BriefStep(
                     text=one_line(step.description, _WORDS),
                     tool=one_line(step.tool_name or "", _WORDS),
                     result=one_line(step.result or "", _WORDS),
@@ -138,7 +133,7 @@ def count_lesson(briefs: Sequence[Brief], total: int, words_in: Language, *, abo
         about: whether they are about one target; else they are merely alike.
     """
     words = wording("lesson", words_in)
-    topic = topic_of(briefs)
+    topic = _topic_of(briefs)
     sentences = [_head(briefs, total, topic if about else "", words)]
     triggers = _common((brief, [brief.trigger]) for brief in briefs)
     shown = [
@@ -181,28 +176,10 @@ def confidence_of(briefs: Sequence[Brief], total: int) -> float:
     """
     share = max(Counter(brief.outcome for brief in briefs).values()) / len(briefs)
     floor = 1 / _KINDS_OF_OUTCOME
-    return round(0.5 + 0.5 * _support(total) * max(0.0, share - floor) / (1 - floor), 4)
+    return round(0.5 + 0.5 * (total / (total + _HALFWAY)) * max(0.0, share - floor) / (1 - floor), 4)
 
 
-def without_sources(knowledge: Knowledge, gone: Iterable[str]) -> Knowledge | None:
-    """Return a knowledge without some of the episodes it rests on; None where none is left.
-
-    What rests on none of them comes back as it is. Otherwise the confidence falls: what it has
-    above 0.5 shrinks as support does, n / (n + 5) for n episodes. The words stay as they are:
-    where they may quote what is gone, `Consolidation.rewritten` makes new ones.
-    """
-    lost = frozenset(gone)
-    left = tuple(source for source in knowledge.source_episodes if source not in lost)
-    if len(left) == len(knowledge.source_episodes):
-        return knowledge
-    if not left:
-        return None
-    share = _support(len(left)) / _support(len(knowledge.source_episodes))
-    above = max(0.0, knowledge.confidence - 0.5)
-    return replace(knowledge, source_episodes=left, confidence=round(0.5 + above * share, 4))
-
-
-def topic_of(briefs: Sequence[Brief]) -> str:
+def _topic_of(briefs: Sequence[Brief]) -> str:
     """Return a heading: the commonest spelling of the target, else of what set the episodes off."""
     found = _common((brief, [brief.target]) for brief in briefs)
     found = found or _common((brief, [brief.trigger]) for brief in briefs)
@@ -216,10 +193,6 @@ def language_of_group(briefs: Sequence[Brief], wanted: Literal["auto", "zh", "en
     newest = sorted(briefs, key=lambda brief: (brief.created_at, brief.id))[-_SAMPLE:]
     chinese = sum(language(f"{brief.trigger} {brief.summary}") == "zh" for brief in newest)
     return "zh" if 2 * chinese >= len(newest) else "en"
-
-
-def _support(total: int) -> float:
-    return total / (total + _HALFWAY)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -277,7 +250,6 @@ def _worked_last(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]
 
 
 def _frequent_steps(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]:
-    """Give the steps that were taken more than once, the commonest first."""
     found = _common(((b, [step.text for step in b.steps]) for b in briefs), at_least=2)
     failures = _common((b, [step.text for step in b.steps if step.failed]) for b in briefs)
     failed = {key: n for key, _, n in failures}
@@ -293,7 +265,6 @@ def _frequent_steps(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[s
 
 
 def _causes(briefs: Sequence[Brief], words: Mapping[str, str]) -> list[str]:
-    """Give the reasons of what did not succeed, the commonest first."""
     missed = [brief for brief in briefs if brief.outcome != "success"]
     found = _common((brief, [brief.cause]) for brief in missed)
     points = [

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, cast
 
@@ -10,22 +10,13 @@ from jiyi.clock import Clock, aware, to_micros, utc_now
 from jiyi.errors import BadQuery, InputError
 from jiyi.extraction import Reading, Statement, extract, extract_message, extract_with, read_by_llm
 from jiyi.llm import LLM
-from jiyi.long_term.facts.known import (
-    Neighbour,
-    by_now,
-    find_facts,
-    known_for,
-    likely_meant,
-    names_in,
-    neighbours,
-    said_of,
-    wide,
-)
+from jiyi.long_term.facts.lookup import by_now, find_facts, known_for, likely_meant, names_in, said_of, wide
 from jiyi.long_term.facts.merge import Learned, joined, merge
 from jiyi.long_term.facts.slots import NOTE, Names
 from jiyi.long_term.facts.succession import Succession, freed
 from jiyi.long_term.facts.timeline import holding, start_of
 from jiyi.records import (
+    Condition,
     Fact,
     FactCategory,
     FactMethod,
@@ -52,44 +43,27 @@ _BEFORE = 3  # messages before it
 _SAID = 0.9  # confidence in what the caller says
 
 
+@dataclass(frozen=True, slots=True)
 class FactMemory:
     """Learns facts from messages and answers what is known, and what was known to hold when.
 
     Facts of one user (and agent) meet whatever the session; a fact keeps the session it was
     first said in. Every change is made in one transaction of the store, reading included, so
     that two processes that learn at once leave what one after the other would leave.
-
-    Args:
-        store: where facts and messages are.
-        succession: compares new facts with older ones that name their point otherwise, or none.
-        llm: reads messages better than the code does, when `learn_with_llm` is called.
-        clock: the present.
-        zone: the days of the calendar are days there.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        succession: Succession | None = None,
-        llm: LLM | None = None,
-        clock: Clock = utc_now,
-        zone: tzinfo = UTC,
-    ) -> None:
-        self._store = store
-        self._succession = succession
-        self._llm = llm
-        self._clock = clock
-        self._zone = zone
+    store: Store  # where facts and messages are
+    _: KW_ONLY
+    succession: Succession | None = None  # compares new facts with those that name their point otherwise
+    llm: LLM | None = None  # reads messages better than the code does, when `learn_with_llm` is called
+    clock: Clock = utc_now
+    zone: tzinfo = UTC  # the days of the calendar are days there
 
     def learn(self, messages: Sequence[Message]) -> Learned:
-        """Read stored messages without a model and keep what they state.
+        """Read stored messages without a model and keep what they state; joins the transaction around it.
 
-        Joins the transaction it is called in. Costs well under a millisecond where nothing is
-        stated. Reading a message again changes nothing; the order of messages does not matter.
-
-        Raises:
-            StorageError: the database cannot take it; nothing was changed.
+        Costs well under a millisecond where nothing is stated. Reading a message again changes
+        nothing; the order of messages does not matter.
         """
         read = self.stated(messages).items()
         return joined([self._keep(scope, found, "patterns") for scope, found in read])
@@ -100,7 +74,7 @@ class FactMemory:
         for place, message in enumerate(messages):
             if message.scope is None or message.created_at is None:
                 continue
-            found = extract_message(by_now(message, self._clock()), self._zone, self._before(messages, place))
+            found = extract_message(by_now(message, self.clock()), self.zone, self._before(messages, place))
             if found:
                 read.setdefault(message.scope, []).extend(found)
         return read
@@ -110,37 +84,26 @@ class FactMemory:
 
         Without a model, or where it fails, they are read without; the receipt says which way
         was used and why. The model is asked outside of any transaction.
-
-        Raises:
-            StorageError: the database cannot take it; nothing was changed.
         """
-        known = likely_meant(self._store, scope, messages) if self._llm else []
-        return self.keep(messages, extract_with(self._llm, messages, known=known, zone=self._zone))
+        known = likely_meant(self.store, scope, messages) if self.llm else []
+        return self.keep(messages, extract_with(self.llm, messages, known=known, zone=self.zone))
 
     def read(self, llm: LLM, messages: Sequence[Message], before: Sequence[Message] = ()) -> Reading:
-        """Return what a stretch of one session's stored messages states, read by a model; nothing is kept.
-
-        Args:
-            llm: the model.
-            messages: of users and assistants, oldest first.
-            before: what was said just before them.
+        """Return what a stretch of one session states, read by a model, oldest first; nothing is kept.
 
         Raises:
             LLMError: the model gave no usable answer.
         """
         scope = messages[0].scope
         assert scope is not None, "stored messages have a scope"
-        known = likely_meant(self._store, scope, messages)
-        return read_by_llm(llm, messages, known=known, before=before, zone=self._zone)
+        known = likely_meant(self.store, scope, messages)
+        return read_by_llm(llm, messages, known=known, before=before, zone=self.zone)
 
     def keep(self, messages: Sequence[Message], reading: Reading) -> Learned:
         """Keep what was read in stored messages, each statement in the scope of its message.
 
         What rests on a message that was forgotten or changed meanwhile is not kept. Joins the
         transaction it is called in.
-
-        Raises:
-            StorageError: the database cannot take it; nothing was changed.
         """
         scopes = {message.id: message.scope for message in messages}
 
@@ -153,7 +116,7 @@ class FactMemory:
                     found.setdefault(scope, []).append(statement)
             return [self._keep(scope, said, reading.method) for scope, said in found.items()]
 
-        return joined(self._store.together(keep), method=reading.method, notes=reading.notes)
+        return joined(self.store.together(keep), method=reading.method, notes=reading.notes)
 
     def _still_there(self, read: Iterable[Message], statements: Iterable[Statement]) -> set[str]:
         """Return the ids of messages that statements rest on and that still say what was read."""
@@ -163,7 +126,7 @@ class FactMemory:
         if user is None or not ids:
             return set()
         query = Query(scope=Scope(user_id=user), kinds=("message",), ids=tuple(ids), limit=len(ids))
-        stored = cast("list[Message]", self._store.find(query))
+        stored = cast("list[Message]", self.store.find(query))
         return {message.id for message in stored if texts.get(message.id, message.text) == message.text}
 
     def remember(
@@ -193,7 +156,7 @@ class FactMemory:
                 characters; a range that ends before it begins.
             NaiveDatetime: a time has no zone.
         """
-        now = self._clock()
+        now = self.clock()
         begins = aware(valid_from, "valid_from") if valid_from else None
         ends = aware(valid_to, "valid_to") if valid_to else None
         if begins and ends and begins >= ends:
@@ -218,27 +181,26 @@ class FactMemory:
         changed = cast("Mapping[str, Any]", {**given, "speaker": who, "confidence": _SAID})
         read = [replace(statement, **changed) for statement in found]
         labels = {} if metadata is None else check_metadata(metadata, InputError)
-        return self._store.together(
+        return self.store.together(
             lambda: self._labelled(scope, self._keep_whole(scope, read, replace(note, **changed)), labels)
         )
 
     def _labelled(self, scope: Scope, learned: Learned, labels: Mapping[str, Any]) -> Learned:
-        """Keep metadata with the facts that were said."""
         if not labels:
             return learned
         said = {*learned.new, *learned.reinforced, learned.kept or ""} - {""}
         changed = {
             fact.id: replace(fact, metadata={**fact.metadata, **labels})
-            for fact in find_facts(self._store, wide(scope), ids=tuple(said), limit=len(said))
+            for fact in find_facts(self.store, wide(scope), ids=tuple(said), limit=len(said))
         }
-        self._store.put(list(changed.values()))
+        self.store.put(list(changed.values()))
         return replace(learned, facts=tuple(changed.get(fact.id, fact) for fact in learned.facts))
 
     def _keep_whole(self, scope: Scope, read: Sequence[Statement], note: Statement) -> Learned:
         """Keep what was read, and the whole text where no fact that was read has all of its words."""
         learned = self._keep(scope, read, "said")
         ids = (*learned.new, *learned.reinforced)
-        for fact in find_facts(self._store, wide(scope), ids=ids, limit=max(len(ids), 1), newest_first=False):
+        for fact in find_facts(self.store, wide(scope), ids=ids, limit=max(len(ids), 1), newest_first=False):
             # The words alone do not tell Hunter2 from hunter2.
             if fact.object in note.object and set(analyse(note.object)) <= set(analyse(fact.search_text)):
                 return replace(learned, kept=fact.id)
@@ -271,7 +233,7 @@ class FactMemory:
             limit: how many at most.
             before: only what was said before these microseconds since 1970, or then under a smaller id.
         """
-        names, _ = names_in(self._store, scope)
+        names, _ = names_in(self.store, scope)
         states = "active" if status is None and as_of is None else status
         statuses = (states,) if isinstance(states, str) else states if states is None else tuple(states)
         if as_of is None:
@@ -289,41 +251,27 @@ class FactMemory:
 
         Statuses and links (``supersedes``, ``superseded_by``) tell what took whose place.
         """
-        names, _ = names_in(self._store, scope)
+        names, _ = names_in(self.store, scope)
         found = self._about(scope, names, subject)
         if predicate is not None:
             key = predicate_key(predicate)
             found = [fact for fact in found if predicate_key(fact.predicate) == key]
         return sorted(found, key=lambda fact: (start_of(fact), fact.created_at, fact.id))
 
-    def neighbours(self, scope: Scope, entity: str, depth: int = 1) -> list[Neighbour]:
-        """Return what is connected with something by active facts, nearest first; see `neighbours`.
-
-        Raises:
-            BadQuery: a depth outside 1..5.
-        """
-        return neighbours(self._store, scope, entity, depth)
-
     def expire(self, scope: Scope, now: datetime | None = None) -> int:
         """End what is over by ``now``: expired, or superseded by what has begun; return how many."""
-        at = aware(now, "now") if now else self._clock()
-        return self._store.together(lambda: self._expire(scope, at))
+        at = aware(now, "now") if now else self.clock()
+        return self.store.together(lambda: self._expire(scope, at))
 
     def _expire(self, scope: Scope, at: datetime) -> int:
         ended = 0
-        since: datetime | None = None
-        seen: set[str] = set()
-        while True:
-            page = find_facts(
-                self._store, scope, fact_status=("active",), since=since, limit=_MOST, newest_first=False
+        over: dict[str, Any] = {"fact_status": ("active",), "where": Condition("valid_to", "lte", (at,))}
+        while page := find_facts(self.store, scope, newest_first=False, limit=_MOST, **over):
+            self.store.put(
+                [replace(one, status="superseded" if one.superseded_by else "expired") for one in page]
             )
-            fresh = [fact for fact in page if fact.id not in seen]
-            over = [fact for fact in fresh if fact.valid_to is not None and fact.valid_to <= at]
-            self._store.put([_ended(fact) for fact in over])
-            ended += len(over)
-            if len(page) < _MOST or not fresh:
-                return ended
-            seen, since = {fact.id for fact in page}, page[-1].created_at
+            ended += len(page)
+        return ended
 
     def _before(self, messages: Sequence[Message], place: int) -> list[str]:
         """Return the texts that a short message may answer, the last one last; none for a long one."""
@@ -340,12 +288,12 @@ class FactMemory:
             limit=_BEFORE + 1,
             newest_first=True,
         )
-        found = cast("list[Message]", self._store.find(earlier))[::-1]
+        found = cast("list[Message]", self.store.find(earlier))[::-1]
         return [one.text for one in found if one.id != message.id and (one.seq or 0) < message.seq]
 
     def read_text(self, text: str, who: str, now: datetime, *, only_rules: bool = False) -> list[Statement]:
         """Return what somebody states in a text about a named point of something; nothing is kept."""
-        found = extract(text, speaker=who, role="user", said_at=now, zone=self._zone)
+        found = extract(text, speaker=who, role="user", said_at=now, zone=self.zone)
         wanted = [one for one in found if one.category == "rule"] if only_rules else found
         return [statement for statement in wanted if statement.subject and statement.predicate]
 
@@ -355,23 +303,16 @@ class FactMemory:
         ordered = sorted(statements, key=lambda statement: statement.said_at)
 
         def keep() -> Learned:
-            known = known_for(self._store, scope, ordered)
-            learned = merge(
-                ordered,
-                known,
-                self._clock(),
-                scope=scope,
-                method=method,
-                said=said_of(self._store, scope, known),
-                part=True,
-            )
+            known = known_for(self.store, scope, ordered)
+            said = said_of(self.store, scope, known)
+            learned = merge(ordered, known, self.clock(), scope=scope, method=method, said=said, part=True)
             if learned.facts:
-                self._store.put([*learned.facts, *freed(self._store, scope, learned.facts)])
-                if self._succession:
-                    self._succession.note(scope, learned.new)
+                self.store.put([*learned.facts, *freed(self.store, scope, learned.facts)])
+                if self.succession:
+                    self.succession.note(scope, learned.new)
             return learned
 
-        return self._store.together(keep)
+        return self.store.together(keep)
 
     def _about(self, scope: Scope, names: Names, subject: str | None, **narrowed: Any) -> list[Fact]:
         """Return the facts about something, or about what an identifier in its name stands for."""
@@ -387,14 +328,10 @@ class FactMemory:
     def _find(self, scope: Scope, subjects: Iterable[str | None], narrowed: Mapping[str, Any]) -> list[Fact]:
         found: dict[str, Fact] = {}
         for subject in subjects:
-            facts = find_facts(self._store, scope, subject=subject, **{"limit": _MOST, **narrowed})
+            facts = find_facts(self.store, scope, subject=subject, **{"limit": _MOST, **narrowed})
             found.update((fact.id, fact) for fact in facts)
         return list(found.values())
 
 
 def _said(fact: Fact) -> tuple[int, str]:
     return to_micros(fact.created_at), fact.id
-
-
-def _ended(fact: Fact) -> Fact:
-    return replace(fact, status="superseded" if fact.superseded_by else "expired")

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from jiyi.extraction import Statement
+from jiyi.long_term.facts.references import ended_by, meant_by, reverted_to, rules_ended_by, slot_meant
 from jiyi.long_term.facts.slots import ALIAS, OWNER, Names, Slot, slot_of
 from jiyi.long_term.facts.timeline import inserted, is_temporary, relinked, start_of
-from jiyi.long_term.facts.which import ended_by, meant_by, reverted_to, rules_ended_by, slot_meant
 from jiyi.records import Fact, FactMethod, Scope
 
 __all__ = ["Learned", "joined", "merge"]
@@ -32,22 +32,13 @@ class Learned:
 
 def joined(parts: Sequence[Learned], **same: Any) -> Learned:
     """Return several receipts as one; ``same`` are the fields that hold for all of them."""
-    return Learned(
-        facts=tuple(fact for part in parts for fact in part.facts),
-        new=tuple(id_ for part in parts for id_ in part.new),
-        reinforced=tuple(id_ for part in parts for id_ in part.reinforced),
-        superseded=tuple(id_ for part in parts for id_ in part.superseded),
-        retracted=tuple(id_ for part in parts for id_ in part.retracted),
-        revived=tuple(id_ for part in parts for id_ in part.revived),
-        passed=sum(part.passed for part in parts),
-        **same,
-    )
+    lists = ("facts", "new", "reinforced", "superseded", "retracted", "revived")
+    whole: dict[str, Any] = {name: tuple(x for part in parts for x in getattr(part, name)) for name in lists}
+    return Learned(passed=sum(part.passed for part in parts), **whole, **same)
 
 
 @dataclass(slots=True)
 class _Ledger:
-    """The known facts while statements are written into them."""
-
     at: datetime
     said: Mapping[str, datetime]
     facts: dict[str, Fact]
@@ -58,14 +49,11 @@ class _Ledger:
     retracted: list[str] = field(default_factory=list)
     passed: int = 0
 
-    def __post_init__(self) -> None:
-        self.sort()
-
     def sort(self) -> None:
         """Put every fact into its slot: at first, and where two names have become one."""
         self.slots.clear()
-        for fact in self.facts.values():
-            self.slots.setdefault(slot_of(fact, self.names), {})[fact.id] = fact
+        for fact in list(self.facts.values()):
+            self.note(fact)
 
     def slot(self, slot: Slot) -> list[Fact]:
         return list(self.slots.get(slot, {}).values())
@@ -148,12 +136,11 @@ def merge(
     more than one thing, are passed over.
 
     Args:
-        new: statements, in the order they were said.
+        new: in the order they were said.
         known: all facts about what they are about, with every name it has, and facts that a
             retraction may mean; of one user.
         at: now: what begins later does not supersede yet.
-        scope: of new facts.
-        method: how the statements were read.
+        scope, method: of new facts.
         said: when the messages were said that known facts rest on, as far as it is known.
         part: of slots with many facts ``known`` has only those nearest in time.
     """
@@ -161,6 +148,7 @@ def merge(
     ledger = _Ledger(
         at=at, said=dict(said or {}), facts=dict(before), names=Names(before.values()), part=part
     )
+    ledger.sort()
     for statement in new:
         if statement.source:
             ledger.said = {**ledger.said, statement.source: statement.said_at}

@@ -39,15 +39,9 @@ __all__ = [
 Slot = tuple[str, str, str, str]
 """Keys of subject and point, of the value where several can hold at once, and who says it."""
 
-ALIAS = "alias"
-"""The predicate of facts that give something another name."""
-
-OWNER = "user"
-"""Who speaks where nobody is named: the one whose memory it is."""
-
-NOTE = "note"
-"""The predicate of texts that are kept whole."""
-
+ALIAS = "alias"  # the predicate of facts that give something another name
+OWNER = "user"  # who speaks where nobody is named: the one whose memory it is
+NOTE = "note"  # the predicate of texts that are kept whole
 _MANY_CATEGORIES: frozenset[FactCategory] = frozenset({"plan", "todo", "rule", "preference"})
 _FAVOURITE = re.compile(r"favou?rite|最(?:喜欢|爱|\s)")
 _SPACE = re.compile(r"[\s,，。.!！?？;；:：\"“”「」'‘’`()（）]+")
@@ -155,8 +149,6 @@ def tokens_of(name: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """Keys of predicates that are told apart, and units that mean the same."""
-
     many: frozenset[str]  # hold several values at once
     tastes: Mapping[str, str]  # "likes" or "dislikes"
     rules: Mapping[str, str]  # one of `RULE_POINTS`

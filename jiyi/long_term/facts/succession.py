@@ -7,35 +7,223 @@ what is known of facts alone. ``python bench/learn_facts.py`` learns the weights
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.long_term.facts.company import FACT_SIGNS, Company, company_of, in_range, is_ready
-from jiyi.long_term.facts.known import find_facts, wide
-from jiyi.long_term.facts.slots import OWNER
-from jiyi.long_term.facts.timeline import start_of
+from jiyi.clock import to_micros
+from jiyi.long_term.facts.lookup import find_facts, wide
+from jiyi.long_term.facts.slots import OWNER, value_key
+from jiyi.long_term.facts.timeline import is_temporary, start_of
+from jiyi.long_term.recall.pairs import PAIR_SIGNS, SPEAKERS, Statements, pair_signs, signs_of
 from jiyi.long_term.recall.weights import FACTS, chance, dot
-from jiyi.records import Fact, Scope, names_point
-from jiyi.storage import Store, VectorIndex
+from jiyi.records import Fact, FactStatus, Message, Query, Scope, names_point
+from jiyi.storage import Key, Store, VectorIndex
+from jiyi.text.keys import entity_key, predicate_key
 
-__all__ = ["MAYBE", "SURE", "Succession", "freed"]
+__all__ = ["FACT_SIGNS", "MAYBE", "SURE", "Succession", "compared", "freed", "in_range"]
 
-SURE = 0.9
-"""Probability from which on a fact is superseded."""
-
-MAYBE = 0.1
-"""Probability, of one newer fact alone, from which on it is no longer sure that a fact holds."""
-
+_Floats = NDArray[np.float64]
+_OF_FACTS = (
+    *("same subject", "same point", "same point of a subject", "one names a point", "both name one"),
+    *("same category", "confidence of the earlier", "confidence of the later"),
+)
+FACT_SIGNS = (*PAIR_SIGNS, *_OF_FACTS)  # the names of the signs of two facts, an earlier and a later one
+_NEAR = 100  # nearest messages and facts, whose middle the vectors are seen from
+_MOST = 400  # facts that rest on them
+_COMPARED = 15  # of them that are compared
+_APART = ("plan", "todo", "note", "rule")  # categories that neither end others nor are ended so
+SURE = 0.9  # probability from which on a fact is superseded
+MAYBE = 0.1  # probability, of one newer fact alone, from which on it is no longer sure that a fact holds
 _MAYBE_NAMED = 0.2  # the same of a fact that names its point: its slot tells of most of its changes
-
 _MOST_WAITING = 10_000  # facts that wait to be compared, in this process
 _PATIENCE = 100  # how often a fact is looked for that is not stored or has no vector yet
 _FEW = 50  # facts that are compared in one go
+
+
+def in_range(fact: Fact) -> bool:
+    """Say whether a fact is compared at all: plans, rules and what holds for a while only are not."""
+    return fact.status in ("active", "unsure") and fact.category not in _APART and not is_temporary(fact)
+
+
+def _is_ready(store: Store, vectors: VectorIndex, fact: Fact) -> bool:
+    """Say whether a fact, or the message it was said in, has a vector."""
+    key = _key(fact, _messages(store, wide(fact.scope), [fact]))
+    return len(vectors.read(Scope(user_id=fact.scope.user_id), [key]).rows) > 0
+
+
+def compared(
+    store: Store, vectors: VectorIndex, fact: Fact
+) -> tuple[Sequence[Fact], NDArray[np.float64]] | None:
+    """Return the facts that one is compared with, and (others, `FACT_SIGNS`) of each with that one.
+
+    None where there are none, or the fact has no vector.
+    """
+    scope = wide(fact.scope)
+    said = _messages(store, scope, [fact])
+    own = _vectors(vectors, scope, [_key(fact, said)])[0]
+    if not own.any():
+        return None
+    near = vectors.nearest(Query(scope=scope, kinds=("message", "fact"), limit=_NEAR), own.astype(np.float32))
+    keys: list[Key] = [(one.kind, one.id) for one in near]
+    others = _resting_on(store, scope, keys, fact)
+    if not others:
+        return None
+    facts = [fact, *others]
+    said = _messages(store, scope, facts)
+    middle = _middle(_vectors(vectors, scope, [key for key in keys if key[0] == "message"]))
+    seen = _centred(_vectors(vectors, scope, [_key(one, said) for one in facts]), middle)
+    order = [place for place in np.argsort(-(seen @ seen[0]), kind="stable").tolist() if place]
+    order = [0, *(place for place in order if seen[place].any())][: _COMPARED + 1]
+    if len(order) < 2:
+        return None
+    chosen = [facts[place] for place in order]
+    before = _before(store, scope, chosen, said)
+    turns = _vectors(vectors, scope, [("message", one.id) if one else None for one in before])
+    group = _statements(
+        chosen, said, before, vectors=seen[order], vectors_before=_centred(turns, middle), among=len(keys)
+    )
+    pairs, rows = pair_signs(group), []
+    for other in range(1, len(chosen)):
+        i, j = (0, other) if group.at[0] < group.at[other] else (other, 0)
+        rows.append([*pairs[i, j], *_of_facts(chosen[i], chosen[j])])
+    return chosen[1:], np.array(rows, np.float64)
+
+
+def _resting_on(store: Store, scope: Scope, near: Sequence[Key], fact: Fact) -> list[Fact]:
+    messages, facts = (tuple(id_ for what, id_ in near if what == kind) for kind in ("message", "fact"))
+    standing: tuple[FactStatus, ...] = ("active", "unsure")
+    found: list[Fact] = []
+    if messages:
+        found += find_facts(store, scope, sources=messages, fact_status=standing, limit=_MOST)
+    if facts:
+        found += find_facts(store, scope, ids=facts, fact_status=standing, limit=_MOST)
+    distinct = {one.id: one for one in found}
+    return [one for one in distinct.values() if one.id != fact.id and _comparable(fact, one)]
+
+
+def _comparable(one: Fact, other: Fact) -> bool:
+    """Say whether one of two facts may take the other's place: what is said at once stands side by side."""
+    return (
+        in_range(other)
+        and start_of(one) != start_of(other)
+        and one.created_at != other.created_at
+        and value_key(one.object) != value_key(other.object)
+    )
+
+
+def _messages(store: Store, scope: Scope, facts: Sequence[Fact]) -> dict[str, Message]:
+    ids = tuple(dict.fromkeys(id_ for fact in facts for id_ in fact.sources))[:10_000]
+    if not ids:
+        return {}
+    query = Query(scope=scope, kinds=("message",), ids=ids, limit=len(ids))
+    found = {one.id: one for one in cast("list[Message]", store.find(query))}
+    out: dict[str, Message] = {}
+    for fact in facts:
+        of_fact = [found[id_] for id_ in fact.sources if id_ in found]
+        at = [one for one in of_fact if one.created_at == fact.created_at]
+        if of_fact:
+            out[fact.id] = (at or of_fact)[-1]
+    return out
+
+
+def _key(fact: Fact, said: Mapping[str, Message]) -> Key:
+    message = said.get(fact.id)
+    return ("message", message.id) if message else ("fact", fact.id)
+
+
+def _vectors(vectors: VectorIndex, scope: Scope, keys: Sequence[Key | None]) -> _Floats:
+    """Return (keys, dims) the vectors of records, of their first part; zeros where there is none."""
+    asked = list(dict.fromkeys(key for key in keys if key))
+    parts = vectors.read(Scope(user_id=scope.user_id), asked)
+    dims = parts.vectors.shape[1] if parts.vectors.ndim == 2 else 0
+    of_key = {
+        asked[row]: parts.vectors[place] for place, row in reversed(list(enumerate(parts.rows.tolist())))
+    }
+    out = np.zeros((len(keys), dims))
+    for place, key in enumerate(keys):
+        if key in of_key:
+            out[place] = of_key[key]
+    return out
+
+
+def _middle(vectors: _Floats) -> _Floats:
+    there = vectors[np.flatnonzero(vectors.any(axis=1))]
+    return there.mean(axis=0) if len(there) > 1 else np.zeros(vectors.shape[1])
+
+
+def _centred(vectors: _Floats, middle: _Floats) -> _Floats:
+    there = np.asarray(vectors.any(axis=1))
+    if not there.any():
+        return np.zeros((len(vectors), len(middle)))
+    out = (vectors - middle) * there[:, None]
+    return np.asarray(out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9))
+
+
+def _before(
+    store: Store, scope: Scope, facts: Sequence[Fact], said: Mapping[str, Message]
+) -> list[Message | None]:
+    """Return what was said just before each fact, in its session."""
+    places = [_place(said.get(fact.id)) for fact in facts]
+    stretches = tuple((session, seq - 1, seq - 1) for session, seq in dict.fromkeys(places) if seq > 0)
+    if not stretches:
+        return [None] * len(facts)
+    query = Query(scope=scope, kinds=("message",), stretches=stretches, limit=len(stretches))
+    found = {_place(one): one for one in cast("list[Message]", store.find(query))}
+    return [found.get((session, seq - 1)) for session, seq in places]
+
+
+def _place(message: Message | None) -> tuple[str, int]:
+    """Return the session of a message and its place there, -1 for none."""
+    if message is None or message.scope is None or message.seq is None:
+        return "", -1
+    return message.scope.session_id or "", message.seq
+
+
+def _statements(
+    facts: Sequence[Fact],
+    said: Mapping[str, Message],
+    before: Sequence[Message | None],
+    *,
+    vectors: _Floats,
+    vectors_before: _Floats,
+    among: int,
+) -> Statements:
+    place = {said[fact.id].id: number for number, fact in enumerate(facts) if fact.id in said}
+    roles = [said[fact.id].role if fact.id in said else "user" for fact in facts]
+    asked = [one is not None and one.text.rstrip().endswith(("?", "？")) for one in before]
+    return Statements(
+        signs=[signs_of(fact.text) for fact in facts],
+        vectors=vectors,
+        before=vectors_before,
+        reply_to=np.array([place.get(one.id, -1) if one else -1 for one in before], np.intp),
+        after_assistant=np.array([float(one is not None and one.role == "assistant") for one in before]),
+        after_question=np.array(asked, np.float64),
+        at=np.array([to_micros(start_of(fact)) for fact in facts], np.int64),
+        session=_numbered([_place(said.get(fact.id))[0] for fact in facts]),
+        speaker=_numbered([fact.speaker for fact in facts]),
+        role=np.array([SPEAKERS.index(role) if role in SPEAKERS else 0 for role in roles], np.int64),
+        among=among,
+    )
+
+
+def _of_facts(earlier: Fact, later: Fact) -> list[float]:
+    subject = entity_key(earlier.subject) == entity_key(later.subject)
+    point = predicate_key(earlier.predicate) == predicate_key(later.predicate)
+    named = names_point(earlier.predicate), names_point(later.predicate)
+    signs = [subject, point, subject and point, any(named), all(named), earlier.category == later.category]
+    return [*map(float, signs), earlier.confidence, later.confidence]
+
+
+def _numbered(names: Sequence[str | None]) -> NDArray[np.int64]:
+    """Return a number for each name, the same for the same; -1 for none."""
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] if name else -1 for name in names], np.int64)
 
 
 class Succession:
@@ -45,10 +233,6 @@ class Succession:
     likely gets the status "unsure" and names what may have taken its place; nothing is deleted.
     What somebody else says, or an assistant, never ends a person's own word: it makes it unsure
     at most. Comparing again changes nothing.
-
-    Args:
-        store: where facts and messages are.
-        vectors: theirs.
     """
 
     def __init__(self, store: Store, vectors: VectorIndex) -> None:
@@ -85,10 +269,6 @@ class Succession:
             self._wait(scope, few)
             raise
 
-    def company(self, fact: Fact) -> Company | None:
-        """Return a fact and those it is compared with; None where it has none, or no vector."""
-        return company_of(self._store, self._vectors, fact)
-
     def _wait(self, scope: Scope, ids: dict[str, int]) -> None:
         if not ids:
             return
@@ -104,7 +284,7 @@ class Succession:
         ready = {
             id_
             for id_, fact in facts.items()
-            if not in_range(fact) or is_ready(self._store, self._vectors, fact)
+            if not in_range(fact) or _is_ready(self._store, self._vectors, fact)
         }
         late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in ready}
         self._wait(scope, {id_: tries for id_, tries in late.items() if tries < _PATIENCE})
@@ -116,10 +296,10 @@ class Succession:
     def _compare(self, scope: Scope, id_: str) -> None:
         """Compare a fact, as it is by now, with those around it; joins the transaction it is called in."""
         found = find_facts(self._store, scope, ids=(id_,), limit=1)
-        company = self.company(found[0]) if found else None
-        if company is not None:
-            likely = chance(dot(FACTS, FACT_SIGNS, company.signs))
-            self._store.put(_changed(company, likely))
+        group = compared(self._store, self._vectors, found[0]) if found else None
+        if group is not None:
+            others, signs = group
+            self._store.put(_changed(found[0], others, chance(dot(FACTS, FACT_SIGNS, signs))))
 
 
 def freed(store: Store, scope: Scope, changed: Sequence[Fact]) -> list[Fact]:
@@ -138,11 +318,10 @@ def freed(store: Store, scope: Scope, changed: Sequence[Fact]) -> list[Fact]:
     ]
 
 
-def _changed(company: Company, likely: NDArray[np.float64]) -> list[Fact]:
+def _changed(first: Fact, others: Sequence[Fact], likely: NDArray[np.float64]) -> list[Fact]:
     """Return what becomes of the facts: only pairs with the one that is new are looked at."""
-    first = company.first
-    facts = {first.id: first, **{other.id: other for other in company.others}}
-    pairs = sorted(zip(likely.tolist(), company.others, strict=True), key=lambda pair: -pair[0])
+    facts = {first.id: first, **{other.id: other for other in others}}
+    pairs = sorted(zip(likely.tolist(), others, strict=True), key=lambda pair: -pair[0])
     for chance_of_it, other in pairs:
         fact, by = (facts[one.id] for one in sorted((first, other), key=start_of))
         least = max(MAYBE, _MAYBE_NAMED) if names_point(fact.predicate) else MAYBE
@@ -157,8 +336,7 @@ def _changed(company: Company, likely: NDArray[np.float64]) -> list[Fact]:
                 facts[by.id] = replace(by, supersedes=fact.id)
         elif fact.status == "active":
             facts[fact.id] = replace(fact, status="unsure", superseded_by=by.id)
-    before: Sequence[Fact] = (first, *company.others)
-    return [facts[fact.id] for fact in before if facts[fact.id] != fact]
+    return [facts[fact.id] for fact in (first, *others) if facts[fact.id] != fact]
 
 
 def _may_end(by: Fact, fact: Fact) -> bool:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 
 from jiyi.clock import Clock, utc_now
@@ -26,6 +27,7 @@ __all__ = ["ForgetGate", "gate_of"]
 _MOST = 10_000
 
 
+@dataclass(frozen=True, slots=True)
 class ForgetGate:
     """Forgets what no longer matters, and can bring it back for a grace time.
 
@@ -40,45 +42,26 @@ class ForgetGate:
       memory at once, a run that is killed leaves a whole state, and the next one finishes.
     - Several processes may run it at once: what goes is judged again in the transaction that
       takes it out, and never more goes than one run alone would have taken.
+
+    Raises:
+        InputError: grace is negative or batch out of its bounds.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        upkeep: Upkeep,
-        trash: Trash,
-        *,
-        rule: Rule | None = None,
-        others: Sequence[KindRule] = OTHER_RULES,
-        clock: Clock = utc_now,
-        grace: timedelta = timedelta(days=30),
-        batch: int = 500,
-    ) -> None:
-        """Make a gate.
+    store: Store
+    upkeep: Upkeep  # of the same database
+    trash: Trash  # of the same database
+    _: KW_ONLY
+    rule: Rule = field(default_factory=ForgetRule)  # decides about episodes
+    others: Sequence[KindRule] = OTHER_RULES  # about other kinds; a kind without a rule is left alone
+    clock: Clock = utc_now  # a run asks once
+    grace: timedelta = timedelta(days=30)  # how long what went can be brought back
+    batch: int = 500  # records that are held and changed at once, 1 to 10,000
 
-        Args:
-            store, upkeep, trash: parts on one database.
-            rule: decides about episodes; `ForgetRule` by default.
-            others: decide about other kinds; a kind without a rule is left alone.
-            clock: where "now" comes from; a run asks once.
-            grace: how long what went can be brought back.
-            batch: how many records are held and changed at once, 1 to 10,000.
-
-        Raises:
-            InputError: grace is negative or batch out of its bounds.
-        """
-        if grace < timedelta(0):
-            raise InputError(f"grace={grace} lies in the past; give a timedelta of zero or more")
-        if not 1 <= batch <= _MOST:
-            raise InputError(f"batch={batch} must be a whole number from 1 to {_MOST:,}")
-        self._store = store
-        self._upkeep = upkeep
-        self._trash = trash
-        self._rule: Rule = rule or ForgetRule()
-        self._others = tuple(others)
-        self._clock = clock
-        self._grace = grace
-        self._batch = batch
+    def __post_init__(self) -> None:
+        if self.grace < timedelta(0):
+            raise InputError(f"grace={self.grace} lies in the past; give a timedelta of zero or more")
+        if not 1 <= self.batch <= _MOST:
+            raise InputError(f"batch={self.batch} must be a whole number from 1 to {_MOST:,}")
 
     def run(
         self, scope: Scope, *, dry_run: bool = False, progress: Callable[[int], None] | None = None
@@ -94,21 +77,21 @@ class ForgetGate:
             InputError: the rule gives no number for an episode.
             StorageError: the database cannot be read or written; batches done until then stay.
         """
-        began, now = time.monotonic(), self._clock()
+        began, now = time.monotonic(), self.clock()
         run = GateRun(
-            store=self._store,
-            upkeep=self._upkeep,
-            trash=self._trash,
+            store=self.store,
+            upkeep=self.upkeep,
+            trash=self.trash,
             scope=scope,
             now=now,
-            batch=self._batch,
+            batch=self.batch,
             dry_run=dry_run,
             progress=progress,
         )
-        run.episodes(self._rule)
-        for rule in self._others:
+        run.episodes(self.rule)
+        for rule in self.others:
             run.others(rule)
-        run.erase(now - self._grace)
+        run.erase(now - self.grace)
         return GateReceipt(
             scope=scope,
             at=now,

@@ -1,12 +1,14 @@
 """One run of the gate over one memory, batch by batch, and what it did."""
 
 import math
+import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -18,14 +20,16 @@ from jiyi.storage import Amendment, Cursor, Key, Page, Store, Trash, Upkeep, kin
 
 __all__ = ["SHOWN", "GateItem", "GateReceipt", "GateRun", "with_tasks"]
 
-SHOWN = 1_000
-"""How many of the forgotten a receipt lists one by one; its counts are of all."""
-
+SHOWN = 1_000  # how many of the forgotten a receipt lists one by one; its counts are of all
 _WORDS = 80  # characters of a record that a receipt shows
 _HAIR = 0.001  # a smaller change of importance is not written
 _LIVE = timedelta(days=30)  # a session in which something was said since is live
 _TURNS = 20  # the newest turns of a live session stay
 _MOST = 10_000  # what one query may return
+_HELD = 0.5  # seconds for which the write lock is held, in all, before it is left free
+_FREE = 0.3  # part of the time it was held, for which it is left free then: longer than a waiter sleeps
+
+_T = TypeVar("_T")
 
 _Reasons = Mapping[str, str]  # why, by the ids of the records that go
 _Judge = Callable[[Sequence[Any]], _Reasons]
@@ -88,6 +92,7 @@ class GateRun:
     batch: int
     dry_run: bool
     progress: Callable[[int], None] | None = None
+    held: float = 0.0  # seconds the write lock was held since it was last left free on purpose
     looked_at: int = 0
     recomputed: int = 0
     erased: int = 0
@@ -101,7 +106,7 @@ class GateRun:
         def judge(episodes: Sequence[Episode]) -> _Reasons:
             return {e.id: reason for e in episodes if self._unimportant(rule, e)}
 
-        left = _Left()
+        left, worths, moments = 0, array("d"), array("q")  # of those that stay; of the unpinned ones
         for page in self._pages("episode"):
             episodes = cast("tuple[Episode, ...]", page)
             worth = {e.id: self._importance(rule, e) for e in episodes}
@@ -112,10 +117,11 @@ class GateRun:
                 if abs(worth[e.id] - e.importance) > _HAIR
             ]
             self._change("episode", [e for e in episodes if e.id in gone], judge, changes, rule)
-            for episode in episodes:
-                if episode.id not in gone:
-                    left.add(worth[episode.id], to_micros(episode.created_at), pinned=episode.pinned)
-        cut = left.cut(rule.max_episodes)
+            left += sum(e.id not in gone for e in episodes)
+            loose = [e for e in episodes if e.id not in gone and not e.pinned]
+            worths.extend(worth[e.id] for e in loose)
+            moments.extend(to_micros(e.created_at) for e in loose)
+        cut = _cut(left - rule.max_episodes, worths, moments)
         if cut is not None:
             self._above_limit(rule, cut)
 
@@ -142,23 +148,42 @@ class GateRun:
             return
         dropped = self.batch
         while dropped == self.batch:
-            dropped = self.trash.erase(self.scope, before=before, limit=self.batch)
+            dropped = self._write(partial(self.trash.erase, self.scope, before=before, limit=self.batch))
             self.erased += dropped
 
     def kept(self) -> dict[Kind, int]:
         """Return how many records of each kind are left."""
         counts = self.store.count(Query(scope=self.scope, kinds=FORGETTABLE))
-        return {kind: counts[kind] - (self._gone(kind) if self.dry_run else 0) for kind in FORGETTABLE}
+        gone = self.counts if self.dry_run else {}
+        return {kind: counts[kind] - sum(gone.get(kind, Counter()).values()) for kind in FORGETTABLE}
+
+    def _write(self, change: Callable[[], _T]) -> _T:
+        """Make a change in one transaction, and let writers who wait have their turn after it.
+
+        SQLite has no queue for its write lock: who waits looks again every 0.1 s at most, and would find
+        it taken each time by a run that only lets go of it to take it again.
+        """
+        began = math.inf
+
+        def timed() -> _T:
+            nonlocal began
+            began = time.monotonic()  # the lock is held from here on
+            return change()
+
+        done = self.store.together(timed)
+        self.held += max(0.0, time.monotonic() - began)
+        if self.held >= _HELD:
+            time.sleep(_FREE * self.held)
+            self.held = 0.0
+        return done
 
     def _pages(self, kind: Kind, until: datetime | None = None) -> Iterator[tuple[Record, ...]]:
         query = Query(scope=self.scope, kinds=(kind,), until=until, limit=self.batch)
-        page = self.upkeep.scan(query)
-        while True:
+        page: Page | None = None
+        while page is None or page.next is not None:
+            page = self.upkeep.scan(query, page.next if page else None)
             yield page.records
             self._looked(len(page.records))
-            if page.next is None:
-                return
-            page = self.upkeep.scan(query, page.next)
 
     def _looked(self, count: int) -> None:
         self.looked_at += count
@@ -178,22 +203,16 @@ class GateRun:
 
         def change() -> _TakenOut:
             self.upkeep.amend(self.scope, kind, changes)
-            fresh = self._again(kind, suspects)
+            ids = tuple(record.id for record in suspects)
+            query = Query(scope=self.scope, kinds=(kind,), ids=ids, pinned=False, limit=max(1, len(ids)))
+            found = {record.id: record for record in self.store.find(query)} if ids else {}
+            fresh = [found[id_] for id_ in ids if id_ in found]  # not gone, not pinned meanwhile
             return self._take_out(kind, fresh, judge(fresh))
 
         if self.dry_run:
             self._note(kind, self._take_out(kind, suspects, judge(suspects)), rule)
         elif suspects or changes:
-            self._note(kind, self.store.together(change), rule)
-
-    def _again(self, kind: Kind, suspects: Sequence[Record]) -> list[Any]:
-        """Read records again, in the same order, without those that are gone or became pinned."""
-        if not suspects:
-            return []
-        ids = tuple(record.id for record in suspects)
-        query = Query(scope=self.scope, kinds=(kind,), ids=ids, pinned=False, limit=len(ids))
-        found = {record.id: record for record in self.store.find(query)}
-        return [found[id_] for id_ in ids if id_ in found]
+            self._note(kind, self._write(change), rule)
 
     def _take_out(self, kind: Kind, records: Sequence[Any], reasons: _Reasons) -> _TakenOut:
         """Take out, or only count, the records that have a reason to go."""
@@ -216,12 +235,7 @@ class GateRun:
             for other, count in counts.items():
                 if count:
                     self.counts.setdefault(other, Counter())[reason] += count
-            self._show(kind, reason, gone[: SHOWN - len(self.items)], rule)
-        return went
-
-    def _show(self, kind: Kind, reason: str, records: Sequence[Searchable], rule: Rule | None) -> None:
-        for record in records:
-            self.items.append(
+            self.items += [
                 GateItem(
                     kind=kind,
                     id=record.id,
@@ -230,10 +244,9 @@ class GateRun:
                     text=" ".join(record.search_text[: 2 * _WORDS].split())[:_WORDS],
                     importance=self._importance(rule, cast("Episode", record)) if rule else None,
                 )
-            )
-
-    def _gone(self, kind: Kind) -> int:
-        return sum(self.counts.get(kind, Counter()).values())
+                for record in gone[: SHOWN - len(self.items)]
+            ]
+        return went
 
     def _counts(self, kind: Kind, keys: Sequence[Key]) -> Mapping[Kind, int]:
         """Return how many records `Trash.discard` would take out."""
@@ -261,7 +274,8 @@ class GateRun:
             if self.dry_run:  # what is worth too little is still there, but counted already
                 suspects = [e for e in suspects if not self._unimportant(rule, e)]
             elif counted_at != self.upkeep.changes(self.scope):  # others take out episodes, too
-                most = self._excess(rule)
+                there = self.store.count(Query(scope=self.scope, kinds=("episode",)))["episode"]
+                most = max(0, there - rule.max_episodes)
             too_many = {e.id for e in [e for e in suspects if place(e) == cut.place][equals:]}
             gone = [e for e in suspects if e.id not in too_many][:most]
             out = self._take_out("episode", gone, dict.fromkeys([e.id for e in gone], reason))
@@ -269,17 +283,13 @@ class GateRun:
 
         while excess:
             # Read inside the transaction: nearly all of a page may have to go, and then it is read once.
-            page, out, excess, counted_at = take() if self.dry_run else self.store.together(take)
+            page, out, excess, counted_at = take() if self.dry_run else self._write(take)
             excess -= self._note("episode", out, rule)
             equals -= sum(place(cast("Episode", e)) == cut.place for _, _, gone in out for e in gone)
             self._looked(len(page.records))
             if page.next is None:
                 return
             after = page.next
-
-    def _excess(self, rule: Rule) -> int:
-        there = self.store.count(Query(scope=self.scope, kinds=("episode",)))["episode"]
-        return max(0, there - rule.max_episodes)
 
     def _unimportant(self, rule: Rule, episode: Episode) -> bool:
         return (
@@ -303,13 +313,9 @@ class GateRun:
         for session_id in {cast("Scope", m.scope).session_id for m in messages}:
             scope = Scope(user_id=self.scope.user_id, session_id=session_id)
             floor = self._floor(scope)
-            held |= {
-                m.id
-                for m in messages
-                if cast("Scope", m.scope).session_id == session_id
-                and floor is not None
-                and (m.role == "system" or (m.seq or 0) >= floor)
-            }
+            mine = [m for m in messages if cast("Scope", m.scope).session_id == session_id]
+            if floor is not None:
+                held |= {m.id for m in mine if m.role == "system" or (m.seq or 0) >= floor}
         return held
 
     def _floor(self, scope: Scope) -> int | None:
@@ -325,35 +331,18 @@ class GateRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """Up to where unpinned episodes are too many."""
-
     place: tuple[float, int]  # importance and creation of the last that is
     equals: int  # how many of those at just this place are
     excess: int  # how many are altogether
 
 
-class _Left:
-    """What the episodes that stay are worth, as numbers alone: 16 bytes each."""
-
-    def __init__(self) -> None:
-        self._total = 0
-        self._worth = array("d")  # of the unpinned ones
-        self._created = array("q")
-
-    def add(self, worth: float, created: int, *, pinned: bool) -> None:
-        """Take in importance, creation and pin of an episode."""
-        self._total += 1
-        if not pinned:
-            self._worth.append(worth)
-            self._created.append(created)
-
-    def cut(self, most: int) -> _Cut | None:
-        """Return where to cut to keep so many; None where there are not more."""
-        excess = min(self._total - most, len(self._worth))
-        if excess <= 0:
-            return None
-        worth, created = np.frombuffer(self._worth), np.frombuffer(self._created, np.int64)
-        order = np.lexsort((created, worth))[:excess]
-        last = order[-1]
-        equals = np.count_nonzero((worth[order] == worth[last]) & (created[order] == created[last]))
-        return _Cut(place=(float(worth[last]), int(created[last])), equals=int(equals), excess=excess)
+def _cut(excess: int, worths: "array[float]", moments: "array[int]") -> _Cut | None:
+    """Return where to cut the unpinned episodes, given by importance and creation; None for no excess."""
+    excess = min(excess, len(worths))
+    if excess <= 0:
+        return None
+    worth, created = np.frombuffer(worths), np.frombuffer(moments, np.int64)
+    order = np.lexsort((created, worth))[:excess]
+    last = order[-1]
+    equals = np.count_nonzero((worth[order] == worth[last]) & (created[order] == created[last]))
+    return _Cut(place=(float(worth[last]), int(created[last])), equals=int(equals), excess=excess)

@@ -1,18 +1,26 @@
 """Forgetting on request: taking out, overwriting, bringing back, and pins."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import cast
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.long_term.forgetting.plan import Learn, Rewrite, carry_out, plan_forgetting
-from jiyi.long_term.forgetting.receipt import ASKED, ForgetReceipt, RestoreReceipt, forgotten, listed
+from jiyi.long_term.forgetting.plan import (
+    ASKED,
+    ForgetReceipt,
+    Learn,
+    RestoreReceipt,
+    Rewrite,
+    carry_out,
+    forgotten,
+    listed,
+    plan_forgetting,
+)
+from jiyi.long_term.forgetting.provenance import Forgettable, Rows, hanging_on, key_of, pieces
 from jiyi.long_term.forgetting.restore import Restoring
-from jiyi.long_term.forgetting.rows import Forgettable, Rows, pieces
 from jiyi.long_term.forgetting.select import all_of, by_ids, by_query, in_trash
-from jiyi.long_term.forgetting.trash import hanging_on, key_of
 from jiyi.records import FORGETTABLE, SEARCHABLE, Query, Scope
 from jiyi.storage import Amendment, Damaged, Discarded, Key, Store, Trash, Upkeep
 
@@ -24,8 +32,6 @@ _MOMENT = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is to go: what some ids name, what a query describes, or else a whole scope."""
-
     scope: Scope
     ids: Sequence[str] | None
     query: Query | None  # asked within the scope
@@ -35,23 +41,19 @@ class _Request:
     alone: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse ids together with a query, and an empty list of ids."""
         if self.ids is not None and self.query is not None:
             raise BadQuery("give ids or a query, not both")
         if isinstance(self.ids, str) or (self.ids is not None and not self.ids):
             raise BadQuery("ids is a list of at least one id")
 
     @property
-    def user(self) -> Scope:
-        """Whose memory it is."""
-        return Scope(user_id=self.scope.user_id)
-
-    @property
     def is_everything(self) -> bool:
         """Whether the whole memory of the user is to go."""
-        return self.ids is None and self.query is None and self.scope == self.user
+        whole = self.scope == Scope(user_id=self.scope.user_id)
+        return self.ids is None and self.query is None and whole
 
 
+@dataclass(frozen=True, slots=True)
 class Forgetting:
     """Forgets what is asked for, with everything derived from it.
 
@@ -68,29 +70,16 @@ class Forgetting:
     are looked for in summaries too.
 
     Each verb is one transaction: all of it happens, or nothing.
-
-    Args:
-        store, upkeep, trash: of one database.
-        rewrite: rewrites knowledge from fewer episodes, such as `Consolidation.rewritten`; without it
-            such knowledge goes.
-        learn: reads messages again, such as `FactMemory.learn`; without it facts that cannot
-            stay as they are go.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        upkeep: Upkeep,
-        trash: Trash,
-        *,
-        rewrite: Rewrite = lambda _: None,
-        learn: Learn = lambda _: None,
-    ) -> None:
-        self._store = store
-        self._upkeep = upkeep
-        self._trash = trash
-        self._rewrite = rewrite
-        self._learn = learn
+    store: Store
+    upkeep: Upkeep  # of the same database
+    trash: Trash  # of the same database
+    _: KW_ONLY
+    # Rewrites knowledge from fewer episodes, such as `Consolidation.rewritten`; without it that goes.
+    rewrite: Rewrite = lambda _: None
+    # Reads messages again, such as `FactMemory.learn`; without it facts that cannot stay as they are go.
+    learn: Learn = lambda _: None
 
     def forget(
         self,
@@ -105,30 +94,22 @@ class Forgetting:
     ) -> ForgetReceipt:
         """Take records out of the memory into the trash, from where `restore` brings them back.
 
-        Either by ids; or by a query, whose filters must all hold and whose words must all be in
-        a record (no vectors, no likeness; a task in progress counts with all it says); or,
-        without either, the whole scope: a session, an agent, or a user.
-
-        Args:
-            scope: whose, and where; a query is asked within it.
-            ids: of messages, episodes, knowledge, facts, tasks, summaries.
-            query: words, kinds and filters. Its ``limit`` is how many records its words may be in.
-            reason: kept with the records in the trash.
-            at: the moment all of it is taken out.
-            dry_run: only tell what would go.
-            alone: a tool call stays where its result goes, and a result where its call goes.
+        Either by ``ids``, of summaries too; or by a ``query`` within the scope, whose filters must all
+        hold and whose words must all be in a record (no vectors, no likeness; a task in progress counts
+        with all it says), in no more records than its ``limit``; or, without either, the whole scope.
+        The ``reason`` is kept with the records. ``alone``: a tool call stays where its result goes, and a
+        result where its call goes.
 
         Raises:
             BadQuery: both ids and a query, an empty one, one without a word, or words that are in
                 more records than its ``limit``; nothing was changed.
             NotFound: the scope has no record of one of the ids; nothing was changed.
-            StorageError: the database cannot do it; nothing was changed.
         """
         asked = None if query is None else replace(query, scope=scope)
         request = _Request(scope, ids, asked, reason, at, dry_run, alone)
         if dry_run:
             return self._forget(request)[0]
-        return self._store.together(lambda: self._forget(request)[0])
+        return self.store.together(lambda: self._forget(request)[0])
 
     def purge(
         self,
@@ -163,18 +144,18 @@ class Forgetting:
         request = _Request(scope, ids, asked, reason, at, dry_run)
         if dry_run:
             return self._purge(request)
-        self._trash.check_alone()
+        self.trash.check_alone()
         try:
-            receipt = self._store.together(lambda: self._purge(request))
+            receipt = self.store.together(lambda: self._purge(request))
         except NotFound:
-            if not self._trash.owed:
+            if not self.trash.owed:
                 raise
             receipt = ForgetReceipt(counts={}, changed={}, items=(), reason=reason, at=at)
-        return replace(receipt, overwritten=self._trash.scrub())
+        return replace(receipt, overwritten=self.trash.scrub())
 
     def finish(self) -> bool:
         """Overwrite what a purge that was cut short left; return whether no such bytes are left."""
-        return self._trash.finish()
+        return self.trash.finish()
 
     def restore(
         self,
@@ -197,11 +178,9 @@ class Forgetting:
         Raises:
             BadQuery: neither ids nor a moment.
             NotFound: nothing like it lies in the trash; nothing was changed.
-            StorageError: the database cannot do it; nothing was changed.
         """
         if (ids is None) == (forgotten_at is None):
             raise BadQuery("say what to restore: ids, or the moment of a receipt")
-
         rows = self._rows(scope)
 
         def restore() -> RestoreReceipt:
@@ -217,9 +196,9 @@ class Forgetting:
                     raise NotFound(
                         f"nothing of {scope.user_id!r} was taken out at {forgotten_at.isoformat()}"
                     )
-            return Restoring(rows, at, self._rewrite, self._learn).run(found)
+            return Restoring(rows, at, self.rewrite, self.learn).run(found)
 
-        return self._store.together(restore)
+        return self.store.together(restore)
 
     def pin(self, scope: Scope, ids: Sequence[str], *, pinned: bool = True) -> int:
         """Pin messages, episodes, knowledge or facts, or unpin them; return the number of records changed.
@@ -239,15 +218,15 @@ class Forgetting:
                     f"no message, episode, knowledge or fact of {scope.user_id!r}: {_some(sorted(missing))}"
                 )
             return sum(
-                self._upkeep.amend(scope, kind, [Amendment(id=r.id, pinned=pinned) for r in records])
+                self.upkeep.amend(scope, kind, [Amendment(id=r.id, pinned=pinned) for r in records])
                 for kind, records in found.items()
                 if records
             )
 
-        return self._store.together(amend, repeatable=True)
+        return self.store.together(amend, repeatable=True)
 
     def _rows(self, scope: Scope) -> Rows:
-        return Rows(self._store, self._upkeep, self._trash, Scope(user_id=scope.user_id))
+        return Rows(self.store, self.upkeep, self.trash, Scope(user_id=scope.user_id))
 
     def _forget(self, request: _Request, gone: Sequence[Discarded] = ()) -> tuple[ForgetReceipt, list[Key]]:
         """Do or tell what `forget` says; return the keys of all records touched, too, for a purge.
@@ -261,35 +240,33 @@ class Forgetting:
             rows,
             _asked(rows, request, {entry.record.id for entry in gone}),
             at=request.at,
-            rewrite=self._rewrite,
+            rewrite=self.rewrite,
             query=request.query,
             gone=[cast("Forgettable", entry.record) for entry in gone],
             alone=request.alone,
         )
         if not request.dry_run:
-            carry_out(rows, plan, self._learn, reason=request.reason, at=request.at)
+            carry_out(rows, plan, self.learn, reason=request.reason, at=request.at)
         receipt = plan.receipt(request.reason, request.at, dry_run=request.dry_run)
         lost = [] if request.query is not None else self._damaged(request)
         keys = [(one.kind, one.id) for one in lost]
         return replace(receipt, damaged=len(lost)), [*plan.taken, *plan.changed, *keys]
 
     def _damaged(self, request: _Request) -> Sequence[Damaged]:
-        """Drop the damaged records that were asked for, or only return them."""
-        if request.dry_run:
-            return self._store.damaged(request.scope, request.ids)
-        return self._store.drop_damaged(request.scope, request.ids)
+        act = self.store.damaged if request.dry_run else self.store.drop_damaged
+        return act(request.scope, request.ids)
 
     def _forget_user(self, rows: Rows, request: _Request) -> ForgetReceipt:
         """Forget everything of a user, in pieces: nothing stays that could depend on it."""
         scope, kinds = request.scope, (*FORGETTABLE, "summary")
-        counts = dict(self._store.count(Query(scope=scope, kinds=kinds)))
+        counts = dict(self.store.count(Query(scope=scope, kinds=kinds)))
         first = [forgotten(record, "taken", ASKED) for record in islice(all_of(rows, scope), _BATCH)]
         if not request.dry_run:
             for kind in FORGETTABLE:
                 while found := list(islice(all_of(rows, scope, (kind,)), _BATCH)):
                     keys: list[Key] = [(kind, record.id) for record in found]
-                    self._trash.discard(scope, keys, reason=request.reason, at=request.at)
-            while self._store.delete(Query(scope=scope, kinds=("summary",), limit=_BATCH))["summary"]:
+                    self.trash.discard(scope, keys, reason=request.reason, at=request.at)
+            while self.store.delete(Query(scope=scope, kinds=("summary",), limit=_BATCH))["summary"]:
                 pass
         return ForgetReceipt(
             counts={kind: counts[kind] for kind in kinds if counts[kind]},
@@ -302,7 +279,7 @@ class Forgetting:
         )
 
     def _purge(self, request: _Request) -> ForgetReceipt:
-        rows, user = self._rows(request.scope), request.user
+        rows = self._rows(request.scope)
         if request.is_everything:
             receipt, _ = self._forget(request)
             keys = None
@@ -315,26 +292,22 @@ class Forgetting:
             keys = list(dict.fromkeys(touched))
         if request.dry_run:
             return receipt
-        self._trash.owe()
-        erased = self._erase(user, keys) + receipt.counts.get("summary", 0)
+        self.trash.owe()
+        erased = self._erase(rows.user, keys) + receipt.counts.get("summary", 0)
         return replace(receipt, erased=erased, items=tuple(replace(item, text="") for item in receipt.items))
 
     def _erase(self, user: Scope, keys: Sequence[Key] | None) -> int:
         """Drop these from the trash for good, or all there is; return how many there were."""
         if keys is not None:
-            return sum(self._trash.erase(user, keys=piece, limit=_BATCH) for piece in pieces(keys))
+            return sum(self.trash.erase(user, keys=piece, limit=_BATCH) for piece in pieces(keys))
         erased = 0
-        while dropped := self._trash.erase(user):
+        while dropped := self.trash.erase(user):
             erased += dropped
         return erased
 
 
 def _asked(rows: Rows, request: _Request, in_trash: set[str]) -> Iterable[Forgettable]:
-    """Return the records that a request names.
-
-    Raises:
-        NotFound: one of the ids is neither there nor in the trash.
-    """
+    """Return the records that a request names; each of its ids is there or in the trash."""
     scope = request.scope
     if request.query is not None:
         return by_query(rows, request.query)

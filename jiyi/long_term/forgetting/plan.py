@@ -1,26 +1,57 @@
 """What goes with what: from the records that are asked for to everything derived from them."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
+from typing import Literal
 
-from jiyi.long_term.forgetting.facts import mended, without_messages
-from jiyi.long_term.forgetting.receipt import (
-    ASKED,
-    ForgetReceipt,
-    Forgotten,
-    counts_of,
-    forgotten,
-    listed,
+from jiyi.long_term.forgetting.provenance import (
+    Forgettable,
+    Rows,
+    joined_messages,
+    mended,
+    pieces,
+    with_older_sources,
+    without_messages,
 )
-from jiyi.long_term.forgetting.rows import Forgettable, Rows, pieces
 from jiyi.long_term.forgetting.select import Words
-from jiyi.long_term.forgetting.trash import joined_messages, with_older_sources
-from jiyi.records import Episode, Fact, Kind, Knowledge, Message, Query, Scope, Summary, Task, stable_id
+from jiyi.records import (
+    Episode,
+    Fact,
+    Kind,
+    Knowledge,
+    Message,
+    Query,
+    Record,
+    Scope,
+    Summary,
+    Task,
+    stable_id,
+)
 from jiyi.storage import Amendment, Key, kind_of
 
-__all__ = ["Learn", "Plan", "Rewrite", "carry_out", "plan_forgetting"]
+__all__ = [
+    "ASKED",
+    "ForgetReceipt",
+    "Forgotten",
+    "Learn",
+    "Plan",
+    "RestoreReceipt",
+    "Rewrite",
+    "carry_out",
+    "counts_of",
+    "forgotten",
+    "listed",
+    "plan_forgetting",
+]
 
+ASKED = "asked for"  # why the records went that were asked for
+_LISTED = 1_000  # records a receipt names of each sort; the counts are whole
+_SHOWN = 80  # characters of a record's words
+
+_Action = Literal["taken", "changed", "restored", "left"]
 Learn = Callable[[Sequence[Message]], object]
 """Reads stored messages and keeps the facts in them; reading one again changes nothing."""
 
@@ -30,6 +61,78 @@ Rewrite = Callable[[Knowledge], Knowledge | None]
 _NAMED = 2_000  # records whose first words are kept for the receipt
 # Filters that speak of messages, not of summaries.
 _OF_MESSAGES = ("ids", "roles", "since", "until", "pinned", "where")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """One record that was taken out, or changed because others were."""
+
+    kind: Kind
+    id: str
+    action: _Action
+    why: str  # "asked for", or what it hung on
+    text: str = ""  # its first words; "" after a purge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetReceipt:
+    """What a forget or a purge did, or would do."""
+
+    counts: Mapping[Kind, int]  # records taken out, by kind
+    changed: Mapping[Kind, int]  # records that stayed without what rested on them, by kind
+    items: tuple[Forgotten, ...]  # the first 1,000 that were asked for, then the first 1,000 others
+    reason: str  # as it was given
+    at: datetime  # the moment all of it was taken out; `Forgetting.restore` takes it
+    dry_run: bool = False  # nothing was changed
+    erased: int = 0  # records a purge dropped for good, those that lay in the trash too
+    damaged: int = 0  # damaged records of the scope or ids, dropped for good: nobody can bring them back
+    overwritten: bool = False  # no byte of what a purge dropped is left in the file; never of a server
+
+    @property
+    def total(self) -> int:
+        """How many records were taken out."""
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReceipt:
+    """What a restore brought back."""
+
+    counts: Mapping[Kind, int]  # records that are there again, by kind
+    items: tuple[Forgotten, ...]  # the first 1,000 of them, then the first 1,000 that stayed in the trash
+    left: Mapping[Kind, int] = field(default_factory=dict)  # what stayed in the trash, by kind
+
+    @property
+    def total(self) -> int:
+        """How many records are there again."""
+        return sum(self.counts.values())
+
+
+def forgotten(record: Record, action: _Action, why: str, *, words: bool = True) -> Forgotten:
+    """Return what a receipt says of a record, with the beginning of its words in one line."""
+    text = _first_words(record) if words else ""
+    return Forgotten(kind=kind_of(record), id=record.id, action=action, why=why, text=text)
+
+
+def listed(items: Iterable[Forgotten]) -> tuple[Forgotten, ...]:
+    """Return as many items as a receipt names."""
+    return tuple(islice(items, _LISTED))
+
+
+def counts_of(keys: Iterable[Key]) -> Mapping[Kind, int]:
+    """Return how many keys there are of each kind."""
+    return dict(Counter(kind for kind, _ in keys))
+
+
+def _first_words(record: Record) -> str:
+    if isinstance(record, Task):
+        words = record.request
+    elif isinstance(record, Summary):
+        words = record.text
+    else:
+        words = getattr(record, "search_text", "")
+    line = " ".join(words[: 4 * _SHOWN].split())
+    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
 
 
 @dataclass(slots=True)
@@ -93,10 +196,7 @@ def plan_forgetting(
     """Return what goes with the records that are asked for. Nothing is changed.
 
     Args:
-        rows: of the user.
-        asked: the records, as they are found.
-        at: now.
-        rewrite: rewrites knowledge from fewer episodes.
+        rows, asked, at, rewrite: of the user; the records, as they are found; now; see `Rewrite`.
         query: what was asked, where it was a query.
         gone: records that are out already, but what is derived from them may not be.
         alone: leave the calls of results that go, and the results of calls.
@@ -106,15 +206,7 @@ def plan_forgetting(
 
 
 def carry_out(rows: Rows, plan: Plan, learn: Learn, *, reason: str, at: datetime) -> None:
-    """Do what a plan says; joins the transaction it is called in.
-
-    Args:
-        rows: of the user.
-        plan: what goes and what changes.
-        learn: reads messages again.
-        reason: kept with what goes.
-        at: now.
-    """
+    """Do what a plan says; joins the transaction it is called in. ``reason`` is kept with what goes."""
     derived = [key for key in plan.taken if key[0] in ("fact", "knowledge")]
     rows.store.put(with_older_sources(rows, [*plan.changed, *derived]))
     facts = rows.find(Fact, plan.ids("fact"))
@@ -184,7 +276,6 @@ class _Planner:
             self.calls.add(record.scope.session_id)
 
     def _tool_pairs(self) -> None:
-        """Take the results of calls that go, and the calls of results."""
         for session_id in sorted(self.calls):
             session = self.rows.user.in_session(session_id)
             found = self.rows.scan(Message, session, roles=("assistant", "tool"))
@@ -255,7 +346,8 @@ class _Planner:
         lost = [*self.made.ids("message"), *(r.id for r in self.gone if isinstance(r, Message))]
         for summary in self.rows.resting_on(Summary, lost):
             self._summaries_from(summary, "covers a message that goes")
-        if query is not None and _asks_for_words_alone(query):
+        narrowed = query is None or any(getattr(query, name) is not None for name in _OF_MESSAGES)
+        if query is not None and not narrowed and query.text and "message" in query.kinds:
             words = Words.of(query.text)
             for summary in self.rows.scan(Summary, query.scope):
                 if not self._goes(summary) and words.are_in(summary.text):
@@ -279,8 +371,3 @@ def _bare(message: Message) -> Message:
     """Return a message with nothing but what joins it to others."""
     calls = tuple(replace(call, arguments="", extra={}) for call in message.tool_calls)
     return replace(message, content="", tool_calls=calls, extra={})
-
-
-def _asks_for_words_alone(query: Query) -> bool:
-    narrows = any(getattr(query, name) is not None for name in _OF_MESSAGES)
-    return bool(query.text) and "message" in query.kinds and not narrows

@@ -1,33 +1,42 @@
 """Bringing back what was taken out, with what went along, into a memory that has moved on."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
-from jiyi.long_term.facts.known import wide
+from jiyi.long_term.facts.lookup import find_facts, wide
 from jiyi.long_term.facts.slots import value_of
-from jiyi.long_term.forgetting.facts import mended, without_messages
-from jiyi.long_term.forgetting.plan import Rewrite
-from jiyi.long_term.forgetting.receipt import Forgotten, RestoreReceipt, counts_of, forgotten, listed
-from jiyi.long_term.forgetting.rows import DERIVED, Forgettable, Rows, pieces
-from jiyi.long_term.forgetting.trash import (
+from jiyi.long_term.forgetting.plan import (
+    Forgotten,
+    Learn,
+    RestoreReceipt,
+    Rewrite,
+    counts_of,
+    forgotten,
+    listed,
+)
+from jiyi.long_term.forgetting.provenance import (
+    DERIVED,
+    Forgettable,
+    Rows,
     key_of,
+    mended,
     partners_in_trash,
+    pieces,
     resting_in_trash,
     sources_of,
     with_sources,
+    without_messages,
 )
 from jiyi.records import Episode, Fact, Knowledge, Message, Query
-from jiyi.storage import Amendment, Discarded, Key, kind_of
+from jiyi.storage import Amendment, Discarded, Key
 
 __all__ = ["Restoring"]
 
 _THERE = "there again under the same id"
 _NO_SOURCE = "what it rests on is not there"
 _OTHER = "its episodes belong to another knowledge by now"
-
-_Learn = Callable[[Sequence[Message]], object]
 
 
 @dataclass(slots=True)
@@ -37,7 +46,7 @@ class Restoring:
     rows: Rows
     at: datetime
     rewrite: Rewrite
-    learn: _Learn
+    learn: Learn
     back: dict[Key, Forgotten] = field(default_factory=dict)  # what is there again
     left: dict[Key, Forgotten] = field(default_factory=dict)  # what is not, and why
     facts: list[Fact] = field(default_factory=list)  # that came back or changed
@@ -65,7 +74,6 @@ class Restoring:
         )
 
     def _went_along(self, entries: Sequence[Discarded]) -> list[Discarded]:
-        """Return what else in the trash belongs to these."""
         sources: list[Discarded] = []
         for kind, source in DERIVED.items():
             derived = [entry for entry in entries if entry.kind == kind]
@@ -146,21 +154,15 @@ class Restoring:
         if alive.issuperset(image.source_episodes):
             self.rows.trash.erase(self.rows.user, keys=[key_of(entry)])
         self._write(entry, written)
-        self.rows.upkeep.amend(
-            self.rows.user, "episode", [Amendment(id=id_, consolidated=True) for id_ in union]
-        )
+        marks = [Amendment(id=id_, consolidated=True) for id_ in union]
+        self.rows.upkeep.amend(self.rows.user, "episode", marks)
 
     def _drop_twins(self, image: Fact) -> None:
         """Remove what was read again in place of a fact that comes back."""
-        query = Query(
-            scope=wide(image.scope),
-            kinds=("fact",),
-            subject=image.subject,
-            predicate=image.predicate,
-            sources=image.sources or ("",),
-            limit=100,
-        )
-        for fact in cast("list[Fact]", self.rows.store.find(query)):
+        point: dict[str, Any] = {"subject": image.subject, "predicate": image.predicate}
+        point |= {"limit": 100, "newest_first": False}
+        sources = image.sources or ("",)
+        for fact in find_facts(self.rows.store, wide(image.scope), sources=sources, **point):
             same = fact.id != image.id and value_of(fact) == value_of(image)
             if same and set(fact.sources) <= set(image.sources):
                 self.rows.store.delete(Query(scope=self.rows.user, kinds=("fact",), ids=(fact.id,)))
@@ -189,21 +191,16 @@ class Restoring:
 def _place(entry: Discarded) -> tuple[str, int]:
     record = entry.record
     if not isinstance(record, Message):
-        return kind_of(record), 0
+        return entry.kind, 0
     return (record.scope.session_id or "") if record.scope else "", record.seq or 0
 
 
 def _as_lived(image: Fact, there: Fact) -> Fact:
     """Return a fact as it was, with the sources and the use it found meanwhile."""
-    whole = cast("Fact", with_sources(image, (*image.sources, *there.sources)))
+    lived = ("status", "valid_to", "supersedes", "superseded_by", "access_count", "last_accessed_at")
     return replace(
-        whole,
-        status=there.status,
-        valid_to=there.valid_to,
-        supersedes=there.supersedes,
-        superseded_by=there.superseded_by,
+        cast("Fact", with_sources(image, (*image.sources, *there.sources))),
         confidence=max(image.confidence, there.confidence),
-        access_count=there.access_count,
-        last_accessed_at=there.last_accessed_at,
         pinned=image.pinned or there.pinned,
+        **{name: getattr(there, name) for name in lived},
     )

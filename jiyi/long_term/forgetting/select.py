@@ -1,6 +1,5 @@
 """What a request to forget asks for: by ids, by words and filters, or a whole scope."""
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,29 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jiyi.errors import BadQuery
-from jiyi.long_term.forgetting.rows import Forgettable, Rows, pieces
-from jiyi.records import (
-    FORGETTABLE,
-    SEARCHABLE,
-    Item,
-    Kind,
-    Message,
-    Query,
-    Record,
-    Scope,
-    Summary,
-    Task,
-    matches,
-)
+from jiyi.long_term.forgetting.provenance import Forgettable, Rows, pieces, text_of
+from jiyi.records import FORGETTABLE, SEARCHABLE, Item, Kind, Message, Query, Record, Scope, Task, matches
 from jiyi.storage import Discarded
 from jiyi.text import analyse, query_terms
 
-__all__ = ["Words", "all_of", "by_ids", "by_query", "check", "in_trash", "says", "text_of"]
+__all__ = ["Words", "all_of", "by_ids", "by_query", "check", "in_trash"]
 
 _MOST = 10_000  # what one question can find
 _PAGE = 1_000  # records read at once
 # What of a query the trash can answer.
-_IN_TRASH = (
+_IN_TRASH = [
     "kinds",
     "text",
     "roles",
@@ -43,7 +30,7 @@ _IN_TRASH = (
     "namespace",
     "scope",
     "asked_at",
-)
+]
 _HAN = re.compile(r"[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]+")
 
 
@@ -81,23 +68,6 @@ class Words:
             if not all(term in written for term in self.han):
                 return False
         return not self.others or self.others <= set(analyse(text))
-
-
-def text_of(record: Record) -> str:
-    """Return all words of a record; those of a task with its notes, steps and their arguments."""
-    if isinstance(record, Summary):
-        return record.text
-    if not isinstance(record, Task):
-        return str(getattr(record, "search_text", ""))
-    parts = [record.request, record.target, record.summary, *record.tags, _written(record.context)]
-    for step in record.steps:
-        parts += [step.description, step.tool_name, step.result, _written(step.args)]
-    return "\n".join(filter(None, parts))
-
-
-def says(texts: Iterable[str]) -> set[str]:
-    """Return the search terms of texts."""
-    return {term for text in texts for term in analyse(text)}
 
 
 def by_ids(rows: Rows, scope: Scope, ids: Sequence[str]) -> list[Forgettable]:
@@ -216,7 +186,3 @@ def _fits(record: Record, query: Query) -> bool:
     if query.since is not None and (said is None or said < query.since):
         return False
     return query.until is None or (said is not None and said < query.until)
-
-
-def _written(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str) if value else ""

@@ -10,20 +10,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.long_term.recall.around import (
-    Column,
-    borrowed_words,
-    session_prior,
-    share_of_turns,
-    shifted,
-    turn_taking,
-)
-from jiyi.long_term.recall.question import Question, named_speakers
-from jiyi.long_term.recall.times import DAY
+from jiyi.long_term.recall.question import DAY, Question, named_speakers
 from jiyi.storage import ROLES, Candidates
 from jiyi.text import Trait, analyse
 
-__all__ = ["NAMES", "Evidence", "Feature", "Features", "evidence_of", "measure", "standardised"]
+__all__ = [
+    "NAMES",
+    "Column",
+    "Evidence",
+    "Feature",
+    "Features",
+    "borrowed_words",
+    "evidence_of",
+    "measure",
+    "session_prior",
+    "shifted",
+    "standardised",
+    "turn_taking",
+]
+
+Column = NDArray[np.float32]
+"""One number for each row of the candidates."""
 
 Feature = str
 """The name of a feature; docs/long_term.md tells what each means."""
@@ -37,12 +44,14 @@ NAMES: tuple[Feature, ...] = (
 """The features in the order of the columns."""
 
 _LIKE: tuple[Feature, ...] = ("apart", "like_the_best", "like_its_peers")
-_BEST = 5  # rows that stand for the answer
+_BEST = 5  # rows that stand for the answer, or for their session
 _PEERS = 64  # best rows among which a row looks for its like
 _NEAREST = 6  # of them that count
 _LONG = 10  # terms; of a longer question any single word says less
 _ENOUGH = 60  # terms; a longer message says no more for being longer
 _APART = 1e-3  # length of a vector from the middle of all below which it points nowhere: it is rounding
+_LENT = ((0.7, 0.4), (0.5, 0.3))  # share of a word lent from 1 and 2 rows before, and from after
+_LENDABLE = 0.7  # of a word's BM25 part: its third occurrence is no more worth lending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -118,7 +127,7 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
         vectors=vectors,
         nearness=nearness,
         distance=distance,
-        turns=share_of_turns(table),
+        turns=_share_of_turns(table),
         named=len(named) == 1,
         question=question,
     )
@@ -268,3 +277,69 @@ def _time(question: Question, table: Candidates) -> dict[Feature, Column]:
         "later": (table.created_at > question.asked_at + DAY).astype(np.float32),
         "recent": age / np.float32(len(table)),
     }
+
+
+def shifted(values: Column, neighbours: NDArray[np.int32]) -> Column:
+    """Return each row's neighbour's value, 0 where there is none."""
+    return np.where(neighbours >= 0, values[neighbours], np.float32(0))
+
+
+def turn_taking(table: Candidates) -> Column:
+    """Return for each row the share of neighbours in its session that another one spoke, 0 to 1.
+
+    Near 1 in a dialogue, 0 in one person's loose notes: there a neighbour says nothing about
+    a row, and features of neighbours are multiplied by this.
+    """
+    out = np.zeros(len(table), np.float32)
+    joined = table.previous >= 0
+    if not joined.any():
+        return out
+    turned = joined & (table.speaker != table.speaker[table.previous])
+    pairs = np.bincount(table.session[joined], minlength=int(table.session.max()) + 1)
+    turns = np.bincount(table.session[turned], minlength=len(pairs))
+    share = (turns / np.maximum(pairs, 1)).astype(np.float32)
+    inside = table.session >= 0
+    out[inside] = share[table.session[inside]]
+    return out
+
+
+def _share_of_turns(table: Candidates) -> float:
+    """Return the share of all neighbours that another one spoke, 0 to 1; 0 where there are none."""
+    joined = table.previous >= 0
+    turned = joined & (table.speaker != table.speaker[table.previous])
+    return float(turned.sum() / max(int(joined.sum()), 1))
+
+
+def borrowed_words(words: NDArray[np.float32], table: Candidates, dialogue: Column) -> NDArray[np.float32]:
+    """Return what each term adds to each row when it may borrow words from the turns around it.
+
+    An answer is often put in other words than the question it answers. Of each term the
+    best offer counts: the row's own, or a share of a neighbour's, less the further away.
+    """
+    capped = np.minimum(words, _LENDABLE)
+    best = capped.copy()
+    for neighbours, shares in zip((table.previous, table.following), _LENT, strict=True):
+        lent = capped
+        for share in shares:
+            lent = np.where(neighbours[:, None] >= 0, lent[neighbours], 0)
+            np.maximum(best, lent * (share * dialogue)[:, None], out=best)
+    return best
+
+
+def session_prior(scores: Column, table: Candidates) -> Column:
+    """Return the mean of the five best scores of each row's session, 0 outside of sessions.
+
+    A session with fewer rows counts the missing ones as 0: one good row is less than five.
+    """
+    out = np.zeros(len(scores), np.float32)
+    inside = np.flatnonzero(table.session >= 0)
+    if not len(inside):
+        return out
+    order = inside[np.lexsort((-scores[inside], table.session[inside]))]
+    sessions = table.session[order]
+    starts = np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1]))
+    place = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+    first = place < _BEST
+    sums = np.bincount(sessions[first], weights=scores[order[first]], minlength=int(sessions.max()) + 1)
+    out[inside] = (sums / _BEST)[table.session[inside]]
+    return out

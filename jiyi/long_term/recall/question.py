@@ -1,18 +1,34 @@
 """A question, taken apart: what the ranking's features need to know of it."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache, lru_cache
+from typing import Literal
 
-from jiyi.clock import to_micros
-from jiyi.long_term.recall.times import AskedTime, asked_time, cues
-from jiyi.text import analyse, find_dates, query_terms
+from jiyi.clock import to_micros, utc_from_micros
+from jiyi.extraction.clauses import is_chinese
+from jiyi.extraction.times import ahead
+from jiyi.extraction.values import patterns
+from jiyi.text import analyse, find_dates, has_date, query_terms
 from jiyi.text.stopwords import stopwords
 
-__all__ = ["Question", "asks_again", "is_role", "named_speakers", "read_question", "without_names"]
+__all__ = [
+    "DAY",
+    "Question",
+    "asks_again",
+    "cues",
+    "named_speakers",
+    "read_question",
+    "validity",
+    "without_names",
+]
 
+DAY = 86_400 * 1_000_000  # microseconds of a day
+_LONG = 200  # characters; a longer text tells something rather than asks one thing
+_DAY = timedelta(days=1)
+_FORTNIGHT = timedelta(days=14)  # taken for granted where a text names no end
 _NO_SPACES = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # kana, Han, Hangul: words stand side by side
 _LETTER = rf"[^\W{_NO_SPACES}]"
 _NAME = rf"(?:[A-Z](?:{_LETTER}|[&.'’\-])*|{_LETTER}*\d(?:{_LETTER}|[.\-:])*)"
@@ -33,6 +49,74 @@ _ROLES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _AskedTime:
+    """The time at which what is asked for shall hold."""
+
+    kind: Literal["now", "then"]  # now, which may be a day to come, or a time gone by
+    moment: int  # in microseconds since 1970; of a day, a month: its end
+
+
+def cues(section: str) -> Mapping[str, re.Pattern[str]]:
+    """Return the patterns of a section of cues.toml."""
+    return patterns("cues", section, "jiyi.long_term.recall")
+
+
+def _asked_time(text: str, ranges: Sequence[tuple[int, int]], asked_at: int) -> _AskedTime | None:
+    """Return what time a question asks about; None where it asks of history, or is no question.
+
+    Args:
+        text: the question.
+        ranges: times it names, begin and end in microseconds since 1970.
+        asked_at: when it is asked, as well.
+    """
+    signs = cues("asked_time")
+    if len(text) > _LONG or not signs["asks"].search(text.strip()) or signs["history"].search(text):
+        return None
+    of_language = cues("asked_time.zh" if is_chinese(text) else "asked_time.en")
+    if ranges:
+        start, end = ranges[0]
+        if signs["to_come"].search(text) and end <= asked_at:
+            start, end = start + 365 * DAY, end + 365 * DAY
+        if start > asked_at:
+            return _AskedTime(kind="now", moment=end)
+        if end <= asked_at and _names_the_past(text):
+            return _AskedTime(kind="then", moment=end)
+    if of_language["past"].search(text) and not of_language["now"].search(text):
+        return None
+    return _AskedTime(kind="now", moment=asked_at)
+
+
+def _names_the_past(text: str) -> bool:
+    """Return whether a time that a question names and that is over is what it asks about.
+
+    In Chinese a weekday alone is the one of every week: 周三夜里谁值班. In English it takes a verb of the
+    past: in "Where do the Tuesday Larks meet?" the day is a name.
+    """
+    if is_chinese(text):
+        signs = cues("asked_time.zh")
+        return not signs["no_date"].search(text) or signs["date"].search(text) is not None
+    signs = cues("asked_time.en")
+    return signs["then"].search(text) is not None and not signs["now"].search(text)
+
+
+def validity(text: str, said_at: int, zone: tzinfo = UTC) -> tuple[int, int]:
+    """Return from when until when a temporary statement holds, in microseconds since 1970.
+
+    这周三到周五, "until Friday", "until October": until the last date that is named, from the first
+    where another follows it or it is a stretch, else from the day it was said; a fortnight where none lies
+    ahead.
+    """
+    now = utc_from_micros(said_at)
+    today = now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    found = find_dates(text, now, zone) if has_date(text) else []
+    spans = [span for span in (ahead(span, now) for span in found) if span.end > now]
+    end = max((span.end for span in spans), default=today + _FORTNIGHT)
+    stretch = len(spans) > 1 or any(span.end - span.start > _DAY for span in spans)
+    begins = stretch and not patterns("forms", "times")["until"].search(text[: spans[0].at])
+    return to_micros(max(today, spans[0].start) if begins else today), to_micros(end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What a question asks, as far as cheap signs tell."""
 
@@ -46,7 +130,7 @@ class Question:
     own: bool  # the one who asks speaks of himself
     you_said: bool  # it asks what the assistant said
     i_said: bool  # it asks what the one who asks said
-    time: AskedTime | None  # the time at which the answer shall hold; None: of no matter
+    time: _AskedTime | None  # the time at which the answer shall hold; None: of no matter
 
 
 def read_question(text: str, asked_at: datetime, zone: tzinfo = UTC) -> Question:
@@ -59,7 +143,7 @@ def read_question(text: str, asked_at: datetime, zone: tzinfo = UTC) -> Question
         entities=frozenset(_entities(text)),
         ranges=ranges,
         asked_at=to_micros(asked_at),
-        time=asked_time(text, ranges, to_micros(asked_at)),
+        time=_asked_time(text, ranges, to_micros(asked_at)),
         **{name: bool(sign.search(text)) for name, sign in signs.items()},
     )
 
@@ -83,11 +167,11 @@ def named_speakers(text: str, speakers: Sequence[str]) -> list[int]:
 @lru_cache(maxsize=256)  # a search asks twice
 def _named(text: str, speakers: tuple[str, ...]) -> tuple[int, ...]:
     words = _names_perhaps(text)
-    named = (not is_role(name) and _called(name, text, words) for name in speakers)
+    named = (not _is_role(name) and _called(name, text, words) for name in speakers)
     return tuple(place for place, called in enumerate(named) if called)
 
 
-def is_role(name: str) -> bool:
+def _is_role(name: str) -> bool:
     """Say whether a speaker's name is only a role, such as "assistant" or 助手."""
     return name.lower() in _ROLES
 
@@ -114,7 +198,6 @@ def _names_perhaps(text: str) -> set[str]:
 
 
 def _begins(text: str, place: int) -> bool:
-    """Say whether a sentence begins at a place."""
     before = text[max(0, place - 20) : place].rstrip()
     return not before or before.endswith(_SENTENCE_ENDS)
 

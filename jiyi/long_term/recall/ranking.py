@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.long_term.recall.around import Column
-from jiyi.long_term.recall.features import NAMES, Feature, Features
+from jiyi.long_term.recall.features import NAMES, Column, Feature, Features
 from jiyi.long_term.recall.question import asks_again
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS, Weights, row_of
 from jiyi.records import Message, Searchable
@@ -25,6 +24,8 @@ _ROUND = 4  # decimals of a share: enough to explain, short enough to read
 class Ranked:
     """The candidates of one question in order."""
 
+    table: Candidates
+    features: Features
     rows: NDArray[np.intp]  # rows that may be returned, best first
     scores: Column  # of every row of the table
     shares: NDArray[np.float32]  # (n, features): what each feature adds to a score
@@ -54,7 +55,7 @@ def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> R
     scores: Column = shares.sum(axis=1)
     rows = np.flatnonzero(table.eligible)
     order = np.lexsort((-table.created_at[rows], -scores[rows]))
-    return Ranked(rows=rows[order], scores=scores, shares=shares)
+    return Ranked(table=table, features=features, rows=rows[order], scores=scores, shares=shares)
 
 
 def repeats(records: Sequence[Searchable], question: str = "") -> list[bool]:

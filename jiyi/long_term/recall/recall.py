@@ -4,7 +4,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from typing import NamedTuple, TypeVar, cast
@@ -18,11 +18,11 @@ from jiyi.embeddings import Embedder
 from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.features import Evidence, Features, evidence_of, measure
-from jiyi.long_term.recall.in_force import MAYBE, SURE, Judged, judge, judged_rows
-from jiyi.long_term.recall.nothing import nothing_relevant
-from jiyi.long_term.recall.passages import with_surroundings
+from jiyi.long_term.recall.outdated import MAYBE, SURE, Judged, judge, judged_rows
 from jiyi.long_term.recall.question import asks_again, named_speakers, read_question, without_names
 from jiyi.long_term.recall.ranking import Ranked, rank, repeats
+from jiyi.long_term.recall.surroundings import with_surroundings
+from jiyi.long_term.recall.unanswerable import nothing_relevant
 from jiyi.long_term.recall.weights import PRIORS
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Fact, Hit, Hits, Item, Kind, Knowledge, Query, Scope, Searchable
@@ -54,6 +54,7 @@ class Second:
     breaker: Breaker = field(default_factory=Breaker)  # remembers that it was too slow
 
 
+@dataclass(slots=True, eq=False)
 class Recall:
     """Searches by words and by meaning, and ranks what both find by the structure of conversation.
 
@@ -61,43 +62,32 @@ class Recall:
     found; a record is found by its words as soon as it is stored, by meaning once its
     vector is there; when the embedder or the reranker fails the answer comes without it
     and its notes say so; reading writes nothing.
-
-    Args:
-        store: rows and words.
-        vectors: the vector index of the same records.
-        embedder: makes the question's vector.
-        second: a reranker to look at the best candidates, and its time limit.
-        accesses: counts which records were returned; closed with this.
-        zone: what "yesterday" in a question means.
-        clock: when a question is asked that does not say so.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        vectors: VectorIndex,
-        embedder: Embedder,
-        *,
-        second: Second | None = None,
-        accesses: Accesses | None = None,
-        zone: tzinfo = UTC,
-        clock: Clock = utc_now,
-    ) -> None:
-        self._store = store
-        self._vectors = vectors
-        self._embedder = embedder
-        self._second = second
-        self._accesses = accesses
-        self._zone = zone
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._speakers: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+    store: Store  # rows and words
+    vectors: VectorIndex  # of the same records
+    embedder: Embedder  # makes the question's vector
+    _: KW_ONLY
+    second: Second | None = None  # a reranker that looks at the best candidates
+    accesses: Accesses | None = None  # counts which records were returned; closed with this
+    zone: tzinfo = UTC  # what "yesterday" in a question means
+    clock: Clock = utc_now  # when a question is asked that does not say so
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _speakers: OrderedDict[str, tuple[str, ...]] = field(default_factory=OrderedDict, init=False)
 
-    def search(self, query: Query, *, around: int = 0, min_score: float = 0.0) -> Hits:
+    def search(
+        self,
+        query: Query,
+        limits: Mapping[Kind, int] | None = None,
+        *,
+        around: int = 0,
+        min_score: float = 0.0,
+    ) -> Hits:
         """Return the records that answer ``query.text``, best first, all kinds in one order.
 
         Args:
             query: what is asked; ``limit`` says how many.
+            limits: how many of each kind at most, in place of the query's kinds and limit.
             around: how many messages before and after a message come with it as
                 ``Hit.around``; what another hit shows already is not shown twice.
             min_score: the lowest ``Hit.relevance`` of a hit.
@@ -109,31 +99,9 @@ class Recall:
         number = isinstance(min_score, int | float) and not isinstance(min_score, bool)
         if not number or not 0 <= min_score <= 1:
             raise BadQuery(f"min_score={min_score!r} must be a number from 0 to 1")
-        limits = dict.fromkeys(query.kinds, query.limit)
-        return self._search(query, limits, query.limit, around, min_score)
-
-    def search_each(self, query: Query, limits: Mapping[Kind, int], *, around: int = 0) -> Hits:
-        """Return the best records of each kind from one ranking, at most ``limits[kind]`` of a kind."""
-        kinds = tuple(limits)
-        return self._search(replace(query, kinds=kinds), limits, sum(limits.values()), around)
-
-    def settle(self) -> None:
-        """Write the access counts that wait now, before something is decided by them."""
-        if self._accesses:
-            self._accesses.flush()
-
-    def close(self) -> None:
-        """Write the access counts that still wait."""
-        if self._accesses:
-            self._accesses.close()
-
-    def with_surroundings(self, scope: Scope, hits: Sequence[Hit], steps: int) -> list[Hit]:
-        """Return hits with what was said around them; see `jiyi.long_term.recall.passages`."""
-        return with_surroundings(self._store, scope, hits, steps)
-
-    def _search(
-        self, query: Query, limits: Mapping[Kind, int], most: int, around: int, min_score: float = 0.0
-    ) -> Hits:
+        if limits is not None:
+            query = replace(query, kinds=tuple(limits), limit=sum(limits.values()))
+        limits = limits or dict.fromkeys(query.kinds, query.limit)
         if not query.text.strip():
             raise BadQuery("the query is empty; say what to look for")
         if not set(query.kinds) <= set(SEARCHABLE):
@@ -142,16 +110,26 @@ class Recall:
             raise BadQuery(f"around={around!r} must be a number of messages from 0 to {_FURTHEST:,}")
         table, features, notes = self.examine(replace(query, limit=max(limits.values())))
         if features is None:
-            return Hits((), (*notes, *self._store.notes(query.scope)), nothing_relevant=1.0)
+            return Hits((), (*notes, *self.store.notes(query.scope)), nothing_relevant=1.0)
         ranked = rank(features, table)
-        found, more, nothing = self._hits(query, table, features, ranked, limits, most=most)
+        found, more, nothing = self._hits(query, ranked, limits)
         chosen = [hit for hit in found if (hit.relevance or 0.0) >= min_score]
         if around:
-            chosen = with_surroundings(self._store, query.scope, chosen, around)
-        if self._accesses:
-            self._accesses.note(query.scope, chosen)
-        told = (*notes, *more, *self._store.notes(query.scope))
+            chosen = with_surroundings(self.store, query.scope, chosen, around)
+        if self.accesses:
+            self.accesses.note(query.scope, chosen)
+        told = (*notes, *more, *self.store.notes(query.scope))
         return Hits(tuple(chosen), told, nothing_relevant=nothing)
+
+    def settle(self) -> None:
+        """Write the access counts that wait now, before something is decided by them."""
+        if self.accesses:
+            self.accesses.flush()
+
+    def close(self) -> None:
+        """Write the access counts that still wait."""
+        if self.accesses:
+            self.accesses.close()
 
     def examine(self, query: Query) -> tuple[Candidates, Features | None, tuple[str, ...]]:
         """Return the candidates of a question with their features, before any weight, and notes.
@@ -163,10 +141,10 @@ class Recall:
         try:
             table, evidence = self._candidates(wide, vector)
         except (EmbeddingError, IndexUnreachable) as error:
-            table, evidence, notes = self._store.match(wide), None, (_WITHOUT.format(error),)
+            table, evidence, notes = self.store.match(wide), None, (_WITHOUT.format(error),)
         if not table.eligible.any():
             return table, None, notes
-        asked = read_question(query.text, query.asked_at or self._clock(), self._zone)
+        asked = read_question(query.text, query.asked_at or self.clock(), self.zone)
         # Some BLAS libraries raise the flag for invalid values where none is: in lanes they only pad.
         with one_blas_thread(), np.errstate(invalid="ignore"):
             return table, measure(asked, table, evidence), notes
@@ -176,12 +154,12 @@ class Recall:
         user = wide.scope.user_id
         speakers = self._speakers.get(user)
         if speakers is None:
-            speakers = self._remember(user, self._store.match(replace(wide, limit=1)))
+            speakers = self._remember(user, self.store.match(replace(wide, limit=1)))
         # Who speaks is a feature of its own. In the question's vector a name would only find
         # the messages that call someone by it: in a dialogue, the other one's.
         asked = without_names(wide.text, [speakers[i] for i in named_speakers(wide.text, speakers)])
         try:
-            return self._embedder.embed([asked], "query")[0], ()
+            return self.embedder.embed([asked], "query")[0], ()
         except EmbeddingError as error:
             return None, (_WITHOUT.format(error),)
 
@@ -190,13 +168,13 @@ class Recall:
     ) -> tuple[Candidates, Evidence | None]:
         """Ask both indexes, or that of words alone where there is no vector."""
         if vector is None:
-            return self._store.match(wide), None
+            return self.store.match(wide), None
         user = wide.scope.user_id
-        seen = self._store.snapshot(user)
-        self._vectors.claim(self._embedder.name, seen=seen)  # another process may have re-embedded the data
-        near = self._vectors.nearest(wide, vector, seen=seen)
-        table = self._store.match(wide, [(match.kind, match.id) for match in near], seen=seen)
-        parts = self._vectors.read(Scope(user_id=user), table.keys, seen=seen)
+        seen = self.store.snapshot(user)
+        self.vectors.claim(self.embedder.name, seen=seen)  # another process may have re-embedded the data
+        near = self.vectors.nearest(wide, vector, seen=seen)
+        table = self.store.match(wide, [(match.kind, match.id) for match in near], seen=seen)
+        parts = self.vectors.read(Scope(user_id=user), table.keys, seen=seen)
         self._remember(user, table)
         if not len(parts.rows):
             return table, None
@@ -211,38 +189,33 @@ class Recall:
         return table.speakers
 
     def _hits(
-        self,
-        query: Query,
-        table: Candidates,
-        features: Features,
-        ranked: Ranked,
-        limits: Mapping[Kind, int],
-        *,
-        most: int,
+        self, query: Query, ranked: Ranked, limits: Mapping[Kind, int]
     ) -> tuple[list[Hit], list[str], float]:
         """Fetch the first candidates of each kind, judge them, and return the best, notes, and the doubt."""
-        best = judged_rows(table, ranked)
-        rows, records = self._fetched(query, table, ranked, limits, best)
+        table, best = ranked.table, judged_rows(ranked)
+        rows, records = self._fetched(query, ranked, limits, best)
         texts = {row: records[table.keys[row]].search_text for row in best if table.keys[row] in records}
         with np.errstate(invalid="ignore"):  # as in `examine`
-            judged = judge(table, features, ranked, texts)
-        found = _weighed(rows, records, table, ranked, judged)
-        asked = [row for row, text in texts.items() if asks_again(text, features.question.terms)]
-        nothing = nothing_relevant(table, features, ranked, judged, asked)
-        relevance = _relevance(found, nothing)
+            judged = judge(ranked, texts)
+        found = _weighed(rows, records, ranked, judged)
+        asked = [row for row, text in texts.items() if asks_again(text, ranked.features.question.terms)]
+        nothing = nothing_relevant(ranked, judged, asked)
+        # The best has the probability that there is an answer at all; the others less, the further behind.
+        relevance = {one.row: (1 - nothing) * math.exp((one.score - found[0].score) / _FALL) for one in found}
         notes: list[str] = []
-        if self._second is not None:
-            found, notes = _reranked(self._second, query.text, found)
+        if self.second is not None:
+            found, notes = _reranked(self.second, query.text, found)
         again = repeats([one.record for one in found], query.text)
         best_first = (found[place] for place in sorted(range(len(found)), key=again.__getitem__))
-        chosen = list(islice(_first(best_first, lambda one: kind_of(one.record), limits), most))
-        return list(_as_hits(chosen, table, features, ranked, judged, relevance=relevance)), notes, nothing
+        chosen = list(islice(_first(best_first, lambda one: kind_of(one.record), limits), query.limit))
+        return list(_as_hits(chosen, ranked, judged, relevance)), notes, nothing
 
     def _fetched(
-        self, query: Query, table: Candidates, ranked: Ranked, limits: Mapping[Kind, int], best: Sequence[int]
+        self, query: Query, ranked: Ranked, limits: Mapping[Kind, int], best: Sequence[int]
     ) -> tuple[list[int], dict[Key, Searchable]]:
         """Fetch more of the first candidates than are asked for; far more where most of them are repeats."""
-        more = _CANDIDATES - 1 if self._second else 1  # priors and repeats may change places
+        more = _CANDIDATES - 1 if self.second else 1  # priors and repeats may change places
+        table = ranked.table
         kind = [key[0] for key in table.keys].__getitem__
         while True:
             most = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
@@ -263,8 +236,8 @@ class Recall:
             user = Scope(user_id=scope.user_id)
             # Records of different kinds may have one id.
             query = Query(scope=user, kinds=kinds, ids=ids, limit=len(kinds) * len(ids))
-            found = cast("list[Searchable]", self._store.find(query))
-            now = self._clock()
+            found = cast("list[Searchable]", self.store.find(query))
+            now = self.clock()
             records |= {(kind_of(record), record.id): record for record in found if _counts(record, now)}
         return records
 
@@ -276,7 +249,6 @@ def _counts(record: Searchable, now: datetime) -> bool:
 
 
 def _first(found: Iterable[_Row], kind: Callable[[_Row], Kind], most: Mapping[Kind, int]) -> Iterator[_Row]:
-    """Yield the first of each kind, best first."""
     left = dict(most)
     for one in found:
         if left.get(kind(one), 0) > 0:
@@ -295,8 +267,6 @@ def _prior(record: Searchable) -> dict[str, float]:
 
 
 class _Weighed(NamedTuple):
-    """A candidate whose record is there."""
-
     score: float
     row: int
     record: Searchable
@@ -304,12 +274,12 @@ class _Weighed(NamedTuple):
 
 
 def _weighed(
-    rows: Iterable[int], records: Mapping[Key, Searchable], table: Candidates, ranked: Ranked, judged: Judged
+    rows: Iterable[int], records: Mapping[Key, Searchable], ranked: Ranked, judged: Judged
 ) -> list[_Weighed]:
     """Return candidates with what their records and the judgement add to their scores, best first."""
     lifts, found = judged.lifts, []
     for row in rows:
-        record = records.get(table.keys[row])
+        record = records.get(ranked.table.keys[row])
         if record is not None:  # else deleted since, or over
             why = _prior(record)
             if lift := lifts.get(row, 0.0):
@@ -318,24 +288,11 @@ def _weighed(
     return sorted(found, key=lambda one: -one.score)
 
 
-def _relevance(found: Sequence[_Weighed], nothing: float) -> dict[int, float]:
-    """Return the relevance of candidates by their rows.
-
-    The best has the probability that there is an answer at all, the others less, the further they are behind.
-    """
-    return {one.row: (1 - nothing) * math.exp((one.score - found[0].score) / _FALL) for one in found}
-
-
 def _as_hits(
-    chosen: Sequence[_Weighed],
-    table: Candidates,
-    features: Features,
-    ranked: Ranked,
-    judged: Judged,
-    *,
-    relevance: Mapping[int, float],
+    chosen: Sequence[_Weighed], ranked: Ranked, judged: Judged, relevance: Mapping[int, float]
 ) -> Iterator[Hit]:
     """Give candidates as hits, with what their features gave them and what took their place."""
+    table, features = ranked.table, ranked.features
     sure, maybe = judged.marked(SURE), judged.marked(MAYBE, SURE)
     shares = ranked.why([one.row for one in chosen])
     for (score, row, record, why), share in zip(chosen, shares, strict=True):

@@ -75,16 +75,16 @@ FACTS: Weights = _Learned("facts")
 """The logit of the same of two facts: see `jiyi.long_term.facts.succession`."""
 
 SUCCESSION: Weights = _Learned("succession")
-"""The logit of the same among messages that a question found: see `jiyi.long_term.recall.in_force`."""
+"""The logit of the same among messages that a question found: see `jiyi.long_term.recall.outdated`."""
 
 ORDER: Weights = _Learned("order")
-"""The last order of the best messages: see `jiyi.long_term.recall.in_force`."""
+"""The last order of the best messages: see `jiyi.long_term.recall.outdated`."""
 
 NOTHING: Weights = _Learned("nothing")
-"""The logit of "it speaks of nothing like that": see `jiyi.long_term.recall.nothing`."""
+"""The logit of "it speaks of nothing like that": see `jiyi.long_term.recall.unanswerable`."""
 
 MISSING: Weights = _Learned("missing")
-"""The logit of "the point asked for is missing": see `jiyi.long_term.recall.nothing`."""
+"""The logit of "the point asked for is missing": see `jiyi.long_term.recall.unanswerable`."""
 
 PLAIN: Weights = {
     "words": 1.0,

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall.features import Features
-from jiyi.long_term.recall.in_force import Judged
+from jiyi.long_term.recall.outdated import Judged
+from jiyi.long_term.recall.pairs import asked_for
 from jiyi.long_term.recall.ranking import Ranked
-from jiyi.long_term.recall.signs import asked_for
 from jiyi.long_term.recall.weights import MISSING, NOTHING, Weights, chance, dot
 from jiyi.storage import ROLES, Candidates
 from jiyi.text import Trait, language
@@ -43,8 +43,6 @@ NOTHING_SIGNS = (
 
 
 def nothing_relevant(
-    table: Candidates,
-    features: Features,
     ranked: Ranked,
     judged: Judged,
     asked: Sequence[int] = (),
@@ -59,17 +57,16 @@ def nothing_relevant(
     ranked = replace(ranked, rows=ranked.rows[~np.isin(ranked.rows, asked)])
     if not len(ranked.rows):
         return 1.0
-    signs = nothing_signs(table, features, ranked, judged, asked)
+    signs = nothing_signs(ranked, judged, asked)
     strange, lacking = (chance(dot(weights, NOTHING_SIGNS, signs)) for weights in (nothing, missing))
     # What has all words of the question speaks of it, however little else there is to compare it with.
     strange *= 1 - signs[NOTHING_SIGNS.index("widest cover")] ** 2
     return float(1 - (1 - strange) * (1 - lacking))
 
 
-def nothing_signs(
-    table: Candidates, features: Features, ranked: Ranked, judged: Judged, asked: Sequence[int] = ()
-) -> _Floats:
+def nothing_signs(ranked: Ranked, judged: Judged, asked: Sequence[int] = ()) -> _Floats:
     """Return the signs in the order of `NOTHING_SIGNS`, for at least one ranked row."""
+    table, features = ranked.table, ranked.features
     scores = ranked.scores.astype(np.float64)
     base = scores[ranked.rows]
     scores[judged.rows] = judged.scores
@@ -85,14 +82,14 @@ def nothing_signs(
             *(float(share[0]), float(-(share * np.log(share + 1e-9)).sum())),
             *_leads(base),
             *_meaning(features, order),
-            *_words(table, features, order, judged, asked),
+            *_words(ranked, order, judged, asked),
             *_kinds(features, order, judged),
             _other_language(features, judged),
             *_first(table, best),
             float(len(table.terms)),
             np.log1p(table.total),
             float(features.named),
-            *_named(features, ranked, best),
+            *_named(ranked, best),
             float(time is not None and time.kind == "then"),
             float(time is None),
         ]
@@ -111,15 +108,14 @@ def _meaning(features: Features, order: NDArray[np.intp]) -> list[float]:
     return [*map(float, (*most, similar[0], near[0])), features.distance]
 
 
-def _words(
-    table: Candidates, features: Features, order: NDArray[np.intp], judged: Judged, asked: Sequence[int]
-) -> list[float]:
+def _words(ranked: Ranked, order: NDArray[np.intp], judged: Judged, asked: Sequence[int]) -> list[float]:
+    table = ranked.table
     rarity = table.idf / max(float(table.idf.sum()), 1e-9)
     has = table.words[order[:_TEN]] > 0
     told = np.delete(table.words, asked, axis=0) if len(asked) else table.words
     unknown = float(rarity[~told.any(axis=0)].sum())
     one, three, ten = (float(rarity[has[:rows].any(axis=0)].sum()) for rows in (1, 3, _TEN))
-    same = 1.0 - _other_language(features, judged)
+    same = 1.0 - _other_language(ranked.features, judged)
     return [unknown, unknown * same, one, three, ten, float((has @ rarity).max()), one * same, three * same]
 
 
@@ -146,12 +142,12 @@ def _first(table: Candidates, best: int) -> list[float]:
     return [float(role == _ASSISTANT), float(role == _TOOL), *(float(bool(traits & one.value)) for one in of)]
 
 
-def _named(features: Features, ranked: Ranked, best: int) -> list[float]:
+def _named(ranked: Ranked, best: int) -> list[float]:
     """Return whether the named speaker said the best row, and by how much his best row beats the others'.
 
     A question about the wrong person finds its answer with the other one.
     """
-    who = features.column("speaker")
+    who = ranked.features.column("speaker")
     ranking = who[ranked.rows]
     mine, others = ranked.rows[ranking > 0], ranked.rows[ranking < 0]
     alike = ranked.scores - ranked.share("speaker")

@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, cast
 
 from jiyi.clock import Clock
@@ -22,7 +22,6 @@ from jiyi.records import Episode, Knowledge, Query, Scope
 from jiyi.storage import Amendment, Store, Upkeep
 
 __all__ = [
-    "MOST_READ",
     "ConsolidatedGroup",
     "ConsolidationMethod",
     "ConsolidationReceipt",
@@ -32,7 +31,7 @@ __all__ = [
     "briefs_of",
 ]
 
-MOST_READ = 1_000
+_MOST_READ = 1_000
 """So many of the newest episodes of a group are read for its lesson; all of them are its sources."""
 
 _PIECE = 200  # episodes read at once
@@ -99,7 +98,7 @@ class Group:
     knowledge_id: str
     target: str  # the key of what they are about; "" where they are merely alike
     ids: list[str] = field(default_factory=list)  # oldest first
-    briefs: deque[Brief] = field(default_factory=lambda: deque(maxlen=MOST_READ))  # the newest, oldest first
+    briefs: deque[Brief] = field(default_factory=lambda: deque(maxlen=_MOST_READ))  # the newest, oldest first
 
     def add(self, brief: Brief) -> None:
         """Take in the next episode."""
@@ -109,52 +108,30 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
-    """A group with its lesson, not written yet."""
-
     group: Group
     knowledge: Knowledge  # as it is to be
     known: Knowledge | None  # as it was when the group was read
     done: ConsolidatedGroup  # what the receipt says of it
 
 
+@dataclass(slots=True, kw_only=True)
 class GroupWriter:
-    """Writes groups of one user into a store, and keeps the account of one run.
+    """Writes groups of one user into a store, and keeps the account of one run."""
 
-    Args:
-        store: holds the episodes and gets the knowledge.
-        upkeep: of the same database; marks the episodes.
-        llm: writes the lessons; None: they are counted.
-        clock: gives the present.
-        min_episodes: a group without a knowledge needs so many.
-        language: of what is written; "auto": as most of the episodes.
-        progress: is told of each group that was looked at.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        upkeep: Upkeep,
-        *,
-        llm: LLM | None,
-        clock: Clock,
-        min_episodes: int,
-        language: Literal["auto", "zh", "en"],
-        progress: Progress | None,
-    ) -> None:
-        self._store = store
-        self._upkeep = upkeep
-        self._llm = llm
-        self._clock = clock
-        self._min_episodes = min_episodes
-        self._language = language
-        self._progress = progress
-        self._failures = 0
-        self._looked_at = 0
-        self.groups: list[ConsolidatedGroup] = []
-        self.notes: list[str] = []
-        self.waiting = 0
-        self.skipped = 0
-        self.total = 0  # groups to look at
+    store: Store  # holds the episodes and gets the knowledge
+    upkeep: Upkeep  # of the same database; marks the episodes
+    llm: LLM | None  # writes the lessons; None: they are counted
+    clock: Clock
+    min_episodes: int  # that a group without a knowledge needs
+    language: Literal["auto", "zh", "en"]  # of what is written; "auto": as most of the episodes
+    progress: Progress | None
+    failures: int = 0  # of the model, in a row
+    looked_at: int = 0
+    groups: list[ConsolidatedGroup] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    waiting: int = 0
+    skipped: int = 0
+    total: int = 0  # groups to look at
 
     def write(self, groups: Iterable[Group]) -> list[Group]:
         """Write groups; return those that somebody changed since they were read.
@@ -162,12 +139,12 @@ class GroupWriter:
         Groups whose lessons are counted share a transaction; what a model was asked for is
         stored at once.
         """
-        most = 1 if self._llm else _BATCH
+        most = 1 if self.llm else _BATCH
         left: list[Group] = []
         batch: list[Group] = []
         for group in groups:
             batch.append(group)
-            if len(batch) >= most or sum(len(one.briefs) for one in batch) >= MOST_READ:
+            if len(batch) >= most or sum(len(one.briefs) for one in batch) >= _MOST_READ:
                 left += self._write(batch)
                 batch = []
         return left + (self._write(batch) if batch else [])
@@ -182,21 +159,21 @@ class GroupWriter:
 
     def step(self) -> None:
         """Count a group that was looked at."""
-        self._looked_at += 1
-        if self._progress:
-            self._progress(self._looked_at, self.total)
+        self.looked_at += 1
+        if self.progress:
+            self.progress(self.looked_at, self.total)
 
     def _write(self, groups: Sequence[Group]) -> list[Group]:
         """Write every knowledge with the marks on its sources, in one transaction."""
         known = self._knowledge(groups)
         prepared = []
         for group in groups:
-            if group.knowledge_id in known or len(group.ids) >= self._min_episodes:
+            if group.knowledge_id in known or len(group.ids) >= self.min_episodes:
                 prepared.append(self._prepare(group, known.get(group.knowledge_id)))
             else:
                 self.skipped += 1
                 self.waiting += len(group.ids)
-        left = self._store.together(lambda: self._store_all(prepared)) if prepared else []
+        left = self.store.together(lambda: self._store_all(prepared)) if prepared else []
         ids = {item.knowledge.id for item in left}
         self.groups += [item.done for item in prepared if item.knowledge.id not in ids]
         return [item.group for item in left]
@@ -205,25 +182,22 @@ class GroupWriter:
         before = known.source_episodes if known else ()
         held = set(before)
         sources = (*before, *(new for new in group.ids if new not in held))
-        older = briefs_of(self._store, group.scope, before)
+        older = briefs_of(self.store, group.scope, before)
         briefs = sorted([*older, *group.briefs], key=lambda brief: (brief.created_at, brief.id))
-        briefs = briefs[-MOST_READ:]
-        language = language_of_group(briefs, self._language)
+        briefs = briefs[-_MOST_READ:]
+        language = language_of_group(briefs, self.language)
         counted = count_lesson(briefs, len(sources), language, about=bool(group.target))
-        if known and len(older) < min(len(before), MOST_READ):
+        if known and len(older) < min(len(before), _MOST_READ):
             counted = with_earlier(counted, known.key_points, language)
         lesson, method, note = self._lesson(briefs, counted, language, len(sources), known)
-        now = self._clock()
+        now = self.clock()
         knowledge = Knowledge(
             scope=group.scope,
             id=group.knowledge_id,
-            topic=lesson.topic,
-            content=lesson.content,
-            key_points=lesson.key_points,
             source_episodes=sources,
-            confidence=lesson.confidence,
             created_at=known.created_at if known else now,
             updated_at=now,
+            **asdict(lesson),
         )
         done = ConsolidatedGroup(
             knowledge_id=knowledge.id,
@@ -247,9 +221,9 @@ class GroupWriter:
             if _equal(item.known, fresh.get(item.knowledge.id)) and (whole or self._all_there([item.group]))
         ]
         if fit:
-            self._store.put([_with_uses(item.knowledge, fresh.get(item.knowledge.id)) for item in fit])
+            self.store.put([_with_uses(item.knowledge, fresh.get(item.knowledge.id)) for item in fit])
             marks = [Amendment(id=id_, consolidated=True) for item in fit for id_ in item.group.ids]
-            self._upkeep.amend(Scope(user_id=fit[0].group.scope.user_id), "episode", marks)
+            self.upkeep.amend(Scope(user_id=fit[0].group.scope.user_id), "episode", marks)
         written = {item.knowledge.id for item in fit}
         return [item for item in batch if item.knowledge.id not in written]
 
@@ -261,23 +235,23 @@ class GroupWriter:
         total: int,
         known: Knowledge | None,
     ) -> tuple[Lesson, ConsolidationMethod, str]:
-        if self._llm is None:
+        if self.llm is None:
             return counted, "extractive", ""
-        if self._failures >= _MOST_FAILURES:
-            return counted, "extractive", f"not asked: unreachable {self._failures} times in a row"
+        if self.failures >= _MOST_FAILURES:
+            return counted, "extractive", f"not asked: unreachable {self.failures} times in a row"
         try:
-            lesson, shown = ask_lesson(self._llm, briefs, counted, total, language, known=known)
+            lesson, shown = ask_lesson(self.llm, briefs, counted, total, language, known=known)
         except Exception as error:  # a model from outside may raise anything
-            self._failures = self._failures + 1 if isinstance(error, LLMUnreachable) else 0
+            self.failures = self.failures + 1 if isinstance(error, LLMUnreachable) else 0
             return counted, "extractive", f"the language model failed: {one_line(str(error), _NOTE)}"
-        self._failures = 0
+        self.failures = 0
         note = f"shown the newest {shown} of {total} episodes" if shown < total else ""
         return lesson, "llm", note
 
     def _knowledge(self, groups: Sequence[Group]) -> dict[str, Knowledge]:
         ids = tuple(group.knowledge_id for group in groups)
         scope = Scope(user_id=groups[0].scope.user_id)
-        found = self._store.find(Query(scope=scope, kinds=("knowledge",), ids=ids, limit=len(ids)))
+        found = self.store.find(Query(scope=scope, kinds=("knowledge",), ids=ids, limit=len(ids)))
         return {one.id: one for one in cast("list[Knowledge]", found)}
 
     def _all_there(self, groups: Sequence[Group]) -> bool:
@@ -285,12 +259,12 @@ class GroupWriter:
         ids = tuple(id_ for group in groups for id_ in group.ids)
         scope = Scope(user_id=groups[0].scope.user_id)
         query = Query(scope=scope, kinds=("episode",), ids=ids, consolidated=False)
-        return self._store.count(query)["episode"] == len(ids)
+        return self.store.count(query)["episode"] == len(ids)
 
 
 def briefs_of(store: Store, scope: Scope, ids: Sequence[str]) -> list[Brief]:
-    """Return the briefs of the last `MOST_READ` of some episodes, as far as they are still there."""
-    newest, found = ids[-MOST_READ:], []
+    """Return the briefs of the last `_MOST_READ` of some episodes, as far as they are still there."""
+    newest, found = ids[-_MOST_READ:], []
     for start in range(0, len(newest), _PIECE):
         piece = tuple(newest[start : start + _PIECE])
         query = Query(scope=Scope(user_id=scope.user_id), kinds=("episode",), ids=piece, limit=_PIECE)
@@ -300,15 +274,8 @@ def briefs_of(store: Store, scope: Scope, ids: Sequence[str]) -> list[Brief]:
 
 def _with_uses(knowledge: Knowledge, fresh: Knowledge | None) -> Knowledge:
     """Return a knowledge with what the one it replaces is kept with: recalls, pin, metadata."""
-    if fresh is None:
-        return knowledge
-    return replace(
-        knowledge,
-        access_count=fresh.access_count,
-        last_accessed_at=fresh.last_accessed_at,
-        pinned=fresh.pinned,
-        metadata=fresh.metadata,
-    )
+    kept = ("access_count", "last_accessed_at", "pinned", "metadata") if fresh else ()
+    return replace(knowledge, **{name: getattr(fresh, name) for name in kept})
 
 
 def _equal(one: Knowledge | None, other: Knowledge | None) -> bool:

@@ -114,14 +114,14 @@ def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[
     "We broke up" ends who the partner is. Only what the same speaker said is ended.
     """
     key, said = names.key(statement.subject), statement.quote.casefold()
-    parted = _PARTED.search(said) is not None
+    partners = set(map(predicate_key, word_lists()["partners"])) if _PARTED.search(said) else set()
     return [
         fact
         for fact in facts
         if _may_end(statement, fact)
         and names.key(fact.subject) == key
         and names_point(fact.predicate)
-        and (_stands_in(fact.object, said) or (parted and predicate_key(fact.predicate) in _partners()))
+        and (_stands_in(fact.object, said) or (predicate_key(fact.predicate) in partners))
     ]
 
 
@@ -140,7 +140,6 @@ def rules_ended_by(statement: Statement, facts: Iterable[Fact]) -> list[Fact]:
 
 
 def _may_end(statement: Statement, fact: Fact) -> bool:
-    """Return whether a fact holds so far and the same speaker said it before."""
     return (
         fact.status in ("active", "unsure")
         and fact.speaker == statement.speaker
@@ -149,7 +148,6 @@ def _may_end(statement: Statement, fact: Fact) -> bool:
 
 
 def _contradicts(statement: Statement, fact: Fact) -> bool:
-    """Return whether an instruction is the contrary of a known one, or takes it back."""
     new, old = meaning_of(statement.quote), meaning_of(fact.object)
     point = rule_point_of(fact)
     if point and statement.object and point in new.points and not new.denies:
@@ -244,11 +242,5 @@ def _in_slot(statement: Statement, fact: Fact) -> Statement:
 
 
 @cache
-def _partners() -> frozenset[str]:
-    return frozenset(map(predicate_key, word_lists()["partners"]))
-
-
-@cache
 def _terms_of(words: str) -> frozenset[str]:
-    """Return the search terms of a list in slots.toml."""
     return frozenset(analyse(" ".join(word_lists()[words])))

@@ -8,23 +8,31 @@ question, and put in order by what came of it. Pure functions; all weights are l
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall.features import Features
-from jiyi.long_term.recall.pairs import SPEAKERS, Statements, replaced, stacked
-from jiyi.long_term.recall.question import asks_again
+from jiyi.long_term.recall.pairs import (
+    KINDS,
+    SINGLE,
+    SPEAKERS,
+    Signs,
+    Statements,
+    asked_for,
+    replaced,
+    signs_of,
+    stacked,
+)
+from jiyi.long_term.recall.question import DAY, asks_again, validity
 from jiyi.long_term.recall.ranking import Ranked
-from jiyi.long_term.recall.signs import KINDS, SINGLE, Signs, asked_for, signs_of
-from jiyi.long_term.recall.times import DAY, validity
 from jiyi.long_term.recall.weights import ORDER, PAIR, SUCCESSION, Weights, chance, dot
-from jiyi.storage import ROLES, Candidates
+from jiyi.storage import ROLES
 from jiyi.text import Trait
 
 __all__ = [
     "JUDGED",
-    "LIFTED",
     "MAYBE",
     "ORDER_SIGNS",
     "SUCCESSION_SIGNS",
@@ -34,21 +42,14 @@ __all__ = [
     "in_order",
     "judge",
     "judged_rows",
-    "order_signs",
     "statements",
     "succession_signs",
 ]
 
-JUDGED = 16
-"""Messages that are compared: the best ones."""
-
-SURE = 0.6
-"""Probability from which on a message is called outdated."""
-
-MAYBE = 0.35
-"""Probability from which on it may be."""
-
-LIFTED = 0.22
+JUDGED = 16  # messages that are compared: the best ones
+SURE = 0.6  # probability from which on a message is called outdated
+MAYBE = 0.35  # probability from which on it may be
+_LIFTED = 0.22
 """Probability from which on the later message comes above the earlier one: a wrong order costs little."""
 
 _Floats = NDArray[np.float64]
@@ -102,20 +103,13 @@ class Judged:
         return {int(self.rows[i]): int(self.rows[self.successor[i]]) for i in np.flatnonzero(chosen)}
 
 
-def judged_rows(table: Candidates, ranked: Ranked) -> list[int]:
+def judged_rows(ranked: Ranked) -> list[int]:
     """Return the rows of the best messages, best first, `JUDGED` at most."""
-    rows: list[int] = []
-    for row in ranked.rows.tolist():
-        if table.keys[row][0] == "message":
-            rows.append(row)
-            if len(rows) == JUDGED:
-                break
-    return rows
+    kinds = ranked.table.keys
+    return list(islice((row for row in ranked.rows.tolist() if kinds[row][0] == "message"), JUDGED))
 
 
 def judge(
-    table: Candidates,
-    features: Features,
     ranked: Ranked,
     texts: Mapping[int, str],
     *,
@@ -128,6 +122,7 @@ def judge(
     Where the question asks about no time their order stays: what was said first is as good an
     answer to "who" or "why" as what was said last.
     """
+    table, features = ranked.table, ranked.features
     rows = np.array(list(texts), np.intp)
     known = table.traits[rows].tolist()
     signs = [signs_of(text, own) for text, own in zip(texts.values(), known, strict=True)]
@@ -136,11 +131,11 @@ def judge(
     made = np.zeros((len(rows), len(ORDER_SIGNS)))
     made[:, 0] = last = scores
     if features.question.time is not None:
-        group = statements(table, features, rows, signs)
+        group = statements(ranked, rows, signs)
         found = succession_signs(features, group, rows, scores, replaced(group, pair))
         chances = chance(dot(succession, SUCCESSION_SIGNS, found))
         likely = np.where(_compared(features, group, texts.values()), chances, 0.0)
-        made = order_signs(features, group, scores, texts=list(texts.values()))
+        made = _order_signs(features, group, scores, texts=list(texts.values()))
         last = dealt(scores, in_order(features, group, dot(order, ORDER_SIGNS, made), likely))
     outdated = likely.max(axis=1, initial=0.0)
     successor = likely.argmax(axis=1) if len(rows) else np.zeros(0, np.intp)
@@ -164,7 +159,7 @@ def in_order(features: Features, group: Statements, order: _Floats, likely: _Flo
     """
     places: list[int] = np.argsort(-order[:_REORDERED], kind="stable").tolist()
     for later in sorted(places, key=lambda place: int(group.at[place])):
-        taken = [place for place in places if likely[place, later] >= LIFTED]
+        taken = [place for place in places if likely[place, later] >= _LIFTED]
         first = min(map(places.index, taken), default=len(places))
         if first < places.index(later):
             places.remove(later)
@@ -183,10 +178,9 @@ def dealt(scores: _Floats, places: Sequence[int]) -> _Floats:
     return out
 
 
-def statements(
-    table: Candidates, features: Features, rows: NDArray[np.intp], signs: Sequence[Signs]
-) -> Statements:
+def statements(ranked: Ranked, rows: NDArray[np.intp], signs: Sequence[Signs]) -> Statements:
     """Return what the comparison of pairs looks at, for some rows of a table."""
+    table, features = ranked.table, ranked.features
     before = table.previous[rows]
     there = before >= 0
     place = {row: number for number, row in enumerate(rows.tolist())}
@@ -246,7 +240,7 @@ def _asked(features: Features, group: Statements) -> tuple[_Floats, _Floats]:
     return missing, missing * np.maximum(group.cosines[: len(group), : len(group)], 0)
 
 
-def order_signs(features: Features, group: Statements, scores: _Floats, *, texts: Sequence[str]) -> _Floats:
+def _order_signs(features: Features, group: Statements, scores: _Floats, *, texts: Sequence[str]) -> _Floats:
     """Return (n, `ORDER_SIGNS`)."""
     time = features.question.time
     kind = time.kind if time else ""

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.long_term.recall.features import measure
-from jiyi.long_term.recall.in_force import judge, judged_rows
-from jiyi.long_term.recall.nothing import NOTHING_SIGNS, nothing_relevant, nothing_signs
+from jiyi.long_term.recall.outdated import judge, judged_rows
 from jiyi.long_term.recall.ranking import rank
+from jiyi.long_term.recall.unanswerable import NOTHING_SIGNS, nothing_relevant, nothing_signs
 
 SAID = ["the port is 8443", "is it?", "端口改成 9443 了", "my sister lives in Turin"]
 
@@ -17,8 +17,8 @@ SAID = ["the port is 8443", "is it?", "端口改成 9443 了", "my sister lives 
 def asked(found, what, about=None):
     features = measure(what, found, about)
     ranked = rank(features, found)
-    texts = {row: SAID[int(found.keys[row][1]) % len(SAID)] for row in judged_rows(found, ranked)}
-    return found, features, ranked, judge(found, features, ranked, texts)
+    texts = {row: SAID[int(found.keys[row][1]) % len(SAID)] for row in judged_rows(ranked)}
+    return ranked, judge(ranked, texts)
 
 
 @pytest.mark.slow

@@ -13,10 +13,10 @@ from samples import START
 import jiyi
 from jiyi.embeddings import E5Embedder
 from jiyi.long_term.recall.features import measure
-from jiyi.long_term.recall.in_force import JUDGED, MAYBE, SURE, judge, judged_rows
-from jiyi.long_term.recall.nothing import nothing_relevant
+from jiyi.long_term.recall.outdated import JUDGED, MAYBE, SURE, judge, judged_rows
+from jiyi.long_term.recall.pairs import KINDS, SINGLE, asked_for, signs_of
 from jiyi.long_term.recall.ranking import rank
-from jiyi.long_term.recall.signs import KINDS, SINGLE, asked_for, signs_of
+from jiyi.long_term.recall.unanswerable import nothing_relevant
 
 WORDS = [
     *(
@@ -33,15 +33,15 @@ WORDS = [
 def judged(found, asked, about, texts):
     measured = measure(asked, found, about)
     ranked = rank(measured, found)
-    rows = judged_rows(found, ranked)
-    return measured, ranked, judge(found, measured, ranked, {row: texts[row % len(texts)] for row in rows})
+    rows = judged_rows(ranked)
+    return measured, ranked, judge(ranked, {row: texts[row % len(texts)] for row in rows})
 
 
 @pytest.mark.slow
 @given(tables(), questions, st.integers(0, 2**32), st.permutations(WORDS))
 def test_whatever_was_found_only_the_order_of_the_first_ten_changes(found, asked, seed, texts):
     for about in (None, at_random(seed, len(found), pending=0.3)):
-        measured, ranked, best = judged(found, asked, about, texts)
+        _, ranked, best = judged(found, asked, about, texts)
         assert len(best.rows) <= JUDGED
         before = ranked.scores[best.rows].astype(np.float64)
         assert sorted(best.scores[:10]) == pytest.approx(sorted(before[:10]))
@@ -50,7 +50,7 @@ def test_whatever_was_found_only_the_order_of_the_first_ten_changes(found, asked
         for earlier, later in best.marked(MAYBE).items():
             assert found.created_at[later] > found.created_at[earlier]
         assert not set(best.marked(SURE)) & set(best.marked(MAYBE, SURE))
-        assert 0 <= nothing_relevant(found, measured, ranked, best) <= 1
+        assert 0 <= nothing_relevant(ranked, best) <= 1
 
 
 @given(tables(), st.integers(0, 2**32))

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, cast
 
 from jiyi.errors import BadQuery
-from jiyi.extraction import Statement
+from jiyi.extraction import RULE_POINTS, Statement
 from jiyi.long_term.facts.slots import ALIAS, NOTE, Names, is_alias, is_taste
-from jiyi.records import Condition, Fact, Message, Query, Scope
+from jiyi.long_term.facts.timeline import start_of
+from jiyi.records import Block, Condition, Fact, Message, Query, Scope, names_point
 from jiyi.storage import Store
-from jiyi.text import analyse
+from jiyi.text import Secrecy, analyse, language
 
 __all__ = [
     "Neighbour",
@@ -22,6 +23,8 @@ __all__ = [
     "likely_meant",
     "names_in",
     "neighbours",
+    "profile_block",
+    "profile_of",
     "said_of",
     "wide",
 ]
@@ -35,10 +38,16 @@ _LONGEST = 300  # characters of their values
 _SAMPLE = 2_000  # characters of a text whose words are compared
 _NEAREST = 6  # facts of one slot before a statement, and after it
 _MOMENT = timedelta(microseconds=1)
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 _AHEAD = timedelta(days=1)  # of this clock others may be
 _DEEPEST = 5
 _MOST_NEIGHBOURS = 500  # in an answer
 _MOST_EDGES = 200  # facts of one thing that are followed
+_POINTS = (
+    *("name", "nickname", "pronouns", "language", "native language", "time zone", "rule"),
+    *(name for names in RULE_POINTS.values() for name in names),
+)
+_MOST = 200  # facts of these points, the newest, and as many that are pinned
 
 
 def wide(scope: Scope) -> Scope:
@@ -99,24 +108,18 @@ def _of_point(store: Store, scope: Scope, subjects: Iterable[str], statement: St
     """
     found: dict[str, Fact] = {}
     said_at, most = statement.said_at, 2 * _NEAREST
+    after = said_at + _MOMENT if said_at < _END_OF_TIME else None
     own = Condition("speaker", "in", (statement.speaker,))
     for subject, voices in product(subjects, (own, None) if statement.by_person else (own,)):
         point: dict[str, Any] = {"subject": subject, "predicate": statement.predicate, "where": voices}
         facts = find_facts(store, wide(scope), limit=most, **point)
         if len(facts) == most:
-            facts += find_facts(store, wide(scope), until=_just_after(said_at), limit=_NEAREST, **point)
+            facts += find_facts(store, wide(scope), until=after, limit=_NEAREST, **point)
             facts += find_facts(
                 store, wide(scope), since=said_at, limit=_NEAREST, newest_first=False, **point
             )
         found.update((fact.id, fact) for fact in facts)
     return found
-
-
-def _just_after(moment: datetime) -> datetime | None:
-    try:
-        return moment + _MOMENT
-    except OverflowError:  # the end of time: nothing is later
-        return None
 
 
 def by_now(message: Message, now: datetime) -> Message:
@@ -164,12 +167,6 @@ def neighbours(store: Store, scope: Scope, entity: str, depth: int) -> list[Neig
     A fact leads both ways, from subject to object and back; other names of a thing are that
     thing and no step. At most 500 neighbours, 200 facts of each thing; cycles do no harm.
 
-    Args:
-        store: where facts are.
-        scope: whose.
-        entity: the thing, by any of its names.
-        depth: facts in a row, 1 to 5.
-
     Raises:
         BadQuery: a depth outside 1..5.
     """
@@ -195,7 +192,6 @@ def neighbours(store: Store, scope: Scope, entity: str, depth: int) -> list[Neig
 
 
 def _edges(store: Store, scope: Scope, names: Names, thing: str) -> list[tuple[str, Fact]]:
-    """Return what the newest active facts connect with a thing, with the facts."""
     own = names.key(thing)
     active = [fact for fact in about(store, scope, names, [thing]).values() if fact.status == "active"]
     newest = sorted(active, key=lambda fact: (fact.created_at, fact.id), reverse=True)
@@ -208,3 +204,44 @@ def _edges(store: Store, scope: Scope, names: Names, thing: str) -> list[tuple[s
         elif names.key(fact.object) == own:
             found.append((fact.subject, fact))
     return found
+
+
+def profile_of(store: Store, scope: Scope, now: datetime) -> list[Fact]:
+    """Return the facts that every window of a user shows, oldest first.
+
+    They are the rules that the user gave, what users say of their own name and language, and
+    pinned facts of every kind, whatever the session, as long as they hold ``now``.
+    """
+    found = find_facts(store, wide(scope), predicate=_POINTS, fact_status=("active",), limit=_MOST)
+    found += find_facts(store, wide(scope), pinned=True, fact_status=("active", "unsure"), limit=_MOST)
+    shown = {fact.id: fact for fact in found if fact.pinned or fact.category == "rule" or _is_own(fact)}
+    holding = [
+        one for one in shown.values() if start_of(one) <= now and not (one.valid_to and one.valid_to <= now)
+    ]
+    return sorted(holding, key=lambda fact: (start_of(fact), fact.created_at, fact.id))
+
+
+def profile_block(fact: Fact) -> Block:
+    """Return a fact as a line of the profile, with a speaker who has a name, secrets hidden.
+
+    Where not all fit, pinned ones come first, then rules, of equals the newest.
+    """
+    text = fact.line
+    if fact.category in ("rule", "note"):
+        text = fact.object if fact.speaker in (None, "user") else f"{fact.speaker}: {fact.object}"
+    shown = Secrecy("", (), language(text))(text, fact.text)
+    return Block(
+        section="profile",
+        kind="fact",
+        source_id=fact.id,
+        text=shown,
+        whole=shown == text,
+        tokens=0,
+        created_at=fact.created_at,
+        score=2 * fact.pinned + (fact.category == "rule") + fact.created_at.timestamp() / 1e11,
+    )
+
+
+def _is_own(fact: Fact) -> bool:
+    own = fact.category == "profile" and fact.subject == fact.speaker
+    return own and names_point(fact.predicate)  # not "(name)", some name

@@ -4,23 +4,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese
 from jiyi.extraction.scoring import Span
 from jiyi.extraction.values import patterns, table
 from jiyi.records import FactCategory
 
-__all__ = [
-    "About",
-    "Asked",
-    "about",
-    "asked_for",
-    "is_listed",
-    "named_point",
-    "named_thing",
-    "of_speaker",
-]
+__all__ = ["About", "Asked", "about", "asked_for", "is_listed", "named_point", "named_thing", "of_speaker"]
 
 _NAMES = frozenset({"N", "nr", "ns", VALUE + "code", VALUE + "host"})
 _NOUNS = _NAMES | {"n", "M", "adj", "num", "point", "kin", VALUE + "quoted"}
@@ -29,6 +20,7 @@ _OF = ("'s", "’s", "的")
 _IT = frozenset(["it", "its", "it's", "it'll", "它"])
 _TECHNICAL = frozenset(VALUE + kind for kind in ("number", "host", "version", "code", "path"))
 _IDENTIFIER = re.compile(r"\A(?:[A-Za-z]\w*(?:[-_./]\w+)+|[A-Za-z]+\d\w*)\Z")
+_PLACED = ("in", "on", "for")
 _MOST_ASKED = 120  # characters at the end of a question that are looked at
 _VERSION = re.compile(r"\d{1,3}\.\d{1,3}\Z")
 
@@ -54,8 +46,6 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Phrase:
-    """Nouns in a row: a name, a thing, or a point of one."""
-
     first: int
     last: int
     text: str
@@ -75,9 +65,7 @@ def about(
     """Return what a value is about.
 
     Args:
-        clause: the clause it stands in.
-        span: which words of it.
-        sentence: the sentence the clause was cut from.
+        clause, span, sentence: the clause it stands in, which words of it, what the clause was cut from.
         speaker: whom "I" means.
         topic: what the sentence has named before: what is left out.
         earlier: what was named before the sentence: "it", "she".
@@ -107,7 +95,9 @@ def about(
         subject = person or (speaker if own else _place_after(clause, span) or topic)
     if point and not subject:
         mine = chinese or point.lower() in _words()["personal"]
-        return _found(speaker, point, speaker) if mine else _found(point, _told(span, chinese), speaker)
+        label = _label(span, chinese)  # the time of the dentist, else its value
+        told = label if label in _words()["telling"] else "value"
+        return _found(speaker, point, speaker) if mine else _found(point, told, speaker)
     subject = subject or speaker
     if point:
         return _found(subject, point, speaker)
@@ -137,7 +127,6 @@ def asked_for(text: str) -> Asked:
 
 
 def _whose(asked: Asked, speaker: str, earlier: Callable[[], str]) -> str:
-    """Return whose point was asked for: a pronoun where nobody was named."""
     if asked.own:
         return of_speaker(asked.whose, speaker, is_chinese(asked.whose))
     if is_listed(asked.whose, "third"):
@@ -155,12 +144,6 @@ def named_thing(clause: Clause) -> str:
                 last += 1
             return " ".join(one.text for one in words[place:last])
     return ""
-
-
-def _kind_name(kind: str, chinese: bool) -> str:
-    """Return the point that a kind of value stands for where nothing names it."""
-    name: str = _words()["kinds"].get(kind, ("is", "是"))[chinese]
-    return name
 
 
 def is_listed(word: str, name: str) -> bool:
@@ -240,14 +223,9 @@ def _person(clause: Clause, until: int, speaker: str, named: Callable[[], str]) 
 def _place_after(clause: Clause, span: Span) -> str:
     """Return the thing that stands after a value: 9090 in staging."""
     after = clause.words[span.last :]
-    place = (
-        len(after) > 1 and after[0].text in ("in", "on", "for") and clause.words[span.first].cls in _TECHNICAL
-    )
-    return (
-        " ".join(word.text for word in after[1:])
-        if place and all(word.cls in _NOUNS for word in after[1:])
-        else ""
-    )
+    if clause.words[span.first].cls not in _TECHNICAL or len(after) < 2 or after[0].text not in _PLACED:
+        return ""
+    return " ".join(word.text for word in after[1:]) if all(w.cls in _NOUNS for w in after[1:]) else ""
 
 
 def _tied(clause: Clause, phrase: _Phrase, span: Span) -> bool:
@@ -257,10 +235,9 @@ def _tied(clause: Clause, phrase: _Phrase, span: Span) -> bool:
     return all(word.cls in _LOOSE or word.text.lower() in moves or word.cls[0] == VALUE for word in between)
 
 
-def _told(span: Span, chinese: bool) -> str:
-    """Return the point of a thing that is none itself: the time of the dentist, else its value."""
-    label = _kind_name(span.kind, chinese)
-    return label if label in _words()["telling"] else "value"
+def _label(span: Span, chinese: bool) -> str:
+    """Return the point that a kind of value stands for where nothing names it."""
+    return cast("str", _words()["kinds"].get(span.kind, ("is", "是"))[chinese])
 
 
 def _guessed(clause: Clause, span: Span, subject: str, named: bool, speaker: str) -> About:
@@ -278,7 +255,7 @@ def _guessed(clause: Clause, span: Span, subject: str, named: bool, speaker: str
     counted = after if len(inside) == 1 else inside[-1]
     if named and inside[0].cls == VALUE + "number" and len(inside) <= 2 and counted and counted.cls == "n":
         return _found(subject, counted.text, speaker)  # 6 executors
-    label = kind_name = _kind_name(span.kind, chinese)
+    label = kind_name = _label(span, chinese)
     if _VERSION.match(inside[0].text) and span.first and words[span.first - 1].text in ("on", "到"):
         label = "版本" if chinese else "version"
     plain = named and not verbs and len(words) <= 8 and label in _words()["telling"]

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.consolidation.lesson import Brief
-from jiyi.long_term.consolidation.write import Group
+from jiyi.long_term.consolidation.writer import Group
 from jiyi.one_thread import one_blas_thread
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
@@ -34,11 +34,9 @@ from jiyi.storage import Cursor, Store, Upkeep, VectorIndex
 from jiyi.text import analyse
 from jiyi.text import language as language_of
 
-__all__ = ["WINDOW", "Alike", "Likeness", "find_alike", "group_around"]
+__all__ = ["WINDOW", "Likeness", "find_alike", "group_around"]
 
-WINDOW = 2_000
-"""So many episodes without a target are compared with each other: the newest."""
-
+WINDOW = 2_000  # so many episodes without a target are compared with each other: the newest
 _MOST_LEADERS = 2_000  # knowledge of such episodes that may grow: the youngest
 _HEADS = 5  # sources of a knowledge that are looked for as its leader
 _PAGE = 200
@@ -53,9 +51,7 @@ _Postings = Mapping[str, tuple[NDArray[np.intp], _Floats]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alike:
-    """What was found."""
-
+class _Alike:
     groups: tuple[Group, ...]  # to be written
     alone: int  # new episodes that are like too few others
     lacking: int  # of these, such as have no vector yet
@@ -63,8 +59,6 @@ class Alike:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Text:
-    """An episode as it is compared."""
-
     brief: Brief
     words: str
     language: Language
@@ -74,16 +68,13 @@ class _Text:
     def of(cls, episode: Episode) -> "_Text":
         words = episode.search_text[:_WORDS]
         return cls(
-            brief=Brief.of(episode),
-            words=words,
-            language=language_of(words),
-            is_new=not episode.consolidated,
+            brief=Brief.of(episode), words=words, language=language_of(words), is_new=not episode.consolidated
         )
 
 
 def find_alike(
     store: Store, upkeep: Upkeep, vectors: VectorIndex | None, scope: Scope, min_episodes: int
-) -> Alike:
+) -> _Alike:
     """Return the groups among the newest `WINDOW` episodes of a scope that have no target.
 
     Compared are episodes of one agent in one language. A group is led by its first episode; its
@@ -110,7 +101,7 @@ def find_alike(
         alone += len(left)
         if matrix is not None:
             lacking += sum(not matrix[place].any() for place in left)
-    return Alike(groups=tuple(groups), alone=alone, lacking=lacking)
+    return _Alike(groups=tuple(groups), alone=alone, lacking=lacking)
 
 
 def _group(
