@@ -8,10 +8,11 @@ The numbers were set on the development files of the evaluation; only their orde
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 from jiyi.compression.protected import protected_spans
@@ -59,33 +60,10 @@ class Word:
     opener: int = -1  # for a closing bracket: the place of the opening one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tables:
-    """The lists and patterns of `words.toml`."""
-
-    filler_en: frozenset[str]
-    function_en: frozenset[str]
-    relation_en: frozenset[str]
-    praise_en: frozenset[str]
-    light_en: frozenset[str]
-    common_en: frozenset[str]
-    function_zh: frozenset[str]
-    relation_zh: frozenset[str]
-    light_zh: frozenset[str]
-    praise_zh: frozenset[str]
-    no_denial_zh: frozenset[str]
-    negation: re.Pattern[str]
-    weighty_zh: re.Pattern[str]
-    filler_phrases: re.Pattern[str]
-    number_words: re.Pattern[str]
-    counts_en: re.Pattern[str]
-    person_zh: re.Pattern[str]
-    speech_zh: Mapping[str, float]
-
-
 @cache
-def _tables() -> _Tables:
-    return _Tables(**lexicon(__package__, "words", flags=re.IGNORECASE))
+def _tables() -> SimpleNamespace:
+    """Return the lists and patterns of `words.toml`."""
+    return SimpleNamespace(**lexicon(__package__, "words", flags=re.IGNORECASE))
 
 
 def words_of(text: str, forced: Sequence[str] = ()) -> list[Word]:
@@ -245,7 +223,7 @@ def _chinese_word(word: str, tag: str) -> float:
         return _FUNCTION
     if tag[:2] in ("nr", "ns", "nz", "nt"):
         return _NAMED
-    worth = words.speech_zh.get(tag[:1], _PLAIN)
+    worth: float = words.speech_zh.get(tag[:1], _PLAIN)
     if tag[:1] not in _GRAMMAR_ZH:
         worth *= 1 + _RARITY * (3 - math.log10(1 + _jieba().suggest_freq(word)))
     return min(worth, _LIGHT) if word in words.light_zh else worth

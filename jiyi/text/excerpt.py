@@ -125,9 +125,9 @@ def _parts(line: str, limit: int) -> Iterator[str]:
 
 def _hits(pieces: list[_Piece], wanted: frozenset[str]) -> dict[int, dict[str, float]]:
     """Return, for each piece that has some, its terms with their weights."""
-    found: dict[int, set[str]] = {}
+    found: dict[int, dict[str, None]] = {}
     for piece in pieces:
-        if terms := {term for term in analyse(piece.text) if term in wanted}:
+        if terms := dict.fromkeys(term for term in analyse(piece.text) if term in wanted):
             found[piece.place] = terms
     pieces_with = Counter(term for terms in found.values() for term in terms)
     weight = {term: math.log(1 + len(pieces) / n) for term, n in pieces_with.items()}

@@ -18,12 +18,12 @@ stand that depend on the whole name. About 5 microseconds a name, next to nothin
 
 import hashlib
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
+
+from jiyi.text.lexicon import read_toml
 
 __all__ = ["MAX_KEY", "entity_key", "predicate_key"]
 
@@ -94,7 +94,7 @@ def _points() -> _Words:
 
 @lru_cache(maxsize=1)
 def _table() -> Mapping[str, str]:
-    return tomllib.loads(files(__package__).joinpath("keys.toml").read_text("utf-8"))
+    return read_toml(__package__, "keys")
 
 
 def _digest(name: str) -> str:

@@ -5,14 +5,13 @@ the text whatever it says: 10 to 40 microseconds for a usual message.
 """
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Literal, cast
 
 from jiyi.text.analyse import query_terms
+from jiyi.text.lexicon import filled, read_toml
 
 __all__ = ["Secrecy", "Secret", "SecretKind", "secrets"]
 
@@ -151,14 +150,10 @@ class _Known:
 
 @cache
 def _known() -> _Known:
-    data = tomllib.loads((files(__package__) / "secrets.toml").read_text("utf-8"))
-    parts: dict[str, str] = data["parts"]
+    data = read_toml(__package__, "secrets")
     rules = []
     for rule in data["rule"]:
-        words: str = rule["pattern"]
-        for name, part in parts.items():
-            words = words.replace(f"{{{name}}}", part)
-        pattern, check = re.compile(words), _CHECKS[rule.get("check", "")]
+        pattern, check = re.compile(filled(rule["pattern"], data["parts"])), _CHECKS[rule.get("check", "")]
         rules.append(_Rule(kind=rule["kind"], hints=frozenset(rule["hints"]), pattern=pattern, check=check))
     hints = {hint for rule in rules for hint in rule.hints} - {_NUMBER}
     return _Known(

@@ -1,23 +1,14 @@
-"""Words that carry no search meaning, English and Chinese: the lists of `stopwords.toml`."""
+"""Words that carry no search meaning, English and Chinese."""
 
-from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 
 from jiyi.text.lexicon import lexicon
 
-__all__ = ["Stopwords", "stopwords"]
-
-
-@dataclass(frozen=True, slots=True)
-class Stopwords:
-    """The lists of `stopwords.toml`."""
-
-    english: frozenset[str]
-    english_question: frozenset[str]
-    chinese_question: frozenset[str]
+__all__ = ["stopwords"]
 
 
 @cache
-def stopwords() -> Stopwords:
-    """Return the lists, read once."""
-    return Stopwords(**lexicon(__package__, "stopwords"))
+def stopwords() -> SimpleNamespace:
+    """Return the lists of `stopwords.toml`: ``english``, ``english_question``, ``chinese_question``."""
+    return SimpleNamespace(**lexicon(__package__, "stopwords"))
