@@ -22,7 +22,6 @@ from jiyi.compression.compressor import (
     Compressed,
     Compressible,
     Given,
-    check_max_tokens,
     check_rate,
     check_words,
 )
@@ -79,8 +78,10 @@ class LLMLingua:
     ) -> None:
         if not str(model).strip():
             raise SettingsError("model must name an LLMLingua-2 model or its folder")
-        self._rate = check_rate(rate)
-        self._forced = check_words("force_tokens", force_tokens)
+        check_rate(rate)
+        check_words("force_tokens", force_tokens)
+        self._rate = rate
+        self._forced = [word for word in force_tokens if word]
         if len(self._forced) > 100:
             raise InputError(f"{len(self._forced)} force_tokens were given; LLMLingua-2 takes at most 100")
         if importlib.util.find_spec("llmlingua") is None:
@@ -95,11 +96,7 @@ class LLMLingua:
         return f"LLMLingua({self._source!r}, rate={self._rate!r}, device={self._device!r})"
 
     def __call__(
-        self,
-        given: Given,
-        *,
-        max_tokens: int | None = None,
-        query: str | None = None,  # noqa: ARG002
+        self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
         """Return the texts without the words the model finds needless; ``query`` is not looked at.
 
@@ -108,8 +105,7 @@ class LLMLingua:
             SettingsError: the model cannot be loaded.
             JiyiError: the model failed on this text.
         """
-        check_max_tokens(max_tokens)
-        texts = Compressible(given, self._counter, "llmlingua")
+        texts = Compressible(given, self._counter, "llmlingua", max_tokens)
         before = texts.tokens
         target = max(1, round(self._rate * before)) if max_tokens is None else max_tokens
         if before <= target:
@@ -146,7 +142,7 @@ class LLMLingua:
                 found = self._model.compress_prompt_llmlingua2(
                     _spaced(line),
                     rate=rate,
-                    force_tokens=list(self._forced),
+                    force_tokens=self._forced,
                     force_reserve_digit=True,
                     drop_consecutive=True,
                 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import Literal
 
-from jiyi.compression.compressor import Compressed, Given, as_messages
+from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens, check_whole
 from jiyi.compression.summarize_extractive import choose, summarise, write
 from jiyi.compression.summarize_points import bullets, labelled, points_before
 from jiyi.errors import BadReply, InputError, LLMError
@@ -62,9 +62,9 @@ class Summarize:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        _check("max_tokens", self.max_tokens, 1)
-        _check("input_tokens", self.input_tokens, _LEAST_INPUT)
-        _check("thinking_tokens", self.thinking_tokens, 0)
+        check_whole("max_tokens", self.max_tokens, 1)
+        check_whole("input_tokens", self.input_tokens, _LEAST_INPUT)
+        check_whole("thinking_tokens", self.thinking_tokens, 0)
         if self.prompt:
             check_prompt(self.prompt, needed=("dialogue",), others=("summary", "limit"))
         if self.language not in ("auto", "zh", "en"):
@@ -75,7 +75,7 @@ class Summarize:
         given: Given,
         *,
         max_tokens: int | None = None,
-        query: str | None = None,  # noqa: ARG002
+        query: str | None = None,
         previous: str | None = None,
     ) -> Compressed:
         """Return the texts as a summary.
@@ -91,14 +91,16 @@ class Summarize:
             InputError: ``given`` is none of these, or ``max_tokens`` is below 1.
             LLMError: the model failed and ``fallback`` is off.
         """
-        limit = self.max_tokens if max_tokens is None else _check("max_tokens", max_tokens, 1)
+        check_max_tokens(max_tokens)
+        limit = self.max_tokens if max_tokens is None else max_tokens
         messages = as_messages(given)
         joined = "\n".join(text for message in messages if (text := message.search_text))
         spoken: Language = self._language(joined or previous or "")
         if previous is None:
             before = self.counter.count_text(joined)
             if before <= limit:
-                return _whole(joined, messages, before)
+                sources = tuple(message.id for message in messages if message.search_text)
+                return self._made(joined, sources, before, "extractive", ())
         else:
             lines = [f"- {one}" for one in labelled(messages, spoken)]
             before = self.counter.count_text("\n".join(filter(None, [previous.strip(), *lines])))
@@ -132,17 +134,6 @@ class Summarize:
         return Compressed(
             text=text, sources=sources, tokens_before=before, tokens=tokens, method=method, notes=notes
         )
-
-
-def _whole(text: str, messages: Sequence[Message], tokens: int) -> Compressed:
-    sources = tuple(message.id for message in messages if message.search_text)
-    return Compressed(text=text, sources=sources, tokens_before=tokens, tokens=tokens, method="extractive")
-
-
-def _check(name: str, value: int, least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name}={value!r} must be a whole number of at least {least:,}")
-    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
