@@ -3,7 +3,7 @@
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
@@ -16,6 +16,7 @@ from jiyi.errors import InputError
 from jiyi.prompts import wording
 from jiyi.text import TokenCounter, counter_for, language
 from jiyi.text.cut import word_break
+from jiyi.text.taking import Taken
 
 __all__ = ["Page", "ToolOutput", "page"]
 
@@ -49,29 +50,6 @@ class _Line:
     text: str
     count: int = 1  # lines of the output it stands for
     error: bool = False
-
-
-@dataclass(slots=True)
-class _Taken:
-    """Lines taken within a room of tokens."""
-
-    cost: Callable[[int], int]  # of a line
-    last: int  # the last line
-    gap: int  # what a line that says how many are left out takes
-    used: int = 0
-    places: dict[int, None] = field(default_factory=dict)  # in the order they were taken
-
-    def take(self, place: int, limit: float) -> bool:
-        """Take a line if it, and the gap it opens, stay within ``limit``; say whether it is in."""
-        if place in self.places:
-            return True
-        beside = place in (0, self.last) or not self.places.keys().isdisjoint((place - 1, place + 1))
-        cost = self.cost(place) + (0 if beside else self.gap)
-        if self.used + cost > limit:
-            return False
-        self.used += cost
-        self.places[place] = None
-        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +183,7 @@ class ToolOutput:
         count = self.counter.count_text
         text = cache(lambda place: self._clipped(lines[place], most))
         gap = count(wording("tool_output", spoken)["gap"].format(count=10_000)) + 2
-        taken = _Taken(lambda place: count(text(place)) + 1, len(lines) - 1, gap, used=gap)
+        taken = Taken(lambda place: count(text(place)) + 1, gap, used=gap, ends=(0, len(lines) - 1))
         for place in first:
             taken.take(place, _FIRST_SHARE * room)
         for places, share in ((range(len(lines)), _HEAD_SHARE), (reversed(range(len(lines))), _TAIL_SHARE)):
@@ -217,13 +195,10 @@ class ToolOutput:
         for place in range(len(lines)):
             if not taken.take(place, room):
                 break
-        order = list(taken.places)
-        while order:
-            body = _joined({place: text(place) for place in sorted(order)}, len(lines), counts, spoken)
-            if count(body) <= room:
-                return body
-            order = order[: len(order) * 9 // 10]
-        return ""
+        return taken.shown(
+            lambda places: _joined({place: text(place) for place in places}, len(lines), counts, spoken),
+            lambda body: count(body) <= room,
+        )
 
     def _begun(self, line: str, most: int) -> str:
         """Return a line, of one that is too long the beginning: a gap inside would join what is apart."""

@@ -12,10 +12,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 
 from jiyi.text.analyse import analyse
 from jiyi.text.cut import word_break
+from jiyi.text.taking import Taken
 
 __all__ = ["GAP", "excerpt"]
 
@@ -36,37 +38,6 @@ class _Piece:
     place: int  # its place among the pieces
 
 
-@dataclass(slots=True)
-class _Choice:
-    """Pieces taken so far within a budget; the order of ``taken`` is the order of worth."""
-
-    pieces: list[_Piece]
-    budget: int
-    count: Callable[[str], int]
-    used: int = 2 * _GAP_TOKENS  # a gap before and one after
-    taken: dict[int, None] = field(default_factory=dict)
-    costs: dict[int, int] = field(default_factory=dict)
-
-    def cost(self, place: int) -> int:
-        if place not in self.costs:
-            self.costs[place] = self.count(self.pieces[place].text) + 1
-        return self.costs[place]
-
-    def take(self, place: int, limit: float) -> bool:
-        """Take a piece if it and the gap it opens stay within ``limit``; say whether it is in."""
-        if place in self.taken:
-            return True
-        if not 0 <= place < len(self.pieces):
-            return False
-        beside = place - 1 in self.taken or place + 1 in self.taken
-        cost = self.cost(place) + (0 if beside else _GAP_TOKENS)
-        if self.used + cost > limit:
-            return False
-        self.used += cost
-        self.taken[place] = None
-        return True
-
-
 def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[str], int]) -> str:
     """Return the part of ``text`` that serves ``terms`` best, within ``max_tokens`` by ``count``.
 
@@ -85,12 +56,13 @@ def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[s
     pieces = list(_pieces(text, int(max(40, min(600, characters)))))
     wanted = frozenset(terms)
     hits = _hits(pieces, wanted) if wanted else {}
-    choice = _Choice(pieces, max_tokens, count)
+    cost = cache(lambda place: count(pieces[place].text) + 1)
+    taken = Taken(cost, _GAP_TOKENS, used=2 * _GAP_TOKENS)  # a gap before and one after
     if hits:
-        _take_hits(choice, hits)
+        _take_hits(taken, pieces, hits, max_tokens)
     else:
-        _take_ends(choice)
-    shown = _fitting(choice)
+        _take_ends(taken, len(pieces), max_tokens)
+    shown = taken.shown(lambda places: _shown(pieces, places), lambda text: count(text) <= max_tokens)
     if shown or not hits:
         return shown or _longest(text.lstrip(), max_tokens, count)
     best = max(hits, key=lambda place: sum(hits[place].values()))
@@ -134,25 +106,27 @@ def _hits(pieces: list[_Piece], wanted: frozenset[str]) -> dict[int, dict[str, f
     return {place: {term: weight[term] for term in terms} for place, terms in found.items()}
 
 
-def _take_hits(choice: _Choice, hits: dict[int, dict[str, float]]) -> None:
-    best = _by_worth(choice, hits, choice.budget * _HITS_SHARE) or _by_worth(choice, hits, choice.budget)
-    for distance in (-1, 1):
-        for place in best:
-            choice.take(place + distance, choice.budget)
-    choice.take(0, choice.budget)  # the head of a table, the first line of a log
-    _by_worth(choice, hits, choice.budget)
+def _take_hits(taken: Taken, pieces: list[_Piece], hits: dict[int, dict[str, float]], budget: int) -> None:
+    best = _by_worth(taken, pieces, hits, budget * _HITS_SHARE) or _by_worth(taken, pieces, hits, budget)
+    beside = [place + distance for distance in (-1, 1) for place in best]
+    for place in (*beside, 0):  # 0: the head of a table, the first line of a log
+        if 0 <= place < len(pieces):
+            taken.take(place, budget)
+    _by_worth(taken, pieces, hits, budget)
 
 
-def _by_worth(choice: _Choice, hits: dict[int, dict[str, float]], limit: float) -> list[int]:
+def _by_worth(
+    taken: Taken, pieces: list[_Piece], hits: dict[int, dict[str, float]], limit: float
+) -> list[int]:
     """Take pieces by worth until ``limit``; return what is taken, best first."""
     alike: dict[frozenset[str], list[tuple[float, int]]] = {}  # pieces with the same terms, best last
     for place, terms in hits.items():
-        if place not in choice.taken:
-            length = math.sqrt(max(_SHORT, len(choice.pieces[place].text)))
+        if place not in taken.places:
+            length = math.sqrt(max(_SHORT, len(pieces[place].text)))
             alike.setdefault(frozenset(terms), []).append((-length, -place))
     for group in alike.values():
         group.sort()
-    shown = Counter(term for place in choice.taken for term in hits.get(place, ()))
+    shown = Counter(term for place in taken.places for term in hits.get(place, ()))
 
     def worth(terms: frozenset[str]) -> float:
         length, place = alike[terms][-1]
@@ -161,33 +135,20 @@ def _by_worth(choice: _Choice, hits: dict[int, dict[str, float]], limit: float) 
     while alike:
         best = max(alike, key=worth)
         _, place = alike[best].pop()
-        if choice.take(-place, limit):
+        if taken.take(-place, limit):
             shown.update(best)
         else:
             alike[best] = []  # the others of the group are longer
         if not alike[best]:
             del alike[best]
-    return [place for place in choice.taken if place in hits]
+    return [place for place in taken.places if place in hits]
 
 
-def _take_ends(choice: _Choice) -> None:
-    for place in range(len(choice.pieces)):
-        if not choice.take(place, choice.budget * _HEAD_SHARE):
-            break
-    for place in reversed(range(len(choice.pieces))):
-        if not choice.take(place, choice.budget):
-            break
-
-
-def _fitting(choice: _Choice) -> str:
-    """Return what was taken as text, without the least worthy where the sum of counts deceived."""
-    taken = list(choice.taken)
-    while taken:
-        shown = _shown(choice.pieces, sorted(taken))
-        if choice.count(shown) <= choice.budget:
-            return shown
-        taken = taken[: len(taken) * 9 // 10]
-    return ""
+def _take_ends(taken: Taken, count: int, budget: int) -> None:
+    for places, limit in ((range(count), budget * _HEAD_SHARE), (reversed(range(count)), budget)):
+        for place in places:
+            if not taken.take(place, limit):
+                break
 
 
 def _shown(pieces: list[_Piece], places: list[int]) -> str:
