@@ -1,9 +1,10 @@
 """Where a text is cut: into its sentences, and where it is too long after one, else after a word."""
 
 import re
-from itertools import accumulate
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
 
-__all__ = ["clipped", "sentences", "word_break"]
+__all__ = ["clipped", "sentence_ends", "sentences", "word_break"]
 
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]+")
 _WORD = re.compile(r"[^\s\u3000-\u303f\u3400-\u9fff\uff00-\uffef]+")
@@ -71,24 +72,21 @@ def sentences(text: str) -> list[str]:
 
     Linear in the length of the text.
     """
-    found: list[str] = []
-    start = 0
-    for fence in _FENCE.finditer(text) if "```" in text else ():
-        found += _in_prose(text[start : fence.start()])
-        found.append(fence[0].strip())
-        start = fence.end()
-    return found + _in_prose(text[start:])
+    places = [0, *sentence_ends(text)]
+    return [part for start, end in pairwise(places) if (part := text[start:end].strip())]
 
 
-def _in_prose(text: str) -> list[str]:
-    found: list[str] = []
+def sentence_ends(text: str) -> Iterator[int]:
+    """Give the places where the sentences of a text end, in order, the end of the text last."""
     start = 0
-    for end in _SENTENCE_END.finditer(text):
-        if end[0][0] == "." and _ABBREVIATED.search(text[max(start, end.end() - 8) : end.end()]):
-            continue
-        if part := text[start : end.end()].strip():
-            found.append(part)
-        start = end.end()
-    if part := text[start:].strip():
-        found.append(part)
-    return found
+    for fence in [*(_FENCE.finditer(text) if "```" in text else ()), None]:
+        stop = fence.start() if fence else len(text)
+        for end in _SENTENCE_END.finditer(text, start, stop):
+            if end[0][0] == "." and _ABBREVIATED.search(text[max(start, end.end() - 8) : end.end()]):
+                continue
+            start = end.end()
+            yield start
+        yield stop
+        if fence:
+            start = fence.end()
+            yield start
