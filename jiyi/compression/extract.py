@@ -245,7 +245,6 @@ def _once(items: Sequence[ExtractedItem]) -> tuple[ExtractedItem, ...]:
 
 
 def _rendered(rows: Sequence[tuple[int, ExtractedItem]], headings: Sequence[str]) -> str:
-    """Return the rows as bullets below their headings."""
     lines = []
     for kind, heading in enumerate(headings):
         found = [item.text for number, item in rows if number == kind]

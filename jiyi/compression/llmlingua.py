@@ -196,8 +196,6 @@ class LLMLingua:
 
 
 class _Counting:
-    """Counts tokens where the library expects a tiktoken encoding."""
-
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter
 

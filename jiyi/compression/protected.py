@@ -19,7 +19,6 @@ _NUMBERED = re.compile(r"^[ \t]*(\d{1,3})[.)、](?=[ \t]+\S)", re.MULTILINE)  # 
 
 @cache
 def _span() -> re.Pattern[str]:
-    """Return what finds a single span: of the patterns of `protected.toml` the first that fits."""
     read = read_toml(__package__, "protected")
     return re.compile(filled("|".join(read["patterns"].values()), read["parts"]).replace("\n", ""))
 

@@ -57,7 +57,6 @@ class PruneTokens:
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be met."""
         check_rate(self.rate)
         check_words("force_tokens", self.force_tokens)
 

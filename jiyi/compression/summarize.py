@@ -61,7 +61,6 @@ class Summarize:
     prompt: str = field(default="", kw_only=True)  # asks the model, in place of jiyi's own
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
         check_whole("max_tokens", self.max_tokens, 1)
         check_whole("input_tokens", self.input_tokens, _LEAST_INPUT)
         check_whole("thinking_tokens", self.thinking_tokens, 0)
@@ -171,7 +170,6 @@ class _Writer:
         return made
 
     def _filled(self, summary: str, dialogue: str) -> str:
-        """Return the prompt that asks for a summary of what was said before and now."""
         if self.setup.prompt:
             template = Template(self.setup.prompt.strip())
             if summary.strip() and "summary" not in template.get_identifiers():

@@ -106,7 +106,6 @@ def _labelled(message: Message, language: Language) -> str:
 
 
 def _words(message: Message) -> str:
-    """Return the words of a message, with what stands for pictures and the like."""
     if message.content is None or isinstance(message.content, str):
         return message.text
     other = [f"[{part['type']}]" for part in message.content if part["type"] not in ("text", "refusal")]
@@ -209,7 +208,6 @@ def _tool_point(
 
 
 def _arguments(written: str) -> str:
-    """Return the values a tool was called with, in few words."""
     try:
         read = json.loads(written)
     except (ValueError, RecursionError):

@@ -78,7 +78,6 @@ class ToolOutput:
     max_tokens: int = 600
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be met."""
         check_whole("max_tokens", self.max_tokens, 1)
 
     def __call__(

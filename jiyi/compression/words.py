@@ -62,7 +62,6 @@ class Word:
 
 @cache
 def _tables() -> SimpleNamespace:
-    """Return the lists and patterns of `words.toml`."""
     return SimpleNamespace(**lexicon(__package__, "words", flags=re.IGNORECASE))
 
 
@@ -108,7 +107,6 @@ def _cut(text: str, forced: Sequence[str]) -> Iterator[Word]:
 
 
 def _words(found: re.Match[str], chinese: bool, begins: bool) -> list[Word]:
-    """Return the words of one match."""
     raw = found[0]
     match found.lastgroup:
         case "line":
@@ -133,7 +131,6 @@ def _ends(raw: str, text: str, at: int) -> bool:
 
 
 def _english(raw: str, begins: bool) -> float:
-    """Return what a word in Latin letters, or of another script with spaces, is worth."""
     words = _tables()
     lower = raw.lower().replace("’", "'")
     if words.negation.fullmatch(raw):

@@ -96,7 +96,6 @@ def _parts(line: str, limit: int) -> Iterator[str]:
 
 
 def _hits(pieces: list[_Piece], wanted: frozenset[str]) -> dict[int, dict[str, float]]:
-    """Return, for each piece that has some, its terms with their weights."""
     found: dict[int, dict[str, None]] = {}
     for piece in pieces:
         if terms := dict.fromkeys(term for term in analyse(piece.text) if term in wanted):

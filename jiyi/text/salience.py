@@ -28,7 +28,6 @@ _ASKS, _SUPPOSES = Trait.MOSTLY_ASKS.value, Trait.SUPPOSES.value
 
 @cache
 def _signs() -> SimpleNamespace:
-    """Return the lists and patterns of `salience.toml`."""
     return SimpleNamespace(**lexicon(__package__, "salience"))
 
 
@@ -73,7 +72,6 @@ def salience(text: str) -> float:
 
 
 def _details(sample: str, lower: str, signs: int) -> int:
-    """Return how many kinds of details a text has."""
     return (
         bool(signs & _NUMBER)
         + bool(signs & _DATE)
@@ -104,5 +102,4 @@ def _decides(lower: str, signs: int) -> bool:
 
 
 def _holds(lower: str, signs: int) -> bool:
-    """Say whether a nod brings more with it: a decision, a change, something to do."""
     return bool(signs & _CHANGED or _decides(lower, signs) or _signs().todo.search(lower))

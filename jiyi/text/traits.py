@@ -73,7 +73,6 @@ _AFTER_A_SENTENCE = " \t\n.!~…。！～”\"'）)」"
 
 @cache
 def _signs() -> SimpleNamespace:
-    """Return the lists and patterns of `traits.toml`."""
     return SimpleNamespace(**lexicon(__package__, "traits"))
 
 

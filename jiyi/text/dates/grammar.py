@@ -110,7 +110,6 @@ class Grammar:
         return re.compile(f"{self._lead}{begins}(?:{rules})", re.ASCII)
 
     def _filled(self, pattern: str) -> str:
-        """Return a pattern with its parts, and their parts, filled in."""
         return filled(pattern, self._parts).replace("\n", "")
 
     def _begins(self) -> list[str]:
