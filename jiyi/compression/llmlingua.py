@@ -28,6 +28,7 @@ from jiyi.compression.compressor import (
 from jiyi.errors import InputError, JiyiError, MissingExtra, SettingsError
 from jiyi.forks import free_after_fork
 from jiyi.text import TokenCounter, counter_for
+from jiyi.text.lexicon import jieba
 
 __all__ = ["LLMLingua"]
 
@@ -236,9 +237,7 @@ def _spaced(text: str) -> str:
     """Return the text with spaces between the words of its Chinese."""
     if text.isascii():
         return text
-    import rjieba
-
-    return _HAN_RUN.sub(lambda run: f" {' '.join(rjieba.cut(run[0]))} ", text)
+    return _HAN_RUN.sub(lambda run: f" {' '.join(jieba().cut(run[0]))} ", text)
 
 
 def _together(parts: Sequence[str]) -> str:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
 
 from jiyi.compression.protected import protected_spans
 from jiyi.text import Trait, language, traits
-from jiyi.text.lexicon import lexicon
+from jiyi.text.lexicon import jieba, lexicon
 
 __all__ = ["KEPT", "Word", "words_of"]
 
@@ -176,7 +175,7 @@ def _tagged(run: str) -> Iterator[tuple[str, str]]:
         if place % 2:
             yield part, "t"
         elif part:
-            yield from _jieba().tag(part)
+            yield from jieba().tag(part)
 
 
 def _joined(tagged: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -194,12 +193,6 @@ def _joined(tagged: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         held, held_tag = word, tag
     if held:
         yield held, held_tag
-
-
-def _jieba() -> Any:
-    import rjieba
-
-    return rjieba
 
 
 @lru_cache(maxsize=1 << 14)
@@ -222,7 +215,7 @@ def _chinese_word(word: str, tag: str) -> float:
         return _NAMED
     worth: float = words.speech_zh.get(tag[:1], _PLAIN)
     if tag[:1] not in _GRAMMAR_ZH:
-        worth *= 1 + _RARITY * (3 - math.log10(1 + _jieba().suggest_freq(word)))
+        worth *= 1 + _RARITY * (3 - math.log10(1 + jieba().suggest_freq(word)))
     return min(worth, _LIGHT) if word in words.light_zh else worth
 
 

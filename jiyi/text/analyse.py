@@ -26,8 +26,9 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
+from jiyi.text.lexicon import jieba
 from jiyi.text.stopwords import stopwords
 
 __all__ = ["MAX_TERM", "analyse", "language", "query_terms"]
@@ -148,7 +149,7 @@ def _han(run: str) -> list[str]:
     terms = _pairs(run)
     if len(run) > 1:
         unsaid = stopwords().chinese_question
-        for word in _jieba().cut_for_search(run):
+        for word in jieba().cut_for_search(run):
             if len(word) > 2 or (len(word) == 1 and word not in unsaid):
                 terms.append(word[:MAX_TERM])
     return terms
@@ -158,19 +159,13 @@ def _han_query(run: str) -> Iterator[str]:
     """Give the terms of what stands between question and function words."""
     start = end = 0
     unsaid = stopwords().chinese_question
-    for word in [*_jieba().cut(run), ""]:
+    for word in [*jieba().cut(run), ""]:
         if word and word not in unsaid:
             end += len(word)
             continue
         if end > start:
             yield from _han(run[start:end])
         start = end = end + len(word)
-
-
-def _jieba() -> Any:
-    import rjieba
-
-    return rjieba
 
 
 @lru_cache(maxsize=1 << 16)

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
 
+from jiyi.text.lexicon import jieba
+
 __all__ = ["clipped", "sentence_ends", "sentences", "word_break"]
 
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]+")
@@ -28,7 +30,9 @@ def word_break(text: str, place: int) -> int:
         if form is _WORD:
             return place if len(before[0]) == _LONGEST else before.start()
         after = form.match(text, place, place + reach)
-        ends = accumulate(map(len, _words(before[0] + (after[0] if after else ""))), initial=before.start())
+        ends = accumulate(
+            map(len, jieba().cut(before[0] + (after[0] if after else ""))), initial=before.start()
+        )
         return max(end for end in ends if end <= place) or place
     return place
 
@@ -42,13 +46,6 @@ def clipped(text: str, most: int) -> str:
         return text
     ends = [found.end() for found in _END.finditer(text, most // 2, most - 1)]
     return text[: ends[-1] if ends else word_break(text, most - 1) or most - 1].rstrip() + "…"
-
-
-def _words(run: str) -> list[str]:
-    import rjieba
-
-    found: list[str] = rjieba.cut(run)
-    return found
 
 
 _FENCE = re.compile(r"^[ \t]*```[^\n]*\n.*?(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)

@@ -12,7 +12,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from jiyi.text.analyse import analyse
@@ -31,11 +30,7 @@ _SHORT = 120  # characters below which a shorter piece is not preferred
 _BREAKS = tuple(re.compile(p) for p in (r"[。！？!?；;]|\.(?=\s)", r"[,，、|}\]]", r"\s"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    text: str
-    line: int  # the line it is of
-    place: int  # its place among the pieces
+_Piece = tuple[str, int]  # its text and the number of its line
 
 
 def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[str], int]) -> str:
@@ -56,7 +51,7 @@ def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[s
     pieces = list(_pieces(text, int(max(40, min(600, characters)))))
     wanted = frozenset(terms)
     hits = _hits(pieces, wanted) if wanted else {}
-    cost = cache(lambda place: count(pieces[place].text) + 1)
+    cost = cache(lambda place: count(pieces[place][0]) + 1)
     taken = Taken(cost, _GAP_TOKENS, used=2 * _GAP_TOKENS)  # a gap before and one after
     if hits:
         _take_hits(taken, pieces, hits, max_tokens)
@@ -66,16 +61,14 @@ def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[s
     if shown or not hits:
         return shown or _longest(text.lstrip(), max_tokens, count)
     best = max(hits, key=lambda place: sum(hits[place].values()))
-    return _around(pieces[best].text, hits[best], max_tokens, count)
+    return _around(pieces[best][0], hits[best], max_tokens, count)
 
 
 def _pieces(text: str, limit: int) -> Iterator[_Piece]:
-    place = 0
     for number, line in enumerate(text.split("\n")):
         for part in _parts(line, limit) if len(line) > limit * 3 // 2 else (line,):
             if part.strip():
-                yield _Piece(part, number, place)
-                place += 1
+                yield part, number
 
 
 def _parts(line: str, limit: int) -> Iterator[str]:
@@ -97,9 +90,9 @@ def _parts(line: str, limit: int) -> Iterator[str]:
 
 def _hits(pieces: list[_Piece], wanted: frozenset[str]) -> dict[int, dict[str, float]]:
     found: dict[int, dict[str, None]] = {}
-    for piece in pieces:
-        if terms := dict.fromkeys(term for term in analyse(piece.text) if term in wanted):
-            found[piece.place] = terms
+    for place, (text, _) in enumerate(pieces):
+        if terms := dict.fromkeys(term for term in analyse(text) if term in wanted):
+            found[place] = terms
     pieces_with = Counter(term for terms in found.values() for term in terms)
     weight = {term: math.log(1 + len(pieces) / n) for term, n in pieces_with.items()}
     return {place: {term: weight[term] for term in terms} for place, terms in found.items()}
@@ -121,7 +114,7 @@ def _by_worth(
     alike: dict[frozenset[str], list[tuple[float, int]]] = {}  # pieces with the same terms, best last
     for place, terms in hits.items():
         if place not in taken.places:
-            length = math.sqrt(max(_SHORT, len(pieces[place].text)))
+            length = math.sqrt(max(_SHORT, len(pieces[place][0])))
             alike.setdefault(frozenset(terms), []).append((-length, -place))
     for group in alike.values():
         group.sort()
@@ -153,13 +146,13 @@ def _take_ends(taken: Taken, count: int, budget: int) -> None:
 def _shown(pieces: list[_Piece], places: list[int]) -> str:
     out = [GAP] if places[0] > 0 else []
     for before, place in zip([None, *places], places, strict=False):
-        piece = pieces[place]
-        if before is not None and place == before + 1 and piece.line == pieces[before].line:
-            out[-1] += piece.text
+        text, line = pieces[place]
+        if before is not None and place == before + 1 and line == pieces[before][1]:
+            out[-1] += text
             continue
         if before is not None and place != before + 1:
             out.append(GAP)
-        out.append(piece.text)
+        out.append(text)
     return "\n".join([*out, GAP] if places[-1] < len(pieces) - 1 else out)
 
 

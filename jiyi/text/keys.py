@@ -21,7 +21,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from jiyi.text.lexicon import read_toml
 
@@ -64,45 +64,27 @@ class _Words:
 
 def entity_key(name: str) -> str:
     """Return the key of a thing's or person's name; "" for nothing but white space."""
-    return _entity(name) if len(name) <= _MAX_NAME else _digest(name)
+    return _key(name, points=False) if len(name) <= _MAX_NAME else _digest(name)
 
 
 def predicate_key(name: str) -> str:
     """Return the key of a point ("port", "监听端口", "birthday"); "" for nothing but white space."""
-    return _predicate(name) if len(name) <= _MAX_NAME else _digest(name)
+    return _key(name, points=True) if len(name) <= _MAX_NAME else _digest(name)
 
 
-@lru_cache(maxsize=1 << 13)
-def _entity(name: str) -> str:
-    return _key(name, _nouns())
-
-
-@lru_cache(maxsize=1 << 13)
-def _predicate(name: str) -> str:
-    return _key(name, _points())
-
-
-@lru_cache(maxsize=1)
-def _nouns() -> _Words:
-    return _read(_table()["nouns"])
-
-
-@lru_cache(maxsize=1)
-def _points() -> _Words:
-    return _read(_table()["nouns"] + _table()["points"])
-
-
-@lru_cache(maxsize=1)
-def _table() -> Mapping[str, str]:
-    return read_toml(__package__, "keys")
+@cache
+def _words(points: bool) -> _Words:
+    tables = read_toml(__package__, "keys")
+    return _read(tables["nouns"] + (tables["points"] if points else ""))
 
 
 def _digest(name: str) -> str:
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _key(name: str, words: _Words) -> str:
-    text = name
+@lru_cache(maxsize=1 << 14)
+def _key(name: str, *, points: bool) -> str:
+    text, words = name, _words(points)
     for _ in range(_ROUNDS):
         key = _round(text, words)
         if key == text or key.isascii():  # only what is left of Chinese can be read further

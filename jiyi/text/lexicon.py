@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["filled", "lexicon", "read_toml"]
+__all__ = ["filled", "jieba", "lexicon", "read_toml"]
 
 _PART = re.compile(r"\{([A-Za-z]\w*)\}")
 
@@ -14,6 +14,13 @@ _PART = re.compile(r"\{([A-Za-z]\w*)\}")
 def read_toml(package: str, name: str) -> dict[str, Any]:
     """Return what the file ``name``.toml of a package holds."""
     return tomllib.loads((files(package) / f"{name}.toml").read_text("utf-8"))
+
+
+def jieba() -> Any:
+    """Return the module that cuts Chinese into words; its dictionary is loaded by the first call."""
+    import rjieba
+
+    return rjieba
 
 
 def filled(pattern: str, parts: Mapping[str, str]) -> str:
