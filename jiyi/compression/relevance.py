@@ -1,11 +1,8 @@
 """The sentences that serve a question: chosen by a scorer, or by a language model where one is set.
 
-The scorer works on the given texts alone. A sentence is worth the terms it shares with the
-query, a term the more the fewer sentences it is in (inverse document frequency, Spärck
-Jones 1972; saturated as in BM25, Robertson and Zaragoza 2009), and something for being of the
-kind that is asked for: dates for "when", numbers for "how many", names for "who". A part of
-that goes to the sentences of the same turn and the turns beside it, most to what follows a
-question.
+The scorer is BM25 over the given sentences (Robertson and Zaragoza 2009; without the length), with
+something for the kind that is asked for: dates for "when", numbers for "how many", names for "who".
+Sentences beside the good ones get a part of their score, most those after a question.
 """
 
 import math

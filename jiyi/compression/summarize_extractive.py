@@ -1,11 +1,8 @@
 """A summary without a model: the points worth keeping, in the words they were said in.
 
-Points are taken greedily by what they add. A point adds its worth (see
-`jiyi.text.salience`), less where the points taken already hold its terms and where its
-stretch of the conversation is shown already, decisions and to-dos excepted: maximal marginal
-relevance (Carbonell and Goldstein 1998) with coverage in place of a query. Gains only fall as
-points are taken, so a stale gain is an upper bound and the best point is found without looking
-at all of them (Minoux 1978).
+Points are taken greedily by what they add: their worth (`jiyi.text.salience`), less where their terms
+or their stretch of the conversation are shown already, as in maximal marginal relevance (Carbonell
+and Goldstein 1998). Gains only fall, so a stale gain is an upper bound (Minoux 1978).
 """
 
 import re

@@ -1,17 +1,10 @@
 """Which skill a query is for, by shared terms and by meaning, and what that opens and closes.
 
 Words: the terms of the query that a card holds, each weighed by its inverse document frequency
-(Spärck Jones 1972) over the cards, the rarest 1; their sum over the root of the number of the
-query's terms, so that one shared word in a long query is little.
-
-Meaning: c is the cosine of query and card, r the highest cosine of the query with texts that no
-skill is for ("no_skill" in `wording.toml`), in the card's language; (c - r) / (1 - r) is the part
-of the way from there to sameness. Texts in the card's own language cancel that an embedder finds
-texts of one language alike.
-
-With an embedder the sum is meaning + 0.05 x words. A score is the sum over its threshold: what
-is below 1 is not offered. Fitted on 33 queries to 12 skills, Chinese and English, with the bundled
-embedder; measured on 42 others by ``tests/skills/test_route.py``, see docs/skills.md.
+(Spärck Jones 1972) over the cards; their sum over the root of the number of the query's terms.
+Meaning: (c - r) / (1 - r) for the cosine c of query and card, and the highest cosine r of the query
+with texts that no skill is for ("no_skill" in `wording.toml`), in the language of the card.
+How the thresholds were fitted and measured: docs/skills.md.
 """
 
 import math

@@ -1,23 +1,15 @@
 """Search terms for Chinese, English and the identifiers of operations, mixed in one text.
 
-How a text becomes terms:
-
-* It is brought to one form: NFKC (full-width letters become half-width), lower case, Latin
-  letters without diacritics ("café" is found by "cafe").
-* Chinese: every pair of neighbouring characters, and the dictionary's words. A word of two
-  characters is its pair and is not given twice; a word of one character is given unless it
-  is a function word; a character that stands alone is always given. Kana, Hangul, Thai, Lao,
-  Burmese, Khmer: pairs.
-* English: Snowball stems (Porter 2, snowballstem.org), stop words left out. Other scripts
-  with spaces: words as they are.
-* Identifiers (paths, URLs, versions, addresses, host names, snake_case, camelCase): whole,
-  then their sections, then their parts, so that "edge-01.prod" is found by "edge" as well.
+* All text: NFKC, lower case, Latin letters without diacritics.
+* Chinese: every pair of neighbouring characters and the dictionary's words; of words of one
+  character those that are no function words. Kana, Hangul, Thai, Lao, Burmese, Khmer: pairs.
+* English: Snowball stems (Porter 2, snowballstem.org) without stop words; other scripts: words.
+* Identifiers (paths, URLs, versions, host names, snake_case, camelCase): whole, sections, parts.
 * Emoji: one term each.
 
-Terms hold no white space, quotation marks, backslashes or NUL and at most `MAX_TERM`
-characters: of anything longer the first ones stand for the whole, and long stretches that
-look like encoded binary (base64) are not taken apart. Time is linear in the length of the
-text: 2 to 3 MB of prose a second, Chinese or English, on one core.
+Terms hold no white space, quotation marks, backslashes or NUL and at most `MAX_TERM` characters: the
+first ones of longer terms. What looks like encoded binary (base64) is not taken apart. Time is
+linear in the length of the text: 2 to 3 MB of prose a second on one core.
 """
 
 import re

@@ -1,11 +1,8 @@
 """The part of a long text that serves a query: for tool output, logs, tables, JSON and prose.
 
-The text is taken in pieces: lines, and of very long lines the sentences, fields or words
-they are made of. A piece is worth the terms in it, a term the more the fewer pieces it is in
-(as inverse document frequency, Spärck Jones 1972), and a term half, a third, ... as much the
-second, third, ... time it is shown (so that the excerpt covers the query rather than repeat
-its commonest term). Pieces are taken by worth for their length until the budget is used,
-each with its neighbours, and shown in their old order.
+Pieces are lines, or parts of very long ones. A piece is worth its terms, weighed by inverse document
+frequency (Spärck Jones 1972), each less the more often it is shown. The best for their length are
+taken with their neighbours until the budget is used.
 """
 
 import math

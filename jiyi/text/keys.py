@@ -1,16 +1,13 @@
 """Names of things and of points brought to one form, so that different spellings meet.
 
 "nginx 容器", "nginx container", "the nginx container", "Nginx-Container" and "nginx的容器" have
-one key; "edge-02" and "edge-03" never do. How a name becomes its key:
+one key; "edge-02" and "edge-03" never do.
 
-* NFKC, case folded; a determiner at its beginning (the, our, 这个, 我的), 's and 的 are left out.
-* White space, brackets and quotation marks part words. So does a hyphen, unless digits stand on
-  both sides. What holds other signs (paths, versions, hosts, snake_case) is one word and keeps
-  its signs: "v1.2", "10.0.0.3", "/etc/nginx-1", "web.prod:8080".
-* Common nouns of both languages become one word (`keys.toml`), English plurals with
-  them. In a stretch of Chinese the longest known word is taken at each place, a word of one
-  character only where it is all that is left between others ("订单表", but not "手表"). All
-  else stays as it is: no stemming, since "Redis" and "Kubernetes" are no plurals.
+* NFKC, case folded; a determiner at the beginning (the, our, 这个, 我的), 's and 的 are left out.
+* White space, brackets, quotation marks and hyphens part words, but no hyphen between digits. What
+  holds other signs is one word and keeps them: "v1.2", "/etc/nginx-1", "web.prod:8080".
+* Common nouns of both languages become one word (`keys.toml`), with English plurals. Of Chinese the
+  longest known word is taken at each place. Nothing else is stemmed: "Redis" is no plural.
 
 A key of a key is that key. A key has at most `MAX_KEY` characters: for longer ones 32 hex digits
 stand that depend on the whole name. About 5 microseconds a name, next to nothing once known.

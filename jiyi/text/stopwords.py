@@ -1,14 +1,22 @@
 """Words that carry no search meaning, English and Chinese."""
 
 from functools import cache
-from types import SimpleNamespace
+from typing import NamedTuple
 
 from jiyi.text.lexicon import lexicon
 
-__all__ = ["stopwords"]
+__all__ = ["Stopwords", "stopwords"]
+
+
+class Stopwords(NamedTuple):
+    """The lists of `stopwords.toml`."""
+
+    english: frozenset[str]
+    english_question: frozenset[str]
+    chinese_question: frozenset[str]
 
 
 @cache
-def stopwords() -> SimpleNamespace:
-    """Return the lists of `stopwords.toml`: ``english``, ``english_question``, ``chinese_question``."""
-    return SimpleNamespace(**lexicon(__package__, "stopwords"))
+def stopwords() -> Stopwords:
+    """Return the lists, read once."""
+    return Stopwords(**lexicon(__package__, "stopwords"))

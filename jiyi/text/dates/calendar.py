@@ -1,9 +1,8 @@
 """Calendar arithmetic on whole days: weeks, months, seasons, what is next to them and inside them.
 
-Days are proleptic Gregorian ordinals (`datetime.date.toordinal`), so that nothing here knows
-time zones. Weeks begin on Monday (ISO 8601); seasons are the meteorological ones of the
-northern half of the earth, spring from March. A year, month or day that does not exist
-raises ValueError or OverflowError.
+Days are proleptic Gregorian ordinals (`datetime.date.toordinal`). Weeks begin on Monday (ISO 8601);
+seasons are those of the northern hemisphere, spring from March. A year, month or day that does not
+exist raises ValueError or OverflowError.
 """
 
 from collections.abc import Callable
