@@ -12,7 +12,7 @@ from jiyi.compression.compressor import Compressed, Given, as_messages, check_ma
 from jiyi.compression.summarize_extractive import choose, summarise, write
 from jiyi.compression.summarize_points import bullets, labelled, points_before
 from jiyi.errors import BadReply, InputError, LLMError
-from jiyi.llm import LLM, Reply
+from jiyi.llm import LLM
 from jiyi.prompts import Language, check_prompt, load_prompt, quote
 from jiyi.records import Message
 from jiyi.text import TokenCounter, counter_for
@@ -160,14 +160,10 @@ class _Writer:
         if self.setup.counter.count_text(previous) > 2 * self.limit:  # folded in as well, rather than cut
             said, summary = [previous, *said], ""
         for piece in self._pieces(said, summary):
-            summary = self._fold(summary, piece, notes)
+            summary = self._ask(self._filled(summary, quote(piece)), notes)
+            if self.setup.counter.count_text(summary) > self.limit:
+                summary = self._shorter(summary, notes)
         return summary, tuple(dict.fromkeys(notes))
-
-    def _fold(self, summary: str, piece: str, notes: list[str]) -> str:
-        made = self._ask(self._filled(summary, quote(piece)), notes)
-        if self.setup.counter.count_text(made) > self.limit:
-            made = self._shorter(made, notes)
-        return made
 
     def _filled(self, summary: str, dialogue: str) -> str:
         if self.setup.prompt:
@@ -175,11 +171,8 @@ class _Writer:
             if summary.strip() and "summary" not in template.get_identifiers():
                 dialogue = f"{quote(summary)}\n{dialogue}"
             return template.substitute(limit=self.limit, summary=quote(summary), dialogue=dialogue)
-        if not summary.strip():
-            first = load_prompt("summarize", self.language)
-            return first.substitute(limit=self.limit, dialogue=dialogue)
-        more = load_prompt("summarize_more", self.language)
-        return more.substitute(limit=self.limit, summary=quote(summary), dialogue=dialogue)
+        prompt = load_prompt("summarize_more" if summary.strip() else "summarize", self.language)
+        return prompt.substitute(limit=self.limit, summary=quote(summary), dialogue=dialogue)
 
     def _shorter(self, made: str, notes: list[str]) -> str:
         try:
@@ -207,9 +200,6 @@ class _Writer:
             raise
         except Exception as error:  # a model from outside may raise anything
             raise LLMError(f"the language model failed: {error!r}; look at its adapter") from error
-        return self._bulleted(reply, notes)
-
-    def _bulleted(self, reply: Reply, notes: list[str]) -> str:
         lines = [line for line in bullets(reply.text) if not _is_heading(line)]
         if reply.finish == "length" and len(lines) > 1:
             lines = lines[:-1]
