@@ -33,7 +33,7 @@ def protected_spans(text: str, forced: Sequence[str] = ()) -> list[tuple[int, in
     blocks = sorted([*_fenced(text), *_json(text)])
     numbers = {match.start(1) for match in _NUMBERED.finditer(text)}
     singles = [match.span() for match in _span().finditer(text) if match.start() not in numbers]
-    wanted = [span for word in forced if word for span in _places(text, word)]
+    wanted = [found.span() for word in forced if word for found in re.finditer(re.escape(word), text)]
     return _merged(sorted([*blocks, *singles, *wanted]))
 
 
@@ -56,13 +56,6 @@ def _json(text: str) -> Iterator[tuple[int, int]]:
             continue
         yield found.start(), end
         at = end
-
-
-def _places(text: str, word: str) -> Iterator[tuple[int, int]]:
-    at = text.find(word)
-    while at >= 0:
-        yield at, at + len(word)
-        at = text.find(word, at + len(word))
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from jiyi.prompts import Language, wording
 from jiyi.records import Message, ToolCall
 from jiyi.records.atoms import atoms
 from jiyi.text import salience, sentences
+from jiyi.text.cut import parted
 
 __all__ = ["Point", "bullets", "labelled", "points_before", "points_of"]
 
@@ -18,7 +19,7 @@ _COLON = {"zh": "：", "en": ": "}
 _LONGEST = {"zh": 100, "en": 220}  # characters of a point
 _MOST_ARGUMENTS, _MOST_OUTCOME, _MOST_LINES = 60, 160, 200
 _MARK = re.compile(r"^\s*(?:[-*•·]|\d{1,2}[.)、]|#{1,6})\s+")
-_CLAUSE = re.compile(r"[，；：;]|[,:](?=\s)")
+_MARKS = (re.compile(r"[，；：;]|[,:](?=\s)"), re.compile(" "))  # where a long sentence is parted
 _WORDS = re.compile(r"\w")
 _ASKS = re.compile(r"[?？]\W*\Z|[吗呢]\W*\Z")
 _TOOL_WORTH, _FAILED_WORTH = 0.7, 0.8
@@ -96,13 +97,11 @@ def bullets(text: str) -> list[str]:
 
 def labelled(messages: Sequence[Message], language: Language) -> list[str]:
     """Return messages as text, whole, each with who said it; tool calls by name and arguments."""
-    return [_labelled(message, language) for message in messages]
-
-
-def _labelled(message: Message, language: Language) -> str:
-    calls = [f"→ {call.name}({call.arguments})" for call in message.tool_calls]
-    words = "\n".join(filter(None, [_words(message), *calls]))
-    return f"{_label(message, language)}{words}"
+    texts = []
+    for message in messages:
+        calls = [f"→ {call.name}({call.arguments})" for call in message.tool_calls]
+        texts.append(_label(message, language) + "\n".join(filter(None, [_words(message), *calls])))
+    return texts
 
 
 def _words(message: Message) -> str:
@@ -148,20 +147,9 @@ def _lines(sentence: str, longest: int) -> Iterator[str]:
         return
     line = " ".join(signs().nod.sub("", _MARK.sub("", sentence)).split())
     if len(line) > longest:
-        yield from _parts(line, longest)
+        yield from (part.strip() for part in parted(line, longest, _MARKS))
     elif _WORDS.search(line):
         yield line
-
-
-def _parts(line: str, longest: int) -> Iterator[str]:
-    start = 0
-    while len(line) - start > longest:
-        ends = [mark.end() for mark in _CLAUSE.finditer(line, start + longest // 4, start + longest)]
-        end = ends[-1] if ends else line.rfind(" ", start + longest // 4, start + longest) + 1
-        end = end or start + longest
-        yield line[start:end].strip()
-        start = end
-    yield line[start:].strip()
 
 
 def _tool_points(messages: Sequence[Message], language: Language) -> dict[int, list[Point]]:

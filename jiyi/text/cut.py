@@ -1,12 +1,12 @@
 """Where a text is cut: into its sentences, and where it is too long after one, else after a word."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
 from jiyi.text.lexicon import jieba
 
-__all__ = ["clipped", "sentence_ends", "sentences", "word_break"]
+__all__ = ["clipped", "parted", "sentence_ends", "sentences", "word_break"]
 
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]+")
 _WORD = re.compile(r"[^\s\u3000-\u303f\u3400-\u9fff\uff00-\uffef]+")
@@ -46,6 +46,25 @@ def clipped(text: str, most: int) -> str:
         return text
     ends = [found.end() for found in _END.finditer(text, most // 2, most - 1)]
     return text[: ends[-1] if ends else word_break(text, most - 1) or most - 1].rstrip() + "…"
+
+
+def parted(line: str, size: int, marks: Sequence[re.Pattern[str]], most: int = 0) -> Iterator[str]:
+    """Give a line in parts of at most ``size`` characters, the last of at most ``most`` (or ``size``).
+
+    A part ends after the last of the first ``marks`` that it has behind its first quarter, else a word.
+    """
+    start = 0
+    while len(line) - start > (most or size):
+        end = start + size
+        for mark in marks:
+            if ends := [found.end() for found in mark.finditer(line, start + size // 4, end)]:
+                end = ends[-1]
+                break
+        else:
+            end = word_break(line, end)
+        yield line[start:end]
+        start = end
+    yield line[start:]
 
 
 _FENCE = re.compile(r"^[ \t]*```[^\n]*\n.*?(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from jiyi.text.analyse import analyse
-from jiyi.text.cut import word_break
+from jiyi.text.cut import parted, word_break
 from jiyi.text.taking import Taken
 
 __all__ = ["GAP", "excerpt"]
@@ -63,26 +63,9 @@ def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[s
 
 def _pieces(text: str, limit: int) -> Iterator[_Piece]:
     for number, line in enumerate(text.split("\n")):
-        for part in _parts(line, limit) if len(line) > limit * 3 // 2 else (line,):
+        for part in parted(line, limit, _BREAKS, most=limit * 3 // 2):
             if part.strip():
                 yield part, number
-
-
-def _parts(line: str, limit: int) -> Iterator[str]:
-    """Cut a long line into parts of about ``limit``, after a sentence, a field or a word."""
-    start = 0
-    while len(line) - start > limit * 3 // 2:  # no crumb at the end
-        end = start + limit
-        for mark in _BREAKS:
-            ends = [found.end() for found in mark.finditer(line, start + limit // 4, end)]
-            if ends:
-                end = ends[-1]
-                break
-        else:
-            end = word_break(line, end)
-        yield line[start:end]
-        start = end
-    yield line[start:]
 
 
 def _hits(pieces: list[_Piece], wanted: frozenset[str]) -> dict[int, dict[str, float]]:
