@@ -61,12 +61,12 @@ class _Words:
 
 def entity_key(name: str) -> str:
     """Return the key of a thing's or person's name; "" for nothing but white space."""
-    return _key(name, points=False) if len(name) <= _MAX_NAME else _digest(name)
+    return _key(name, False) if len(name) <= _MAX_NAME else _digest(name)
 
 
 def predicate_key(name: str) -> str:
     """Return the key of a point ("port", "监听端口", "birthday"); "" for nothing but white space."""
-    return _key(name, points=True) if len(name) <= _MAX_NAME else _digest(name)
+    return _key(name, True) if len(name) <= _MAX_NAME else _digest(name)
 
 
 @cache
@@ -80,7 +80,7 @@ def _digest(name: str) -> str:
 
 
 @lru_cache(maxsize=1 << 14)
-def _key(name: str, *, points: bool) -> str:
+def _key(name: str, points: bool) -> str:
     text, words = name, _words(points)
     for _ in range(_ROUNDS):
         key = _round(text, words)
