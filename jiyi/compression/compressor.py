@@ -15,8 +15,8 @@ __all__ = [
     "Given",
     "as_messages",
     "check_max_tokens",
-    "check_query",
     "check_rate",
+    "check_whole",
     "check_words",
 ]
 
@@ -88,12 +88,16 @@ class Compressible:
         given: a text, a message or messages.
         counter: counts the tokens.
         method: what the results are said to be made by.
+        max_tokens: most tokens of the result, checked here; None is no limit.
 
     Raises:
-        InputError: ``given`` is neither text nor messages.
+        InputError: ``given`` is neither text nor messages, or ``max_tokens`` is below 1.
     """
 
-    def __init__(self, given: Given, counter: TokenCounter, method: str) -> None:
+    def __init__(
+        self, given: Given, counter: TokenCounter, method: str, max_tokens: int | None = None
+    ) -> None:
+        check_max_tokens(max_tokens)
         self.messages = as_messages(given)
         self.texts = [message.search_text for message in self.messages]
         self.whole = "\n".join(self.texts)
@@ -119,44 +123,32 @@ class Compressible:
 
 
 def check_max_tokens(max_tokens: object) -> None:
-    """Refuse a limit that is no whole number of at least 1; None is no limit.
-
-    Raises:
-        InputError: it is none.
-    """
-    if max_tokens is None:
-        return
-    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
-        raise InputError(f"max_tokens={max_tokens!r} must be a whole number of tokens, at least 1")
+    """Refuse a limit that is no whole number of at least 1, with an InputError; None is no limit."""
+    if max_tokens is not None:
+        check_whole("max_tokens", max_tokens, 1)
 
 
-def check_query(query: object) -> None:
-    """Refuse a query that is neither text nor None.
-
-    Raises:
-        InputError: it is something else.
-    """
-    if query is not None and not isinstance(query, str):
-        raise InputError(f"query must be text, not {type(query).__name__}")
+def check_whole(name: str, value: object, least: int) -> None:
+    """Refuse what is no whole number of at least ``least``, with an InputError."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name}={value!r} must be a whole number of tokens, at least {least:,}")
 
 
-def check_words(name: str, words: Sequence[str]) -> tuple[str, ...]:
-    """Return a list of texts without the empty ones.
+def check_words(name: str, words: Sequence[str]) -> None:
+    """Refuse what is no list of texts.
 
     Raises:
         InputError: it is one text, or holds something else than text.
     """
     if isinstance(words, str) or not all(isinstance(word, str) for word in words):
         raise InputError(f'{name} takes a list of texts, such as ["重要", "key"], not {words!r}')
-    return tuple(word for word in words if word)
 
 
-def check_rate(rate: object) -> float:
-    """Return the share of tokens to leave.
+def check_rate(rate: object) -> None:
+    """Refuse what is no share of tokens to leave.
 
     Raises:
         InputError: it is no number above 0 and at most 1.
     """
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
         raise InputError(f"rate={rate!r} must be a share of the tokens: above 0, at most 1")
-    return rate

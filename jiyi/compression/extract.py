@@ -1,14 +1,14 @@
 """What is worth keeping of a conversation, by kind: the user, topics, conclusions, things to do."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from jiyi.compression.compressor import Compressed, Compressible, Given, as_messages, check_max_tokens
+from jiyi.compression.compressor import Compressed, Compressible, Given, as_messages
 from jiyi.compression.sentences import Sentence, sentences_of
+from jiyi.compression.signs import signs
 from jiyi.compression.words import words_of
 from jiyi.extraction import Statement, extract_with
 from jiyi.llm import LLM
@@ -24,13 +24,6 @@ _MOST_TOPICS = 5
 _TOPIC_WORTH = 1.0  # of a word that can be a topic
 _SIGNED = 0.5  # confidence of a sentence that only looks like a decision
 _DECIDES = Trait.DECISION | Trait.CORRECTS | Trait.CHANGES
-_TASK = re.compile(
-    r"\b(?:to-?do|(?:need|have|has|got|remember|forget|remind (?:me|us)) to|must|don't forget"
-    r"|action item|deadline)\b"
-    r"|待办|[要得需](?:在|于).{0,12}前|记得(?:要|去|把|给)|别忘|不要忘|提醒(?:我|一下)|务必"
-    r"|需要.{0,6}(?:完成|处理|续签|提交|更新)|截止",
-    re.IGNORECASE,
-)
 _QUOTE = 200  # characters of a quotation that stands for the statement
 
 
@@ -55,6 +48,7 @@ class Extracted:
     notes: tuple[str, ...] = ()  # why a model did not read all of it
 
 
+@dataclass(frozen=True, slots=True)
 class Extract:
     """Reads a conversation into four typed lists, and a `Compressor` that writes them as bullets.
 
@@ -70,12 +64,8 @@ class Extract:
         counter: counts the tokens.
     """
 
-    def __init__(self, llm: LLM | None = None, *, counter: TokenCounter | None = None) -> None:
-        self._llm = llm
-        self._counter = counter or counter_for()
-
-    def __repr__(self) -> str:
-        return f"Extract(llm={self._llm!r})"
+    llm: LLM | None = None
+    counter: TokenCounter = field(default_factory=counter_for, kw_only=True, repr=False)
 
     def extract(self, given: Given) -> Extracted:
         """Return what the texts hold.
@@ -85,7 +75,7 @@ class Extract:
         """
         messages = as_messages(given)
         pieces = list(_pieces(messages))
-        reading = extract_with(self._llm, pieces)
+        reading = extract_with(self.llm, pieces)
         read: Literal["llm", "patterns"] = reading.method
         users, conclusions, todos = [], [], []
         for statement in _holding(reading.statements):
@@ -116,15 +106,11 @@ class Extract:
             topics=_once(topics),
             conclusions=_once(conclusions),
             todos=_once(todos),
-            notes=reading.notes if self._llm is not None else (),
+            notes=reading.notes if self.llm is not None else (),
         )
 
     def __call__(
-        self,
-        given: Given,
-        *,
-        max_tokens: int | None = None,
-        query: str | None = None,  # noqa: ARG002
+        self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
         """Return the four lists as text; ``query`` is not looked at.
 
@@ -134,8 +120,7 @@ class Extract:
         Raises:
             InputError: ``given`` is neither text nor messages, or ``max_tokens`` is below 1.
         """
-        check_max_tokens(max_tokens)
-        texts = Compressible(given, self._counter, "extract")
+        texts = Compressible(given, self.counter, "extract", max_tokens)
         if max_tokens is not None and texts.tokens <= max_tokens:
             return texts.unchanged()
         found = self.extract(texts.messages)
@@ -145,7 +130,7 @@ class Extract:
         headings = tuple(wording("extracted", language(texts.whole)).values())
         text = _rendered(rows, headings)
         total = len(rows)
-        while rows and self._counter.count_text(text) > limit:
+        while rows and self.counter.count_text(text) > limit:
             rows.remove(min(rows, key=lambda row: row[1].confidence))
             text = _rendered(rows, headings)
         notes = found.notes
@@ -216,10 +201,10 @@ def _by_signs(
         text = " ".join(sentence.text.split()).strip(" ,，。.;；")
         if messages[sentence.source].role in ("tool", "system") or not 6 <= len(text) <= _QUOTE:
             continue
-        signs = traits(text)
-        if signs & (Trait.QUESTION | Trait.SUPPOSES | Trait.REPORTS | Trait.GREETING):
+        found_signs = traits(text)
+        if found_signs & (Trait.QUESTION | Trait.SUPPOSES | Trait.REPORTS | Trait.GREETING):
             continue
-        found = tasks if _TASK.search(text) else decisions if signs & _DECIDES else None
+        found = tasks if signs().task.search(text) else decisions if found_signs & _DECIDES else None
         if found is not None and not any(text in one or one in text for one in known):
             source = messages[sentence.source].id
             found.append(ExtractedItem(text=text, source=source, confidence=_SIGNED, method="signs"))
@@ -260,7 +245,6 @@ def _once(items: Sequence[ExtractedItem]) -> tuple[ExtractedItem, ...]:
 
 
 def _rendered(rows: Sequence[tuple[int, ExtractedItem]], headings: Sequence[str]) -> str:
-    """Return the rows as bullets below their headings."""
     lines = []
     for kind, heading in enumerate(headings):
         found = [item.text for number, item in rows if number == kind]

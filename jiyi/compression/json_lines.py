@@ -160,7 +160,6 @@ class _Lines:
 def _head(
     path: str, count: int, columns: Sequence[_Column], shown: Sequence[_Column], spoken: str
 ) -> tuple[str, ...]:
-    """Return what the table is, what holds for all of its items, and the names of its columns."""
     words = wording("json", spoken)
     of = words["of"].format(path=path) if path else ""
     head = [words["items"].format(count=count, path=of)]
@@ -228,7 +227,6 @@ def _columns(items: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def _leaves(value: Any, table: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield the path and the value of each leaf outside the table."""
     if value is table:
         return
     inner: Iterator[tuple[Any, Any]] | None = None

@@ -22,13 +22,13 @@ from jiyi.compression.compressor import (
     Compressed,
     Compressible,
     Given,
-    check_max_tokens,
     check_rate,
     check_words,
 )
 from jiyi.errors import InputError, JiyiError, MissingExtra, SettingsError
 from jiyi.forks import free_after_fork
 from jiyi.text import TokenCounter, counter_for
+from jiyi.text.lexicon import jieba
 
 __all__ = ["LLMLingua"]
 
@@ -79,8 +79,10 @@ class LLMLingua:
     ) -> None:
         if not str(model).strip():
             raise SettingsError("model must name an LLMLingua-2 model or its folder")
-        self._rate = check_rate(rate)
-        self._forced = check_words("force_tokens", force_tokens)
+        check_rate(rate)
+        check_words("force_tokens", force_tokens)
+        self._rate = rate
+        self._forced = [word for word in force_tokens if word]
         if len(self._forced) > 100:
             raise InputError(f"{len(self._forced)} force_tokens were given; LLMLingua-2 takes at most 100")
         if importlib.util.find_spec("llmlingua") is None:
@@ -95,11 +97,7 @@ class LLMLingua:
         return f"LLMLingua({self._source!r}, rate={self._rate!r}, device={self._device!r})"
 
     def __call__(
-        self,
-        given: Given,
-        *,
-        max_tokens: int | None = None,
-        query: str | None = None,  # noqa: ARG002
+        self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
         """Return the texts without the words the model finds needless; ``query`` is not looked at.
 
@@ -108,8 +106,7 @@ class LLMLingua:
             SettingsError: the model cannot be loaded.
             JiyiError: the model failed on this text.
         """
-        check_max_tokens(max_tokens)
-        texts = Compressible(given, self._counter, "llmlingua")
+        texts = Compressible(given, self._counter, "llmlingua", max_tokens)
         before = texts.tokens
         target = max(1, round(self._rate * before)) if max_tokens is None else max_tokens
         if before <= target:
@@ -146,7 +143,7 @@ class LLMLingua:
                 found = self._model.compress_prompt_llmlingua2(
                     _spaced(line),
                     rate=rate,
-                    force_tokens=list(self._forced),
+                    force_tokens=self._forced,
                     force_reserve_digit=True,
                     drop_consecutive=True,
                 )
@@ -200,8 +197,6 @@ class LLMLingua:
 
 
 class _Counting:
-    """Counts tokens where the library expects a tiktoken encoding."""
-
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter
 
@@ -242,9 +237,7 @@ def _spaced(text: str) -> str:
     """Return the text with spaces between the words of its Chinese."""
     if text.isascii():
         return text
-    import rjieba
-
-    return _HAN_RUN.sub(lambda run: f" {' '.join(rjieba.cut(run[0]))} ", text)
+    return _HAN_RUN.sub(lambda run: f" {' '.join(jieba().cut(run[0]))} ", text)
 
 
 def _together(parts: Sequence[str]) -> str:

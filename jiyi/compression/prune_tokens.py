@@ -3,13 +3,13 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from jiyi.compression.compressor import (
     Compressed,
     Compressible,
     Given,
-    check_max_tokens,
     check_rate,
     check_words,
 )
@@ -28,6 +28,7 @@ _MOST_RESTORED = 40  # words tried for the room that is left
 _LEAST_RESTORED = 0.12  # worth of a word that is worth a try
 
 
+@dataclass(frozen=True, slots=True)
 class PruneTokens:
     """A `Compressor` that drops the words that say least, without a model.
 
@@ -51,34 +52,27 @@ class PruneTokens:
         InputError: ``rate`` is out of range or ``force_tokens`` is no list of texts.
     """
 
-    def __init__(
-        self, rate: float = 0.5, *, force_tokens: Sequence[str] = (), counter: TokenCounter | None = None
-    ) -> None:
-        self._rate = check_rate(rate)
-        self._forced = check_words("force_tokens", force_tokens)
-        self._counter = counter or counter_for()
+    rate: float = 0.5
+    force_tokens: Sequence[str] = field(default=(), kw_only=True)
+    counter: TokenCounter = field(default_factory=counter_for, kw_only=True, repr=False)
 
-    def __repr__(self) -> str:
-        return f"PruneTokens(rate={self._rate!r})"
+    def __post_init__(self) -> None:
+        check_rate(self.rate)
+        check_words("force_tokens", self.force_tokens)
 
     def __call__(
-        self,
-        given: Given,
-        *,
-        max_tokens: int | None = None,
-        query: str | None = None,  # noqa: ARG002
+        self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
         """Return the texts without the words that say least; ``query`` is not looked at.
 
         Raises:
             InputError: ``given`` is no text or message, or ``max_tokens`` is below 1.
         """
-        check_max_tokens(max_tokens)
-        texts = Compressible(given, self._counter, "prune_tokens")
-        target = max(1, round(self._rate * texts.tokens)) if max_tokens is None else max_tokens
+        texts = Compressible(given, self.counter, "prune_tokens", max_tokens)
+        target = max(1, round(self.rate * texts.tokens)) if max_tokens is None else max_tokens
         if texts.tokens <= target:
             return texts.unchanged()
-        words = _words_of_all(texts.texts, self._forced)
+        words = _words_of_all(texts.texts, self.force_tokens)
         left, notes = self._choose(words, target, hard=max_tokens is not None)
         made = texts.made(left.text(), [texts.messages[source].id for source in left.sources()], *notes)
         if made.tokens >= texts.tokens and max_tokens is None:
@@ -89,7 +83,7 @@ class PruneTokens:
         """Return what is left of the words, and what is to be said of it."""
         free, firm = self._ranked(words, target)
         order = [*free, *firm] if hard else free
-        left = PrunedText(words, order, self._counter.count_text)
+        left = PrunedText(words, order, self.counter.count_text)
         left.cut_to(target)
         left.restore(target, lambda word: _LEAST_RESTORED <= word.worth < KEPT, _MOST_RESTORED)
         lost = sum(place in left.dropped for place in firm) if hard else 0
@@ -114,9 +108,9 @@ class PruneTokens:
             if word.sentence in repeated:
                 free[place] = word.worth * _REPEATED
             elif word.worth >= KEPT:
-                size = self._counter.count_text(word.text)
+                size = self.counter.count_text(word.text)
                 firm[place] = (
-                    word.text in self._forced and size <= target,
+                    word.text in self.force_tokens and size <= target,
                     word.factor / math.sqrt(size or 1),
                 )
             else:
@@ -135,8 +129,8 @@ class PruneTokens:
         before = "".join(map(spaced, words[max(0, place - 2) : place]))
         after = "".join(map(spaced, words[place + 1 : place + 3]))
         if max(len(before), len(after)) > 200:  # beside long spans the word alone is close enough
-            return self._counter.count_text(spaced(words[place]))
-        count = self._counter.count_text
+            return self.counter.count_text(spaced(words[place]))
+        count = self.counter.count_text
         return count(before + spaced(words[place]) + after) - count(before + after)
 
 

@@ -128,7 +128,6 @@ class PrunedText:
 
 
 def _line_ranges(words: Sequence[Word]) -> list[tuple[int, int]]:
-    """Return where each line begins and ends, its break left out."""
     ranges = []
     start = 0
     for place, word in enumerate(words):
@@ -139,8 +138,6 @@ def _line_ranges(words: Sequence[Word]) -> list[tuple[int, int]]:
 
 
 class _Line:
-    """A line being written."""
-
     def __init__(self) -> None:
         self.bullet = ""
         self._parts: list[str] = []

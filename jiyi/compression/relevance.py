@@ -1,21 +1,19 @@
 """The sentences that serve a question: chosen by a scorer, or by a language model where one is set.
 
-The scorer works on the given texts alone. A sentence is worth the terms it shares with the
-query, a term the more the fewer sentences it is in (inverse document frequency, Spärck
-Jones 1972; saturated as in BM25, Robertson and Zaragoza 2009), and something for being of the
-kind that is asked for: dates for "when", numbers for "how many", names for "who". A part of
-that goes to the sentences of the same turn and the turns beside it, most to what follows a
-question.
+The scorer is BM25 over the given sentences (Robertson and Zaragoza 2009; without the length), with
+something for the kind that is asked for: dates for "when", numbers for "how many", names for "who".
+Sentences beside the good ones get a part of their score, most those after a question.
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from jiyi.compression.compressor import Compressed, Compressible, Given, check_max_tokens, check_query
+from jiyi.compression.compressor import Compressed, Compressible, Given
 from jiyi.compression.prune_tokens import PruneTokens
 from jiyi.compression.sentences import Sentence, sentences_of
+from jiyi.compression.signs import signs
 from jiyi.errors import InputError, LLMError
 from jiyi.llm import LLM, ask_json
 from jiyi.prompts import load_prompt, quote
@@ -27,11 +25,6 @@ __all__ = ["Relevance"]
 
 _SATURATION = 1.2  # BM25's k1
 _SAME_TURN, _BESIDE, _ANSWERS = 0.35, 0.2, 0.6  # shares of a sentence's worth that go to its neighbours
-_ASKED = {  # the sign of a sentence that may answer, and the words that ask for it
-    Trait.DATE: "when|what time|what date|which day|how long ago|什么时候|何时|哪天|几点|哪年|几月|几号",
-    Trait.NUMBER: "how many|how much|how long|how old|how often|多少|几个|几次|几|多久|多大|多长",
-    Trait.NAME: "who|whose|which|what is the name|where|谁|哪个|哪位|哪里|哪儿|叫什么",
-}
 _KIND = 0.25  # what the asked kind adds, as a share of the best term's weight
 _LEAST_ROOM, _LEAST_SHARE = 8, 0.35  # tokens, and share of a sentence, for which it is pruned to fit
 _SHOWN_CHARS = 300  # of a sentence that a model is shown
@@ -39,6 +32,7 @@ _WORTH_PRUNING = 0.3  # share of the best sentence's score from which one is pru
 _MOST_SHOWN = 400  # sentences a model is shown; the best of more
 
 
+@dataclass(frozen=True, slots=True)
 class Relevance:
     """A `Compressor` that keeps the sentences that serve a query.
 
@@ -58,13 +52,8 @@ class Relevance:
         counter: counts the tokens.
     """
 
-    def __init__(self, llm: LLM | None = None, *, counter: TokenCounter | None = None) -> None:
-        self._llm = llm
-        self._counter = counter or counter_for()
-        self._prune = PruneTokens(counter=self._counter)
-
-    def __repr__(self) -> str:
-        return f"Relevance(llm={self._llm!r})"
+    llm: LLM | None = None
+    counter: TokenCounter = field(default_factory=counter_for, kw_only=True, repr=False)
 
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
@@ -75,13 +64,13 @@ class Relevance:
             InputError: there is no query, ``given`` is no text or message, or ``max_tokens``
                 is below 1.
         """
-        check_max_tokens(max_tokens)
-        check_query(query)
+        if query is not None and not isinstance(query, str):
+            raise InputError(f"query must be text, not {type(query).__name__}")
         if query is None or not query.strip():
             raise InputError(
                 'Relevance needs query="what the text is read for"; to shorten without one use PruneTokens'
             )
-        texts = Compressible(given, self._counter, "relevance")
+        texts = Compressible(given, self.counter, "relevance", max_tokens)
         messages = texts.messages
         limit = max(1, texts.tokens // 2) if max_tokens is None else max_tokens
         if texts.tokens <= limit:
@@ -101,13 +90,13 @@ class Relevance:
         )
         if not keep:
             best = sentences[ranked[0]]
-            text = self._prune(best.text.strip(), max_tokens=limit).text
+            text = PruneTokens(counter=self.counter)(best.text.strip(), max_tokens=limit).text
             ids = [messages[best.source].id] if text else []
             note = f"no sentence fits into {limit} tokens; the best one is given pruned"
             return texts.made(text, ids, *notes, note, method=method)
         # Speakers are written only where they make it neither too long nor longer than the input.
         text = _shown(sentences, keep, short, labels=len(messages) > 1)
-        if self._counter.count_text(text) > min(limit, texts.tokens):
+        if self.counter.count_text(text) > min(limit, texts.tokens):
             text = _shown(sentences, keep, short, labels=False)
         ids = [messages[source].id for source in sorted({sentences[n].source for n in keep})]
         return texts.made(text, ids, *notes, method=method)
@@ -125,7 +114,7 @@ class Relevance:
         first_of: dict[int, int] = {}
         for place, sentence in enumerate(sentences):
             first_of.setdefault(sentence.source, place)
-        costs = [self._counter.count_text(sentence.text) + 1 for sentence in sentences]
+        costs = [self.counter.count_text(sentence.text) + 1 for sentence in sentences]
         keep: set[int] = set()
         short: dict[int, str] = {}
         used = 0
@@ -145,13 +134,15 @@ class Relevance:
                 and scores[place] >= _WORTH_PRUNING * scores[ranked[0]]
             ):
                 # Leaving it out for lesser ones that are shorter would be worse than pruning it.
-                text = self._prune(sentences[place].text.strip(), max_tokens=limit - used - 1).text
+                text = PruneTokens(counter=self.counter)(
+                    sentences[place].text.strip(), max_tokens=limit - used - 1
+                ).text
                 if text:
                     short[place] = text
                     keep.add(place)
-                    used += self._counter.count_text(text) + 1
+                    used += self.counter.count_text(text) + 1
         order = [place for place in ranked if place in keep]
-        while keep and self._counter.count_text(_shown(sentences, keep, short, labels=False)) > limit:
+        while keep and self.counter.count_text(_shown(sentences, keep, short, labels=False)) > limit:
             keep.discard(order.pop() if order else max(keep))  # the parts together take more than alone
         return keep, short
 
@@ -159,7 +150,7 @@ class Relevance:
         self, sentences: list[Sentence], scores: list[float], query: str
     ) -> tuple[set[int], str, tuple[str, ...]]:
         """Return the sentences a model chose, the method, and why it did not where it failed."""
-        if self._llm is None:
+        if self.llm is None:
             return set(), "relevance", ()
         best = sorted(range(len(sentences)), key=lambda n: (-scores[n], n))[:_MOST_SHOWN]
         shown = sorted(best)
@@ -182,7 +173,7 @@ class Relevance:
             "additionalProperties": False,
         }
         try:
-            answer = ask_json(self._llm, [{"role": "user", "content": prompt}], schema, language=spoken)
+            answer = ask_json(self.llm, [{"role": "user", "content": prompt}], schema, language=spoken)
         except LLMError as error:
             return set(), "relevance", (f"the language model chose nothing: {error}",)
         return {shown[number - 1] for number in answer["numbers"]}, "llm", ()
@@ -201,24 +192,24 @@ def _scores(sentences: list[Sentence], query: str) -> list[float]:
     speakers = {term for one in sentences for term in analyse(one.speaker)} & wanted
     best = max(weight.values(), default=0.0)
     asked = _asked_for(query)
-    signs = [traits(one.text) for one in sentences]
-    total = _with_neighbours(sentences, own, signs)
+    said = [traits(one.text) for one in sentences]
+    total = _with_neighbours(sentences, own, said)
     for place, one in enumerate(sentences):
         if total[place] > 0:
             total[place] += (
-                _KIND * best * (bool(signs[place] & asked) + bool(speakers & set(analyse(one.speaker))))
+                _KIND * best * (bool(said[place] & asked) + bool(speakers & set(analyse(one.speaker))))
             )
-            total[place] *= 0.5 if signs[place] & Trait.GREETING else 1.0
+            total[place] *= 0.5 if said[place] & Trait.GREETING else 1.0
     return total
 
 
-def _with_neighbours(sentences: list[Sentence], own: list[float], signs: Sequence[Trait]) -> list[float]:
+def _with_neighbours(sentences: list[Sentence], own: list[float], said: Sequence[Trait]) -> list[float]:
     """Return the scores with what comes from the same turn and the turns beside it."""
     turn_best: dict[int, float] = {}
     asks: dict[int, float] = {}  # of each turn: the best of its questions
     for place, one in enumerate(sentences):
         turn_best[one.turn] = max(turn_best.get(one.turn, 0.0), own[place])
-        if signs[place] & Trait.QUESTION:
+        if said[place] & Trait.QUESTION:
             asks[one.turn] = max(asks.get(one.turn, 0.0), own[place])
     total = []
     for place, one in enumerate(sentences):
@@ -232,9 +223,10 @@ def _with_neighbours(sentences: list[Sentence], own: list[float], signs: Sequenc
 
 
 def _asked_for(query: str) -> Trait:
+    lower = query.lower()
     found = Trait(0)
-    for sign, words in _ASKED.items():
-        if re.search(rf"(?:\b|(?=[\u4e00-\u9fff]))(?:{words})", query.lower()):
+    for sign in (Trait.DATE, Trait.NUMBER, Trait.NAME):
+        if getattr(signs(), f"asks_{str(sign.name).lower()}").search(lower):
             found |= sign
     return found
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from jiyi.compression.protected import protected_spans
 from jiyi.records import Message
+from jiyi.text.cut import sentence_ends
 
 __all__ = ["Sentence", "sentences_of"]
 
 _LONGEST = 400  # characters from which a sentence is cut at a comma too
 _SHORTEST = 6  # characters below which a sentence is one with the next
-_END = re.compile(r"[。！？!?…；]+[”」』\"')）]*\s*|(?<!\.)\.++[\"')”]*+(?=\s)\s*|\n+\s*")
+_SPACE = re.compile(r"\s+")
 _COMMA = re.compile(r"[，,、]\s*")
-_ABBREVIATED = re.compile(r"(?:^|\W)(?:Dr|Mr|Mrs|Ms|St|Prof|e\.g|i\.e|vs|No|approx|[A-Z])\.\s*\Z")
 _SPEAKER = re.compile(r"(?P<label>[A-Za-z][\w .'-]{0,30}|[\u4e00-\u9fff]{1,8})\s?[:：](?=\s|[\u4e00-\u9fff])")
 
 
@@ -53,19 +53,19 @@ def sentences_of(messages: Sequence[Message]) -> list[Sentence]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Cut a text behind its sentences."""
+    """Cut a text after its sentences and the white space that follows them."""
     spans = [span for span in protected_spans(text) if span[1] - span[0] > 1]
     at = start = 0
-    for match in _END.finditer(text):
-        while at < len(spans) and spans[at][1] <= match.start():
+    for place in sentence_ends(text):
+        while at < len(spans) and spans[at][1] < place:
             at += 1
-        if at < len(spans) and spans[at][0] < match.start() < spans[at][1]:
+        if place <= start or (at < len(spans) and spans[at][0] < place < spans[at][1]):
             continue
-        short = match.end() - start < _SHORTEST and "\n" not in match[0]
-        if short or (match[0][0] == "." and _ABBREVIATED.search(text, start, match.end())):
-            continue
-        yield from _parts(text[start : match.end()])
-        start = match.end()
+        space = _SPACE.match(text, place)
+        end = space.end() if space else place
+        if end - start >= _SHORTEST or "\n" in text[start:end]:
+            yield from _parts(text[start:end])
+            start = end
     if start < len(text):
         yield from _parts(text[start:])
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import Literal
 
-from jiyi.compression.compressor import Compressed, Given, as_messages
+from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens, check_whole
 from jiyi.compression.summarize_extractive import choose, summarise, write
 from jiyi.compression.summarize_points import bullets, labelled, points_before
 from jiyi.errors import BadReply, InputError, LLMError
-from jiyi.llm import LLM, Reply
+from jiyi.llm import LLM
 from jiyi.prompts import Language, check_prompt, load_prompt, quote
 from jiyi.records import Message
 from jiyi.text import TokenCounter, counter_for
@@ -61,10 +61,9 @@ class Summarize:
     prompt: str = field(default="", kw_only=True)  # asks the model, in place of jiyi's own
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
-        _check("max_tokens", self.max_tokens, 1)
-        _check("input_tokens", self.input_tokens, _LEAST_INPUT)
-        _check("thinking_tokens", self.thinking_tokens, 0)
+        check_whole("max_tokens", self.max_tokens, 1)
+        check_whole("input_tokens", self.input_tokens, _LEAST_INPUT)
+        check_whole("thinking_tokens", self.thinking_tokens, 0)
         if self.prompt:
             check_prompt(self.prompt, needed=("dialogue",), others=("summary", "limit"))
         if self.language not in ("auto", "zh", "en"):
@@ -75,7 +74,7 @@ class Summarize:
         given: Given,
         *,
         max_tokens: int | None = None,
-        query: str | None = None,  # noqa: ARG002
+        query: str | None = None,
         previous: str | None = None,
     ) -> Compressed:
         """Return the texts as a summary.
@@ -91,14 +90,16 @@ class Summarize:
             InputError: ``given`` is none of these, or ``max_tokens`` is below 1.
             LLMError: the model failed and ``fallback`` is off.
         """
-        limit = self.max_tokens if max_tokens is None else _check("max_tokens", max_tokens, 1)
+        check_max_tokens(max_tokens)
+        limit = self.max_tokens if max_tokens is None else max_tokens
         messages = as_messages(given)
         joined = "\n".join(text for message in messages if (text := message.search_text))
         spoken: Language = self._language(joined or previous or "")
         if previous is None:
             before = self.counter.count_text(joined)
             if before <= limit:
-                return _whole(joined, messages, before)
+                sources = tuple(message.id for message in messages if message.search_text)
+                return self._made(joined, sources, before, "extractive", ())
         else:
             lines = [f"- {one}" for one in labelled(messages, spoken)]
             before = self.counter.count_text("\n".join(filter(None, [previous.strip(), *lines])))
@@ -134,17 +135,6 @@ class Summarize:
         )
 
 
-def _whole(text: str, messages: Sequence[Message], tokens: int) -> Compressed:
-    sources = tuple(message.id for message in messages if message.search_text)
-    return Compressed(text=text, sources=sources, tokens_before=tokens, tokens=tokens, method="extractive")
-
-
-def _check(name: str, value: int, least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name}={value!r} must be a whole number of at least {least:,}")
-    return value
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Writer:
     """Writes summaries with a model.
@@ -170,27 +160,19 @@ class _Writer:
         if self.setup.counter.count_text(previous) > 2 * self.limit:  # folded in as well, rather than cut
             said, summary = [previous, *said], ""
         for piece in self._pieces(said, summary):
-            summary = self._fold(summary, piece, notes)
+            summary = self._ask(self._filled(summary, quote(piece)), notes)
+            if self.setup.counter.count_text(summary) > self.limit:
+                summary = self._shorter(summary, notes)
         return summary, tuple(dict.fromkeys(notes))
 
-    def _fold(self, summary: str, piece: str, notes: list[str]) -> str:
-        made = self._ask(self._filled(summary, quote(piece)), notes)
-        if self.setup.counter.count_text(made) > self.limit:
-            made = self._shorter(made, notes)
-        return made
-
     def _filled(self, summary: str, dialogue: str) -> str:
-        """Return the prompt that asks for a summary of what was said before and now."""
         if self.setup.prompt:
             template = Template(self.setup.prompt.strip())
             if summary.strip() and "summary" not in template.get_identifiers():
                 dialogue = f"{quote(summary)}\n{dialogue}"
             return template.substitute(limit=self.limit, summary=quote(summary), dialogue=dialogue)
-        if not summary.strip():
-            first = load_prompt("summarize", self.language)
-            return first.substitute(limit=self.limit, dialogue=dialogue)
-        more = load_prompt("summarize_more", self.language)
-        return more.substitute(limit=self.limit, summary=quote(summary), dialogue=dialogue)
+        prompt = load_prompt("summarize_more" if summary.strip() else "summarize", self.language)
+        return prompt.substitute(limit=self.limit, summary=quote(summary), dialogue=dialogue)
 
     def _shorter(self, made: str, notes: list[str]) -> str:
         try:
@@ -218,9 +200,6 @@ class _Writer:
             raise
         except Exception as error:  # a model from outside may raise anything
             raise LLMError(f"the language model failed: {error!r}; look at its adapter") from error
-        return self._bulleted(reply, notes)
-
-    def _bulleted(self, reply: Reply, notes: list[str]) -> str:
         lines = [line for line in bullets(reply.text) if not _is_heading(line)]
         if reply.finish == "length" and len(lines) > 1:
             lines = lines[:-1]

@@ -1,11 +1,8 @@
 """A summary without a model: the points worth keeping, in the words they were said in.
 
-Points are taken greedily by what they add. A point adds its worth (see
-`jiyi.text.salience`), less where the points taken already hold its terms and where its
-stretch of the conversation is shown already, decisions and to-dos excepted: maximal marginal
-relevance (Carbonell and Goldstein 1998) with coverage in place of a query. Gains only fall as
-points are taken, so a stale gain is an upper bound and the best point is found without looking
-at all of them (Minoux 1978).
+Points are taken greedily by what they add: their worth (`jiyi.text.salience`), less where their terms
+or their stretch of the conversation are shown already, as in maximal marginal relevance (Carbonell
+and Goldstein 1998). Gains only fall, so a stale gain is an upper bound (Minoux 1978).
 """
 
 import re
@@ -14,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
+from jiyi.compression.signs import signs
 from jiyi.compression.summarize_points import Point, points_before, points_of
 from jiyi.prompts import Language
 from jiyi.records import Message
@@ -33,13 +31,6 @@ _FEW_WORDS, _DECIDED = 0.75, 0.85  # what is left of points of less than three t
 _MISSES = 60  # points in a row that do not fit before the rest is not tried
 _LONG_BULLET = 160  # characters up to which sentences that follow each other share a bullet
 _NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
-_TODO = re.compile(r"待办|还需要|还没|尚未|下一步|\bto-?dos?\b|\bneeds? to\b|\bhas to\b|\bpending\b", re.I)
-_DONE = re.compile(
-    r"已经?(?:完成|搞定|解决|修复|处理|发布|部署|提交|续)|(?:完成|搞定|做完|解决|修好)了"
-    r"|\b(?:is|are|was|were|has been|have been|just|now|already|i(?:'ve)?|we(?:'ve)?) "
-    r"(?:done|finished|completed|fixed|resolved|renewed|merged|deployed|sent)\b",
-    re.I,
-)
 
 
 @dataclass(slots=True)
@@ -167,12 +158,12 @@ def _still_holding(
     a newer point says so.
     """
     new = [place for place, point in enumerate(points) if point.message >= 0]
-    done = [place for place in new if _DONE.search(points[place].said)]
+    done = [place for place in new if signs().done.search(points[place].said)]
     out = list(points)
     for place, point in enumerate(points):
         if point.message < 0 and any(_replaces(terms, numbers, n, place) for n in new):
             out[place] = replace(point, worth=point.worth * _SUPERSEDED)
-        if _TODO.search(point.said) and any(
+        if signs().todo.search(point.said) and any(
             later > place
             and 2 * len(terms[later] & terms[place]) >= min(len(terms[later]), len(terms[place]))
             for later in done

@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from jiyi.compression.signs import signs
 from jiyi.prompts import Language, wording
 from jiyi.records import Message, ToolCall
 from jiyi.records.atoms import atoms
 from jiyi.text import salience, sentences
+from jiyi.text.cut import parted
 
 __all__ = ["Point", "bullets", "labelled", "points_before", "points_of"]
 
@@ -17,18 +19,9 @@ _COLON = {"zh": "：", "en": ": "}
 _LONGEST = {"zh": 100, "en": 220}  # characters of a point
 _MOST_ARGUMENTS, _MOST_OUTCOME, _MOST_LINES = 60, 160, 200
 _MARK = re.compile(r"^\s*(?:[-*•·]|\d{1,2}[.)、]|#{1,6})\s+")
-_NOD = re.compile(
-    r"^(?:好的?|嗯+|收到|明白了?|没问题|ok(?:ay)?|sure|great|right|well|thanks|got it)[，,！!。.~]+\s*(?=\S)",
-    re.IGNORECASE,
-)
-_CLAUSE = re.compile(r"[，；：;]|[,:](?=\s)")
+_MARKS = (re.compile(r"[，；：;]|[,:](?=\s)"), re.compile(" "))  # where a long sentence is parted
 _WORDS = re.compile(r"\w")
 _ASKS = re.compile(r"[?？]\W*\Z|[吗呢]\W*\Z")
-_FAILS = re.compile(
-    r"error|exception|fail|fatal|refused|denied|timed? ?-?out|traceback|not found|panic"
-    r"|exit(?:ed)?(?: with)?(?: code| status)? [1-9]|错误|失败|异常|超时|拒绝",
-    re.IGNORECASE,
-)
 _TOOL_WORTH, _FAILED_WORTH = 0.7, 0.8
 _QUESTION_BONUS, _ANSWER_BONUS = 0.08, 0.1
 _WORDY = 0.4  # below this, greetings, nods and phrases
@@ -104,17 +97,14 @@ def bullets(text: str) -> list[str]:
 
 def labelled(messages: Sequence[Message], language: Language) -> list[str]:
     """Return messages as text, whole, each with who said it; tool calls by name and arguments."""
-    return [_labelled(message, language) for message in messages]
-
-
-def _labelled(message: Message, language: Language) -> str:
-    calls = [f"→ {call.name}({call.arguments})" for call in message.tool_calls]
-    words = "\n".join(filter(None, [_words(message), *calls]))
-    return f"{_label(message, language)}{words}"
+    texts = []
+    for message in messages:
+        calls = [f"→ {call.name}({call.arguments})" for call in message.tool_calls]
+        texts.append(_label(message, language) + "\n".join(filter(None, [_words(message), *calls])))
+    return texts
 
 
 def _words(message: Message) -> str:
-    """Return the words of a message, with what stands for pictures and the like."""
     if message.content is None or isinstance(message.content, str):
         return message.text
     other = [f"[{part['type']}]" for part in message.content if part["type"] not in ("text", "refusal")]
@@ -133,7 +123,7 @@ def _spoken(message: Message, place: int, language: Language, *, answers: bool) 
     label = _label(message, language)
     number = 0
     for sentence in sentences(_words(message)):
-        nod = _NOD.match(sentence) is not None and salience(sentence) < _WORDY
+        nod = signs().nod.match(sentence) is not None and salience(sentence) < _WORDY
         for said in _lines(sentence, _LONGEST[language]):
             worth = salience(sentence if nod else said)
             if message.importance is not None:
@@ -155,22 +145,11 @@ def _lines(sentence: str, longest: int) -> Iterator[str]:
         if inside:
             yield _cut(inside[0], longest) + (" …" if len(inside) > 1 else "")
         return
-    line = " ".join(_NOD.sub("", _MARK.sub("", sentence)).split())
+    line = " ".join(signs().nod.sub("", _MARK.sub("", sentence)).split())
     if len(line) > longest:
-        yield from _parts(line, longest)
+        yield from (part.strip() for part in parted(line, longest, _MARKS))
     elif _WORDS.search(line):
         yield line
-
-
-def _parts(line: str, longest: int) -> Iterator[str]:
-    start = 0
-    while len(line) - start > longest:
-        ends = [mark.end() for mark in _CLAUSE.finditer(line, start + longest // 4, start + longest)]
-        end = ends[-1] if ends else line.rfind(" ", start + longest // 4, start + longest) + 1
-        end = end or start + longest
-        yield line[start:end].strip()
-        start = end
-    yield line[start:].strip()
 
 
 def _tool_points(messages: Sequence[Message], language: Language) -> dict[int, list[Point]]:
@@ -217,7 +196,6 @@ def _tool_point(
 
 
 def _arguments(written: str) -> str:
-    """Return the values a tool was called with, in few words."""
     try:
         read = json.loads(written)
     except (ValueError, RecursionError):
@@ -232,7 +210,7 @@ def _arguments(written: str) -> str:
 def _outcome(output: str) -> tuple[str, bool]:
     """Return the line of an output that says what came of it, and whether that is a failure."""
     lines = [line for line in output.splitlines() if _WORDS.search(line)]
-    failures = [line for line in lines if _FAILS.search(line[:1_000])]
+    failures = [line for line in lines if signs().fails.search(line[:1_000])]
     if failures:
         chosen = failures[-1]
     elif len(lines) > 1:

@@ -3,17 +3,20 @@
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
 from typing import Protocol
 
-from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens
+from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens, check_whole
 from jiyi.compression.json_lines import json_lines
+from jiyi.compression.signs import signs
 from jiyi.errors import InputError
+from jiyi.prompts import wording
 from jiyi.text import TokenCounter, counter_for, language
 from jiyi.text.cut import word_break
+from jiyi.text.taking import Taken
 
 __all__ = ["Page", "ToolOutput", "page"]
 
@@ -24,23 +27,7 @@ _ALIKE = 3  # lines alike in a row from which they are counted instead of shown
 _MOST_JSON = 10_000_000  # characters of JSON that is read
 _MOST_LINES = 20_000  # lines alike are looked for in
 _MOST_ERRORS = 2_000  # among the values of a JSON
-_ERROR = re.compile(
-    r"error|exception|traceback|fail(?:ed|ure)|fatal|panic|critical|denied|refused|timed? ?out"
-    r"|not found|cannot|segfault"
-    r"|killed|oom|unable to|no such|undefined|assert|错误|失败|异常|超时|拒绝|无法|找不到|不存在|崩溃"
-    r"|致命|未能"
-)  # searched in small letters, which takes a sixth of the time of re.IGNORECASE
-_NO_ERROR = re.compile(
-    r"\b(?:0|no) (?:error|failure|exception|failed)|without error|errors?[=: ]+0\b|失败[:： ]*0\b", re.I
-)
 _CHANGING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
-_NOTICE = {
-    "en": "[{shown} of {total} tokens shown, {lines} lines in all{handle}]",
-    "zh": "[共 {lines} 行，{total} 个 token，这里只有 {shown} 个{handle}]",
-}
-_HANDLE = {"en": '; the whole: open_output("{id}")', "zh": '；看全文：open_output("{id}")'}
-_GAP = {"en": "… {count} lines left out", "zh": "… 省略 {count} 行"}
-_AGAIN = {"en": "… {count} more lines like this", "zh": "… 同样的行还有 {count} 条"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,29 +52,7 @@ class _Line:
     error: bool = False
 
 
-@dataclass(slots=True)
-class _Taken:
-    """Lines taken within a room of tokens."""
-
-    cost: Callable[[int], int]  # of a line
-    last: int  # the last line
-    gap: int  # what a line that says how many are left out takes
-    used: int = 0
-    places: dict[int, None] = field(default_factory=dict)  # in the order they were taken
-
-    def take(self, place: int, limit: float) -> bool:
-        """Take a line if it, and the gap it opens, stay within ``limit``; say whether it is in."""
-        if place in self.places:
-            return True
-        beside = place in (0, self.last) or not self.places.keys().isdisjoint((place - 1, place + 1))
-        cost = self.cost(place) + (0 if beside else self.gap)
-        if self.used + cost > limit:
-            return False
-        self.used += cost
-        self.places[place] = None
-        return True
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOutput:
     """A `Compressor` for the output of one tool call.
 
@@ -109,20 +74,14 @@ class ToolOutput:
         InputError: ``max_tokens`` is below 1.
     """
 
-    def __init__(self, *, counter: TokenCounter | None = None, max_tokens: int = 600) -> None:
-        check_max_tokens(max_tokens)
-        self._counter = counter or counter_for()
-        self._max_tokens = max_tokens
+    counter: TokenCounter = field(default_factory=counter_for, repr=False)
+    max_tokens: int = 600
 
-    def __repr__(self) -> str:
-        return f"ToolOutput(max_tokens={self._max_tokens})"
+    def __post_init__(self) -> None:
+        check_whole("max_tokens", self.max_tokens, 1)
 
     def __call__(
-        self,
-        given: Given,
-        *,
-        max_tokens: int | None = None,
-        query: str | None = None,  # noqa: ARG002
+        self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
         """Return the output, short; ``query`` is not looked at.
 
@@ -134,35 +93,34 @@ class ToolOutput:
         if len(messages) != 1:
             raise InputError(f"ToolOutput takes one output at a time, not {len(messages)}")
         text = messages[0].text
-        before = self._counter.count_text(text)
-        limit = self._max_tokens if max_tokens is None else max_tokens
-        sources = (messages[0].id,) if text.strip() else ()
-        if before <= limit:
-            return Compressed(
-                text=text, sources=sources, tokens_before=before, tokens=before, method="tool_output"
-            )
+        before = self.counter.count_text(text)
+        limit = self.max_tokens if max_tokens is None else max_tokens
         handle = "" if isinstance(given, str) else messages[0].id
-        short = self._short(text, before, limit, handle) or self._counter.truncate(text, limit)
-        tokens = self._counter.count_text(short)
+        if before > limit:
+            short = self._short(text, before, limit, handle) or self.counter.truncate(text, limit)
+        else:
+            short = text
+        tokens = self.counter.count_text(short)
         return Compressed(
             text=short,
-            sources=sources if short else (),
+            sources=(messages[0].id,) if text.strip() and short else (),
             tokens_before=before,
             tokens=tokens,
             method="tool_output",
-            notes=(f"{before - tokens} of {before} tokens left out",),
+            notes=(f"{before - tokens} of {before} tokens left out",) if before > limit else (),
         )
 
     def _short(self, text: str, before: int, limit: int, handle: str) -> str:
         """Return the short form with its last line, "" where the limit is too small for one."""
         spoken = language(text)
+        words = wording("tool_output", spoken)
         lines = text.count("\n") + 1
 
         def notice(shown: int) -> str:
-            named = _HANDLE[spoken].format(id=handle) if handle else ""
-            return _NOTICE[spoken].format(shown=shown, total=before, lines=lines, handle=named)
+            named = words["handle"].format(id=handle) if handle else ""
+            return words["notice"].format(shown=shown, total=before, lines=lines, handle=named)
 
-        room = limit - self._counter.count_text(notice(limit)) - 2
+        room = limit - self.counter.count_text(notice(limit)) - 2
         if room < 10:
             return ""
         body = self._json(text, room, spoken)
@@ -177,9 +135,9 @@ class ToolOutput:
                 then=_spread(errors),
                 counts=[row.count for row in rows],
             )
-        body = body or self._counter.truncate(text.lstrip(), room)
-        whole = f"{body}\n{notice(self._counter.count_text(body))}"
-        return whole if body and self._counter.count_text(whole) <= limit else ""
+        body = body or self.counter.truncate(text.lstrip(), room)
+        whole = f"{body}\n{notice(self.counter.count_text(body))}"
+        return whole if body and self.counter.count_text(whole) <= limit else ""
 
     def _json(self, text: str, room: int, spoken: str) -> str:
         """Return a JSON text in lines, as far as there is room, "" where it is none."""
@@ -190,7 +148,7 @@ class ToolOutput:
         except (ValueError, RecursionError):
             return ""
         most = max(40, int(_CLIPPED_ROW * room))
-        count = self._counter.count_text
+        count = self.counter.count_text
         for halves in range(10, 3, -1) if len(made.lines) < room // 2 else ():  # of a character in a token
             whole = "\n".join([*made.head, *made.lines.all_in(halves * room // 2)])
             if count(whole) <= room:
@@ -221,10 +179,10 @@ class ToolOutput:
         These ``first``, then head and tail, ``then`` these, then what follows the head. A line stands
         for as many as ``counts`` says.
         """
-        count = self._counter.count_text
+        count = self.counter.count_text
         text = cache(lambda place: self._clipped(lines[place], most))
-        gap = count(_GAP[spoken].format(count=10_000)) + 2
-        taken = _Taken(lambda place: count(text(place)) + 1, len(lines) - 1, gap, used=gap)
+        gap = count(wording("tool_output", spoken)["gap"].format(count=10_000)) + 2
+        taken = Taken(lambda place: count(text(place)) + 1, gap, used=gap, ends=(0, len(lines) - 1))
         for place in first:
             taken.take(place, _FIRST_SHARE * room)
         for places, share in ((range(len(lines)), _HEAD_SHARE), (reversed(range(len(lines))), _TAIL_SHARE)):
@@ -236,27 +194,24 @@ class ToolOutput:
         for place in range(len(lines)):
             if not taken.take(place, room):
                 break
-        order = list(taken.places)
-        while order:
-            body = _joined({place: text(place) for place in sorted(order)}, len(lines), counts, spoken)
-            if count(body) <= room:
-                return body
-            order = order[: len(order) * 9 // 10]
-        return ""
+        return taken.shown(
+            lambda places: _joined({place: text(place) for place in places}, len(lines), counts, spoken),
+            lambda body: count(body) <= room,
+        )
 
     def _begun(self, line: str, most: int) -> str:
         """Return a line, of one that is too long the beginning: a gap inside would join what is apart."""
-        head = self._counter.truncate(line[: 20 * most], most)
+        head = self.counter.truncate(line[: 20 * most], most)
         return line if head == line else f"{line[: word_break(line, len(head)) or len(head)]}…"
 
     def _clipped(self, line: str, most: int) -> str:
         """Return a line, the beginning and the end of one that is too long, each of whole words."""
-        if len(line) <= 2 * most or self._counter.count_text(line[: 20 * most]) <= most:
+        if len(line) <= 2 * most or self.counter.count_text(line[: 20 * most]) <= most:
             if len(line) <= 20 * most:
                 return line
-            head, end = self._counter.truncate(line, most), len(line)
+            head, end = self.counter.truncate(line, most), len(line)
         else:
-            head, end = self._counter.truncate(line[: 20 * most], most * 2 // 3), len(line) - most
+            head, end = self.counter.truncate(line[: 20 * most], most * 2 // 3), len(line) - most
         head = line[: word_break(line, len(head)) or len(head)]
         start = word_break(line, max(end, len(head)))
         return f"{head}…{line[start:] if start > len(head) else ''}"
@@ -300,7 +255,9 @@ def _counted(text: str, spoken: str) -> list[_Line]:
         first = rows[place]
         if end - place >= _ALIKE and first:
             found.append(_Line(first, 1, _is_error(first)))
-            found.append(_Line(_AGAIN[spoken].format(count=end - place - 1), end - place - 1))
+            found.append(
+                _Line(wording("tool_output", spoken)["again"].format(count=end - place - 1), end - place - 1)
+            )
         else:
             found += [_Line(row, 1, _is_error(row)) for row in rows[place:end] if row]
         place = end
@@ -308,7 +265,7 @@ def _counted(text: str, spoken: str) -> list[_Line]:
 
 
 def _is_error(line: str) -> bool:
-    return bool(_ERROR.search(line[:2_000].lower())) and not _NO_ERROR.search(line[:2_000])
+    return bool(signs().error.search(line[:2_000].lower())) and not signs().no_error.search(line[:2_000])
 
 
 def _errors_in(texts: Sequence[str]) -> set[int]:
@@ -321,7 +278,7 @@ def _errors_in(texts: Sequence[str]) -> set[int]:
     joined = "\n".join(small)
     found: set[int] = set()
     at = 0
-    while len(found) < _MOST_ERRORS and (match := _ERROR.search(joined, at)):
+    while len(found) < _MOST_ERRORS and (match := signs().error.search(joined, at)):
         place = bisect_right(starts, match.start()) - 1
         if _is_error(texts[place]):
             found.add(place)
@@ -340,7 +297,7 @@ def _joined(shown: Mapping[int, str], total: int, counts: Sequence[int], spoken:
     before = -1
     for place in [*shown, total]:
         if missing := sum(counts[before + 1 : place]) if counts else place - before - 1:
-            out.append(_GAP[spoken].format(count=missing))
+            out.append(wording("tool_output", spoken)["gap"].format(count=missing))
         if place < total:
             out.append(shown[place])
         before = place

@@ -8,15 +8,15 @@ The numbers were set on the development files of the evaluation; only their orde
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import Any
+from types import SimpleNamespace
 
 from jiyi.compression.protected import protected_spans
 from jiyi.text import Trait, language, traits
-from jiyi.text.lexicon import lexicon
+from jiyi.text.lexicon import jieba, lexicon
 
 __all__ = ["KEPT", "Word", "words_of"]
 
@@ -59,33 +59,9 @@ class Word:
     opener: int = -1  # for a closing bracket: the place of the opening one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tables:
-    """The lists and patterns of `words.toml`."""
-
-    filler_en: frozenset[str]
-    function_en: frozenset[str]
-    relation_en: frozenset[str]
-    praise_en: frozenset[str]
-    light_en: frozenset[str]
-    common_en: frozenset[str]
-    function_zh: frozenset[str]
-    relation_zh: frozenset[str]
-    light_zh: frozenset[str]
-    praise_zh: frozenset[str]
-    no_denial_zh: frozenset[str]
-    negation: re.Pattern[str]
-    weighty_zh: re.Pattern[str]
-    filler_phrases: re.Pattern[str]
-    number_words: re.Pattern[str]
-    counts_en: re.Pattern[str]
-    person_zh: re.Pattern[str]
-    speech_zh: Mapping[str, float]
-
-
 @cache
-def _tables() -> _Tables:
-    return _Tables(**lexicon(__package__, "words", flags=re.IGNORECASE))
+def _tables() -> SimpleNamespace:
+    return SimpleNamespace(**lexicon(__package__, "words", flags=re.IGNORECASE))
 
 
 def words_of(text: str, forced: Sequence[str] = ()) -> list[Word]:
@@ -130,7 +106,6 @@ def _cut(text: str, forced: Sequence[str]) -> Iterator[Word]:
 
 
 def _words(found: re.Match[str], chinese: bool, begins: bool) -> list[Word]:
-    """Return the words of one match."""
     raw = found[0]
     match found.lastgroup:
         case "line":
@@ -155,7 +130,6 @@ def _ends(raw: str, text: str, at: int) -> bool:
 
 
 def _english(raw: str, begins: bool) -> float:
-    """Return what a word in Latin letters, or of another script with spaces, is worth."""
     words = _tables()
     lower = raw.lower().replace("’", "'")
     if words.negation.fullmatch(raw):
@@ -201,7 +175,7 @@ def _tagged(run: str) -> Iterator[tuple[str, str]]:
         if place % 2:
             yield part, "t"
         elif part:
-            yield from _jieba().tag(part)
+            yield from jieba().tag(part)
 
 
 def _joined(tagged: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -219,12 +193,6 @@ def _joined(tagged: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         held, held_tag = word, tag
     if held:
         yield held, held_tag
-
-
-def _jieba() -> Any:
-    import rjieba
-
-    return rjieba
 
 
 @lru_cache(maxsize=1 << 14)
@@ -245,9 +213,9 @@ def _chinese_word(word: str, tag: str) -> float:
         return _FUNCTION
     if tag[:2] in ("nr", "ns", "nz", "nt"):
         return _NAMED
-    worth = words.speech_zh.get(tag[:1], _PLAIN)
+    worth: float = words.speech_zh.get(tag[:1], _PLAIN)
     if tag[:1] not in _GRAMMAR_ZH:
-        worth *= 1 + _RARITY * (3 - math.log10(1 + _jieba().suggest_freq(word)))
+        worth *= 1 + _RARITY * (3 - math.log10(1 + jieba().suggest_freq(word)))
     return min(worth, _LIGHT) if word in words.light_zh else worth
 
 

@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from functools import partial
 
 from jiyi.errors import InputError, NotFound
 from jiyi.prompts import wording
@@ -19,6 +19,7 @@ __all__ = ["Disclosure", "SkillShelf"]
 _MOST_NEWS = 20  # changes that are kept for a window to tell of
 _MOST_SESSIONS = 10_000  # whose opened skills are remembered
 _MOST_WITH_EXAMPLES = 5000  # tokens of an opened skill that the Agent Skills format recommends at most
+_block = partial(Block, section="skills", kind="skill")
 
 
 class Disclosure:
@@ -56,7 +57,7 @@ class Disclosure:
     ) -> None:
         if max_open < 1 or max_card_tokens < 1:
             raise InputError(f"max_open={max_open} and max_card_tokens={max_card_tokens} must be at least 1")
-        self._registry = registry
+        self.registry = registry  # the skills there are
         self._max_open = max_open
         self._max_card_tokens = max_card_tokens
         self._router = router or Router(registry)
@@ -70,18 +71,13 @@ class Disclosure:
         self._cards: tuple[tuple[int, str], Cards] | None = None
 
     def __repr__(self) -> str:
-        return f"Disclosure({len(self._registry)} skills, opened: {', '.join(self.opened) or 'none'})"
-
-    @property
-    def registry(self) -> SkillRegistry:
-        """The skills there are."""
-        return self._registry
+        return f"Disclosure({len(self.registry)} skills, opened: {', '.join(self.opened) or 'none'})"
 
     @property
     def opened(self) -> tuple[str, ...]:
         """The names of open skills, the one opened first first."""
         with self._lock:
-            return tuple(name for name in self._opened if name in self._registry)
+            return tuple(name for name in self._opened if name in self.registry)
 
     def open(self, name: str, resource: str | None = None) -> str:
         """Open a skill and return its text: body, examples, and the names of its other files.
@@ -95,8 +91,8 @@ class Disclosure:
             InputError: the file cannot be read, or its name leads out of the skill's folder.
         """
         if resource is not None:
-            return self._registry.resource(name, resource)
-        text = _whole(self._registry.open(name))
+            return self.registry.resource(name, resource)
+        text = _whole(self.registry.open(name))
         with self._lock:
             if name not in self._opened:
                 self._opened = [*self.opened, name][-self._max_open :]
@@ -125,7 +121,7 @@ class Disclosure:
         if len(wanted) > self._max_open:
             raise InputError(f"{len(wanted)} skills are more than max_open={self._max_open}; choose fewer")
         for name in wanted:
-            self._registry.open(name)
+            self.registry.open(name)
         with self._lock:
             before = self.opened
             staying = [name for name in before if name in wanted]
@@ -211,14 +207,22 @@ class Disclosure:
         notes = [shown.note] if shown.note else []
         for place, name in enumerate(opened, 1):
             try:
-                text = _whole(self._registry.open(name))
+                text = _whole(self.registry.open(name))
             except InputError as error:
                 notes.append(str(error))
             else:
-                bodies.append(_block(name, name, text, counter.count_text(text), place / len(opened)))
-        title = f"cards of {len(self._registry)} skills"
-        first = _block("cards", title, shown.text, shown.tokens, 1.0)
-        return [replace(first, required=True, note="; ".join(notes)), *bodies]
+                tokens, score = counter.count_text(text), place / len(opened)
+                bodies.append(_block(source_id=name, title=name, text=text, tokens=tokens, score=score))
+        first = _block(
+            source_id="cards",
+            title=f"cards of {len(self.registry)} skills",
+            text=shown.text,
+            tokens=shown.tokens,
+            score=1.0,
+            required=True,
+            note="; ".join(notes),
+        )
+        return [first, *bodies]
 
     def saved(self, counter: TokenCounter) -> int:
         """Return the tokens of bodies and examples that are not in the window.
@@ -226,11 +230,11 @@ class Disclosure:
         The first call reads each body once to count it; the texts are not kept.
         """
         opened = set(self.opened)
-        return self.tokens([name for name in self._registry.names if name not in opened], counter)
+        return self.tokens([name for name in self.registry.names if name not in opened], counter)
 
     def tokens(self, names: Iterable[str], counter: TokenCounter) -> int:
         """Return the tokens of bodies and examples; of skills that are gone none."""
-        return sum(self._registry.body_tokens(name, counter) for name in names if name in self._registry)
+        return sum(self.registry.body_tokens(name, counter) for name in names if name in self.registry)
 
     def _told(self, swapped: Swapped) -> Swapped:
         if swapped:
@@ -239,7 +243,7 @@ class Disclosure:
 
     def _readable(self, name: str) -> bool:
         try:
-            self._registry.open(name)
+            self.registry.open(name)
         except (InputError, NotFound):
             return False
         return True
@@ -247,9 +251,9 @@ class Disclosure:
     def _shown(self, counter: TokenCounter, language: str) -> Cards:
         with self._lock:
             spoken = self._language or language
-            key = (self._registry.version, counter.name)
+            key = (self.registry.version, counter.name)
             if self._cards is None or self._cards[0] != key:
-                skills = self._registry.skills
+                skills = self.registry.skills
                 self._cards = (key, cards(skills, counter, spoken, self._max_card_tokens))
                 self._language = spoken
             return self._cards[1]
@@ -266,41 +270,24 @@ class SkillShelf:
     """
 
     def __init__(self, registry: SkillRegistry, router: Router | None = None) -> None:
-        self._registry = registry
+        self.registry = registry  # the skills there are
         self._router = router or Router(registry)
         self._sessions: OrderedDict[tuple[str, str | None], Disclosure] = OrderedDict()
         self._lock = threading.Lock()
-
-    @property
-    def registry(self) -> SkillRegistry:
-        """The skills there are."""
-        return self._registry
 
     def of(self, scope: Scope) -> Disclosure:
         """Return what a session sees; a new one sees cards."""
         key = scope.user_id, scope.session_id
         if key not in self._sessions:
-            self._registry.reload()
+            self.registry.reload()
         with self._lock:
             found = self._sessions.get(key)
             if found is None:
-                found = self._sessions[key] = Disclosure(self._registry, router=self._router)
+                found = self._sessions[key] = Disclosure(self.registry, router=self._router)
                 if len(self._sessions) > _MOST_SESSIONS:
                     self._sessions.popitem(last=False)
             self._sessions.move_to_end(key)
             return found
-
-
-def _block(source_id: str, title: str, text: str, tokens: int, score: float) -> Block:
-    return Block(
-        section="skills",
-        kind="skill",
-        source_id=source_id,
-        title=title,
-        text=text,
-        tokens=tokens,
-        score=score,
-    )
 
 
 def _whole(skill: Skill) -> str:

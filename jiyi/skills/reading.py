@@ -27,7 +27,7 @@ _MOST_TEXT = 1_000_000  # bytes of a body or a resource; no window holds more
 _MOST_RESOURCES = 200
 _DEEPEST = 4  # folders below the skill's own
 _EXAMPLES = frozenset({"examples.md", "example.md"})
-_FENCE = b"---"
+_FENCE = re.compile(rb"^---\s*?$", re.MULTILINE)
 
 _MOST_BRACKETS = 500  # the reader's time grows with the square of how deep they are
 # A plain value with a colon in it is no YAML, and is what authors write most often by mistake.
@@ -98,7 +98,10 @@ def read_resource(skill: Skill, name: str) -> str:
     if file is None or not file.is_file():
         known = ", ".join(list(_files(skill.folder))[:20]) or "no other files"
         raise NotFound(f"the skill {skill.name} has no file {name!r}; it has {known}")
-    return _decoded(_read(file, _MOST_TEXT), f"{name!r} of {skill.name}")
+    data = _read(file, _MOST_TEXT)
+    if len(data) > _MOST_TEXT:
+        raise InputError(f"{file.name} is larger than {_MOST_TEXT:,} bytes; no window holds that")
+    return _decoded(data, f"{name!r} of {skill.name}")
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -150,34 +153,26 @@ def _split(folder: Path, *, card_only: bool) -> tuple[str, str]:
         raise InputError(f"there is no {SKILL_FILE} in it; the name is written so, in capitals")
     if not file.resolve().is_relative_to(folder.resolve()):
         raise InputError(f"{SKILL_FILE} is a link that leads out of the folder; copy the file into it")
-    head: list[bytes] = []
-    try:
-        with file.open("rb") as lines:
-            if lines.readline(_MOST_FRONT_MATTER).removeprefix(b"\xef\xbb\xbf").rstrip() != _FENCE:
-                raise InputError(f'{SKILL_FILE} has no front matter; its first line must be "---"')
-            size = 0
-            while (line := lines.readline(_MOST_FRONT_MATTER)).rstrip() != _FENCE:
-                size += len(line)
-                if not line or size > _MOST_FRONT_MATTER:
-                    raise InputError(f'the front matter of {SKILL_FILE} has no end; close it with "---"')
-                head.append(line)
-            rest = b"" if card_only else lines.read(_MOST_TEXT + 1)
-    except OSError as error:
-        raise InputError(f"{SKILL_FILE} cannot be read: {error.strerror or error}") from error
-    if len(rest) > _MOST_TEXT:
+    data = _read(file, _MOST_FRONT_MATTER + (0 if card_only else _MOST_TEXT))
+    first, _, rest = data.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
+    if first.rstrip() != b"---":
+        raise InputError(f'{SKILL_FILE} has no front matter; its first line must be "---"')
+    end = _FENCE.search(rest)
+    if end is None or end.start() > _MOST_FRONT_MATTER:
+        raise InputError(f'the front matter of {SKILL_FILE} has no end; close it with "---"')
+    head, body = rest[: end.start()], rest[end.end() :]
+    if len(body) > _MOST_TEXT:
         raise InputError(f"the body of {SKILL_FILE} is larger than {_MOST_TEXT:,} bytes; move parts to files")
-    return _decoded(b"".join(head), SKILL_FILE), _decoded(rest, f"the body of {SKILL_FILE}")
+    return _decoded(head, SKILL_FILE), "" if card_only else _decoded(body, f"the body of {SKILL_FILE}")
 
 
-def _read(file: Path, limit: int) -> bytes:
+def _read(file: Path, most: int) -> bytes:
+    """Return a file, of a longer one the beginning and a byte more than ``most``."""
     try:
         with file.open("rb") as source:
-            data = source.read(limit + 1)
+            return source.read(most + 1)
     except OSError as error:
         raise InputError(f"{file.name} cannot be read: {error.strerror or error}") from error
-    if len(data) > limit:
-        raise InputError(f"{file.name} is larger than {limit:,} bytes; no window holds that")
-    return data
 
 
 def _decoded(data: bytes, what: str) -> str:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from jiyi.errors import InputError, NotFound
 from jiyi.records.skill import Skill
@@ -58,8 +59,8 @@ class SkillRegistry:
         self._lock = threading.RLock()
         self._entries: dict[Path, _Entry] = {}
         self._skills: dict[str, _Entry] = {}
-        self._problems: tuple[SkillProblem, ...] = ()
-        self._version = 0
+        self.problems: tuple[SkillProblem, ...] = ()  # what is wrong with the folders
+        self.version = 0  # grows whenever `reload` finds a change
         self.reload()
 
     def __len__(self) -> int:
@@ -77,22 +78,12 @@ class SkillRegistry:
     @property
     def skills(self) -> tuple[Skill, ...]:
         """The cards, by name; their bodies are None."""
-        return tuple(entry.card for entry in self._skills.values() if entry.card is not None)
+        return tuple(map(self.get, self._skills))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names, in order."""
         return tuple(self._skills)
-
-    @property
-    def problems(self) -> tuple[SkillProblem, ...]:
-        """What is wrong with the folders."""
-        return self._problems
-
-    @property
-    def version(self) -> int:
-        """A number that grows whenever `reload` finds a change."""
-        return self._version
 
     def get(self, name: str) -> Skill:
         """Return a skill's card.
@@ -100,9 +91,7 @@ class SkillRegistry:
         Raises:
             NotFound: there is no such skill; names those there are.
         """
-        card = self._entry(name).card
-        assert card is not None
-        return card
+        return cast(Skill, self._entry(name).card)  # what has a name has a card
 
     def open(self, name: str) -> Skill:
         """Return a skill with body, examples and the names of its other files.
@@ -166,8 +155,8 @@ class SkillRegistry:
             after = {name: entry.card for name, entry in skills.items()}
             changed &= after.keys()
             changed |= {n for n in before.keys() | after.keys() if before.get(n) != after.get(n)}
-            self._entries, self._skills, self._problems = entries, skills, tuple(problems)
-            self._version += bool(changed)
+            self._entries, self._skills, self.problems = entries, skills, tuple(problems)
+            self.version += bool(changed)
             return tuple(sorted(changed))
 
     def _entry(self, name: str) -> _Entry:

@@ -1,17 +1,10 @@
 """Which skill a query is for, by shared terms and by meaning, and what that opens and closes.
 
 Words: the terms of the query that a card holds, each weighed by its inverse document frequency
-(Spärck Jones 1972) over the cards, the rarest 1; their sum over the root of the number of the
-query's terms, so that one shared word in a long query is little.
-
-Meaning: c is the cosine of query and card, r the highest cosine of the query with texts that no
-skill is for ("no_skill" in `wording.toml`), in the card's language; (c - r) / (1 - r) is the part
-of the way from there to sameness. Texts in the card's own language cancel that an embedder finds
-texts of one language alike.
-
-With an embedder the sum is meaning + 0.05 x words. A score is the sum over its threshold: what
-is below 1 is not offered. Fitted on 33 queries to 12 skills, Chinese and English, with the bundled
-embedder; measured on 42 others by ``tests/skills/test_route.py``, see docs/skills.md.
+(Spärck Jones 1972) over the cards; their sum over the root of the number of the query's terms.
+Meaning: (c - r) / (1 - r) for the cosine c of query and card, and the highest cosine r of the query
+with texts that no skill is for ("no_skill" in `wording.toml`), in the language of the card.
+How the thresholds were fitted and measured: docs/skills.md.
 """
 
 import math
@@ -86,12 +79,14 @@ class Router:
     - Safe to share between threads and sessions.
     """
 
-    def __init__(self, registry: SkillRegistry, embedder: Embedder | None = None) -> None:
+    def __init__(self, registry: SkillRegistry | Sequence[Skill], embedder: Embedder | None = None) -> None:
         self._registry = registry
-        self._meaning = _Meaning(embedder) if embedder is not None else None
-        self._lock = threading.Lock()
-        self._index: _Index | None = None
-        self._version = -1
+        self._embedder = embedder
+        self._lock = threading.Lock()  # of the cards
+        self._embedding = threading.Lock()  # of the vectors
+        self._known: _Cards | None = None
+        self._rows: dict[str, Vectors32] = {}
+        self._beside: dict[str, Vectors32] = {}
 
     def prepare(self) -> None:
         """Make the vectors of all cards, about 20 to 100 ms each with the bundled embedder.
@@ -99,8 +94,8 @@ class Router:
         Raises:
             EmbeddingError: the embedder failed.
         """
-        if self._meaning is not None:
-            self._meaning.prepare(self._current().texts)
+        if self._embedder is not None:
+            self._embed(self._embedder, self._cards().texts)
 
     def route(self, query: str, limit: int = 1) -> list[Routed]:
         """Return the skills that fit, the best first; none where nothing does.
@@ -110,18 +105,74 @@ class Router:
         Raises:
             InputError: ``limit`` is below 1.
         """
-        return self._current().route(query, limit, self._meaning)
+        if limit < 1:
+            raise InputError(f"limit={limit} must be at least 1")
+        return [routed for routed in self.scores(query) if routed.score >= 1][:limit]
 
     def scores(self, query: str) -> list[Routed]:
         """Return every skill with its score, the best first, whether it fits or not; none for no words."""
-        return self._current().scores(query, self._meaning)
+        cards = self._cards()
+        if not cards.skills or not query.strip():
+            return []
+        terms = query_terms(query)
+        length = math.sqrt(max(len(terms), 1))
+        note, alike = "", None
+        if self._embedder is not None:
+            try:
+                alike = self._alike(self._embedder, query, cards)
+                note = "" if alike else "; vectors are not ready"
+            except EmbeddingError as error:
+                note = f"; the embedder failed: {error}"
+        found = []
+        for place, skill in enumerate(cards.skills):
+            shared = [term for term in terms if term in cards.terms[place]]
+            words = sum(cards.weights[term] for term in shared) / length
+            score, why = words / LEAST_WORDS, f"words: {', '.join(shared[:8])}{note}"
+            if alike:
+                score = (alike[place] + _WORDS_BESIDE_MEANING * words) / LEAST_BOTH
+                why = f"meaning {alike[place]:.2f}" + (f", {why}" if shared else "")
+            if _names(query, skill.name):
+                score, why = max(score, _NAMED), "named in the query"
+            found.append(Routed(skill=skill, score=score, why=why))
+        return sorted(found, key=lambda routed: (-routed.score, routed.skill.name))
 
-    def _current(self) -> "_Index":
+    def _cards(self) -> "_Cards":
         with self._lock:
-            if self._index is None or self._version != self._registry.version:
-                self._version = self._registry.version
-                self._index = _Index(self._registry.skills)
-            return self._index
+            version = self._registry.version if isinstance(self._registry, SkillRegistry) else 0
+            if self._known is None or self._known.version != version:
+                self._known = _Cards(version, self._registry)
+            return self._known
+
+    def _embed(self, embedder: Embedder, texts: Sequence[str]) -> dict[str, Vectors32]:
+        """Return a vector for each card; those of cards that are gone are dropped."""
+        with self._embedding:
+            if not self._beside:
+                self._beside = {
+                    lang: embedder.embed(list(wording("no_skill", lang).values()), "passage")
+                    for lang in get_args(Language)
+                }
+            missing = [text for text in texts if text not in self._rows]
+            kept = {text: self._rows[text] for text in texts if text in self._rows}
+            if missing:
+                kept |= zip(missing, embedder.embed(missing, "passage"), strict=True)
+            self._rows = kept
+            return kept
+
+    def _alike(self, embedder: Embedder, query: str, cards: "_Cards") -> list[float] | None:
+        """Return the likeness in meaning to each card; None where too many have no vector yet."""
+        rows = self._rows
+        missing = sum(text not in rows for text in cards.texts)
+        if missing > _MOST_AT_ONCE:
+            return None
+        asked = embedder.embed([query], "query")[0]  # first: it is given up sooner than cards
+        if missing or not self._beside:
+            rows = self._embed(embedder, cards.texts)
+        rest = {lang: min(float(np.max(some @ asked)), 0.999) for lang, some in self._beside.items()}
+        out = []
+        for text, spoken in zip(cards.texts, cards.languages, strict=True):
+            floor = max(rest[lang] for lang in spoken)
+            out.append((float(rows[text] @ asked) - floor) / (1 - floor))
+        return out
 
 
 def route(
@@ -135,10 +186,9 @@ def route(
         InputError: ``limit`` is below 1.
         EmbeddingError: the embedder failed.
     """
-    index, meaning = _Index(tuple(skills)), _Meaning(embedder) if embedder is not None else None
-    if meaning is not None:
-        meaning.prepare(index.texts)
-    return index.route(query, limit, meaning)
+    router = Router(tuple(skills), embedder)
+    router.prepare()
+    return router.route(query, limit)
 
 
 def choose(found: Sequence[Routed], opened: Collection[str], routed: Collection[str]) -> Swapped:
@@ -167,91 +217,19 @@ def choose(found: Sequence[Routed], opened: Collection[str], routed: Collection[
     )
 
 
-class _Index:
+class _Cards:
     """The cards, ready to be compared with queries."""
 
-    def __init__(self, skills: Sequence[Skill]) -> None:
-        self._skills = tuple(skills)
-        self.texts = [_card_text(skill) for skill in self._skills]
-        self._terms = [frozenset(analyse(text)) for text in self.texts]
-        cards_with = Counter(term for terms in self._terms for term in terms)
+    def __init__(self, version: int, skills: Iterable[Skill]) -> None:
+        self.version = version
+        self.skills = tuple(skills)
+        self.texts = [_card_text(skill) for skill in self.skills]
+        self.terms = [frozenset(analyse(text)) for text in self.texts]
+        cards_with = Counter(term for terms in self.terms for term in terms)
         cards = len(self.texts) + _AS_IF
         rarest = math.log(1 + cards)
-        self._weights = {term: math.log(1 + cards / n) / rarest for term, n in cards_with.items()}
-        self._languages = [_languages(text) for text in self.texts]
-
-    def route(self, query: str, limit: int, meaning: "_Meaning | None") -> list[Routed]:
-        if limit < 1:
-            raise InputError(f"limit={limit} must be at least 1")
-        return [routed for routed in self.scores(query, meaning) if routed.score >= 1][:limit]
-
-    def scores(self, query: str, meaning: "_Meaning | None") -> list[Routed]:
-        if not self._skills or not query.strip():
-            return []
-        terms = query_terms(query)
-        length = math.sqrt(max(len(terms), 1))
-        shared = [[term for term in terms if term in own] for own in self._terms]
-        words = [sum(self._weights[t] for t in some) / length for some in shared]
-        note, alike = "", None
-        if meaning is not None:
-            try:
-                alike = meaning.of(query, self.texts, self._languages)
-                note = "" if alike else "; vectors are not ready"
-            except EmbeddingError as error:
-                note = f"; the embedder failed: {error}"
-        found = []
-        for place, skill in enumerate(self._skills):
-            score, why = words[place] / LEAST_WORDS, f"words: {', '.join(shared[place][:8])}{note}"
-            if alike:
-                score = (alike[place] + _WORDS_BESIDE_MEANING * words[place]) / LEAST_BOTH
-                why = f"meaning {alike[place]:.2f}" + (f", {why}" if shared[place] else "")
-            if _names(query, skill.name):
-                score, why = max(score, _NAMED), "named in the query"
-            found.append(Routed(skill=skill, score=score, why=why))
-        return sorted(found, key=lambda routed: (-routed.score, routed.skill.name))
-
-
-class _Meaning:
-    """How alike queries and cards are to an embedder; keeps the cards' vectors."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._lock = threading.Lock()
-        self._rows: dict[str, Vectors32] = {}
-        self._beside: dict[str, Vectors32] = {}
-
-    def prepare(self, texts: Sequence[str]) -> dict[str, Vectors32]:
-        """Return a vector for each text."""
-        with self._lock:
-            if not self._beside:
-                self._beside = {
-                    lang: self._embedder.embed(list(wording("no_skill", lang).values()), "passage")
-                    for lang in get_args(Language)
-                }
-            missing = [text for text in texts if text not in self._rows]
-            kept = {text: self._rows[text] for text in texts if text in self._rows}
-            if missing:
-                kept |= zip(missing, self._embedder.embed(missing, "passage"), strict=True)
-            self._rows = kept  # without those of cards that are gone
-            return kept
-
-    def of(
-        self, query: str, texts: Sequence[str], languages: Sequence[tuple[str, ...]]
-    ) -> list[float] | None:
-        """Return the likeness to each card; None where too many have no vector yet."""
-        rows = self._rows
-        missing = sum(text not in rows for text in texts)
-        if missing > _MOST_AT_ONCE:
-            return None
-        asked = self._embedder.embed([query], "query")[0]  # first: it is given up sooner than cards
-        if missing or not self._beside:
-            rows = self.prepare(texts)
-        rest = {lang: min(float(np.max(some @ asked)), 0.999) for lang, some in self._beside.items()}
-        out = []
-        for text, spoken in zip(texts, languages, strict=True):
-            floor = max(rest[lang] for lang in spoken)
-            out.append((float(rows[text] @ asked) - floor) / (1 - floor))
-        return out
+        self.weights = {term: math.log(1 + cards / n) / rarest for term, n in cards_with.items()}
+        self.languages = [_languages(text) for text in self.texts]
 
 
 def _card_text(skill: Skill) -> str:

@@ -1,23 +1,15 @@
 """Search terms for Chinese, English and the identifiers of operations, mixed in one text.
 
-How a text becomes terms:
-
-* It is brought to one form: NFKC (full-width letters become half-width), lower case, Latin
-  letters without diacritics ("café" is found by "cafe").
-* Chinese: every pair of neighbouring characters, and the dictionary's words. A word of two
-  characters is its pair and is not given twice; a word of one character is given unless it
-  is a function word; a character that stands alone is always given. Kana, Hangul, Thai, Lao,
-  Burmese, Khmer: pairs.
-* English: Snowball stems (Porter 2, snowballstem.org), stop words left out. Other scripts
-  with spaces: words as they are.
-* Identifiers (paths, URLs, versions, addresses, host names, snake_case, camelCase): whole,
-  then their sections, then their parts, so that "edge-01.prod" is found by "edge" as well.
+* All text: NFKC, lower case, Latin letters without diacritics.
+* Chinese: every pair of neighbouring characters and the dictionary's words; of words of one
+  character those that are no function words. Kana, Hangul, Thai, Lao, Burmese, Khmer: pairs.
+* English: Snowball stems (Porter 2, snowballstem.org) without stop words; other scripts: words.
+* Identifiers (paths, URLs, versions, host names, snake_case, camelCase): whole, sections, parts.
 * Emoji: one term each.
 
-Terms hold no white space, quotation marks, backslashes or NUL and at most `MAX_TERM`
-characters: of anything longer the first ones stand for the whole, and long stretches that
-look like encoded binary (base64) are not taken apart. Time is linear in the length of the
-text: 2 to 3 MB of prose a second, Chinese or English, on one core.
+Terms hold no white space, quotation marks, backslashes or NUL and at most `MAX_TERM` characters: the
+first ones of longer terms. What looks like encoded binary (base64) is not taken apart. Time is
+linear in the length of the text: 2 to 3 MB of prose a second on one core.
 """
 
 import re
@@ -26,8 +18,9 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
+from jiyi.text.lexicon import jieba
 from jiyi.text.stopwords import stopwords
 
 __all__ = ["MAX_TERM", "analyse", "language", "query_terms"]
@@ -148,7 +141,7 @@ def _han(run: str) -> list[str]:
     terms = _pairs(run)
     if len(run) > 1:
         unsaid = stopwords().chinese_question
-        for word in _jieba().cut_for_search(run):
+        for word in jieba().cut_for_search(run):
             if len(word) > 2 or (len(word) == 1 and word not in unsaid):
                 terms.append(word[:MAX_TERM])
     return terms
@@ -158,19 +151,13 @@ def _han_query(run: str) -> Iterator[str]:
     """Give the terms of what stands between question and function words."""
     start = end = 0
     unsaid = stopwords().chinese_question
-    for word in [*_jieba().cut(run), ""]:
+    for word in [*jieba().cut(run), ""]:
         if word and word not in unsaid:
             end += len(word)
             continue
         if end > start:
             yield from _han(run[start:end])
         start = end = end + len(word)
-
-
-def _jieba() -> Any:
-    import rjieba
-
-    return rjieba
 
 
 @lru_cache(maxsize=1 << 16)

@@ -1,9 +1,12 @@
 """Where a text is cut: into its sentences, and where it is too long after one, else after a word."""
 
 import re
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 
-__all__ = ["clipped", "sentences", "word_break"]
+from jiyi.text.lexicon import jieba
+
+__all__ = ["clipped", "parted", "sentence_ends", "sentences", "word_break"]
 
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]+")
 _WORD = re.compile(r"[^\s\u3000-\u303f\u3400-\u9fff\uff00-\uffef]+")
@@ -27,7 +30,9 @@ def word_break(text: str, place: int) -> int:
         if form is _WORD:
             return place if len(before[0]) == _LONGEST else before.start()
         after = form.match(text, place, place + reach)
-        ends = accumulate(map(len, _words(before[0] + (after[0] if after else ""))), initial=before.start())
+        ends = accumulate(
+            map(len, jieba().cut(before[0] + (after[0] if after else ""))), initial=before.start()
+        )
         return max(end for end in ends if end <= place) or place
     return place
 
@@ -43,11 +48,23 @@ def clipped(text: str, most: int) -> str:
     return text[: ends[-1] if ends else word_break(text, most - 1) or most - 1].rstrip() + "…"
 
 
-def _words(run: str) -> list[str]:
-    import rjieba
+def parted(line: str, size: int, marks: Sequence[re.Pattern[str]], most: int = 0) -> Iterator[str]:
+    """Give a line in parts of at most ``size`` characters, the last of at most ``most`` (or ``size``).
 
-    found: list[str] = rjieba.cut(run)
-    return found
+    A part ends after the last of the first ``marks`` that it has behind its first quarter, else a word.
+    """
+    start = 0
+    while len(line) - start > (most or size):
+        end = start + size
+        for mark in marks:
+            if ends := [found.end() for found in mark.finditer(line, start + size // 4, end)]:
+                end = ends[-1]
+                break
+        else:
+            end = word_break(line, end)
+        yield line[start:end]
+        start = end
+    yield line[start:]
 
 
 _FENCE = re.compile(r"^[ \t]*```[^\n]*\n.*?(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
@@ -71,24 +88,21 @@ def sentences(text: str) -> list[str]:
 
     Linear in the length of the text.
     """
-    found: list[str] = []
-    start = 0
-    for fence in _FENCE.finditer(text) if "```" in text else ():
-        found += _in_prose(text[start : fence.start()])
-        found.append(fence[0].strip())
-        start = fence.end()
-    return found + _in_prose(text[start:])
+    places = [0, *sentence_ends(text)]
+    return [part for start, end in pairwise(places) if (part := text[start:end].strip())]
 
 
-def _in_prose(text: str) -> list[str]:
-    found: list[str] = []
+def sentence_ends(text: str) -> Iterator[int]:
+    """Give the places where the sentences of a text end, in order, the end of the text last."""
     start = 0
-    for end in _SENTENCE_END.finditer(text):
-        if end[0][0] == "." and _ABBREVIATED.search(text[max(start, end.end() - 8) : end.end()]):
-            continue
-        if part := text[start : end.end()].strip():
-            found.append(part)
-        start = end.end()
-    if part := text[start:].strip():
-        found.append(part)
-    return found
+    for fence in [*(_FENCE.finditer(text) if "```" in text else ()), None]:
+        stop = fence.start() if fence else len(text)
+        for end in _SENTENCE_END.finditer(text, start, stop):
+            if end[0][0] == "." and _ABBREVIATED.search(text[max(start, end.end() - 8) : end.end()]):
+                continue
+            start = end.end()
+            yield start
+        yield stop
+        if fence:
+            start = fence.end()
+            yield start

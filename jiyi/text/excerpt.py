@@ -1,21 +1,19 @@
 """The part of a long text that serves a query: for tool output, logs, tables, JSON and prose.
 
-The text is taken in pieces: lines, and of very long lines the sentences, fields or words
-they are made of. A piece is worth the terms in it, a term the more the fewer pieces it is in
-(as inverse document frequency, Spärck Jones 1972), and a term half, a third, ... as much the
-second, third, ... time it is shown (so that the excerpt covers the query rather than repeat
-its commonest term). Pieces are taken by worth for their length until the budget is used,
-each with its neighbours, and shown in their old order.
+Pieces are lines, or parts of very long ones. A piece is worth its terms, weighed by inverse document
+frequency (Spärck Jones 1972), each less the more often it is shown. The best for their length are
+taken with their neighbours until the budget is used.
 """
 
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from functools import cache
 
 from jiyi.text.analyse import analyse
-from jiyi.text.cut import word_break
+from jiyi.text.cut import parted, word_break
+from jiyi.text.taking import Taken
 
 __all__ = ["GAP", "excerpt"]
 
@@ -29,42 +27,7 @@ _SHORT = 120  # characters below which a shorter piece is not preferred
 _BREAKS = tuple(re.compile(p) for p in (r"[。！？!?；;]|\.(?=\s)", r"[,，、|}\]]", r"\s"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    text: str
-    line: int  # the line it is of
-    place: int  # its place among the pieces
-
-
-@dataclass(slots=True)
-class _Choice:
-    """Pieces taken so far within a budget; the order of ``taken`` is the order of worth."""
-
-    pieces: list[_Piece]
-    budget: int
-    count: Callable[[str], int]
-    used: int = 2 * _GAP_TOKENS  # a gap before and one after
-    taken: dict[int, None] = field(default_factory=dict)
-    costs: dict[int, int] = field(default_factory=dict)
-
-    def cost(self, place: int) -> int:
-        if place not in self.costs:
-            self.costs[place] = self.count(self.pieces[place].text) + 1
-        return self.costs[place]
-
-    def take(self, place: int, limit: float) -> bool:
-        """Take a piece if it and the gap it opens stay within ``limit``; say whether it is in."""
-        if place in self.taken:
-            return True
-        if not 0 <= place < len(self.pieces):
-            return False
-        beside = place - 1 in self.taken or place + 1 in self.taken
-        cost = self.cost(place) + (0 if beside else _GAP_TOKENS)
-        if self.used + cost > limit:
-            return False
-        self.used += cost
-        self.taken[place] = None
-        return True
+_Piece = tuple[str, int]  # its text and the number of its line
 
 
 def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[str], int]) -> str:
@@ -85,74 +48,57 @@ def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[s
     pieces = list(_pieces(text, int(max(40, min(600, characters)))))
     wanted = frozenset(terms)
     hits = _hits(pieces, wanted) if wanted else {}
-    choice = _Choice(pieces, max_tokens, count)
+    cost = cache(lambda place: count(pieces[place][0]) + 1)
+    taken = Taken(cost, _GAP_TOKENS, used=2 * _GAP_TOKENS)  # a gap before and one after
     if hits:
-        _take_hits(choice, hits)
+        _take_hits(taken, pieces, hits, max_tokens)
     else:
-        _take_ends(choice)
-    shown = _fitting(choice)
+        _take_ends(taken, len(pieces), max_tokens)
+    shown = taken.shown(lambda places: _shown(pieces, places), lambda text: count(text) <= max_tokens)
     if shown or not hits:
         return shown or _longest(text.lstrip(), max_tokens, count)
     best = max(hits, key=lambda place: sum(hits[place].values()))
-    return _around(pieces[best].text, hits[best], max_tokens, count)
+    return _around(pieces[best][0], hits[best], max_tokens, count)
 
 
 def _pieces(text: str, limit: int) -> Iterator[_Piece]:
-    place = 0
     for number, line in enumerate(text.split("\n")):
-        for part in _parts(line, limit) if len(line) > limit * 3 // 2 else (line,):
+        for part in parted(line, limit, _BREAKS, most=limit * 3 // 2):
             if part.strip():
-                yield _Piece(part, number, place)
-                place += 1
-
-
-def _parts(line: str, limit: int) -> Iterator[str]:
-    """Cut a long line into parts of about ``limit``, after a sentence, a field or a word."""
-    start = 0
-    while len(line) - start > limit * 3 // 2:  # no crumb at the end
-        end = start + limit
-        for mark in _BREAKS:
-            ends = [found.end() for found in mark.finditer(line, start + limit // 4, end)]
-            if ends:
-                end = ends[-1]
-                break
-        else:
-            end = word_break(line, end)
-        yield line[start:end]
-        start = end
-    yield line[start:]
+                yield part, number
 
 
 def _hits(pieces: list[_Piece], wanted: frozenset[str]) -> dict[int, dict[str, float]]:
-    """Return, for each piece that has some, its terms with their weights."""
-    found: dict[int, set[str]] = {}
-    for piece in pieces:
-        if terms := {term for term in analyse(piece.text) if term in wanted}:
-            found[piece.place] = terms
+    found: dict[int, dict[str, None]] = {}
+    for place, (text, _) in enumerate(pieces):
+        if terms := dict.fromkeys(term for term in analyse(text) if term in wanted):
+            found[place] = terms
     pieces_with = Counter(term for terms in found.values() for term in terms)
     weight = {term: math.log(1 + len(pieces) / n) for term, n in pieces_with.items()}
     return {place: {term: weight[term] for term in terms} for place, terms in found.items()}
 
 
-def _take_hits(choice: _Choice, hits: dict[int, dict[str, float]]) -> None:
-    best = _by_worth(choice, hits, choice.budget * _HITS_SHARE) or _by_worth(choice, hits, choice.budget)
-    for distance in (-1, 1):
-        for place in best:
-            choice.take(place + distance, choice.budget)
-    choice.take(0, choice.budget)  # the head of a table, the first line of a log
-    _by_worth(choice, hits, choice.budget)
+def _take_hits(taken: Taken, pieces: list[_Piece], hits: dict[int, dict[str, float]], budget: int) -> None:
+    best = _by_worth(taken, pieces, hits, budget * _HITS_SHARE) or _by_worth(taken, pieces, hits, budget)
+    beside = [place + distance for distance in (-1, 1) for place in best]
+    for place in (*beside, 0):  # 0: the head of a table, the first line of a log
+        if 0 <= place < len(pieces):
+            taken.take(place, budget)
+    _by_worth(taken, pieces, hits, budget)
 
 
-def _by_worth(choice: _Choice, hits: dict[int, dict[str, float]], limit: float) -> list[int]:
+def _by_worth(
+    taken: Taken, pieces: list[_Piece], hits: dict[int, dict[str, float]], limit: float
+) -> list[int]:
     """Take pieces by worth until ``limit``; return what is taken, best first."""
     alike: dict[frozenset[str], list[tuple[float, int]]] = {}  # pieces with the same terms, best last
     for place, terms in hits.items():
-        if place not in choice.taken:
-            length = math.sqrt(max(_SHORT, len(choice.pieces[place].text)))
+        if place not in taken.places:
+            length = math.sqrt(max(_SHORT, len(pieces[place][0])))
             alike.setdefault(frozenset(terms), []).append((-length, -place))
     for group in alike.values():
         group.sort()
-    shown = Counter(term for place in choice.taken for term in hits.get(place, ()))
+    shown = Counter(term for place in taken.places for term in hits.get(place, ()))
 
     def worth(terms: frozenset[str]) -> float:
         length, place = alike[terms][-1]
@@ -161,45 +107,32 @@ def _by_worth(choice: _Choice, hits: dict[int, dict[str, float]], limit: float) 
     while alike:
         best = max(alike, key=worth)
         _, place = alike[best].pop()
-        if choice.take(-place, limit):
+        if taken.take(-place, limit):
             shown.update(best)
         else:
             alike[best] = []  # the others of the group are longer
         if not alike[best]:
             del alike[best]
-    return [place for place in choice.taken if place in hits]
+    return [place for place in taken.places if place in hits]
 
 
-def _take_ends(choice: _Choice) -> None:
-    for place in range(len(choice.pieces)):
-        if not choice.take(place, choice.budget * _HEAD_SHARE):
-            break
-    for place in reversed(range(len(choice.pieces))):
-        if not choice.take(place, choice.budget):
-            break
-
-
-def _fitting(choice: _Choice) -> str:
-    """Return what was taken as text, without the least worthy where the sum of counts deceived."""
-    taken = list(choice.taken)
-    while taken:
-        shown = _shown(choice.pieces, sorted(taken))
-        if choice.count(shown) <= choice.budget:
-            return shown
-        taken = taken[: len(taken) * 9 // 10]
-    return ""
+def _take_ends(taken: Taken, count: int, budget: int) -> None:
+    for places, limit in ((range(count), budget * _HEAD_SHARE), (reversed(range(count)), budget)):
+        for place in places:
+            if not taken.take(place, limit):
+                break
 
 
 def _shown(pieces: list[_Piece], places: list[int]) -> str:
     out = [GAP] if places[0] > 0 else []
     for before, place in zip([None, *places], places, strict=False):
-        piece = pieces[place]
-        if before is not None and place == before + 1 and piece.line == pieces[before].line:
-            out[-1] += piece.text
+        text, line = pieces[place]
+        if before is not None and place == before + 1 and line == pieces[before][1]:
+            out[-1] += text
             continue
         if before is not None and place != before + 1:
             out.append(GAP)
-        out.append(piece.text)
+        out.append(text)
     return "\n".join([*out, GAP] if places[-1] < len(pieces) - 1 else out)
 
 

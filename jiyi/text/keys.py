@@ -1,16 +1,13 @@
 """Names of things and of points brought to one form, so that different spellings meet.
 
 "nginx 容器", "nginx container", "the nginx container", "Nginx-Container" and "nginx的容器" have
-one key; "edge-02" and "edge-03" never do. How a name becomes its key:
+one key; "edge-02" and "edge-03" never do.
 
-* NFKC, case folded; a determiner at its beginning (the, our, 这个, 我的), 's and 的 are left out.
-* White space, brackets and quotation marks part words. So does a hyphen, unless digits stand on
-  both sides. What holds other signs (paths, versions, hosts, snake_case) is one word and keeps
-  its signs: "v1.2", "10.0.0.3", "/etc/nginx-1", "web.prod:8080".
-* Common nouns of both languages become one word (`keys.toml`), English plurals with
-  them. In a stretch of Chinese the longest known word is taken at each place, a word of one
-  character only where it is all that is left between others ("订单表", but not "手表"). All
-  else stays as it is: no stemming, since "Redis" and "Kubernetes" are no plurals.
+* NFKC, case folded; a determiner at the beginning (the, our, 这个, 我的), 's and 的 are left out.
+* White space, brackets, quotation marks and hyphens part words, but no hyphen between digits. What
+  holds other signs is one word and keeps them: "v1.2", "/etc/nginx-1", "web.prod:8080".
+* Common nouns of both languages become one word (`keys.toml`), with English plurals. Of Chinese the
+  longest known word is taken at each place. Nothing else is stemmed: "Redis" is no plural.
 
 A key of a key is that key. A key has at most `MAX_KEY` characters: for longer ones 32 hex digits
 stand that depend on the whole name. About 5 microseconds a name, next to nothing once known.
@@ -18,12 +15,12 @@ stand that depend on the whole name. About 5 microseconds a name, next to nothin
 
 import hashlib
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
+from functools import cache, lru_cache
+
+from jiyi.text.lexicon import read_toml
 
 __all__ = ["MAX_KEY", "entity_key", "predicate_key"]
 
@@ -64,45 +61,27 @@ class _Words:
 
 def entity_key(name: str) -> str:
     """Return the key of a thing's or person's name; "" for nothing but white space."""
-    return _entity(name) if len(name) <= _MAX_NAME else _digest(name)
+    return _key(name, False) if len(name) <= _MAX_NAME else _digest(name)
 
 
 def predicate_key(name: str) -> str:
     """Return the key of a point ("port", "监听端口", "birthday"); "" for nothing but white space."""
-    return _predicate(name) if len(name) <= _MAX_NAME else _digest(name)
+    return _key(name, True) if len(name) <= _MAX_NAME else _digest(name)
 
 
-@lru_cache(maxsize=1 << 13)
-def _entity(name: str) -> str:
-    return _key(name, _nouns())
-
-
-@lru_cache(maxsize=1 << 13)
-def _predicate(name: str) -> str:
-    return _key(name, _points())
-
-
-@lru_cache(maxsize=1)
-def _nouns() -> _Words:
-    return _read(_table()["nouns"])
-
-
-@lru_cache(maxsize=1)
-def _points() -> _Words:
-    return _read(_table()["nouns"] + _table()["points"])
-
-
-@lru_cache(maxsize=1)
-def _table() -> Mapping[str, str]:
-    return tomllib.loads(files(__package__).joinpath("keys.toml").read_text("utf-8"))
+@cache
+def _words(points: bool) -> _Words:
+    tables = read_toml(__package__, "keys")
+    return _read(tables["nouns"] + (tables["points"] if points else ""))
 
 
 def _digest(name: str) -> str:
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _key(name: str, words: _Words) -> str:
-    text = name
+@lru_cache(maxsize=1 << 14)
+def _key(name: str, points: bool) -> str:
+    text, words = name, _words(points)
     for _ in range(_ROUNDS):
         key = _round(text, words)
         if key == text or key.isascii():  # only what is left of Chinese can be read further

@@ -2,10 +2,32 @@
 
 import re
 import tomllib
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["lexicon"]
+__all__ = ["filled", "jieba", "lexicon", "read_toml"]
+
+_PART = re.compile(r"\{([A-Za-z]\w*)\}")
+
+
+def read_toml(package: str, name: str) -> dict[str, Any]:
+    """Return what the file ``name``.toml of a package holds."""
+    return tomllib.loads((files(package) / f"{name}.toml").read_text("utf-8"))
+
+
+def jieba() -> Any:
+    """Return the module that cuts Chinese into words; its dictionary is loaded by the first call."""
+    import rjieba
+
+    return rjieba
+
+
+def filled(pattern: str, parts: Mapping[str, str]) -> str:
+    """Return a pattern with the part of that name in place of each ``{name}``, also inside of parts."""
+    while _PART.search(pattern):
+        pattern = _PART.sub(lambda name: parts[name[1]], pattern)
+    return pattern
 
 
 def lexicon(package: str, name: str, *, flags: int = 0) -> dict[str, Any]:
@@ -14,7 +36,7 @@ def lexicon(package: str, name: str, *, flags: int = 0) -> dict[str, Any]:
     Words of its table ``lists`` come as frozensets, ``patterns`` compiled, their line breaks left
     out; all else as it stands. Callers keep what they were given.
     """
-    read = tomllib.loads((files(package) / f"{name}.toml").read_text("utf-8"))
+    read = read_toml(package, name)
     lists: dict[str, str] = read.pop("lists", {})
     patterns: dict[str, str] = read.pop("patterns", {})
     words = {key: frozenset(value.split()) for key, value in lists.items()}

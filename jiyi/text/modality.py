@@ -5,12 +5,11 @@ characters take 10 to 40 microseconds; of a long text the first 2,000 characters
 """
 
 import re
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntFlag
 from functools import cache
-from importlib.resources import files
+from typing import Any
+
+from jiyi.text.lexicon import filled, read_toml
 
 __all__ = ["Mode", "modes", "stance"]
 
@@ -77,7 +76,7 @@ def _modes(sample: str) -> int:
         return found | _english(sample)
     if not _HAN.search(sample):
         return found | _english(sample.replace("’", "'"))
-    for value, starts, pattern in _phrases().chinese:
+    for value, starts, pattern in _phrases("zh"):
         # Trying a pattern only where one of its first characters stands takes a fifth of the time.
         if any(pattern.match(sample, start.start()) for start in starts.finditer(sample)):
             found |= value
@@ -88,7 +87,7 @@ def _english(sample: str) -> int:
     found = 0
     lower = sample.lower()
     words = _words(lower)
-    for value, hints, pattern in _phrases().english:
+    for value, hints, pattern in _phrases("en"):
         if not words.isdisjoint(hints) and pattern.search(lower):
             found |= value
     return found
@@ -107,40 +106,20 @@ def _mostly_asks(text: str) -> bool:
     return any(_VALUE.search(part) for part in asking) and not any(_VALUE.search(part) for part in told)
 
 
-@dataclass(frozen=True, slots=True)
-class _Phrases:
-    """The turns of phrase of each mode: its value, where to look, and what shows it."""
-
-    english: list[tuple[int, frozenset[str], re.Pattern[str]]]
-    chinese: list[tuple[int, re.Pattern[str], re.Pattern[str]]]
-
-
 @cache
-def _phrases() -> _Phrases:
-    tables = tomllib.loads(files(__package__).joinpath("modality.toml").read_text("utf-8"))
-    english, chinese = tables["en"], tables["zh"]
-    in_english, in_chinese = english.pop("parts"), chinese.pop("parts")
-    return _Phrases(
-        [
-            (Mode[name].value, _words(_filled(one["hints"], in_english)), _any(one, in_english))
-            for name, one in english.items()
-        ],
-        [
-            (Mode[name].value, re.compile(f"[{one['starts']}]"), _any(one, in_chinese))
-            for name, one in chinese.items()
-        ],
-    )
+def _phrases(language: str) -> list[tuple[int, Any, re.Pattern[str]]]:
+    """Return each mode with where to look for it (English words or a Chinese pattern) and what shows it."""
+    table = read_toml(__package__, "modality")[language]
+    parts = {name: f"(?:{part})" for name, part in table.pop("parts").items()}
+    return [
+        (
+            Mode[name].value,
+            _words(filled(one["hints"], parts)) if "hints" in one else re.compile(f"[{one['starts']}]"),
+            re.compile("|".join(filled(one["phrases"], parts).split("\n")[:-1])),
+        )
+        for name, one in table.items()
+    ]
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text))
-
-
-def _any(mode: Mapping[str, str], parts: Mapping[str, str]) -> re.Pattern[str]:
-    return re.compile("|".join(_filled(mode["phrases"], parts).split("\n")[:-1]))
-
-
-def _filled(text: str, parts: Mapping[str, str]) -> str:
-    for name, pattern in parts.items():
-        text = text.replace(f"<{name}>", f"(?:{pattern})")
-    return text

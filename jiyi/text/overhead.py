@@ -1,13 +1,12 @@
 """What a message and a tool definition take beyond their plain text.
 
-Every function is handed ``count``, which counts the tokens of a text. Numbers OpenAI publishes
-are taken as they are; where nothing is published, measured requests decide; where nothing is
-known, the larger number.
+``count`` counts the tokens of a text. What OpenAI publishes is taken as it is; else measured requests
+decide; where nothing is known, the larger number.
 
 Sources: [1] OpenAI Cookbook, "How to count tokens with tiktoken", sections 6 and 7. [2] OpenAI
 guide "Images and vision", cost of tile-based models. [3] Requests with their ``prompt_tokens``
-in community.openai.com/t/538914 (one, two and three calls: 40, 89 and 114 tokens) and
-github.com/forestwanglin/openai-java/issues/5. [4] OpenAI guide "Managing costs" (Realtime).
+in community.openai.com/t/538914 and github.com/forestwanglin/openai-java/issues/5. [4] OpenAI guide
+"Managing costs" (Realtime).
 """
 
 import json

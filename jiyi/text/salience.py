@@ -5,9 +5,8 @@ matter here: errors, commands, to-dos, what people tell about themselves. It und
 nothing; it is right often enough to say what leaves a full window first.
 """
 
-import re
-from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 
 from jiyi.text.lexicon import lexicon
 from jiyi.text.traits import Trait, traits
@@ -27,25 +26,9 @@ _CHANGED = (Trait.CHANGES | Trait.CORRECTS | Trait.RETRACTS | Trait.REVERTS).val
 _ASKS, _SUPPOSES = Trait.MOSTLY_ASKS.value, Trait.SUPPOSES.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Signs:
-    """The patterns of `salience.toml`."""
-
-    key_words: re.Pattern[str]
-    stressed: re.Pattern[str]
-    todo: re.Pattern[str]
-    not_decided: re.Pattern[str]
-    error: re.Pattern[str]
-    code: re.Pattern[str]
-    told_of_self: re.Pattern[str]
-    person_zh: re.Pattern[str]
-    nods: re.Pattern[str]
-    polite: re.Pattern[str]
-
-
 @cache
-def _signs() -> _Signs:
-    return _Signs(**lexicon(__package__, "salience"))
+def _signs() -> SimpleNamespace:
+    return SimpleNamespace(**lexicon(__package__, "salience"))
 
 
 def salience(text: str) -> float:
@@ -89,7 +72,6 @@ def salience(text: str) -> float:
 
 
 def _details(sample: str, lower: str, signs: int) -> int:
-    """Return how many kinds of details a text has."""
     return (
         bool(signs & _NUMBER)
         + bool(signs & _DATE)
@@ -120,5 +102,4 @@ def _decides(lower: str, signs: int) -> bool:
 
 
 def _holds(lower: str, signs: int) -> bool:
-    """Say whether a nod brings more with it: a decision, a change, something to do."""
     return bool(signs & _CHANGED or _decides(lower, signs) or _signs().todo.search(lower))

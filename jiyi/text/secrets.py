@@ -5,14 +5,13 @@ the text whatever it says: 10 to 40 microseconds for a usual message.
 """
 
 import re
-import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
-from typing import Literal, cast
+from typing import Literal, NamedTuple
 
 from jiyi.text.analyse import query_terms
+from jiyi.text.lexicon import filled, read_toml
 
 __all__ = ["Secrecy", "Secret", "SecretKind", "secrets"]
 
@@ -59,16 +58,11 @@ def secrets(text: str, *wordings: str) -> tuple[Secret, ...]:
 
 
 def _written(text: str) -> tuple[Secret, ...]:
-    return _kept(text) if len(text) <= _KEPT else tuple(_matched(text))
+    return _kept(text) if len(text) <= _KEPT else _matched(text)
 
 
-@lru_cache(maxsize=2048)
-def _kept(text: str) -> tuple[Secret, ...]:
-    return tuple(_matched(text))
-
-
-def _matched(text: str) -> Iterator[Secret]:
-    """Give the secrets that patterns find."""
+def _matched(text: str) -> tuple[Secret, ...]:
+    found: list[Secret] = []
     known, lower, taken = _known(), text.lower(), bytearray(len(text))
     hints = {hint for hint in known.hints if hint in lower}
     if _FOUR_DIGITS.search(text):
@@ -81,7 +75,11 @@ def _matched(text: str) -> Iterator[Secret]:
             end = start + len(text[start:end].rstrip(_TAIL))
             if not any(taken[start:end]) and rule.check(text[start:end], text[end : end + _BEHIND]):
                 taken[start:end] = b"\1" * (end - start)
-                yield Secret(kind=rule.kind, start=start, end=end)
+                found.append(Secret(kind=rule.kind, start=start, end=end))
+    return tuple(found)
+
+
+_kept = lru_cache(maxsize=2048)(_matched)
 
 
 class Secrecy:
@@ -128,8 +126,7 @@ _Check = Callable[[str, str], bool]
 """Whether a value, with the text behind it, is one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
+class _Rule(NamedTuple):
     """How one kind of secret is written."""
 
     kind: SecretKind
@@ -138,12 +135,11 @@ class _Rule:
     check: _Check
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
+class _Known(NamedTuple):
     """The data file, ready for use."""
 
-    rules: tuple[_Rule, ...]  # the first that matches a place has it
-    hints: tuple[str, ...]  # of all of them, but numbers
+    rules: list[_Rule]  # the first that matches a place has it
+    hints: frozenset[str]  # of all of them, but numbers
     asks: Mapping[SecretKind, re.Pattern[str]]  # what a question says that asks for it
     stands_for: Mapping[str, Mapping[SecretKind, str]]  # by language and kind, what is shown instead
     harmless: Mapping[str, frozenset[str]]  # by language, words that stand where a value would and are none
@@ -151,20 +147,20 @@ class _Known:
 
 @cache
 def _known() -> _Known:
-    data = tomllib.loads((files(__package__) / "secrets.toml").read_text("utf-8"))
-    parts: dict[str, str] = data["parts"]
-    rules = []
-    for rule in data["rule"]:
-        words: str = rule["pattern"]
-        for name, part in parts.items():
-            words = words.replace(f"{{{name}}}", part)
-        pattern, check = re.compile(words), _CHECKS[rule.get("check", "")]
-        rules.append(_Rule(kind=rule["kind"], hints=frozenset(rule["hints"]), pattern=pattern, check=check))
-    hints = {hint for rule in rules for hint in rule.hints} - {_NUMBER}
+    data = read_toml(__package__, "secrets")
+    rules = [
+        _Rule(
+            rule["kind"],
+            frozenset(rule["hints"]),
+            re.compile(filled(rule["pattern"], data["parts"])),
+            globals()[f"_is_{rule.get('check', 'any')}"],
+        )
+        for rule in data["rule"]
+    ]
     return _Known(
-        hints=tuple(hints),
-        rules=tuple(rules),
-        asks={cast("SecretKind", kind): re.compile(words) for kind, words in data["asks"].items()},
+        rules,
+        hints=frozenset().union(*(rule.hints for rule in rules)) - {_NUMBER},
+        asks={kind: re.compile(words) for kind, words in data["asks"].items()},
         stands_for={
             language: {kind: words.format(name=names[language]) for kind, names in data["names"].items()}
             for language, words in data["hidden"].items()
@@ -180,9 +176,8 @@ def _is_word(value: str, behind: str) -> bool:
     return not _PLAIN.fullmatch(value) or _END.match(behind) is not None
 
 
-def _is_mixed(value: str, behind: str) -> bool:
+def _is_mixed(value: str, _: str) -> bool:
     """A value that no word says to be one: letters with digits or signs among them, or digits alone."""
-    del behind
     digits = sum(letter.isdigit() for letter in value)
     year = len(value) == 4 and value.startswith(("19", "20"))
     return len(value) >= 4 and digits > 0 and (digits < len(value) or not year)
@@ -194,64 +189,42 @@ def _is_both(value: str, behind: str) -> bool:
     return letters >= 2 and _is_mixed(value, behind) and any(letter.isdigit() for letter in value)
 
 
-def _is_token(value: str, behind: str) -> bool:
-    del behind
+def _is_token(value: str, _: str) -> bool:
     digits, letters = sum(c.isdigit() for c in value), sum(c.isalpha() for c in value)
     return digits >= 2 and letters >= 2 and not value.startswith(("/", "./", "~"))
 
 
-def _is_phrase(value: str, behind: str) -> bool:
-    del behind
+def _is_phrase(value: str, _: str) -> bool:
     return not any(word in value for word in _known().harmless["zh"])
 
 
-def _is_number(value: str, behind: str) -> bool:
-    del behind
+def _is_number(value: str, _: str) -> bool:
     digits = sum(letter.isdigit() for letter in value)
     return not _DATE.fullmatch(value) and (digits >= 5 or (digits >= 2 and value.isupper()))
 
 
-def _digits(value: str) -> list[int]:
-    return [int(letter) for letter in value if letter.isdigit()]
+def _is_digits(value: str, _: str) -> bool:
+    return sum(letter.isdigit() for letter in value) >= 6 and not _DATE.fullmatch(value)
 
 
-def _is_account(value: str, behind: str) -> bool:
-    del behind
-    return len(_digits(value)) >= 6 and not _DATE.fullmatch(value)
-
-
-def _is_card(value: str, behind: str) -> bool:
+def _is_luhn(value: str, _: str) -> bool:
     """Luhn's check of a card's last digit (ISO/IEC 7812-1, annex B)."""
-    del behind
-    numbers = _digits(value)[::-1]
+    numbers = [int(letter) for letter in reversed(value) if letter.isdigit()]
     doubled = [2 * number - 9 * (number > 4) for number in numbers[1::2]]
     return len(set(numbers)) > 1 and (sum(numbers[::2]) + sum(doubled)) % 10 == 0
 
 
-def _is_resident(value: str, behind: str) -> bool:
+def _is_resident(value: str, _: str) -> bool:
     """The check character of a Chinese resident's number (GB 11643-1999)."""
-    del behind
     total = sum(int(digit) * weight for digit, weight in zip(value, _CHECKSUM, strict=False))
     return "10X98765432"[total % 11] == value[-1].upper()
 
 
-def _is_iban(value: str, behind: str) -> bool:
+def _is_iban(value: str, _: str) -> bool:
     """The check digits of an account's number (ISO 13616)."""
-    del behind
     plain = value.replace(" ", "")
     return 15 <= len(plain) <= 34 and int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1
 
 
-_CHECKS: Mapping[str, _Check] = {
-    "": lambda value, behind: True,  # noqa: ARG005
-    "word": _is_word,
-    "mixed": _is_mixed,
-    "both": _is_both,
-    "token": _is_token,
-    "phrase": _is_phrase,
-    "number": _is_number,
-    "digits": _is_account,
-    "luhn": _is_card,
-    "resident": _is_resident,
-    "iban": _is_iban,
-}
+def _is_any(value: str, _: str) -> bool:
+    return bool(value)

@@ -1,15 +1,14 @@
-"""Words that carry no search meaning, English and Chinese: the lists of `stopwords.toml`."""
+"""Words that carry no search meaning, English and Chinese."""
 
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from jiyi.text.lexicon import lexicon
 
 __all__ = ["Stopwords", "stopwords"]
 
 
-@dataclass(frozen=True, slots=True)
-class Stopwords:
+class Stopwords(NamedTuple):
     """The lists of `stopwords.toml`."""
 
     english: frozenset[str]

@@ -49,7 +49,6 @@ class TokenCounter:
     factor: float | None = None  # true count / count by the encoding; None where they are the same
 
     def __post_init__(self) -> None:
-        """Refuse what cannot count."""
         if self.encoding not in ENCODINGS:
             raise InputError(f"no encoding {self.encoding!r}; there are {', '.join(ENCODINGS)}")
         if self.factor is not None and not (self.factor > 0 and math.isfinite(self.factor)):

@@ -6,9 +6,9 @@ of a long text the first 2,000 characters decide.
 """
 
 import re
-from dataclasses import dataclass
 from enum import IntFlag
 from functools import cache
+from types import SimpleNamespace
 
 from jiyi.text.lexicon import lexicon
 from jiyi.text.modality import Mode, stance
@@ -71,37 +71,9 @@ _ASKS_ZH = ("吗", "呢")
 _AFTER_A_SENTENCE = " \t\n.!~…。！～”\"'）)」"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Signs:
-    """The lists and patterns of `traits.toml`."""
-
-    numbers: frozenset[str]
-    dates: frozenset[str]
-    pointers: frozenset[str]
-    first_person: frozenset[str]
-    second_person: frozenset[str]
-    denials: frozenset[str]
-    decides: frozenset[str]
-    decides_hints: frozenset[str]
-    greets: frozenset[str]
-    greets_with: frozenset[str]
-    number_zh: re.Pattern[str]
-    pointed: re.Pattern[str]
-    date_digits: re.Pattern[str]
-    date_zh: re.Pattern[str]
-    capitalised: re.Pattern[str]
-    title: re.Pattern[str]
-    denial_zh: re.Pattern[str]
-    decides_phrase: re.Pattern[str]
-    decides_zh: re.Pattern[str]
-    greets_zh: re.Pattern[str]
-    reacts: re.Pattern[str]
-    fills_zh: re.Pattern[str]
-
-
 @cache
-def _signs() -> _Signs:
-    return _Signs(**lexicon(__package__, "traits"))
+def _signs() -> SimpleNamespace:
+    return SimpleNamespace(**lexicon(__package__, "traits"))
 
 
 def traits(text: str) -> Trait:
@@ -136,7 +108,7 @@ def _punctuation(text: str) -> int:
     return _QUESTION if "?" in text or "？" in text else 0
 
 
-def _english(sample: str, lower: str, words: set[str], signs: _Signs) -> int:
+def _english(sample: str, lower: str, words: set[str], signs: SimpleNamespace) -> int:
     found = 0
     if not words.isdisjoint(signs.numbers):
         found |= _NUMBER
@@ -159,7 +131,7 @@ def _english(sample: str, lower: str, words: set[str], signs: _Signs) -> int:
     return found
 
 
-def _chinese(sample: str, signs: _Signs) -> int:
+def _chinese(sample: str, signs: SimpleNamespace) -> int:
     found = 0
     if signs.number_zh.search(sample):
         found |= _NUMBER
@@ -176,7 +148,7 @@ def _chinese(sample: str, signs: _Signs) -> int:
     return found
 
 
-def _is_small_talk(lower: str, words: set[str], signs: _Signs) -> bool:
+def _is_small_talk(lower: str, words: set[str], signs: SimpleNamespace) -> bool:
     """Say whether a short text is a greeting, thanks, a nod or a mere reaction."""
     if signs.reacts.fullmatch(lower.strip()):
         return True

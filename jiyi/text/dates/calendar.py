@@ -1,9 +1,8 @@
 """Calendar arithmetic on whole days: weeks, months, seasons, what is next to them and inside them.
 
-Days are proleptic Gregorian ordinals (`datetime.date.toordinal`), so that nothing here knows
-time zones. Weeks begin on Monday (ISO 8601); seasons are the meteorological ones of the
-northern half of the earth, spring from March. A year, month or day that does not exist
-raises ValueError or OverflowError.
+Days are proleptic Gregorian ordinals (`datetime.date.toordinal`). Weeks begin on Monday (ISO 8601);
+seasons are those of the northern hemisphere, spring from March. A year, month or day that does not
+exist raises ValueError or OverflowError.
 """
 
 from collections.abc import Callable
@@ -22,17 +21,13 @@ __all__ = [
     "counted",
     "counted_from",
     "day_number",
-    "half",
     "in_year",
-    "latest_weekend",
     "month_day",
     "narrowed",
-    "near_weekday",
-    "nearest_weekday",
     "nth",
-    "nth_inside",
+    "one_day",
+    "part_of_year",
     "placed",
-    "quarter",
     "season",
     "shifted",
     "weekday",
@@ -69,6 +64,11 @@ class Amount:
 
     low: float
     high: float
+
+
+def one_day(day: int) -> Days:
+    """Return a single day."""
+    return Days(day, day + 1)
 
 
 def weekday(day: int) -> int:
@@ -114,14 +114,10 @@ def year(number: int) -> Days:
     return _months(number * 12, 12, "year")
 
 
-def half(at_year: int, number: int) -> Days:
-    """Return the first or second half of a year."""
-    return _months(at_year * 12 + 6 * (number - 1), 6, "half")
-
-
-def quarter(at_year: int, number: int) -> Days:
-    """Return quarter 1 to 4 of a year."""
-    return _months(at_year * 12 + 3 * (number - 1), 3, "quarter")
+def part_of_year(at_year: int, unit: Literal["half", "quarter"], number: int) -> Days:
+    """Return a half of a year or a quarter, counted from 1."""
+    size = 6 if unit == "half" else 3
+    return _months(at_year * 12 + size * (number - 1), size, unit)
 
 
 def season(at_year: int, name: str) -> Days:
@@ -170,20 +166,6 @@ def weekday_near(day: int, name: int, side: int) -> int:
     if side < 0:
         return day - 1 - (weekday(day - 1) - name) % 7
     return day + 1 + (name - weekday(day + 1)) % 7
-
-
-def latest_weekend(today: int) -> Days:
-    """Return the latest weekend that has begun; nobody said which, so it is not exact."""
-    found = shifted(today, "weekend", 0)
-    if found.first > today:
-        found = shifted(today, "weekend", -1)
-    return replace(found, exact=False, turn="week")
-
-
-def near_weekday(today: int, name: int, *, ahead: bool) -> Days:
-    """Return the latest weekday ``name``, or the coming one; today counts, and it is not exact."""
-    day = weekday_near(today - 1, name, 1) if ahead else weekday_near(today + 1, name, -1)
-    return Days(day, day + 1, exact=False, turn="week")
 
 
 def nth(days: Days, unit: Unit, count: int, name: int | None = None) -> Days:
@@ -297,17 +279,6 @@ def in_year(days: Days, number: int) -> Days:
 def around(days: Days, unit: Unit) -> Days:
     """Return the unit around a day; longer stretches stay: the week of 9 June."""
     return replace(shifted(days.first, unit, 0), exact=days.exact) if days.unit == "day" else days
-
-
-def nth_inside(days: Days, unit: Unit, count: int, name: int | None = None) -> Days | None:
-    """Return `nth` of a stretch of days, None for a single day."""
-    return None if days.unit == "day" else nth(days, unit, count, name)
-
-
-def nearest_weekday(days: Days, name: int, side: int) -> Days:
-    """Return the nearest weekday ``name`` before ``days`` (side -1) or after them (side 1)."""
-    day = weekday_near(days.first if side < 0 else days.end - 1, name, side)
-    return Days(day, day + 1, exact=days.exact)
 
 
 def counted(day: int, amount: Amount, unit: Unit, side: int) -> Days:

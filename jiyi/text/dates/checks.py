@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from jiyi.text.dates.slots import Slots
 
-__all__ = ["CHECKS"]
+__all__ = ["check"]
 
 _SURE_MONTHS = frozenset(("january", "february", "july", "september", "october", "november", "december"))
 _ALSO_VERBS = ("may", "march")
@@ -142,24 +142,11 @@ def _no_place(said: Slots) -> bool | None:
     return None if "离" in head or "距" in head or _NEAREST.match(said.scene.text, said.match.end()) else True
 
 
-CHECKS: dict[str, Callable[[Slots], bool | None]] = {
-    "year_first": _year_first,
-    "day_in_digits": _day_in_digits,
-    "year_alone": _year_alone,
-    "day_of_month": _day_of_month,
-    "month_with_year": _month_with_year,
-    "one_month": _one_month,
-    "before_day": _before_day,
-    "one_weekday": _one_weekday,
-    "no_part_of_other": _no_part_of_other,
-    "ago": _ago,
-    "ahead": _ahead,
-    "last_as_adjective": _last_as_adjective,
-    "season": _season,
-    "quarter": _quarter,
-    "one_holiday": _one_holiday,
-    "not_every": _not_every,
-    "weekend": _weekend,
-    "no_place": _no_place,
-}
-"""The checks by the names they have in the data files."""
+def check(name: str) -> Callable[[Slots], bool | None]:
+    """Return the function of this module that the data files call so.
+
+    Raises:
+        KeyError: there is none.
+    """
+    found: Callable[[Slots], bool | None] = globals()[f"_{name}"]
+    return found

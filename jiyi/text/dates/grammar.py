@@ -4,17 +4,16 @@ The rules are data: `en.toml` describes the format.
 """
 
 import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.resources import files
 from typing import Any
 
 from jiyi.text.dates.calendar import Days
-from jiyi.text.dates.checks import CHECKS
-from jiyi.text.dates.meanings import MEANINGS, Change
+from jiyi.text.dates.checks import check
+from jiyi.text.dates.meanings import Change, meaning
 from jiyi.text.dates.slots import Scene, Slots, Words
+from jiyi.text.lexicon import filled, read_toml
 
 __all__ = ["Grammar", "Piece"]
 
@@ -34,8 +33,8 @@ class Piece:
 @dataclass(frozen=True, slots=True)
 class _Rule:
     pattern: str
-    meaning: str
-    check: str
+    meaning: Callable[[Slots], Days | Change | None]
+    check: Callable[[Slots], bool | None]
     given: Mapping[str, str]
 
 
@@ -74,7 +73,7 @@ class Grammar:
 
     @cached_property
     def _data(self) -> Mapping[str, Any]:
-        return tomllib.loads((files(__package__) / f"{self._language}.toml").read_text("utf-8"))
+        return read_toml(__package__, self._language)
 
     @cached_property
     def _parts(self) -> Mapping[str, str]:
@@ -95,7 +94,12 @@ class Grammar:
     @cached_property
     def _rules(self) -> list[_Rule]:
         return [
-            _Rule(self._filled(one["pattern"]), one["meaning"], one.get("check", ""), one.get("given", {}))
+            _Rule(
+                self._filled(one["pattern"]),
+                meaning(one["meaning"]),
+                check(one["check"]) if "check" in one else lambda _: True,
+                one.get("given", {}),
+            )
             for one in self._data[self._list]
         ]
 
@@ -106,12 +110,7 @@ class Grammar:
         return re.compile(f"{self._lead}{begins}(?:{rules})", re.ASCII)
 
     def _filled(self, pattern: str) -> str:
-        """Return a pattern with its parts, and their parts, filled in."""
-        pattern = pattern.replace("\n", "")
-        names = re.findall(r"\{([a-z]\w*)\}", pattern)
-        for name in names:
-            pattern = pattern.replace(f"{{{name}}}", self._parts[name])
-        return self._filled(pattern) if names else pattern
+        return filled(pattern, self._parts).replace("\n", "")
 
     def _begins(self) -> list[str]:
         data = self._data["begins"]
@@ -128,18 +127,18 @@ class Grammar:
         if match is None:
             return None
         said = Slots(match, scene, self._words, rule.given)
-        sure = CHECKS[rule.check](said) if rule.check else True
+        sure = rule.check(said)
         if sure is None:
             return None
         try:
-            meaning = MEANINGS[rule.meaning](said)
+            found = rule.meaning(said)
         except (ValueError, OverflowError):  # no such day: nor do parts of the words name one
             return Piece(at, match.end(), None)
-        if meaning is None:
+        if found is None:
             return None
-        if isinstance(meaning, Days):
-            return Piece(at, match.end(), meaning if sure else replace(meaning, weak=True))
-        return Piece(at, match.end(), None, meaning)
+        if isinstance(found, Days):
+            return Piece(at, match.end(), found if sure else replace(found, weak=True))
+        return Piece(at, match.end(), None, found)
 
 
 def _either(words: Iterable[str]) -> str:

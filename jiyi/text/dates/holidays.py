@@ -1,26 +1,18 @@
 """Holidays by name and year: fixed days, computed days, those of the Chinese calendar (2015 to 2035)."""
 
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import date
 from functools import cache, partial
-from importlib.resources import files
-from typing import Any
 
-from jiyi.text.dates.calendar import Days, nth
+from jiyi.text.dates.calendar import Days, nth, one_day
+from jiyi.text.lexicon import read_toml
 
 __all__ = ["holiday", "holiday_week"]
 
 _FIRST_YEAR = 2015
 
 
-@cache
-def _tables() -> Mapping[str, Any]:
-    return tomllib.loads((files(__package__) / "holidays.toml").read_text("utf-8"))
-
-
-def _one_day(first: int) -> Days:
-    return Days(first, first + 1)
+_tables = cache(partial(read_toml, __package__, "holidays"))
 
 
 def _chinese(year: int, name: str, later: int = 0) -> Days | None:
@@ -28,12 +20,12 @@ def _chinese(year: int, name: str, later: int = 0) -> Days | None:
     if not 0 <= year - _FIRST_YEAR < len(days):
         return None
     day = days[year - _FIRST_YEAR]
-    return _one_day(date(year, int(day[:2]), int(day[2:])).toordinal() + later)
+    return one_day(date(year, int(day[:2]), int(day[2:])).toordinal() + later)
 
 
 def _weekday_of(year: int, month: int, count: int, name: int, later: int = 0) -> Days:
     first = date(year, month, 1).toordinal()
-    return _one_day(nth(Days(first, first + 31), "day", count, name).first + later)
+    return one_day(nth(Days(first, first + 31), "day", count, name).first + later)
 
 
 def _easter(year: int, later: int = 0) -> Days:
@@ -46,7 +38,7 @@ def _easter(year: int, later: int = 0) -> Days:
     m = (32 + 2 * e + 2 * i - h - k) % 7
     n = (a + 11 * h + 22 * m) // 451
     month, day = divmod(h + m - 7 * n + 114, 31)
-    return _one_day(date(year, month, day + 1).toordinal() + later)
+    return one_day(date(year, month, day + 1).toordinal() + later)
 
 
 _COMPUTED: dict[str, Callable[[int], Days | None]] = {
@@ -70,7 +62,7 @@ def holiday(year: int, name: str) -> Days | None:
     if name in _tables()["chinese"]:
         return _chinese(year, name)
     month, day = _tables()["fixed"][name]
-    return _one_day(date(year, month, day).toordinal())
+    return one_day(date(year, month, day).toordinal())
 
 
 def holiday_week(year: int, name: str) -> Days | None:

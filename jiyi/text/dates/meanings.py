@@ -11,46 +11,21 @@ from functools import partial
 from typing import cast
 
 from jiyi.text.dates import calendar
-from jiyi.text.dates.calendar import (
-    Amount,
-    Days,
-    Unit,
-    add_months,
-    around,
-    beside,
-    counted,
-    counted_from,
-    day_number,
-    latest_weekend,
-    narrowed,
-    near_weekday,
-    nearest_weekday,
-    nth,
-    nth_inside,
-    placed,
-    shifted,
-    weekday_near,
-)
+from jiyi.text.dates.calendar import Amount, Days, Unit, one_day
 from jiyi.text.dates.holidays import holiday, holiday_week
 from jiyi.text.dates.slots import Measure, Scene, Slots
 
-__all__ = ["MEANINGS", "Change"]
+__all__ = ["Change", "meaning"]
 
 Change = Callable[[Days], Days | None]
 """What words like "the week before" make of the expression next to them."""
-
-_Meaning = Callable[[Slots], Days | Change | None]
 
 _CLOCK = ("hour", "minute")
 _VAGUE_ZH = ("几", "两", "好几", "数")
 
 
-def _one_day(day: int) -> Days:
-    return Days(day, day + 1)
-
-
 def _part(said: Slots, days: Days) -> Days:
-    return narrowed(days, said.part) if said.part else days
+    return calendar.narrowed(days, said.part) if said.part else days
 
 
 def _month_day(said: Slots) -> Days:
@@ -59,7 +34,9 @@ def _month_day(said: Slots) -> Days:
     step = said.step
     if step is None:
         step = said.words.slots["which"].get(said.word_before())
-    found = placed(lambda year: calendar.month_day(year, month, day, last), said.scene.today, said.year, step)
+    found = calendar.placed(
+        lambda year: calendar.month_day(year, month, day, last), said.scene.today, said.year, step
+    )
     return _part(said, found)
 
 
@@ -70,7 +47,7 @@ def _month_or_day_first(said: Slots) -> Days | None:
     if month > 12 or (mark == "." and day <= 12):
         month, day = day, month
     if year is None:
-        found = placed(lambda at: calendar.month_day(at, month, day), said.scene.today, None)
+        found = calendar.placed(lambda at: calendar.month_day(at, month, day), said.scene.today, None)
         return replace(found, exact=False, turn="year")
     number = int(year)
     if mark != said.match["mark_2"] or (len(year) == 2 and (mark != "/" or 40 < number < 70)):
@@ -89,7 +66,7 @@ def _months(said: Slots) -> Days | None:
     def at(year: int) -> Days:
         return Days(calendar.month_day(year, first).first, calendar.month_day(year, last).end, "span")
 
-    return placed(at, said.scene.today, said.year)
+    return calendar.placed(at, said.scene.today, said.year)
 
 
 def _year(said: Slots) -> Days:
@@ -105,14 +82,18 @@ def _years(said: Slots) -> Days | None:
 
 def _half_year(said: Slots) -> Days:
     """上半年, 去年下半年."""
-    found = calendar.half(said.year or said.scene.now.year, 1 if said.text("half_year") == "上" else 2)
+    found = calendar.part_of_year(
+        said.year or said.scene.now.year, "half", 1 if said.text("half_year") == "上" else 2
+    )
     return replace(found, exact=said.year is not None)
 
 
 def _quarter(said: Slots) -> Days:
     """Q1 2023, 第三季度."""
     number = said.number("quarter") or 0
-    return placed(lambda year: calendar.quarter(year, number), said.scene.today, said.year)
+    return calendar.placed(
+        lambda year: calendar.part_of_year(year, "quarter", number), said.scene.today, said.year
+    )
 
 
 def _season(said: Slots) -> Days:
@@ -120,7 +101,7 @@ def _season(said: Slots) -> Days:
     name, year = said.value("season"), said.year
     if name == "winter" and said.text("year") in ("this year", "今年") and said.scene.now.month < 3:
         year = said.scene.now.year - 1
-    return placed(lambda at: calendar.season(at, name), said.scene.today, year, said.step)
+    return calendar.placed(lambda at: calendar.season(at, name), said.scene.today, year, said.step)
 
 
 def _holiday(said: Slots) -> Days:
@@ -131,14 +112,14 @@ def _holiday(said: Slots) -> Days:
     ]
     name = next((name for name, at in found if at == end), found[0][0])
     days = holiday_week if said.text("days_off") else holiday
-    return placed(partial(days, name=name), said.scene.today, said.year, said.step)
+    return calendar.placed(partial(days, name=name), said.scene.today, said.year, said.step)
 
 
 def _in_year(said: Slots) -> Days | Change | None:
     """2023年5月7日, 去年夏天, 2022年底, 去年第三季度, 明年春节, 去年今天."""
     for slot in ("month", "season", "quarter", "half_year", "holiday"):
         if said.text(slot):
-            return MEANINGS["month_day" if slot == "month" else slot](said)
+            return meaning("month_day" if slot == "month" else slot)(said)
     if said.text("this_day"):
         return calendar.month_day(said.year or 0, said.scene.now.month, said.scene.now.day)
     return _year(said)
@@ -146,7 +127,7 @@ def _in_year(said: Slots) -> Days | Change | None:
 
 def _named_day(said: Slots) -> Days:
     """Yesterday, 昨天."""
-    return _one_day(said.scene.today + int(said.words.slots["day_name"][said.match[0]]))
+    return one_day(said.scene.today + int(said.words.slots["day_name"][said.match[0]]))
 
 
 def _recent(said: Slots) -> Days:
@@ -156,16 +137,16 @@ def _recent(said: Slots) -> Days:
 
 def _day_of_some_month(said: Slots) -> Days | None:
     """On the 15th, 15号晚上: the latest that fits."""
-    return day_number(said.scene.today, said.number("day") or 0)
+    return calendar.day_number(said.scene.today, said.number("day") or 0)
 
 
 def _unit_near(said: Slots) -> Days:
     """This month, 上上周, 上季度, 上周三, Friday last week, the 5th of last month, 这个月底."""
-    found = shifted(said.scene.today, said.unit, said.step or 0)
+    found = calendar.shifted(said.scene.today, said.unit, said.step or 0)
     if said.weekday is not None:
-        return _one_day(found.first + said.weekday)
+        return one_day(found.first + said.weekday)
     day = said.number("day")
-    return nth(found, "day", day) if day else _part(said, found)
+    return calendar.nth(found, "day", day) if day else _part(said, found)
 
 
 def _week_or_last_days(said: Slots) -> Days:
@@ -178,22 +159,26 @@ def _week_or_last_days(said: Slots) -> Days:
 
 
 def _weekend(said: Slots) -> Days:
-    """Over the weekend, 周末: the latest."""
-    return latest_weekend(said.scene.today)
+    """Over the weekend, 周末: the latest that has begun."""
+    today = said.scene.today
+    found = calendar.shifted(today, "weekend", 0)
+    if found.first > today:
+        found = calendar.shifted(today, "weekend", -1)
+    return replace(found, exact=False, turn="week")
 
 
 def _two_away(said: Slots) -> Days:
     """The week before last, the Friday after next."""
     if said.weekday is None:
-        return shifted(said.scene.today, said.unit, 2 * said.side)
-    return _one_day(weekday_near(said.scene.today, said.weekday, said.side) + 7 * said.side)
+        return calendar.shifted(said.scene.today, said.unit, 2 * said.side)
+    return one_day(calendar.weekday_near(said.scene.today, said.weekday, said.side) + 7 * said.side)
 
 
 def _weekday_numbered(said: Slots) -> Days | None:
     """Friday the 27th."""
     today, ahead = said.scene.today, said.step is not None and said.step >= 0
     base = today - calendar.weekday(today) if ahead else today
-    return day_number(base, said.number("day") or 0, said.weekday, 1 if ahead else -1)
+    return calendar.day_number(base, said.number("day") or 0, said.weekday, 1 if ahead else -1)
 
 
 def _weekday_alone(said: Slots) -> Days:
@@ -201,19 +186,23 @@ def _weekday_alone(said: Slots) -> Days:
     today, name, step = said.scene.today, said.weekday or 0, said.step
     if step is None:
         after = said.scene.text.startswith(said.words.after["coming"], said.match.end())
-        return near_weekday(today, name, ahead=after or said.is_after("coming"))
+        ahead = after or said.is_after("coming")
+        day = calendar.weekday_near(today - 1 if ahead else today + 1, name, 1 if ahead else -1)
+        return replace(one_day(day), exact=False, turn="week")
     if step < 0:
-        return _one_day(weekday_near(today, name, -1))
+        return one_day(calendar.weekday_near(today, name, -1))
     if (said.text("which") or "").endswith("coming"):
-        return _one_day(weekday_near(today, name, 1))
-    return _one_day(shifted(today, "week", step).first + name)
+        return one_day(calendar.weekday_near(today, name, 1))
+    return one_day(calendar.shifted(today, "week", step).first + name)
 
 
 def _counted_from_now(said: Slots) -> Days | None:
     """Two weeks ago, in three days, two Fridays ago, 三天前, 一个月后."""
     if said.weekday is not None:
         weeks = int(said.amount().high) - 1
-        return _one_day(weekday_near(said.scene.today, said.weekday, said.side) + 7 * said.side * weeks)
+        return one_day(
+            calendar.weekday_near(said.scene.today, said.weekday, said.side) + 7 * said.side * weeks
+        )
     found = said.measured()
     return found and _from_now(said.scene, *found, said.side)
 
@@ -235,7 +224,7 @@ def _from_now(scene: Scene, amount: Amount, unit: Measure, side: int) -> Days:
         size = timedelta(hours=1) if unit == "hour" else timedelta(minutes=1)
         one, other = ((scene.now + side * number * size).toordinal() for number in (amount.low, amount.high))
         return Days(min(one, other), max(one, other) + 1, "day" if one == other else "span")
-    return counted(scene.today, amount, cast(Unit, unit), side)
+    return calendar.counted(scene.today, amount, cast(Unit, unit), side)
 
 
 def _rolling(scene: Scene, amount: Amount, unit: Measure, side: int) -> Days:
@@ -246,7 +235,7 @@ def _rolling(scene: Scene, amount: Amount, unit: Measure, side: int) -> Days:
         other = _from_now(scene, Amount(number, number), unit, side).first
     elif unit in ("year", "quarter", "month"):
         size = {"year": 12, "quarter": 3, "month": 1}[unit]
-        other = add_months(today, side * int(number * size))
+        other = calendar.add_months(today, side * int(number * size))
     else:
         other = today + side * int(number * (1 if unit == "day" else 7))
     if side < 0:
@@ -256,31 +245,36 @@ def _rolling(scene: Scene, amount: Amount, unit: Measure, side: int) -> Days:
 
 def _part_of(said: Slots) -> Change:
     """Early, in the middle of, at the end of."""
-    return partial(narrowed, part=said.part or "start")
+    return partial(calendar.narrowed, part=said.part or "start")
 
 
 def _unit_around(said: Slots) -> Change:
     """The week of, 那周."""
-    return partial(around, unit=said.unit)
+    return partial(calendar.around, unit=said.unit)
 
 
 def _nth_in(said: Slots) -> Change:
     """The first week of, the last Friday of, 的最后一天, 的第一个周五."""
     nth = said.text("nth")
     count = -1 if nth in (None, "last") else said.number("nth") or 0
-    if said.weekday is not None:
-        return partial(nth_inside, unit="day", count=count, name=said.weekday)
-    return partial(nth_inside, unit=said.unit, count=count)
+    name = said.weekday
+    unit: Unit = said.unit if name is None else "day"
+    return lambda days: None if days.unit == "day" else calendar.nth(days, unit, count, name)
 
 
 def _units_beside(said: Slots) -> Change | None:
     """The week before, 前一周, 第二天, 的上一周, 之前的周五: right before or after."""
     if said.weekday is not None:
-        return partial(nearest_weekday, name=said.weekday, side=said.side)
+        return partial(_weekday_beside, name=said.weekday, side=said.side)
     found = said.measured() if said.text("n") else (Amount(1, 1), said.unit)
     if found is None or found[1] in _CLOCK:
         return None
-    return partial(beside, unit=cast(Unit, found[1]), count=said.side * int(found[0].high))
+    return partial(calendar.beside, unit=cast(Unit, found[1]), count=said.side * int(found[0].high))
+
+
+def _weekday_beside(days: Days, name: int, side: int) -> Days:
+    day = calendar.weekday_near(days.first if side < 0 else days.end - 1, name, side)
+    return replace(one_day(day), exact=days.exact)
 
 
 def _units_from(said: Slots) -> Change | None:
@@ -288,7 +282,7 @@ def _units_from(said: Slots) -> Change | None:
     found = said.measured()
     if found is None or found[1] in _CLOCK:
         return None
-    return partial(counted_from, amount=found[0], unit=cast(Unit, found[1]), side=said.side)
+    return partial(calendar.counted_from, amount=found[0], unit=cast(Unit, found[1]), side=said.side)
 
 
 def _units_before_or_after(said: Slots) -> Change | None:
@@ -297,33 +291,11 @@ def _units_before_or_after(said: Slots) -> Change | None:
     return _units_beside(said) if beside else _units_from(said)
 
 
-MEANINGS: dict[str, _Meaning] = {
-    "month_day": _month_day,
-    "month_or_day_first": _month_or_day_first,
-    "months": _months,
-    "year": _year,
-    "years": _years,
-    "half_year": _half_year,
-    "quarter": _quarter,
-    "season": _season,
-    "holiday": _holiday,
-    "in_year": _in_year,
-    "named_day": _named_day,
-    "recent": _recent,
-    "day_of_some_month": _day_of_some_month,
-    "unit_near": _unit_near,
-    "week_or_last_days": _week_or_last_days,
-    "weekend": _weekend,
-    "two_away": _two_away,
-    "weekday_numbered": _weekday_numbered,
-    "weekday_alone": _weekday_alone,
-    "counted_from_now": _counted_from_now,
-    "last_several": _last_several,
-    "part_of": _part_of,
-    "unit_around": _unit_around,
-    "nth_in": _nth_in,
-    "units_beside": _units_beside,
-    "units_from": _units_from,
-    "units_before_or_after": _units_before_or_after,
-}
-"""The meanings by the names they have in the data files."""
+def meaning(name: str) -> Callable[[Slots], Days | Change | None]:
+    """Return the function of this module that the data files call so.
+
+    Raises:
+        KeyError: there is none.
+    """
+    found: Callable[[Slots], Days | Change | None] = globals()[f"_{name}"]
+    return found
