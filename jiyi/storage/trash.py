@@ -16,6 +16,7 @@ from jiyi.storage.relational.find import whole
 from jiyi.storage.relational.write import delete_records, mend_session, put_back
 from jiyi.storage.rows import Row, decode_whole, encode_whole, is_storable
 from jiyi.storage.seals import NO_RECORD, seal
+from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["Discarded", "Trash", "TrashPage", "whole_entries"]
 
@@ -52,10 +53,11 @@ class Trash:
     database cannot do what is asked.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, vectors: VectorIndex | None = None) -> None:
+        """``vectors`` are told of removals, and scrubbed too, where they are kept elsewhere."""
         self._db = database
+        self._vectors = vectors or VectorIndex(database)
 
-    @retried(repeatable=False)
     def discard(self, scope: Scope, keys: Sequence[Key], *, reason: str, at: datetime) -> Mapping[Kind, int]:
         """Take records of a user out, all or none, with their text index and vectors; return counts by kind.
 
@@ -67,6 +69,12 @@ class Trash:
             raise BadQuery(
                 f"{', '.join(sorted(odd))} cannot be taken out; there are {', '.join(FORGETTABLE)}"
             )
+        counts = self._discard(scope, keys, reason, at)
+        self._vectors.records_removed()
+        return counts
+
+    @retried(repeatable=False)
+    def _discard(self, scope: Scope, keys: Sequence[Key], reason: str, at: datetime) -> Mapping[Kind, int]:
         counts: dict[Kind, int] = {}
         user_id = scope.user_id
         # Neither half a surrogate pair nor a zero byte can be stored everywhere.
@@ -182,6 +190,7 @@ class Trash:
         as `scrub` does.
         """
         self._db.check_alone()
+        self._vectors.check_alone()
 
     def scrub(self) -> bool:
         """Overwrite whatever dropped records left behind on disk, as far as the database can.
@@ -194,13 +203,14 @@ class Trash:
             DatabaseLocked: another process is reading; call again when it is done.
             WrongState: called inside a transaction.
         """
+        gone = self._vectors.scrub()  # first, for the database knows what is to go there
         self._db.scrub()
         if not self._db.overwrites:
             return False
         if self.owed:
             with self._db.write() as db:
                 db.run("drop_meta", {"name": _OWED})
-        return True
+        return gone
 
     def owe(self) -> None:
         """Mark, in the transaction that drops records, that their bytes are still to be overwritten.

@@ -16,9 +16,8 @@ from jiyi.records import Kind, Match, Query, Scope
 from jiyi.settings import Settings
 from jiyi.storage.candidates import Key
 from jiyi.storage.chroma.collections import Collections, Item
-from jiyi.storage.chroma.connection import ChromaConnection, ChromaServer
+from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
 from jiyi.storage.chroma.drift import Drift, drift, repair, spaces_in_use
-from jiyi.storage.chroma.folder import ChromaFolder
 from jiyi.storage.chroma.nearest import HeldVectors, Nearest
 from jiyi.storage.chroma.outbox import Outbox
 from jiyi.storage.database import Connection, Database
@@ -26,16 +25,15 @@ from jiyi.storage.elsewhere import bind
 from jiyi.storage.place import Place
 from jiyi.storage.relational.spaces import Sets, read_spaces
 from jiyi.storage.relational.users import Snapshot
-from jiyi.storage.relational.vector_states import VectorStates
-from jiyi.storage.vectors import Parts, PendingText, VectorRow
+from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user
 
 __all__ = ["ChromaVectors", "open_vectors"]
 
 _log = logging.getLogger("jiyi")
 
 
-class ChromaVectors(VectorStates):
-    """`jiyi.storage.vectors.VectorIndex` on Chroma; which record has vectors is kept in the store's tables.
+class ChromaVectors(VectorIndex):
+    """A `VectorIndex` on Chroma; which record has vectors is kept in the store's tables.
 
     Guarantees: a record is complete only when Chroma has its vectors; what the rows no longer have is
     never named, and taken out of Chroma before anything else is done there; a crash at any moment
@@ -68,11 +66,8 @@ class ChromaVectors(VectorStates):
             return 0
         self._collections.connection.ping()
         self._drain()
-        by_user: dict[str, dict[int, VectorRow]] = {}
-        for row in rows:
-            by_user.setdefault(row.key[0], {})[row.key[1]] = row
         with self._adding:
-            added = sum(self._add(user_id, own, name) for user_id, own in by_user.items())
+            added = sum(self._add(user_id, own, name) for user_id, own in by_user(rows).items())
         self._drain()
         return added
 
@@ -107,39 +102,22 @@ class ChromaVectors(VectorStates):
         name: str | None,
     ) -> int:
         """Mark the records whose vectors Chroma has by now, as far as they still want them."""
-        sent: dict[int, dict[int, str]] = {doc: {} for doc in rows}
-        for space, own in items.items():
-            for item in own:
-                sent[item.doc][space] = item.token
+        sent = {(item.doc, space): item.token for space, own in items.items() for item in own}
         with self._db.write(user_id) as db:
             if self.sets_for(db, name) != sets:  # switched meanwhile: all of it is done again
                 return 0
-            return sum(self._take(db, (user_id, doc), row, sent[doc], sets) for doc, row in rows.items())
-
-    def _take(
-        self, db: Connection, key: tuple[str, int], row: VectorRow, sent: Mapping[int, str], sets: Sets
-    ) -> bool:
-        """Mark one record in the sets its vectors arrived in; say whether it took any or needs none."""
-        values = {"user_id": key[0], "doc": key[1]}
-        # Those that took too long are being taken out again.
-        arrived = [
-            space
-            for space, token in sent.items()
-            if db.first("chroma_hold", values | {"token": token}) is not None
-        ]
-        bare = not len(row.vectors)
-        mine = Sets(
-            searched=sets.searched if bare or sets.searched in arrived else None,
-            second=sets.second if sets.second in arrived else None,
-        )
-        numbers = self.settle(db, key, mine, ready=not bare)
-        for space in arrived:
-            if space in (numbers or ()):
-                db.run("chroma_mark", values | {"space": space})
-            else:  # the record is gone, or another was quicker
-                tokens = db.dialect.listed([sent[space]])
-                db.run("chroma_let_go", {"user_id": key[0], "tokens": tokens})
-        return numbers is not None
+            values = {"user_id": user_id, "tokens": db.dialect.listed(list(sent.values()))}
+            held = {row[0] for row in db.rows("chroma_hold", values)}
+            # Those that took too long are being taken out again.
+            arrived = {place for place, token in sent.items() if token in held}
+            taking, complete = self.settle(db, user_id, rows, sets, arrived)
+            for doc, space, _ in taking:
+                db.run("chroma_mark", {"user_id": user_id, "doc": doc, "space": space})
+                arrived.remove((doc, space))
+            # Of the others the record is gone, or another was quicker.
+            tokens = db.dialect.listed([sent[place] for place in arrived])
+            db.run("chroma_let_go", {"user_id": user_id, "tokens": tokens})
+        return complete
 
     def nearest(
         self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
@@ -201,24 +179,19 @@ class ChromaVectors(VectorStates):
         """
         return self._outbox.drain()
 
-    def drain_if_possible(self) -> None:
-        """Do as `drain` now, or leave it to whoever looks next: it is noted in the database."""
+    def records_removed(self) -> None:
+        """See `VectorIndex.records_removed`: where Chroma is away it is done later."""
         try:
             self._outbox.drain()
         except StorageError as error:
             _log.info("vectors of removed records stay in Chroma for now: %s", error)
 
     def check_alone(self) -> None:
-        """Make sure that `scrub` can reach Chroma now."""
+        """See `VectorIndex.check_alone`: Chroma must be there."""
         self._collections.connection.ping()
 
     def scrub(self) -> bool:
-        """Overwrite what vectors that were taken out left in Chroma's files.
-
-        Returns:
-            Whether nothing is left. Of a server's database ids and users' names can stay until its
-            own machine compacts it; see docs/chroma.md.
-        """
+        """See `VectorIndex.scrub`: a server's database keeps ids and users' names, see docs/chroma.md."""
         if self._in_transaction():
             raise WrongState("overwriting is no part of a transaction; call it after that")
         with self._adding:
@@ -241,7 +214,7 @@ class ChromaVectors(VectorStates):
         return done
 
     def close(self) -> None:
-        """Release Chroma; the database is released by the store."""
+        """See `VectorIndex.close`."""
         self._collections.connection.close()
 
     def _tidy(self) -> None:
@@ -280,7 +253,7 @@ def _items(db: Connection, user_id: str, rows: Mapping[int, VectorRow], sets: Se
                 kind=kind,
                 vectors=rows[doc].vectors.astype(np.float16).astype(np.float32),
             )
-            for doc, kind in cast("list[tuple[int, Kind]]", db.rows("chroma_lacking", values))
+            for doc, kind in cast("list[tuple[int, Kind]]", db.rows("lacking_vectors", values))
         ]
     return items
 

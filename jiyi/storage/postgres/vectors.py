@@ -16,17 +16,15 @@ from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import retried
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
-from jiyi.storage.postgres.connection import POSTGRES, PostgresConnection
+from jiyi.storage.postgres.connection import POSTGRES
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
 from jiyi.storage.postgres.known_vectors import look_up_parts, recall_parts
 from jiyi.storage.postgres.statements import SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
-from jiyi.storage.relational.spaces import Sets
 from jiyi.storage.relational.users import Snapshot, seen_or_look
-from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.user_terms import UserTerms
-from jiyi.storage.vectors import Parts, PendingText, VectorRow
+from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user
 
 __all__ = ["PostgresVectors"]
 
@@ -42,8 +40,8 @@ _NO_CONDITIONS: dict[str, Any] = {
 _SPARE_PARTS = 8  # asked for beside two for each record
 
 
-class PostgresVectors(VectorStates):
-    """`jiyi.storage.vectors.VectorIndex` on the same `PostgresDatabase` as the store."""
+class PostgresVectors(VectorIndex):
+    """A `VectorIndex` on the same `PostgresDatabase` as the store."""
 
     _db: PostgresDatabase
 
@@ -72,16 +70,16 @@ class PostgresVectors(VectorStates):
         found: list[PendingText] = []
         for user_id in self._db.recent.newest_first():
             if len(found) < limit:
+                values = self._leases(limit - len(found), leased)
                 with suppress(MachineLost):
-                    found += self.pending_of(user_id, limit - len(found), leased=leased)
+                    with self._db.read(user_id) as db:
+                        docs = [int(row[0]) for row in db.rows("pending_of", values | {"user_id": user_id})]
+                    found += self._lease(user_id, docs, values) if docs else []
         return found
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
         """See `VectorIndex.add`."""
-        by_user: dict[str, dict[int, VectorRow]] = {}
-        for row in rows:
-            by_user.setdefault(row.key[0], {})[row.key[1]] = row
-        added = [self._add_again(user_id, own, name) for user_id, own in by_user.items()]
+        added = [self._add_again(user_id, own, name) for user_id, own in by_user(rows).items()]
         for one in added:
             if isinstance(one, MachineLost):  # the others' are added all the same
                 raise one
@@ -99,7 +97,7 @@ class PostgresVectors(VectorStates):
     def _add(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int:
         with self._db.write(user_id) as db:
             sets = self.sets_for(db, name)
-            taking, complete = _settle(db, user_id, rows, sets)
+            taking, complete = self.settle(db, user_id, rows, sets)
             db.add_vectors(
                 [
                     {"user_id": user_id, "doc": doc, "space": space, "part": part, "kind": kind}
@@ -191,31 +189,6 @@ class PostgresVectors(VectorStates):
             f"{self._db.place} holds vectors of {held and held[0]} numbers, the question's has {dims}; "
             "open it with the embedder that made them"
         )
-
-
-def _settle(
-    db: PostgresConnection, user_id: str, rows: dict[int, VectorRow], sets: Sets
-) -> tuple[list[tuple[int, int, Kind]], int]:
-    """Mark records as complete; return number, set and kind of those that take vectors, and how many are.
-
-    What `VectorStates.settle` does for one record, for all of them at once.
-    """
-    docs = [doc for doc, row in rows.items() if len(row.vectors)]
-    bare = [doc for doc, row in rows.items() if not len(row.vectors)]
-    taking: list[tuple[int, int, Kind]] = []
-    complete: set[int] = set()
-    values = {"user_id": user_id}
-    if sets.searched is not None:
-        settled = db.rows("settle_all", values | {"docs": [*docs, *bare]})
-        complete |= {doc for doc, _ in settled}
-        taking += [(doc, sets.searched, kind) for doc, kind in settled if len(rows[doc].vectors)]
-        if bare:
-            db.run("without_text", values | {"docs": [doc for doc in bare if doc in complete]})
-    if sets.second is not None and docs:
-        lacking = db.rows("all_that_lack_vectors", values | {"docs": docs, "space": sets.second})
-        complete |= {doc for doc, _ in lacking}
-        taking += [(doc, sets.second, kind) for doc, kind in lacking]
-    return taking, len(complete)
 
 
 def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[dict[int, float], Counter[Kind], list[Kind]]:

@@ -175,7 +175,7 @@ INSERT INTO chroma_items (@user, token, doc, space, parts, state, lease_until)
 VALUES (:user_id, :token, :doc, :space, :parts, 'adding', :until);
 
 -- name: chroma_hold
-UPDATE chroma_items SET state = 'held' WHERE @user = :user_id AND token = :token AND state = 'adding'
+UPDATE chroma_items SET state = 'held' WHERE @user = :user_id AND token @among(:tokens) AND state = 'adding'
 RETURNING token;
 
 -- name: chroma_let_go
@@ -204,6 +204,9 @@ SELECT token FROM chroma_items WHERE @user = :user_id AND token @among(:tokens);
 
 -- name: chroma_forget_space
 DELETE FROM chroma_items WHERE @user = :user_id AND space = :space;
+
+-- name: chroma_forget_all
+DELETE FROM chroma_items WHERE @user = :user_id;
 
 -- name: chroma_known_to_any
 -- every tenant: looks for vectors of no record

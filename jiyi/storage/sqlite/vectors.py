@@ -14,10 +14,9 @@ from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection
 from jiyi.storage.matching import allowed_rows, kinds_of
 from jiyi.storage.relational.users import Snapshot, hold, read_allowed, seen_or_look
-from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.sqlite.user_vectors import EXACT_MOST, UserVectors
-from jiyi.storage.vectors import Parts, VectorRow
+from jiyi.storage.vectors import Parts, VectorIndex, VectorRow, by_user
 
 __all__ = ["Among", "SqliteVectors"]
 
@@ -28,8 +27,8 @@ _LONGEST = 1.01  # what a number of a vector of length 1 may be, rounded
 _PIECE = 10_000  # rows read at once
 
 
-class SqliteVectors(VectorStates):
-    """`jiyi.storage.vectors.VectorIndex` on the same `SqliteDatabase` as the store.
+class SqliteVectors(VectorIndex):
+    """A `VectorIndex` on the same `SqliteDatabase` as the store.
 
     One user's vectors are read once, kept in the database's cache (see `UserVectors`) and
     extended as new ones arrive.
@@ -42,15 +41,13 @@ class SqliteVectors(VectorStates):
         added = 0
         with self._db.write() as db:
             sets = self.sets_for(db, name)
-            for row in rows:
-                numbers = self.settle(db, row.key, sets, ready=bool(len(row.vectors)))
-                if numbers is None:
-                    continue
-                halves = [half.tobytes() for half in row.vectors.astype(np.float16)]
-                for space in numbers:
-                    of_record = {"user_id": row.key[0], "doc": row.key[1], "space": space}
-                    db.many("add_vector", [of_record | {"vector": half} for half in halves])
-                added += 1
+            for user_id, own in by_user(rows).items():
+                taking, complete = self.settle(db, user_id, own, sets)
+                added += complete
+                for doc, space, _ in taking:
+                    of_record = {"user_id": user_id, "doc": doc, "space": space}
+                    halves = own[doc].vectors.astype(np.float16)
+                    db.many("add_vector", [of_record | {"vector": half.tobytes()} for half in halves])
         return added
 
     def nearest(

@@ -275,17 +275,6 @@ RETURNING doc;
 
 -- name: settle
 WITH settled AS (
-  DELETE FROM pending WHERE tenant_id = :user_id AND doc = :doc RETURNING doc
-), without_text AS (
-  UPDATE documents SET has_text = false
-  WHERE tenant_id = :user_id AND doc = :doc AND :state = 'none'
-    AND EXISTS (SELECT 1 FROM settled)
-)
-SELECT d.kind FROM documents AS d WHERE d.tenant_id = :user_id AND d.doc = :doc
-  AND EXISTS (SELECT 1 FROM settled);
-
--- name: settle_all
-WITH settled AS (
   DELETE FROM pending WHERE tenant_id = :user_id AND doc = ANY(:docs) RETURNING doc
 )
 SELECT d.doc, d.kind FROM documents AS d
@@ -294,12 +283,7 @@ WHERE d.tenant_id = :user_id AND d.doc IN (SELECT doc FROM settled);
 -- name: without_text
 UPDATE documents SET has_text = false WHERE tenant_id = :user_id AND doc = ANY(:docs);
 
--- name: lacks_vectors
-SELECT 1 FROM documents AS d WHERE d.tenant_id = :user_id AND d.doc = :doc AND NOT EXISTS (
-  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
-);
-
--- name: all_that_lack_vectors
+-- name: lacking_vectors
 SELECT d.doc, d.kind FROM documents AS d
 WHERE d.tenant_id = :user_id AND d.doc = ANY(:docs) AND NOT EXISTS (
   SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
@@ -575,11 +559,6 @@ SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
 JOIN chroma_items AS i
   ON i.tenant_id = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
 WHERE d.tenant_id = :user_id AND d.kind = :kind AND d.id = ANY(:ids);
-
--- name: chroma_lacking
-SELECT d.doc, d.kind FROM documents AS d WHERE d.tenant_id = :user_id AND d.doc = ANY(:docs) AND NOT EXISTS (
-  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
-);
 
 -- Readings by a language model
 

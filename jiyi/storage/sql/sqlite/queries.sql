@@ -156,11 +156,6 @@ SELECT user_id, doc FROM documents
 WHERE vector_state = 'pending' AND lease_until >= 0 AND (lease_until <= :now OR lease_until > 2 * :until - :now)
 ORDER BY doc LIMIT :limit;
 
--- name: pending_of
-SELECT doc FROM documents
-WHERE user_id = :user_id AND vector_state = 'pending' AND lease_until >= 0 AND (lease_until <= :now OR lease_until > 2 * :until - :now)
-ORDER BY doc LIMIT :limit;
-
 -- name: lease_pending
 UPDATE documents SET lease_until = :until
 WHERE user_id = :user_id AND doc IN (SELECT value FROM json_each(:docs))
@@ -187,17 +182,22 @@ WHERE user_id = :user_id AND vector_state = 'pending' AND lease_until < 0
 RETURNING doc;
 
 -- name: settle
-UPDATE documents SET vector_state = :state, lease_until = 0
-WHERE doc = :doc AND user_id = :user_id AND vector_state = 'pending'
-RETURNING kind;
+UPDATE documents SET vector_state = 'ready', lease_until = 0
+WHERE user_id = :user_id AND doc IN (SELECT value FROM json_each(:docs)) AND vector_state = 'pending'
+RETURNING doc, kind;
+
+-- name: without_text
+UPDATE documents SET vector_state = 'none'
+WHERE user_id = :user_id AND doc IN (SELECT value FROM json_each(:docs));
+
+-- name: lacking_vectors
+SELECT d.doc, d.kind FROM documents AS d
+WHERE d.user_id = :user_id AND d.doc IN (SELECT value FROM json_each(:docs))
+  AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = d.doc AND v.space = :space);
 
 -- name: add_vector
 INSERT INTO vectors (doc, owner, space, vector)
 VALUES (:doc, (SELECT owner FROM owners WHERE user_id = :user_id), :space, :vector);
-
--- name: lacks_vectors
-SELECT 1 FROM documents AS d WHERE d.doc = :doc AND d.user_id = :user_id
-  AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = d.doc AND v.space = :space);
 
 -- name: texts_without
 SELECT d.doc, d.user_id, d.kind, d.id, d.role FROM documents AS d
@@ -405,11 +405,6 @@ RETURNING doc;
 SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
 CROSS JOIN chroma_items AS i ON i.user_id = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
 WHERE d.user_id = :user_id AND d.kind = :kind AND d.id IN (SELECT value FROM json_each(:ids));
-
--- name: chroma_lacking
-SELECT d.doc, d.kind FROM documents AS d
-WHERE d.user_id = :user_id AND d.doc IN (SELECT value FROM json_each(:docs))
-  AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = d.doc AND v.space = :space);
 
 -- name: due_readings
 -- Sessions with so many unread messages or at rest: those that failed last, those last spoken in first.
