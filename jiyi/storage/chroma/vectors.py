@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,13 @@ from jiyi.storage.candidates import Key
 from jiyi.storage.chroma.collections import Collections, Item
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
 from jiyi.storage.chroma.drift import Drift, drift, repair, spaces_in_use
-from jiyi.storage.chroma.nearest import HeldVectors, Nearest
+from jiyi.storage.chroma.nearest import Nearest
 from jiyi.storage.chroma.outbox import Outbox
 from jiyi.storage.database import Connection, Database
 from jiyi.storage.elsewhere import bind
+from jiyi.storage.known_vectors import KnownVectors
 from jiyi.storage.place import Place
-from jiyi.storage.relational.spaces import Sets, read_spaces
+from jiyi.storage.relational.spaces import Sets
 from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user
 
@@ -47,7 +48,6 @@ class ChromaVectors(VectorIndex):
         """Use a database that `jiyi.storage.elsewhere.bind` was called for."""
         super().__init__(database, now=now)
         self._collections = collections
-        self._held = HeldVectors(collections)
         self._outbox = Outbox(database, collections, now=now)
         self._adding = threading.Lock()  # a purge waits for what is on its way
 
@@ -127,7 +127,7 @@ class ChromaVectors(VectorIndex):
         self._drain()
 
         def nearest() -> list[Match]:
-            search = Nearest(self._db, self._collections, self._held, self._searched())
+            search = Nearest(self._db, self._collections, self._recall, self._spaces().number)
             return search.find(query, vector.astype(np.float32))
 
         return self._db.attempt(nearest)
@@ -137,25 +137,37 @@ class ChromaVectors(VectorIndex):
     ) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
         del exact, seen
-        places = {key: place for place, key in enumerate(keys)}
+        space = self._spaces().number
 
-        def allowed() -> list[tuple[str, int, Kind, str, int]]:
-            found: list[tuple[str, int, Kind, str, int]] = []
+        def allowed() -> dict[Key, tuple[int, str, int]]:
+            found: list[tuple[Any, ...]] = []
             with self._db.read(scope.user_id) as db:
-                space = read_spaces(db).number
                 for kind in dict.fromkeys(kind for kind, _ in keys):
-                    ids = db.dialect.listed([id_ for other, id_ in places if other == kind])
+                    ids = db.dialect.listed([id_ for other, id_ in keys if other == kind])
                     values = {"user_id": scope.user_id, "kind": kind, "ids": ids, "space": space}
                     found += db.rows("chroma_of", values)
-            return found
+            return {(kind, id_): (doc, token, parts) for token, parts, kind, id_, doc in found}
 
         rows = self._db.attempt(allowed)
-        vectors = self._held.read(self._searched(), {token: parts for token, parts, *_ in rows})
-        there = [(places[kind, id_], vectors[token]) for token, _, kind, id_, _ in rows if token in vectors]
-        if not there:
-            return Parts(rows=np.empty(0, np.intp), vectors=np.empty((0, 0), np.float32))
-        owners = np.repeat([place for place, _ in there], [len(own) for _, own in there])
-        return Parts(rows=owners.astype(np.intp), vectors=np.concatenate([own for _, own in there]))
+        tokens = {doc: (token, parts) for doc, token, parts in rows.values()}
+        docs = [rows[key][0] if key in rows else -1 for key in keys]
+        return self._recall(scope.user_id, space, tokens).parts(np.array(docs, np.int64))
+
+    def _recall(self, user_id: str, space: int, tokens: Mapping[int, tuple[str, int]]) -> KnownVectors:
+        """See `Recall`: what is read of Chroma stays in memory."""
+
+        def extend(known: KnownVectors) -> None:
+            known.turn_to(space)
+            lacking = {tokens[doc][0]: doc for doc in tokens if doc not in known.places}
+            asked = {token: tokens[doc][1] for token, doc in lacking.items()}
+            found = self._collections.read(space, asked) if asked else {}
+            known.add({lacking[token]: vectors for token, vectors in found.items()})
+
+        if not self._in_transaction():
+            return self._db.cache.use(user_id, KnownVectors, 0, extend)
+        fresh = KnownVectors()  # numbers may be given again where it is undone
+        extend(fresh)
+        return fresh
 
     def renew(self, name: str, dims: int) -> int:
         """See `VectorIndex.renew`."""
@@ -196,7 +208,7 @@ class ChromaVectors(VectorIndex):
             raise WrongState("overwriting is no part of a transaction; call it after that")
         with self._adding:
             self._outbox.drain()
-            self._held.clear()
+            self._db.cache.clear()  # what was purged must not stay in memory either
             return self._collections.scrub()
 
     def drift(self) -> Drift:
@@ -210,7 +222,7 @@ class ChromaVectors(VectorIndex):
         """
         with self._adding:
             done = repair(self._db, self._collections, self._outbox)
-            self._held.clear()
+            self._db.cache.clear()
         return done
 
     def close(self) -> None:
@@ -225,9 +237,6 @@ class ChromaVectors(VectorIndex):
             for space in there:
                 if space not in used:
                     self._outbox.forget_space(self._db.users(), space)
-
-    def _searched(self) -> int:
-        return self._spaces().number
 
     def _in_transaction(self) -> bool:
         with self._db.read() as db:

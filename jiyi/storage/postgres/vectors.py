@@ -14,14 +14,15 @@ from psycopg import errors as pg
 from jiyi.errors import EmbedderMismatch, StorageError
 from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
 from jiyi.storage.candidates import Key
-from jiyi.storage.database import retried
+from jiyi.storage.database import Call, retried
+from jiyi.storage.known_vectors import KnownVectors
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
-from jiyi.storage.postgres.connection import POSTGRES
+from jiyi.storage.postgres.connection import POSTGRES, PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
-from jiyi.storage.postgres.known_vectors import look_up_parts, recall_parts
 from jiyi.storage.postgres.statements import SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
+from jiyi.storage.relational.spaces import spaces_of
 from jiyi.storage.relational.users import Snapshot, seen_or_look
 from jiyi.storage.user_terms import UserTerms
 from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user
@@ -37,6 +38,7 @@ _NO_CONDITIONS: dict[str, Any] = {
     "asked_at": None,
     "without": (),  # few, and left out of what is found
 }
+_HEAD = 2  # halves before the numbers in a vector's binary form
 _SPARE_PARTS = 8  # asked for beside two for each record
 
 
@@ -170,9 +172,9 @@ class PostgresVectors(VectorIndex):
         """See `VectorIndex.read`; they are as they are stored in either case."""
         with self._db.read(scope.user_id) as db:
             if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
-                return look_up_parts(db, scope.user_id, keys)
+                return _look_up_parts(db, scope.user_id, keys)
             seen = seen_or_look(self._db, db, scope.user_id, seen)
-            return recall_parts(self._db, db, seen, keys)
+            return _recall_parts(self._db, db, seen, keys)
 
     def make_ann_index(self, progress: Progress | None = None) -> str:
         """Make an approximate index for users with very many vectors; see `AnnIndex.make`.
@@ -218,3 +220,53 @@ def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:
         return "", {"user_id": user.user_id}
     where, values = on_documents(query, POSTGRES)
     return f"AND v.doc IN (SELECT d.doc FROM documents AS d WHERE {where})", values
+
+
+def _recall_parts(
+    database: PostgresDatabase, db: PostgresConnection, seen: Snapshot, keys: Sequence[Key]
+) -> Parts:
+    """Return vectors of records, and keep those read from the server in the database's cache."""
+    if seen.owner is None:
+        return KnownVectors().parts(np.empty(0, np.int64))
+    mine, user_id, space = seen.terms, seen.user_id, seen.spaces.number
+    places = mine.rows_of(keys)
+    there = places >= 0
+    docs = np.full(len(keys), -1, np.int64)
+    docs[there] = mine.columns["doc"][places[there]]
+
+    def extend(known: KnownVectors) -> None:
+        known.turn_to(space)
+        known.add(_read(db, user_id, space, known.unknown(docs[there])))
+
+    return database.cache.use(user_id, KnownVectors, seen.owner[1], extend).parts(docs)
+
+
+def _look_up_parts(db: PostgresConnection, user_id: str, keys: Sequence[Key]) -> Parts:
+    """Return vectors of records as the server has them now; nothing of it is kept."""
+    ids: dict[str, list[str]] = {}
+    for kind, id_ in dict.fromkeys(keys):
+        ids.setdefault(kind, []).append(id_)
+    asked = [
+        Call("docs_of", {"user_id": user_id, "kind": kind, "ids": db.dialect.listed(some)})
+        for kind, some in ids.items()
+    ]
+    meta, *found = db.all_of([Call("all_meta", {}), *asked])
+    numbers = {(kind, row[0]): row[1] for kind, answer in zip(ids, found, strict=True) for row in answer.rows}
+    docs = np.array([numbers.get(key, -1) for key in keys], np.int64)
+    known = KnownVectors()
+    known.add(_read(db, user_id, spaces_of(meta.rows).number, known.unknown(docs[docs >= 0])))
+    return known.parts(docs)
+
+
+def _read(
+    db: PostgresConnection, user_id: str, space: int, docs: Sequence[int]
+) -> dict[int, NDArray[np.float32]]:
+    """Read the vectors of records of a set, those of each in their order."""
+    values = {"user_id": user_id, "space": space, "docs": db.dialect.listed(docs)}
+    rows = db.rows("read_vectors", values) if docs else []
+    if not rows:
+        return {}
+    numbers = np.frombuffer(b"".join(row[1] for row in rows), ">f2")
+    vectors = numbers.reshape(len(rows), -1)[:, _HEAD:].astype(np.float32)
+    counts = Counter(cast("int", row[0]) for row in rows)
+    return dict(zip(counts, np.split(vectors, np.cumsum(list(counts.values()))[:-1]), strict=True))

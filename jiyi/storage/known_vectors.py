@@ -1,0 +1,80 @@
+"""A user's vectors that were read before, in memory: for indexes that hold them elsewhere. No I/O."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.storage.vectors import Parts
+
+__all__ = ["Docs", "KnownVectors"]
+
+Docs = NDArray[np.int64]  # numbers of records; -1 for none
+
+_MOST = 100_000  # vectors: beyond that it begins anew
+_PLACE_BYTES = 200  # a number with its place, about
+
+
+@dataclass(slots=True)
+class KnownVectors:
+    """The parts of records side by side, as they are stored.
+
+    A number is never given again and other words are another record: what is here needs no
+    looking up. Records without vectors are not noted, theirs may come. Arrays grow with room
+    to spare and nothing in use changes: a view stays right while others add to it.
+    """
+
+    generation: int = 0  # of the user's removals and changes, when it was begun
+    space: int = 0  # number of the set they are of
+    size: int = 0  # vectors held
+    rows: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    places: dict[int, tuple[int, int]] = field(default_factory=dict)  # first row of a record, and how many
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, about."""
+        return self.rows.nbytes + _PLACE_BYTES * len(self.places)
+
+    def view(self) -> "KnownVectors":
+        """Return what is held as it is now."""
+        return replace(self)
+
+    def turn_to(self, space: int) -> None:
+        """Forget everything where it is of another set, or too much."""
+        if self.space != space or self.size > _MOST:
+            self.space, self.size, self.places = space, 0, {}
+            self.rows = np.empty((0, 0), np.float32)
+
+    def unknown(self, docs: Docs) -> list[int]:
+        """Return the records whose vectors are not held."""
+        return [doc for doc in docs.tolist() if doc not in self.places]
+
+    def add(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """Take in records that are not held: shape (parts, dims) of each."""
+        if not vectors:
+            return
+        new = np.concatenate(list(vectors.values()))
+        start, size = self.size, self.size + len(new)
+        if size > len(self.rows):
+            grown = np.empty((max(size, start + start // 2), new.shape[1]), np.float32)
+            if start:
+                grown[:start] = self.rows[:start]
+            self.rows = grown
+        self.rows[start:size] = new
+        for doc, parts in vectors.items():
+            self.places[doc] = start, len(parts)
+            start += len(parts)
+        self.size = size
+
+    def parts(self, docs: Docs) -> Parts:
+        """Return the vectors of records, those of each in their order."""
+        nothing = (0, 0)
+        spans = np.array([self.places.get(doc, nothing) for doc in docs.tolist()], np.intp).reshape(-1, 2)
+        starts, counts = spans.T
+        before = np.cumsum(counts) - counts
+        within = np.arange(counts.sum()) - np.repeat(before, counts)
+        return Parts(
+            rows=np.repeat(np.arange(len(docs)), counts),
+            vectors=self.rows[np.repeat(starts, counts) + within],
+        )
