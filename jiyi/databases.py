@@ -8,7 +8,7 @@ from jiyi.clock import utc_now
 from jiyi.long_term import ReadingState, reading_state
 from jiyi.settings import load_settings
 from jiyi.storage import Ledger, Readings
-from jiyi.storage.backend import has_tables, open_database
+from jiyi.storage.backend import adapter, open_database
 from jiyi.storage.database import Database
 from jiyi.storage.place import Place, locate
 
@@ -41,7 +41,10 @@ def is_there(url: str | Path | Place) -> bool:
     Raises:
         StorageError: the server cannot be reached.
     """
-    return has_tables(locate(url))
+    place = locate(url)
+    if place.path is not None:
+        return place.path.exists()
+    return bool(adapter("postgres").migrate.has_tables(str(place.url)))
 
 
 def users_of(url: str | Path | Place) -> list[str]:

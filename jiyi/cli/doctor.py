@@ -15,14 +15,14 @@ from rich.text import Text
 
 from jiyi.cli.options import AGENT_DB, Db, Json, db_option
 from jiyi.cli.terminal import print_json, safe, say, stderr, stdout
-from jiyi.databases import check_database, reading_of
+from jiyi.databases import check_database, is_there, reading_of
 from jiyi.embeddings import E5Embedder
 from jiyi.endpoint import skipped_endpoints
 from jiyi.errors import JiyiError
 from jiyi.long_term import NO_STATUS
 from jiyi.settings import load_settings
 from jiyi.skills import SkillRegistry
-from jiyi.storage.backend import about_server, apart, drift, has_tables, repair
+from jiyi.storage.backend import about_server, apart, drift, repair
 from jiyi.storage.place import Place
 from jiyi.wiring import embedder_for
 
@@ -148,7 +148,7 @@ def _server(db: Place) -> Iterator[_Finding]:
         f"row level security {'holds' if server.walled else 'does not hold'} for the role {server.role}",
         "connect as a role without SUPERUSER and BYPASSRLS; see docs/postgres.md",
     )
-    if has_tables(db):
+    if is_there(db):
         yield _tried("database", lambda: check_database(db), "restore a backup; see docs/postgres.md")
     else:
         detail, fix = f"{db} has no memory yet", f"make its tables: jiyi migrate {db_option(db)}"
@@ -160,7 +160,7 @@ def _index(db: Place) -> Iterator[_Finding]:
     fix = f"jiyi doctor --repair {db_option(db)}; see docs/chroma.md"
     try:
         settings = load_settings()
-        if settings.vector_index != "chroma" or not has_tables(db):
+        if settings.vector_index != "chroma" or not is_there(db):
             return
         found = drift(db, settings)
     except JiyiError as error:
@@ -174,7 +174,7 @@ def _apart(db: Place) -> Iterator[_Finding]:
     """Say which texts the embedder refused, where there are any."""
     fix = f"lower embedding_max_chars where they are too long, then: jiyi reembed {db_option(db)}"
     try:
-        found = apart(db, load_settings()) if has_tables(db) else {}
+        found = apart(db, load_settings()) if is_there(db) else {}
     except JiyiError:  # told above
         return
     if found:
@@ -189,7 +189,7 @@ def _reading(db: Place) -> Iterator[_Finding]:
     fix = "check llm_base_url, llm_api_key and llm_model; see docs/llm.md"
     try:
         settings = load_settings()
-        if not settings.llm_model or settings.reader == "off" or not has_tables(db):
+        if not settings.llm_model or settings.reader == "off" or not is_there(db):
             return
         state = reading_of(db)
     except JiyiError as error:
@@ -205,7 +205,7 @@ def _reading(db: Place) -> Iterator[_Finding]:
 
 
 def _repaired(db: Place) -> str:
-    if not has_tables(db):
+    if not is_there(db):
         return "nothing is there"
     return "; ".join(repair(db, load_settings())) or "nothing to repair"
 

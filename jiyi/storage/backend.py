@@ -22,8 +22,7 @@ from jiyi.storage.upkeep import Upkeep
 from jiyi.storage.vectors import VectorIndex
 
 if TYPE_CHECKING:
-    from jiyi.storage.chroma.drift import Drift
-    from jiyi.storage.chroma.vectors import ChromaVectors
+    from jiyi.storage.chroma import ChromaVectors, Drift
     from jiyi.storage.postgres.migrate import About
 
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "adapter",
     "apart",
     "drift",
-    "has_tables",
     "migrate",
     "open_backend",
     "open_database",
@@ -118,17 +116,6 @@ def open_database(place: Place, settings: Settings) -> Database:
         migrate=settings.migrate_on_open,
     )
     return database
-
-
-def has_tables(place: Place) -> bool:
-    """Say whether a file is there, or jiyi's tables in a server's database; nothing is made.
-
-    Raises:
-        StorageError: the server cannot be reached.
-    """
-    if place.path is not None:
-        return place.path.exists()
-    return bool(adapter("postgres").migrate.has_tables(str(place.url)))
 
 
 def about_server(place: Place) -> "About":

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from jiyi.storage.user_cache import with_room
 from jiyi.storage.vectors import Parts
 
 __all__ = ["Docs", "KnownVectors"]
@@ -57,10 +58,7 @@ class KnownVectors:
         new = np.concatenate(list(vectors.values()))
         start, size = self.size, self.size + len(new)
         if size > len(self.rows):
-            grown = np.empty((max(size, start + start // 2), new.shape[1]), np.float32)
-            if start:
-                grown[:start] = self.rows[:start]
-            self.rows = grown
+            self.rows = with_room(self.rows if start else new[:0], start, max(size, start + start // 2))
         self.rows[start:size] = new
         for doc, parts in vectors.items():
             self.places[doc] = start, len(parts)

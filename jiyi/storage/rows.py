@@ -7,11 +7,12 @@ come back as the one character they make.
 """
 
 import json
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import DatabaseDamaged, InputError
@@ -31,10 +32,13 @@ from jiyi.records import (
     path_of,
 )
 from jiyi.records.checks import check_id
-from jiyi.storage.seals import NO_RECORD, seal
 from jiyi.text.keys import entity_key, predicate_key
 
 __all__ = [
+    "FORMATS",
+    "NO_RECORD",
+    "SEALED",
+    "TABLES",
     "Row",
     "decode",
     "decode_whole",
@@ -42,14 +46,59 @@ __all__ = [
     "encode_whole",
     "is_storable",
     "kind_of",
+    "seal",
 ]
 
 _SAID = {"role", "content", "name"}  # the keys of a message that is only said
 
 Row = dict[str, Any]
 
+TABLES: Mapping[str, str] = {
+    "message": "messages",
+    "episode": "episodes",
+    "knowledge": "knowledge",
+    "fact": "facts",
+    "item": "items",
+    "task": "tasks",
+    "step": "steps",
+    "summary": "summaries",
+    "trash": "trash",
+}
+"""Where each kind of record lies, and what was taken out."""
+
+NO_RECORD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+"""What decoding raises where bytes are damaged."""
+
+_WHOSE = ("user_id", "agent_id", "session_id", "id")
+SEALED: Mapping[str, tuple[str, ...]] = {
+    "message": (*_WHOSE, "seq", "created_at"),
+    "episode": (*_WHOSE, "created_at", "task_id", "outcome"),
+    "knowledge": (*_WHOSE, "created_at", "updated_at"),
+    "fact": (
+        *(*_WHOSE, "created_at", "status", "valid_from", "valid_to"),
+        *("supersedes", "superseded_by"),
+    ),
+    "item": (*_WHOSE, "created_at", "updated_at"),
+    "task": (*_WHOSE, "status", "started_at", "updated_at", "completed_at"),
+    "step": ("user_id", "task_id", "id", "status"),
+    "summary": (*_WHOSE, "version", "upto_seq", "created_at"),
+    "trash": (*_WHOSE, "kind", "discarded_at", "reason"),
+}
+"""The columns beside the body that a checksum covers, by what the row is of."""
+
+
 _STEP_BODY = ("description", "tool_name", "args", "result")
 _TUPLES = {"tags", "key_points", "source_episodes", "sources", "covers", "namespace", "former"}
+
+
+def seal(kind: str, row: Mapping[str, Any]) -> int:
+    """Return the checksum of a row: of whose and which it is, when, its place, and all it says.
+
+    Left out is what changes by itself: pins, importance, confidence, counts of tokens and of use, when
+    an item ends. It guards against accidents, not against forgery.
+    """
+    said = "\0".join([str(row.get(name)) for name in SEALED[kind]])
+    return zlib.crc32(row["body"].encode(), zlib.crc32(said.encode()))
 
 
 def kind_of(record: Record | type[Any]) -> Kind:
@@ -154,8 +203,8 @@ def _message(row: Mapping[str, Any], scope: Scope) -> Message:
 
 
 def _columns(record: Record) -> Row:
-    """Return the columns of a record of `_FORMATS`, those derived from its fields too."""
-    form = _FORMATS[kind_of(record)]
+    """Return the columns of a record of `FORMATS`, those derived from its fields too."""
+    form = FORMATS[kind_of(record)]
     row: Row = {}
     for name, codec in form.columns.items():
         value = getattr(record, name)
@@ -168,13 +217,13 @@ def _fields(kind: Kind, row: Mapping[str, Any]) -> Row:
     """Return what `_columns` stored, as the record's fields."""
     stored = {
         name: row[name] if codec is None or row[name] is None else codec[1](row[name])
-        for name, codec in _FORMATS[kind].columns.items()
+        for name, codec in FORMATS[kind].columns.items()
     }
     return stored | _load(row["body"])
 
 
 def _made(kind: Kind, row: Mapping[str, Any], scope: Scope) -> Record:
-    return _CLASSES[kind](scope=scope, **_fields(kind, row))
+    return cast("Record", _CLASSES[kind](scope=scope, **_fields(kind, row)))
 
 
 def _episode(row: Mapping[str, Any], scope: Scope) -> Episode:
@@ -239,7 +288,7 @@ class _Format:
         self.derived = derived  # columns made of other fields
 
 
-_FORMATS: Mapping[Kind, _Format] = {
+FORMATS: Mapping[Kind, _Format] = {
     "episode": _Format(
         "id created_at pinned access_count last_accessed_at task_id outcome importance consolidated",
         "trigger_type trigger_summary outcome_summary target tags",

@@ -17,9 +17,8 @@ from jiyi.settings import Settings
 from jiyi.storage.candidates import Key
 from jiyi.storage.chroma.collections import Collections, Item
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
-from jiyi.storage.chroma.drift import Drift, drift, repair, spaces_in_use
 from jiyi.storage.chroma.nearest import Nearest
-from jiyi.storage.chroma.outbox import Outbox
+from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
 from jiyi.storage.database import Connection, Database
 from jiyi.storage.elsewhere import bind
 from jiyi.storage.known_vectors import KnownVectors

@@ -46,10 +46,6 @@ class ConnectionLost(DatabaseUnreachable):
         super().__init__(message)
         self.maybe_done = maybe_done
 
-    def after_one_that_may_be_done(self) -> "ConnectionLost":
-        """Return this error for a verb of which an earlier try got as far as its COMMIT."""
-        return type(self)(f"{self}; {_NOT_KNOWN}", maybe_done=True)
-
 
 class MachineLost(ConnectionLost):
     """One machine of a cluster does not answer its coordinator: other users' rows can be had as before."""
@@ -177,7 +173,7 @@ def repeat(verb: Callable[[], _T], *, seconds: float, repeatable: bool) -> _T:
             if (maybe_done and not repeatable) or time.monotonic() >= until:
                 if error.maybe_done or not maybe_done:
                     raise
-                raise error.after_one_that_may_be_done() from error
+                raise type(error)(f"{error}; {_NOT_KNOWN}", maybe_done=True) from error
         except Conflict:
             conflicts += 1
             if conflicts > _CONFLICTS:

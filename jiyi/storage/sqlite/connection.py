@@ -13,8 +13,7 @@ from jiyi.errors import Closed, DatabaseDamaged
 from jiyi.records import Kind
 from jiyi.storage.damage import Damage
 from jiyi.storage.database import Answer, Call, Dialect, Values
-from jiyi.storage.rows import Row
-from jiyi.storage.seals import SEALED, seal
+from jiyi.storage.rows import SEALED, Row, seal
 from jiyi.storage.sql import load_queries
 
 __all__ = ["SQLITE", "SqliteConnection"]

@@ -590,3 +590,42 @@ RETURNING value::bigint;
 -- name: drop_older_meta
 -- every tenant: a table of the whole database
 DELETE FROM meta WHERE starts_with(name, :prefix) AND name < :name COLLATE "C";
+
+-- The server, the database and the cluster
+
+-- name: look
+-- every tenant: tells of the server
+SELECT current_setting('server_version_num')::int / 10000, current_setting('server_encoding'),
+       current_schema(), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+       (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
+       EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus'),
+       has_database_privilege(current_database(), 'TEMPORARY'),
+       ARRAY(SELECT relname::text FROM pg_class
+             WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(:tables));
+
+-- name: about
+-- every tenant: tells of the server
+SELECT split_part(current_setting('server_version'), ' ', 1) AS server,
+       (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector,
+       (SELECT extversion FROM pg_extension WHERE extname = 'citus') AS citus,
+       current_user AS role,
+       (SELECT NOT (rolsuper OR rolbypassrls) FROM pg_roles WHERE rolname = current_user) AS walled,
+       (SELECT sum(numbackends)::int FROM pg_stat_database) AS connections,
+       current_setting('max_connections')::int AS most_connections;
+
+-- name: citus
+-- every tenant: tells of the server
+SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus'),
+       (SELECT default_version FROM pg_available_extensions WHERE name = 'citus');
+
+-- name: machines
+-- every tenant: tells of the server
+SELECT count(*) FROM pg_dist_node WHERE isactive AND noderole = 'primary' AND shouldhaveshards;
+
+-- name: tables
+-- every tenant: tells of the server
+SELECT c.relname::text, p.partmethod::text, p.colocationid, c.relforcerowsecurity,
+       pg_relation_size(c.oid) > 0,
+       EXISTS (SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id')
+FROM pg_class AS c LEFT JOIN pg_dist_partition AS p ON p.logicalrelid = c.oid
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY(:tables);
