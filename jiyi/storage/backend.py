@@ -161,18 +161,13 @@ def repair(place: Place, settings: Settings) -> list[str]:
     Raises:
         StorageError: it cannot be opened or mended.
     """
-    database = open_database(place, settings)
-    try:  # first of all to where ``vector_index`` says
+    with closing(open_database(place, settings)) as database:  # first of all to where ``vector_index`` says
         waiting = take_over(database) if settings.vector_index == "chroma" else leave(database)
-    finally:
-        database.close()
     done = [f"{waiting} records wait to be embedded anew"] if waiting else []
     backend = open_backend(place, settings)
-    try:
+    with closing(backend.store):
         mend = getattr(backend.vectors, "repair", None)
         return [*done, *(mend() if mend else [])]
-    finally:
-        backend.store.close()
 
 
 def drift(place: Place, settings: Settings) -> "Drift | None":
@@ -184,10 +179,8 @@ def drift(place: Place, settings: Settings) -> "Drift | None":
     if settings.vector_index != "chroma":
         return None
     backend = open_backend(place, settings)
-    try:
+    with closing(backend.store):
         return cast("ChromaVectors", backend.vectors).drift()
-    finally:
-        backend.store.close()
 
 
 def adapter(name: str) -> ModuleType:

@@ -1,17 +1,21 @@
-"""A user's vectors that were read before, in memory: for indexes that hold them elsewhere. No I/O."""
+"""A user's vectors by the numbers of records: those read before, or those the database has now."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jiyi.storage.candidates import Key
+from jiyi.storage.database import Call, Connection
+from jiyi.storage.relational.spaces import spaces_of
 from jiyi.storage.user_cache import with_room
 from jiyi.storage.vectors import Parts
 
-__all__ = ["Docs", "KnownVectors"]
+__all__ = ["Docs", "KnownVectors", "Vectors", "look_up"]
 
 Docs = NDArray[np.int64]  # numbers of records; -1 for none
+Vectors = Mapping[int, NDArray[np.float32]]  # of records by their numbers, shape (parts, dims) of each
 
 _MOST = 100_000  # vectors: beyond that it begins anew
 _PLACE_BYTES = 200  # a number with its place, about
@@ -51,8 +55,8 @@ class KnownVectors:
         """Return the records whose vectors are not held."""
         return [doc for doc in docs.tolist() if doc not in self.places]
 
-    def add(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """Take in records that are not held: shape (parts, dims) of each."""
+    def add(self, vectors: Vectors) -> None:
+        """Take in records that are not held."""
         if not vectors:
             return
         new = np.concatenate(list(vectors.values()))
@@ -76,3 +80,25 @@ class KnownVectors:
             rows=np.repeat(np.arange(len(docs)), counts),
             vectors=self.rows[np.repeat(starts, counts) + within],
         )
+
+
+def look_up(
+    db: Connection, user_id: str, keys: Sequence[Key], read: Callable[[int, list[int]], Vectors]
+) -> Parts:
+    """Return the vectors of records as the database has them now; nothing of it is kept.
+
+    ``read`` gives those of a set by the numbers of records, shape (parts, dims) of each.
+    """
+    ids: dict[str, list[str]] = {}
+    for kind, id_ in dict.fromkeys(keys):
+        ids.setdefault(kind, []).append(id_)
+    asked = [
+        Call("docs_of", {"user_id": user_id, "kind": kind, "ids": db.dialect.listed(some)})
+        for kind, some in ids.items()
+    ]
+    meta, *found = db.all_of([Call("all_meta", {}), *asked])
+    numbers = {(kind, row[0]): row[1] for kind, answer in zip(ids, found, strict=True) for row in answer.rows}
+    docs = np.array([numbers.get(key, -1) for key in keys], np.int64)
+    known = KnownVectors()
+    known.add(read(spaces_of(meta.rows).number, known.unknown(docs[docs >= 0])))
+    return known.parts(docs)

@@ -74,10 +74,7 @@ SEALED: Mapping[str, tuple[str, ...]] = {
     "message": (*_WHOSE, "seq", "created_at"),
     "episode": (*_WHOSE, "created_at", "task_id", "outcome"),
     "knowledge": (*_WHOSE, "created_at", "updated_at"),
-    "fact": (
-        *(*_WHOSE, "created_at", "status", "valid_from", "valid_to"),
-        *("supersedes", "superseded_by"),
-    ),
+    "fact": (*(*_WHOSE, "created_at", "status", "valid_from", "valid_to"), *("supersedes", "superseded_by")),
     "item": (*_WHOSE, "created_at", "updated_at"),
     "task": (*_WHOSE, "status", "started_at", "updated_at", "completed_at"),
     "step": ("user_id", "task_id", "id", "status"),

@@ -108,9 +108,9 @@ class VectorIndex:
         is being made. No lease is taken; each answer goes on behind the one before. Behind the
         last record comes an empty one, then it begins from the start: what was saved meanwhile.
         """
-        return self.pending_once(limit, leased=leased, name=name)
+        return self._pending_once(limit, leased=leased, name=name)
 
-    def pending_once(self, limit: int, *, leased: bool, name: str | None) -> list[PendingText]:
+    def _pending_once(self, limit: int, *, leased: bool, name: str | None) -> list[PendingText]:
         """Do as `pending`, without trying again."""
         spaces = self._spaces()
         if name is not None:
@@ -205,7 +205,7 @@ class VectorIndex:
             rows = cast("list[_Waiting]", db.rows("lease_pending", leases))
             return _texts(db, user_id, sorted(rows))
 
-    def sets_for(self, db: Connection, name: str | None) -> Sets:
+    def _sets_for(self, db: Connection, name: str | None) -> Sets:
         """Return the sets that vectors of an embedder go into, as of this transaction."""
         spaces = read_spaces(db)
         sets = spaces.of(name)
@@ -213,7 +213,7 @@ class VectorIndex:
             raise self._mismatch(spaces, name)
         return sets
 
-    def settle(
+    def _settle(
         self,
         db: Connection,
         user_id: str,
@@ -288,10 +288,7 @@ class VectorIndex:
                 )
             if spaces.next_name == name and not spaces.switching:
                 _write(
-                    db,
-                    embedder_name=name,
-                    embedder_dims=spaces.next_dims,
-                    embedder_space=spaces.next_number,
+                    db, embedder_name=name, embedder_dims=spaces.next_dims, embedder_space=spaces.next_number
                 )
                 spaces = read_spaces(db)
         if spaces.switching:

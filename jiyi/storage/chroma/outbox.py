@@ -186,19 +186,27 @@ def repair(database: Database, collections: Collections, outbox: Outbox) -> list
     """Mend it; return what was done, a line each."""
     with database.write() as db:
         db.run("chroma_prepare", {})
-    loose = sum(_agree(database, user_id) for user_id in database.users())
+    lacking = 0
+    for user_id in database.users():  # what is held and what has vectors by the rows become the same
+        with database.write(user_id) as db:
+            db.rows("chroma_without_mark", {"user_id": user_id})
+            lacking += len({row[0] for row in db.rows("chroma_mark_without", {"user_id": user_id})})
     taken = outbox.drain()
     found = drift(database, collections)
     for space in {space for space, _ in found.stray}:
         collections.erase(space, [id_ for other, id_ in found.stray if other == space])
-    again = sum(_again(database, *group) for group in _groups(found.missing))
+    for user_id, space, tokens in _groups(found.missing):
+        with database.write(user_id) as db:
+            values = {"user_id": user_id, "space": space, "tokens": db.dialect.listed(tokens)}
+            lacking += len({row[0] for row in db.rows("chroma_unmark", values)})
     for space in found.unused:
         outbox.forget_space(found.users, space)
-    for user_id in found.users:
-        _mark(database, user_id)
+    for user_id in found.users:  # everything waits that has a text and no vectors
+        with database.write(user_id) as db:
+            db.run("mark_pending", {"user_id": user_id, "space": read_spaces(db).number})
     outbox.drain()
     done = {
-        "records marked as lacking their vectors": loose + again,
+        "records marked as lacking their vectors": lacking,
         "records' vectors taken out of Chroma": taken,
         "vectors of no record removed from Chroma": len(found.stray),
         "unused collections removed": len(found.unused),
@@ -228,25 +236,6 @@ def _unknown(database: Database, ids: Sequence[str]) -> list[str]:
             known = {row[0] for row in db.rows("chroma_known_to_any", {"tokens": tokens})}
         unknown += [id_ for id_ in piece if id_.rpartition(".")[0] not in known]
     return unknown
-
-
-def _agree(database: Database, user_id: str) -> int:
-    """Make what is held and what has vectors by the rows the same; return how many lack theirs."""
-    with database.write(user_id) as db:
-        db.rows("chroma_without_mark", {"user_id": user_id})
-        return len({row[0] for row in db.rows("chroma_mark_without", {"user_id": user_id})})
-
-
-def _again(database: Database, user_id: str, space: int, tokens: Sequence[str]) -> int:
-    with database.write(user_id) as db:
-        values = {"user_id": user_id, "space": space, "tokens": db.dialect.listed(tokens)}
-        return len({row[0] for row in db.rows("chroma_unmark", values)})
-
-
-def _mark(database: Database, user_id: str) -> None:
-    """Let everything wait that has a text and no vectors."""
-    with database.write(user_id) as db:
-        db.run("mark_pending", {"user_id": user_id, "space": read_spaces(db).number})
 
 
 def _groups(missing: Sequence[tuple[str, int, str]]) -> Iterator[tuple[str, int, list[str]]]:

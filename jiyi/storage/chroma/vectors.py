@@ -73,7 +73,7 @@ class ChromaVectors(VectorIndex):
     def _add(self, user_id: str, rows: Mapping[int, VectorRow], name: str | None) -> int:
         def begin() -> tuple[Sets, dict[int, list[Item]]]:
             with self._db.write(user_id) as db:
-                sets = self.sets_for(db, name)
+                sets = self._sets_for(db, name)
                 items = _items(db, user_id, rows, sets)
                 self._outbox.begin(db, user_id, _sent(items))
                 return sets, items
@@ -103,13 +103,13 @@ class ChromaVectors(VectorIndex):
         """Mark the records whose vectors Chroma has by now, as far as they still want them."""
         sent = {(item.doc, space): item.token for space, own in items.items() for item in own}
         with self._db.write(user_id) as db:
-            if self.sets_for(db, name) != sets:  # switched meanwhile: all of it is done again
+            if self._sets_for(db, name) != sets:  # switched meanwhile: all of it is done again
                 return 0
             values = {"user_id": user_id, "tokens": db.dialect.listed(list(sent.values()))}
             held = {row[0] for row in db.rows("chroma_hold", values)}
             # Those that took too long are being taken out again.
             arrived = {place for place, token in sent.items() if token in held}
-            taking, complete = self.settle(db, user_id, rows, sets, arrived)
+            taking, complete = self._settle(db, user_id, rows, sets, arrived)
             for doc, space, _ in taking:
                 db.run("chroma_mark", {"user_id": user_id, "doc": doc, "space": space})
                 arrived.remove((doc, space))

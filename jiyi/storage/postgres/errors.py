@@ -80,11 +80,7 @@ def translate(
 ) -> StorageError:
     """Return the error of jiyi for one of psycopg's.
 
-    Args:
-        error: what was raised.
-        place: names the database.
-        connection: where it was raised; None where connecting failed.
-        committing: the COMMIT had been sent when it was raised.
+    ``connection`` is None where connecting failed; ``committing``: the COMMIT had been sent.
     """
     said = _words(error)
     match error:
@@ -157,11 +153,7 @@ def repeat(verb: Callable[[], _T], *, seconds: float, repeatable: bool) -> _T:
     Pauses double from 0.05 to 1 s, each shortened at random so that many clients do not
     come back at one moment.
 
-    Args:
-        verb: what to do, in transactions of its own.
-        seconds: how long a server that is away is waited for.
-        repeatable: doing it twice is the same as doing it once. Else it is not done again
-            where its COMMIT may have arrived.
+    ``repeatable`` as for `Database.attempt`; ``seconds`` a server that is away is waited for.
     """
     until, pause = time.monotonic() + seconds, _FIRST_PAUSE
     conflicts, maybe_done = 0, False

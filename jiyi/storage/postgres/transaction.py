@@ -11,12 +11,13 @@ from psycopg.pq import TransactionStatus
 from jiyi.errors import StorageError
 from jiyi.storage.postgres.statements import Statement, named, set_local
 
-__all__ = ["Ask", "Channel", "Cursor", "Raw", "Reading", "SetTenant", "Writing"]
+__all__ = ["Ask", "Channel", "Cursor", "Raw", "Reading", "SetTenant", "Settings", "Writing"]
 
 _MOST_WAITING = 1_000  # statements: beyond that they go
 
 Cursor = psycopg.Cursor[Any]
 Raw = psycopg.Connection[Any]
+Settings = Sequence[tuple[str, str]]  # of the server
 SetTenant = Callable[[str | None], list[Statement]]
 
 
@@ -27,7 +28,7 @@ class Ask:
     user_id: str | None  # None: of all users
     statement: str
     values: dict[str, Any]
-    settings: Sequence[tuple[str, str]] = ()  # of the server, for this statement where it only looks
+    settings: Settings = ()  # for this statement where it only looks
 
 
 class Reading:

@@ -65,9 +65,7 @@ class Growth:
         """Say whether statistics are out of date for a user of a transaction, and take them for gathered.
 
         They are once a user has twice as many documents as at that time, and at least two thousand.
-
-        Args:
-            numbers: of each user, the first number that the transaction gave and the one behind the last.
+        ``numbers`` are the first one that the transaction gave to each user and the one after the last.
         """
         outgrown = False
         for user_id, (first, behind) in numbers.items():

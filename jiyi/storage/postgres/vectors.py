@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -14,15 +15,14 @@ from psycopg import errors as pg
 from jiyi.errors import EmbedderMismatch, StorageError
 from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
 from jiyi.storage.candidates import Key
-from jiyi.storage.database import Call, retried
-from jiyi.storage.known_vectors import KnownVectors
+from jiyi.storage.database import retried
+from jiyi.storage.known_vectors import KnownVectors, look_up
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
 from jiyi.storage.postgres.connection import POSTGRES, PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
 from jiyi.storage.postgres.statements import SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
-from jiyi.storage.relational.spaces import spaces_of
 from jiyi.storage.relational.users import Snapshot, seen_or_look
 from jiyi.storage.user_terms import UserTerms
 from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user
@@ -59,7 +59,7 @@ class PostgresVectors(VectorIndex):
 
         def pending() -> list[PendingText] | None:
             try:
-                return self.pending_once(limit, leased=leased, name=name)
+                return self._pending_once(limit, leased=leased, name=name)
             except MachineLost:
                 if name is not None:  # a second set is complete for everybody or not at all
                     raise
@@ -98,8 +98,8 @@ class PostgresVectors(VectorIndex):
 
     def _add(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int:
         with self._db.write(user_id) as db:
-            sets = self.sets_for(db, name)
-            taking, complete = self.settle(db, user_id, rows, sets)
+            sets = self._sets_for(db, name)
+            taking, complete = self._settle(db, user_id, rows, sets)
             db.add_vectors(
                 [
                     {"user_id": user_id, "doc": doc, "space": space, "part": part, "kind": kind}
@@ -172,7 +172,7 @@ class PostgresVectors(VectorIndex):
         """See `VectorIndex.read`; they are as they are stored in either case."""
         with self._db.read(scope.user_id) as db:
             if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
-                return _look_up_parts(db, scope.user_id, keys)
+                return look_up(db, scope.user_id, keys, partial(_read, db, scope.user_id))
             seen = seen_or_look(self._db, db, scope.user_id, seen)
             return _recall_parts(self._db, db, seen, keys)
 
@@ -239,23 +239,6 @@ def _recall_parts(
         known.add(_read(db, user_id, space, known.unknown(docs[there])))
 
     return database.cache.use(user_id, KnownVectors, seen.owner[1], extend).parts(docs)
-
-
-def _look_up_parts(db: PostgresConnection, user_id: str, keys: Sequence[Key]) -> Parts:
-    """Return vectors of records as the server has them now; nothing of it is kept."""
-    ids: dict[str, list[str]] = {}
-    for kind, id_ in dict.fromkeys(keys):
-        ids.setdefault(kind, []).append(id_)
-    asked = [
-        Call("docs_of", {"user_id": user_id, "kind": kind, "ids": db.dialect.listed(some)})
-        for kind, some in ids.items()
-    ]
-    meta, *found = db.all_of([Call("all_meta", {}), *asked])
-    numbers = {(kind, row[0]): row[1] for kind, answer in zip(ids, found, strict=True) for row in answer.rows}
-    docs = np.array([numbers.get(key, -1) for key in keys], np.int64)
-    known = KnownVectors()
-    known.add(_read(db, user_id, spaces_of(meta.rows).number, known.unknown(docs[docs >= 0])))
-    return known.parts(docs)
 
 
 def _read(

@@ -77,12 +77,7 @@ class UserVectors:
     def view(self) -> "UserVectors":
         """Return the rows in use as they are now."""
         n = self.size
-        return replace(
-            self,
-            parts=self.parts[:n],
-            docs=self.docs[:n],
-            rows=self.rows[:n],
-        )
+        return replace(self, parts=self.parts[:n], docs=self.docs[:n], rows=self.rows[:n])
 
     def nearest(
         self,
