@@ -7,9 +7,8 @@ from pathlib import Path
 from jiyi.clock import utc_now
 from jiyi.long_term import ReadingState, reading_state
 from jiyi.settings import load_settings
-from jiyi.storage import Ledger, Readings
+from jiyi.storage import Database, Ledger, Readings
 from jiyi.storage.backend import adapter, open_database
-from jiyi.storage.database import Database
 from jiyi.storage.place import Place, locate
 
 __all__ = ["check_database", "is_there", "opened_ledger", "reading_of", "users_of"]
@@ -42,9 +41,7 @@ def is_there(url: str | Path | Place) -> bool:
         StorageError: the server cannot be reached.
     """
     place = locate(url)
-    if place.path is not None:
-        return place.path.exists()
-    return bool(adapter("postgres").migrate.has_tables(str(place.url)))
+    return place.path.exists() if place.path else bool(adapter("postgres").migrate.has_tables(str(place.url)))
 
 
 def users_of(url: str | Path | Place) -> list[str]:
