@@ -2,40 +2,28 @@
 
 -- name: user
 tenant_id;
-
 -- name: among
 {column} = ANY(:{name});
-
 -- name: owned
 {alias}.tenant_id = :user_id;
-
 -- name: same
 {alias}.tenant_id = :user_id AND {alias}.doc = d.doc;
-
 -- name: yes
 true;
-
 -- name: no
 false;
-
 -- name: kept
 d.{column};
-
 -- name: json_text
 ((@readable)::jsonb ->> '{name}') COLLATE "C";
-
 -- name: label
 CASE WHEN {body} LIKE '%"metadata":{{%' THEN EXISTS (SELECT 1 FROM (SELECT (@readable)::jsonb -> 'metadata' -> :{key}::text AS value) AS e WHERE e.value IS NOT NULL AND {test}) ELSE false END;
-
 -- name: label_in
 EXISTS (SELECT 1 FROM jsonb_array_elements(:{value}::jsonb) AS w WHERE w.value = e.value);
-
 -- name: label_number
 jsonb_typeof(e.value) = 'number' AND e.value {sign} to_jsonb(:{value});
-
 -- name: label_text
 jsonb_typeof(e.value) = 'string' AND (e.value #>> '{{}}') COLLATE "C" {sign} :{value};
-
 -- name: aside
 ;
 
