@@ -7,9 +7,8 @@ from pathlib import Path
 from jiyi.clock import utc_now
 from jiyi.long_term import ReadingState, reading_state
 from jiyi.settings import load_settings
-from jiyi.storage import Ledger, Readings
-from jiyi.storage.backend import has_tables, open_database
-from jiyi.storage.database import Database
+from jiyi.storage import Database, Ledger, Readings
+from jiyi.storage.backend import adapter, open_database
 from jiyi.storage.place import Place, locate
 
 __all__ = ["check_database", "is_there", "opened_ledger", "reading_of", "users_of"]
@@ -41,7 +40,8 @@ def is_there(url: str | Path | Place) -> bool:
     Raises:
         StorageError: the server cannot be reached.
     """
-    return has_tables(locate(url))
+    place = locate(url)
+    return place.path.exists() if place.path else bool(adapter("postgres").migrate.has_tables(str(place.url)))
 
 
 def users_of(url: str | Path | Place) -> list[str]:

@@ -16,8 +16,8 @@ from jiyi.cli.options import AGENT_DB, Db, Shown, brief_errors, telling
 from jiyi.cli.terminal import Bars, fail, say, stderr
 from jiyi.errors import MissingExtra, SettingsError
 from jiyi.settings import Settings, load_settings
+from jiyi.storage.backend import adapter, open_database
 from jiyi.storage.backend import migrate as migrate_place
-from jiyi.storage.backend import open_database, postgres_adapter
 from jiyi.storage.place import Place
 from jiyi.telling import masked
 
@@ -47,14 +47,14 @@ def migrate(
 
 
 def _distribute(db: Place, settings: Settings) -> list[str]:
-    postgres_adapter()
+    adapter("postgres")
     distributing = import_module("jiyi.storage.postgres.distribute")
     with closing(open_database(db, settings)) as database:
         return list(distributing.distribute(database))
 
 
 def _index(db: Place, settings: Settings, *, quiet: bool) -> list[str]:
-    postgres = postgres_adapter()
+    postgres = adapter("postgres")
     with closing(open_database(db, settings)) as database, Bars(quiet=quiet) as bars:
         show = partial(bars.show, "vector index")
         show(0)

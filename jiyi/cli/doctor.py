@@ -13,14 +13,14 @@ from rich.text import Text
 
 from jiyi.cli.options import AGENT_DB, Db, Shown, db_option, telling
 from jiyi.cli.terminal import safe, say, stderr, stdout
-from jiyi.databases import check_database, reading_of
+from jiyi.databases import check_database, is_there, reading_of
 from jiyi.embeddings import E5Embedder
 from jiyi.endpoint import skipped_endpoints
 from jiyi.errors import JiyiError
 from jiyi.long_term import NO_STATUS
 from jiyi.settings import load_settings
 from jiyi.skills import SkillRegistry
-from jiyi.storage.backend import about_server, apart, drift, has_tables, repair
+from jiyi.storage.backend import about_server, apart, drift, repair
 from jiyi.storage.place import Place
 from jiyi.wiring import embedder_for
 
@@ -129,7 +129,7 @@ def _server(db: Place) -> Iterator[_Finding]:
         f"row level security {'holds' if server.walled else 'does not hold'} for the role {server.role}",
         "connect as a role without SUPERUSER and BYPASSRLS; see docs/postgres.md",
     )
-    if has_tables(db):
+    if is_there(db):
         yield from _tried("database", lambda: check_database(db), "restore a backup; see docs/postgres.md")
     else:
         detail, fix = f"{db} has no memory yet", f"make its tables: jiyi migrate {db_option(db)}"
@@ -142,14 +142,14 @@ _Told = str | tuple[bool, str] | None
 
 def _index(db: Place) -> _Told:
     settings = load_settings()
-    found = drift(db, settings) if settings.vector_index == "chroma" and has_tables(db) else None
+    found = drift(db, settings) if settings.vector_index == "chroma" and is_there(db) else None
     return None if found is None else (found.sound, str(found))
 
 
 def _apart(db: Place) -> _Told:
     """Say which texts the embedder refused; errors are told by other checks."""
     try:
-        found = apart(db, load_settings()) if has_tables(db) else {}
+        found = apart(db, load_settings()) if is_there(db) else {}
     except JiyiError:
         return None
     names = {why: f"HTTP {why}" for why in found} | {NO_STATUS: "an error of the embedder"}
@@ -159,7 +159,7 @@ def _apart(db: Place) -> _Told:
 
 def _reading(db: Place) -> _Told:
     settings = load_settings()
-    if not settings.llm_model or settings.reader == "off" or not has_tables(db):
+    if not settings.llm_model or settings.reader == "off" or not is_there(db):
         return None
     state = reading_of(db)
     calls = f"{state.calls:,} of {settings.reader_calls_per_hour:,} calls this hour"
@@ -171,7 +171,7 @@ def _reading(db: Place) -> _Told:
 
 
 def _repaired(db: Place) -> str:
-    if not has_tables(db):
+    if not is_there(db):
         return "nothing is there"
     return "; ".join(repair(db, load_settings())) or "nothing to repair"
 

@@ -2,7 +2,7 @@
 
 from jiyi.storage.candidates import ROLES, Candidates, Key
 from jiyi.storage.damage import Damaged
-from jiyi.storage.database import Connection, Database
+from jiyi.storage.database import Database
 from jiyi.storage.ledger import Answered, Ledger
 from jiyi.storage.readings import Claim, Due, Readings
 from jiyi.storage.relational.write import age_of
@@ -14,9 +14,9 @@ from jiyi.storage.transfer.export import ExportReceipt, export_lines
 from jiyi.storage.transfer.importer import ImportReceipt, import_file, import_messages
 from jiyi.storage.transfer.lines import Found, Rejected
 from jiyi.storage.transfer.markdown import export_markdown
-from jiyi.storage.trash import Discarded, Trash, TrashPage
+from jiyi.storage.trash import Discarded, Trash
 from jiyi.storage.upkeep import Amendment, Cursor, Page, Upkeep
-from jiyi.storage.vectors import Binding, Parts, PendingText, VectorIndex, VectorRow
+from jiyi.storage.vectors import Binding, PendingText, VectorIndex, VectorRow
 
 __all__ = [
     "ROLES",
@@ -25,7 +25,6 @@ __all__ = [
     "Binding",
     "Candidates",
     "Claim",
-    "Connection",
     "Cursor",
     "Damaged",
     "Database",
@@ -37,7 +36,6 @@ __all__ = [
     "Key",
     "Ledger",
     "Page",
-    "Parts",
     "PendingText",
     "Readings",
     "Rejected",
@@ -45,7 +43,6 @@ __all__ = [
     "SqliteVectors",
     "Store",
     "Trash",
-    "TrashPage",
     "Upkeep",
     "VectorIndex",
     "VectorRow",

@@ -1,8 +1,8 @@
 """The database behind a place: the one function that picks it, and everything on it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
@@ -14,7 +14,6 @@ from jiyi.storage.elsewhere import leave, refuse_bound, take_over
 from jiyi.storage.ledger import Ledger
 from jiyi.storage.place import Place
 from jiyi.storage.readings import Readings
-from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.sqlite.migrate import pending_steps
 from jiyi.storage.store import Store
@@ -23,24 +22,26 @@ from jiyi.storage.upkeep import Upkeep
 from jiyi.storage.vectors import VectorIndex
 
 if TYPE_CHECKING:
-    from jiyi.storage.chroma.drift import Drift
-    from jiyi.storage.chroma.vectors import ChromaVectors
+    from jiyi.storage.chroma import ChromaVectors, Drift
     from jiyi.storage.postgres.migrate import About
 
 __all__ = [
     "Backend",
     "about_server",
+    "adapter",
     "apart",
-    "chroma_adapter",
     "drift",
-    "faiss_adapter",
-    "has_tables",
     "migrate",
     "open_backend",
     "open_database",
-    "postgres_adapter",
     "repair",
 ]
+
+_NEEDS = {
+    "chroma": ("vectors in Chroma need", ("chromadb",)),
+    "faiss": ("search by FAISS needs", ("faiss",)),
+    "postgres": ("a memory on PostgreSQL needs", ("psycopg", "psycopg_pool")),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +66,34 @@ def open_backend(place: Place, settings: Settings) -> Backend:
         SettingsError: ``vector_index`` is not for such a place.
         WrongState: its vectors are not where ``vector_index`` says.
     """
-    chroma = chroma_adapter() if settings.vector_index == "chroma" else None
-    faiss = faiss_adapter(place) if settings.vector_index == "faiss" else None
+    if settings.vector_index == "faiss" and place.path is None:
+        raise SettingsError(
+            f"vector_index=faiss is for files; {place} has pgvector's index: leave vector_index as it is, "
+            f"and run: jiyi migrate --vector-index --db {place}"
+        )
+    module = adapter(settings.vector_index) if settings.vector_index in ("chroma", "faiss") else None
     database = open_database(place, settings)
     try:
-        opened = _on(database)
-        if chroma is not None:
-            vectors = chroma.open_vectors(place, database, settings)
-            store, trash = chroma.ChromaStore(database, vectors), chroma.ChromaTrash(database, vectors)
-            opened = replace(opened, store=store, trash=trash, vectors=vectors)
+        vectors: VectorIndex
+        if module is not None and settings.vector_index == "chroma":
+            vectors = module.open_vectors(place, database, settings)
         else:
             refuse_bound(database)
-            if faiss is not None:
-                opened = replace(opened, vectors=faiss.FaissVectors(database))
+            if module is not None:
+                vectors = module.FaissVectors(database)
+            elif isinstance(database, SqliteDatabase):
+                vectors = SqliteVectors(database)
+            else:
+                vectors = adapter("postgres").PostgresVectors(database)
+        opened = Backend(
+            database=database,
+            store=Store(database, vectors),
+            upkeep=Upkeep(database),
+            trash=Trash(database, vectors),
+            vectors=vectors,
+            readings=Readings(database),
+            ledger=Ledger(database),
+        )
         opened.trash.finish()  # what a purge that was cut short left
         return opened
     except BaseException:
@@ -85,29 +101,11 @@ def open_backend(place: Place, settings: Settings) -> Backend:
         raise
 
 
-def _on(database: Database) -> Backend:
-    """Return everything on a database that holds its vectors itself."""
-    vectors: VectorIndex
-    if isinstance(database, SqliteDatabase):
-        vectors = SqliteVectors(database)
-    else:
-        vectors = postgres_adapter().PostgresVectors(database)
-    return Backend(
-        database=database,
-        store=Store(database),
-        upkeep=Upkeep(database),
-        trash=Trash(database),
-        vectors=vectors,
-        readings=Readings(database),
-        ledger=Ledger(database),
-    )
-
-
 def open_database(place: Place, settings: Settings) -> Database:
     """Open the tables of a place alone, for whoever looks after them; see `open_backend`."""
     if place.path is not None:
         return SqliteDatabase(place.path, lock_timeout=settings.lock_timeout)
-    database: Database = postgres_adapter().PostgresDatabase(
+    database: Database = adapter("postgres").PostgresDatabase(
         str(place.url),
         lock_timeout=settings.lock_timeout,
         statement_seconds=settings.statement_seconds,
@@ -120,24 +118,13 @@ def open_database(place: Place, settings: Settings) -> Database:
     return database
 
 
-def has_tables(place: Place) -> bool:
-    """Say whether a file is there, or jiyi's tables in a server's database; nothing is made.
-
-    Raises:
-        StorageError: the server cannot be reached.
-    """
-    if place.path is not None:
-        return place.path.exists()
-    return bool(postgres_adapter().migrate.has_tables(str(place.url)))
-
-
 def about_server(place: Place) -> "About":
     """Ask the server of a place what it is.
 
     Raises:
         StorageError: it cannot be reached, or refuses.
     """
-    return cast("About", postgres_adapter().migrate.about(str(place.url)))
+    return cast("About", adapter("postgres").migrate.about(str(place.url)))
 
 
 def apart(place: Place, settings: Settings) -> Mapping[int, int]:
@@ -147,7 +134,7 @@ def apart(place: Place, settings: Settings) -> Mapping[int, int]:
         StorageError: it is foreign, newer, or cannot be reached.
     """
     with closing(open_database(place, settings)) as database:
-        return VectorStates(database).apart()
+        return VectorIndex(database).apart()
 
 
 def migrate(place: Place, settings: Settings, *, dry_run: bool = False) -> list[str]:
@@ -159,7 +146,7 @@ def migrate(place: Place, settings: Settings, *, dry_run: bool = False) -> list[
     if place.path is not None:
         steps = pending_steps(place.path)
     else:
-        steps = postgres_adapter().migrate.pending(str(place.url))
+        steps = adapter("postgres").migrate.pending(str(place.url))
     if steps and not dry_run:
         open_database(place, settings.model_copy(update={"migrate_on_open": True})).close()
     return steps
@@ -174,18 +161,13 @@ def repair(place: Place, settings: Settings) -> list[str]:
     Raises:
         StorageError: it cannot be opened or mended.
     """
-    database = open_database(place, settings)
-    try:  # first of all to where ``vector_index`` says
+    with closing(open_database(place, settings)) as database:  # first of all to where ``vector_index`` says
         waiting = take_over(database) if settings.vector_index == "chroma" else leave(database)
-    finally:
-        database.close()
     done = [f"{waiting} records wait to be embedded anew"] if waiting else []
     backend = open_backend(place, settings)
-    try:
+    with closing(backend.store):
         mend = getattr(backend.vectors, "repair", None)
         return [*done, *(mend() if mend else [])]
-    finally:
-        backend.store.close()
 
 
 def drift(place: Place, settings: Settings) -> "Drift | None":
@@ -197,46 +179,17 @@ def drift(place: Place, settings: Settings) -> "Drift | None":
     if settings.vector_index != "chroma":
         return None
     backend = open_backend(place, settings)
-    try:
+    with closing(backend.store):
         return cast("ChromaVectors", backend.vectors).drift()
-    finally:
-        backend.store.close()
 
 
-def chroma_adapter() -> ModuleType:
-    """Return `jiyi.storage.chroma`, which is imported only where it is used.
+def adapter(name: str) -> ModuleType:
+    """Return a package of `jiyi.storage` that needs others: "chroma", "faiss" or "postgres".
 
     Raises:
-        MissingExtra: chromadb is not installed.
+        MissingExtra: those are not installed.
     """
-    return _adapter("chroma", needs=("chromadb",), missing="vectors in Chroma need")
-
-
-def faiss_adapter(place: Place) -> ModuleType:
-    """Return `jiyi.storage.faiss`, which is imported only where it is used.
-
-    Raises:
-        SettingsError: the place is a server's database.
-        MissingExtra: faiss-cpu is not installed.
-    """
-    if place.path is None:
-        raise SettingsError(
-            f"vector_index=faiss is for files; {place} has pgvector's index: leave vector_index as it is, "
-            f"and run: jiyi migrate --vector-index --db {place}"
-        )
-    return _adapter("faiss", needs=("faiss",), missing="search by FAISS needs")
-
-
-def postgres_adapter() -> ModuleType:
-    """Return `jiyi.storage.postgres`, which is imported only where it is used.
-
-    Raises:
-        MissingExtra: psycopg is not installed.
-    """
-    return _adapter("postgres", needs=("psycopg", "psycopg_pool"), missing="a memory on PostgreSQL needs")
-
-
-def _adapter(name: str, *, needs: Sequence[str], missing: str) -> ModuleType:
+    missing, needs = _NEEDS[name]
     try:
         for package in needs:
             import_module(package)

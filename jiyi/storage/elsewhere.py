@@ -4,12 +4,11 @@ import uuid
 
 from jiyi.errors import StorageError, WrongState
 from jiyi.storage.database import Database
-from jiyi.storage.relational.spaces import read_spaces
+from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["bind", "leave", "refuse_bound", "take_over"]
 
 _INDEX, _OWNER = "vector_index", "chroma_owner"
-_PIECE = 10_000  # vectors dropped at once
 
 
 def refuse_bound(database: Database) -> None:
@@ -50,7 +49,7 @@ def take_over(database: Database) -> int:
     """Bind a memory that holds vectors itself; they are dropped. Return how many records lack them then."""
     if _bound(database):
         return 0
-    waiting = _empty(database)
+    waiting = VectorIndex(database).empty()
     _enter(database)
     return waiting
 
@@ -62,7 +61,10 @@ def leave(database: Database) -> int:
     """
     if not _bound(database):
         return 0
-    waiting = _empty(database)
+    waiting = VectorIndex(database).empty()
+    for user_id in database.users():
+        with database.write(user_id) as db:
+            db.run("chroma_forget_all", {"user_id": user_id})
     with database.write() as db:
         db.run("chroma_leave", {})
         for name in (_INDEX, _OWNER):
@@ -90,30 +92,3 @@ def _enter(database: Database) -> str:
         db.run("set_meta", {"name": _OWNER, "value": name})
         db.run("set_meta", {"name": _INDEX, "value": "chroma"})
         return name
-
-
-def _empty(database: Database) -> int:
-    """Drop all vectors of the rows and what is noted of Chroma; return how many records wait then."""
-    with database.read() as db:
-        spaces = read_spaces(db)
-    numbers = [number for number in (spaces.number, spaces.next_number) if number is not None]
-    for user_id in database.users():
-        for number in dict.fromkeys(numbers):
-            _drop(database, user_id, number)
-        with database.write(user_id) as db:
-            db.run("mark_pending", {"user_id": user_id, "space": spaces.number})
-    with database.write() as db:
-        for part in ("name", "dims", "space"):
-            db.run("drop_meta", {"name": f"next_embedder_{part}"})
-    with database.read() as db:
-        row = db.first("count_pending", {})
-    return int(row[0]) if row else 0
-
-
-def _drop(database: Database, user_id: str, number: int) -> None:
-    values, dropped = {"user_id": user_id, "space": number, "limit": _PIECE}, _PIECE
-    while dropped == _PIECE:  # others may write in between
-        with database.write(user_id) as db:
-            dropped = len(db.rows("drop_space", values))
-            db.run("chroma_forget_space", {"user_id": user_id, "space": number})
-            db.run("bump_generation", {"user_id": user_id})

@@ -27,11 +27,7 @@ def candidates(
 ) -> Candidates:
     """Return what `jiyi.storage.Store.match` promises, of a view of the user's rows.
 
-    Args:
-        mine: the user's rows.
-        query: the question.
-        near: what another index found.
-        docs: what conditions that rows do not carry allow; None where there are none.
+    ``docs`` is what conditions that rows do not carry allow; None where there are none.
     """
     terms = query_terms(query.text)
     if len(terms) > _TERMS:

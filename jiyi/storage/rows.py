@@ -7,10 +7,11 @@ come back as the one character they make.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, cast
 
 from jiyi.clock import to_micros, utc_from_micros
@@ -31,10 +32,13 @@ from jiyi.records import (
     path_of,
 )
 from jiyi.records.checks import check_id
-from jiyi.storage.seals import NO_RECORD, seal
 from jiyi.text.keys import entity_key, predicate_key
 
 __all__ = [
+    "FORMATS",
+    "NO_RECORD",
+    "SEALED",
+    "TABLES",
     "Row",
     "decode",
     "decode_whole",
@@ -42,14 +46,56 @@ __all__ = [
     "encode_whole",
     "is_storable",
     "kind_of",
+    "seal",
 ]
 
 _SAID = {"role", "content", "name"}  # the keys of a message that is only said
 
 Row = dict[str, Any]
 
+TABLES: Mapping[str, str] = {
+    "message": "messages",
+    "episode": "episodes",
+    "knowledge": "knowledge",
+    "fact": "facts",
+    "item": "items",
+    "task": "tasks",
+    "step": "steps",
+    "summary": "summaries",
+    "trash": "trash",
+}
+"""Where each kind of record lies, and what was taken out."""
+
+NO_RECORD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+"""What decoding raises where bytes are damaged."""
+
+_WHOSE = ("user_id", "agent_id", "session_id", "id")
+SEALED: Mapping[str, tuple[str, ...]] = {
+    "message": (*_WHOSE, "seq", "created_at"),
+    "episode": (*_WHOSE, "created_at", "task_id", "outcome"),
+    "knowledge": (*_WHOSE, "created_at", "updated_at"),
+    "fact": (*(*_WHOSE, "created_at", "status", "valid_from", "valid_to"), *("supersedes", "superseded_by")),
+    "item": (*_WHOSE, "created_at", "updated_at"),
+    "task": (*_WHOSE, "status", "started_at", "updated_at", "completed_at"),
+    "step": ("user_id", "task_id", "id", "status"),
+    "summary": (*_WHOSE, "version", "upto_seq", "created_at"),
+    "trash": (*_WHOSE, "kind", "discarded_at", "reason"),
+}
+"""The columns beside the body that a checksum covers, by what the row is of."""
+
+
 _STEP_BODY = ("description", "tool_name", "args", "result")
 _TUPLES = {"tags", "key_points", "source_episodes", "sources", "covers", "namespace", "former"}
+
+
+def seal(kind: str, row: Mapping[str, Any]) -> int:
+    """Return the checksum of a row: of whose and which it is, when, its place, and all it says.
+
+    Left out is what changes by itself: pins, importance, confidence, counts of tokens and of use, when
+    an item ends. It guards against accidents, not against forgery.
+    """
+    said = "\0".join([str(row.get(name)) for name in SEALED[kind]])
+    return zlib.crc32(row["body"].encode(), zlib.crc32(said.encode()))
 
 
 def kind_of(record: Record | type[Any]) -> Kind:
@@ -71,7 +117,7 @@ def encode(record: Record) -> Row:
     scope = record.scope
     assert scope is not None, "only records with a scope are stored"
     row = {"user_id": scope.user_id, "agent_id": scope.agent_id, "session_id": scope.session_id}
-    row |= _ENCODERS[kind_of(record)](record)
+    row |= _ENCODERS.get(type(record), _columns)(record)
     for name in ("id", "task_id", "supersedes", "superseded_by"):
         if row.get(name) is not None:
             check_id(name, row[name])
@@ -88,7 +134,7 @@ def decode(kind: Kind, row: Mapping[str, Any], steps: tuple[Step, ...] = ()) -> 
         if "crc" in row and row["crc"] != seal(kind, row):
             raise DatabaseDamaged("its checksum is another")
         scope = _scope(row["user_id"], row.get("agent_id"), row.get("session_id"))
-        record = _DECODERS[kind](row, scope)
+        record = _DECODERS[kind](row, scope) if kind in _DECODERS else _made(kind, row, scope)
     except NO_RECORD as error:
         raise DatabaseDamaged(f"its row cannot be read: {type(error).__name__}") from error
     return replace(record, steps=steps) if isinstance(record, Task) and steps else record
@@ -123,12 +169,10 @@ def decode_whole(kind: Kind, text: str) -> Record:
 
 
 def _message_row(m: Message) -> Row:
-    if m.created_at is None:
-        raise InputError("a message needs created_at to be stored; say when it was said")
     return {
         "id": m.id,
         "role": m.role,
-        "created_at": to_micros(m.created_at),
+        "created_at": _said_at(m),
         "pinned": int(m.pinned),
         "body": _dump(m.to_dict()),
         "importance": m.importance,
@@ -156,56 +200,44 @@ def _message(row: Mapping[str, Any], scope: Scope) -> Message:
 
 
 def _columns(record: Record) -> Row:
-    """Return the columns of a record whose kind is one of `_FORMATS`, but for those derived from it."""
-    form = _FORMATS[type(record)]
+    """Return the columns of a record of `FORMATS`, those derived from its fields too."""
+    form = FORMATS[kind_of(record)]
     row: Row = {}
     for name, codec in form.columns.items():
         value = getattr(record, name)
         row[name] = value if codec is None or value is None else codec[0](value)
     steps = {"steps": [_step_dict(step) for step in record.steps]} if isinstance(record, Episode) else {}
-    return row | {"body": _body(record, form.body, **steps)}
+    return row | {"body": _body(record, form.body, **steps)} | form.derived(record)
 
 
-def _fields(made: type, row: Mapping[str, Any]) -> Row:
+def _fields(kind: Kind, row: Mapping[str, Any]) -> Row:
     """Return what `_columns` stored, as the record's fields."""
     stored = {
         name: row[name] if codec is None or row[name] is None else codec[1](row[name])
-        for name, codec in _FORMATS[made].columns.items()
+        for name, codec in FORMATS[kind].columns.items()
     }
     return stored | _load(row["body"])
 
 
-def _made(of: Callable[..., Record], row: Mapping[str, Any], scope: Scope) -> Record:
-    """Return the record of a class whose fields are all stored as `_columns` says."""
-    return of(scope=scope, **_fields(cast("type", of), row))
-
-
-def _episode_row(e: Episode) -> Row:
-    return _columns(e) | {"role": None, "target_key": entity_key(e.target or "")}
+def _made(kind: Kind, row: Mapping[str, Any], scope: Scope) -> Record:
+    return cast("Record", _CLASSES[kind](scope=scope, **_fields(kind, row)))
 
 
 def _episode(row: Mapping[str, Any], scope: Scope) -> Episode:
-    values = _fields(Episode, row)
+    values = _fields("episode", row)
     values["steps"] = tuple(_step_of(step, scope, row["task_id"] or "") for step in values["steps"])
     return Episode(scope=scope, **values)
 
 
-def _knowledge_row(k: Knowledge) -> Row:
-    return _columns(k) | {"role": None, "sources": [id_ for id_ in k.source_episodes if is_storable(id_)]}
+def _said_at(record: Message | Summary) -> int:
+    if record.created_at is None:
+        done = "said" if isinstance(record, Message) else "written"
+        raise InputError(f"a {kind_of(record)} needs created_at to be stored; say when it was {done}")
+    return to_micros(record.created_at)
 
 
-def _fact_row(f: Fact) -> Row:
-    return _columns(f) | {
-        "role": None,
-        "subject_key": entity_key(f.subject),
-        "predicate_key": predicate_key(f.predicate),
-        "object_key": entity_key(f.object),
-        "sources": [id_ for id_ in f.sources if is_storable(id_)],
-    }
-
-
-def _item_row(i: Item) -> Row:
-    return _columns(i) | {"role": None, "path": path_of(i.namespace)}
+def _storable(ids: Iterable[str]) -> list[str]:
+    return [id_ for id_ in ids if is_storable(id_)]
 
 
 def _step_row(s: Step) -> Row:
@@ -234,118 +266,81 @@ def _session(row: Mapping[str, Any], scope: Scope) -> Session:
     return Session(scope=scope, messages=row["messages"], next_seq=row["next_seq"], **moments)
 
 
-def _summary_row(s: Summary) -> Row:
-    if s.created_at is None:
-        raise InputError("a summary needs created_at to be stored; say when it was written")
-    return _columns(s) | {"covers": _dump(s.covers)}
-
-
 _Codec = tuple[Callable[[Any], Any], Callable[[Any], Any]] | None
 """How the value of a field becomes that of its column, and back; None: it stays as it is. So does None."""
 
-_FLAG: _Codec = (int, bool)
-_MOMENT: _Codec = (to_micros, utc_from_micros)
+
+def _codec(name: str) -> _Codec:
+    if name in ("pinned", "consolidated"):
+        return int, bool
+    return (to_micros, utc_from_micros) if name.endswith("_at") or name.startswith("valid_") else None
 
 
-@dataclass(frozen=True, slots=True)
 class _Format:
-    """Where the fields of a record are stored."""
+    """Where the fields of a record are stored: ``columns`` of their own, or the JSON ``body``."""
 
-    columns: Mapping[str, _Codec]  # those with a column of their own
-    body: tuple[str, ...]  # those in the JSON body
+    def __init__(self, columns: str, body: str, derived: Callable[[Any], Row] = lambda _: {}) -> None:
+        self.columns = {name: _codec(name) for name in columns.split()}
+        self.body = tuple(body.split())
+        self.derived = derived  # columns made of other fields
 
 
-_DOCUMENT: Mapping[str, _Codec] = {"id": None, "created_at": _MOMENT, "pinned": _FLAG}
-_ACCESS: Mapping[str, _Codec] = {"access_count": None, "last_accessed_at": _MOMENT}
-_FORMATS: Mapping[type, _Format] = {
-    Episode: _Format(
-        {
-            **_DOCUMENT,
-            **_ACCESS,
-            "task_id": None,
-            "outcome": None,
-            "importance": None,
-            "consolidated": _FLAG,
+FORMATS: Mapping[Kind, _Format] = {
+    "episode": _Format(
+        "id created_at pinned access_count last_accessed_at task_id outcome importance consolidated",
+        "trigger_type trigger_summary outcome_summary target tags",
+        lambda e: {"role": None, "target_key": entity_key(e.target or "")},
+    ),
+    "knowledge": _Format(
+        "id created_at pinned access_count last_accessed_at updated_at confidence",
+        "topic content key_points source_episodes metadata",
+        lambda k: {"role": None, "sources": _storable(k.source_episodes)},
+    ),
+    "fact": _Format(
+        "id created_at pinned access_count last_accessed_at status valid_from valid_to confidence "
+        "supersedes superseded_by",
+        "category subject predicate object text speaker sources method metadata",
+        lambda f: {
+            "role": None,
+            "subject_key": entity_key(f.subject),
+            "predicate_key": predicate_key(f.predicate),
+            "object_key": entity_key(f.object),
+            "sources": _storable(f.sources),
         },
-        body=("trigger_type", "trigger_summary", "outcome_summary", "target", "tags"),
     ),
-    Knowledge: _Format(
-        {**_DOCUMENT, **_ACCESS, "updated_at": _MOMENT, "confidence": None},
-        body=("topic", "content", "key_points", "source_episodes", "metadata"),
+    "item": _Format(
+        "id created_at pinned updated_at expires_at",
+        "namespace key value text version ttl former",
+        lambda i: {"role": None, "path": path_of(i.namespace)},
     ),
-    Fact: _Format(
-        {
-            **_DOCUMENT,
-            **_ACCESS,
-            "status": None,
-            "valid_from": _MOMENT,
-            "valid_to": _MOMENT,
-            "confidence": None,
-            "supersedes": None,
-            "superseded_by": None,
-        },
-        body=(
-            "category",
-            "subject",
-            "predicate",
-            "object",
-            "text",
-            "speaker",
-            "sources",
-            "method",
-            "metadata",
-        ),
+    "task": _Format(
+        "id status started_at updated_at completed_at",
+        "request outcome summary target trigger_type tags context",
     ),
-    Item: _Format(
-        {**_DOCUMENT, "updated_at": _MOMENT, "expires_at": _MOMENT},
-        body=("namespace", "key", "value", "text", "version", "ttl", "former"),
-    ),
-    Task: _Format(
-        {
-            "id": None,
-            "status": None,
-            "started_at": _MOMENT,
-            "updated_at": _MOMENT,
-            "completed_at": _MOMENT,
-        },
-        body=("request", "outcome", "summary", "target", "trigger_type", "tags", "context"),
-    ),
-    Summary: _Format(
-        {"id": None, "version": None, "upto_seq": None, "created_at": _MOMENT},
-        body=("text", "method", "language", "tokens", "previous", "covers"),
+    "summary": _Format(
+        "id version upto_seq created_at",
+        "text method language tokens previous covers",
+        lambda s: {"created_at": _said_at(s), "covers": _dump(s.covers)},
     ),
 }
-_KINDS: Mapping[type, Kind] = {
-    Message: "message",
-    Episode: "episode",
-    Knowledge: "knowledge",
-    Fact: "fact",
-    Item: "item",
-    Task: "task",
-    Step: "step",
-    Session: "session",
-    Summary: "summary",
+_CLASSES: Mapping[Kind, type[Any]] = {
+    "message": Message,
+    "episode": Episode,
+    "knowledge": Knowledge,
+    "fact": Fact,
+    "item": Item,
+    "task": Task,
+    "step": Step,
+    "session": Session,
+    "summary": Summary,
 }
-_ENCODERS: Mapping[Kind, Callable[[Any], Row]] = {
-    "message": _message_row,
-    "episode": _episode_row,
-    "knowledge": _knowledge_row,
-    "fact": _fact_row,
-    "item": _item_row,
-    "task": _columns,
-    "step": _step_row,
-    "summary": _summary_row,
-}
+_KINDS: Mapping[type, Kind] = {made: kind for kind, made in _CLASSES.items()}
+_ENCODERS: Mapping[type, Callable[[Any], Row]] = {Message: _message_row, Step: _step_row}
 _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
     "message": _message,
     "episode": _episode,
-    "knowledge": partial(_made, Knowledge),
-    "fact": partial(_made, Fact),
-    "item": partial(_made, Item),
-    "task": partial(_made, Task),
     "step": _step,
     "session": _session,
-    "summary": partial(_made, Summary),
 }
 
 

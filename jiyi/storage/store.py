@@ -15,6 +15,7 @@ from jiyi.storage.relational.find import find_records
 from jiyi.storage.relational.users import Snapshot, look, read_allowed, seen_or_look
 from jiyi.storage.relational.write import age_of, delete_record, drop_damaged, mend_session, prepare, put_all
 from jiyi.storage.rows import kind_of
+from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["Store"]
 
@@ -33,8 +34,10 @@ class Store:
     half-written remains then.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, vectors: VectorIndex | None = None) -> None:
+        """``vectors`` are told of removals and closed with the store, where they are kept elsewhere."""
         self._db = database
+        self._vectors = vectors or VectorIndex(database)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -45,6 +48,7 @@ class Store:
         """
         with self._db.write():
             yield
+        self._vectors.records_removed()
 
     def together(self, verb: Callable[[], _T], *, repeatable: bool = False) -> _T:
         """Do several things in a `transaction` and return what the last gave.
@@ -62,7 +66,9 @@ class Store:
             with self._db.write():
                 return verb()
 
-        return self._db.attempt(once, repeatable=repeatable)
+        done = self._db.attempt(once, repeatable=repeatable)
+        self._vectors.records_removed()
+        return done
 
     @retried()
     def snapshot(self, user_id: str) -> Snapshot | None:
@@ -130,7 +136,6 @@ class Store:
             allowed = read_allowed(db, query)
         return candidates(seen.terms, query, near, allowed)
 
-    @retried(repeatable=False)
     def delete(self, query: Query) -> Mapping[Kind, int]:
         """Remove what `find` would return, with its text index and vectors; return counts by kind.
 
@@ -141,6 +146,12 @@ class Store:
                 "delete messages, episodes, knowledge, facts, tasks or summaries; "
                 "sessions go with their last message"
             )
+        counts = self._delete(query)
+        self._vectors.records_removed()
+        return counts
+
+    @retried(repeatable=False)
+    def _delete(self, query: Query) -> Mapping[Kind, int]:
         counts: dict[Kind, int] = dict.fromkeys(query.kinds, 0)
         user_id = query.scope.user_id
         with self._db.write(user_id) as db:
@@ -198,3 +209,4 @@ class Store:
     def close(self) -> None:
         """Release the database. Closing twice is fine; using it afterwards raises `Closed`."""
         self._db.close()
+        self._vectors.close()

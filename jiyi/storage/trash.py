@@ -4,18 +4,17 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import BadQuery, DatabaseDamaged, StorageError
 from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Message, Query, Record, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection, Database, Dialect, retried
-from jiyi.storage.relational.conditions import on_kind
+from jiyi.storage.relational.conditions import Where, on_kind
 from jiyi.storage.relational.find import whole
 from jiyi.storage.relational.write import delete_records, mend_session, put_back
-from jiyi.storage.rows import Row, decode_whole, encode_whole, is_storable
-from jiyi.storage.seals import NO_RECORD, seal
+from jiyi.storage.rows import NO_RECORD, Row, decode_whole, encode_whole, is_storable, seal
+from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["Discarded", "Trash", "TrashPage", "whole_entries"]
 
@@ -52,10 +51,11 @@ class Trash:
     database cannot do what is asked.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, vectors: VectorIndex | None = None) -> None:
+        """``vectors`` are told of removals, and scrubbed too, where they are kept elsewhere."""
         self._db = database
+        self._vectors = vectors or VectorIndex(database)
 
-    @retried(repeatable=False)
     def discard(self, scope: Scope, keys: Sequence[Key], *, reason: str, at: datetime) -> Mapping[Kind, int]:
         """Take records of a user out, all or none, with their text index and vectors; return counts by kind.
 
@@ -67,6 +67,12 @@ class Trash:
             raise BadQuery(
                 f"{', '.join(sorted(odd))} cannot be taken out; there are {', '.join(FORGETTABLE)}"
             )
+        counts = self._discard(scope, keys, reason, at)
+        self._vectors.records_removed()
+        return counts
+
+    @retried(repeatable=False)
+    def _discard(self, scope: Scope, keys: Sequence[Key], reason: str, at: datetime) -> Mapping[Kind, int]:
         counts: dict[Kind, int] = {}
         user_id = scope.user_id
         # Neither half a surrogate pair nor a zero byte can be stored everywhere.
@@ -98,7 +104,7 @@ class Trash:
         the moment it was taken out.
         """
         with self._db.read(query.scope.user_id) as db:
-            where, values = _on_query(query, db.dialect)
+            where, values = _on_query(query, db.dialect).done()
             by = "t.discarded_at DESC, t.kind, t.id"
             rows = db.records("find_trash", values | {"limit": query.limit}, where=where, by=by)
             return [entry for entry, _ in whole_entries(db, rows)]
@@ -111,8 +117,9 @@ class Trash:
         moves no other record out of sight.
         """
         with self._db.read(query.scope.user_id) as db:
-            where, values = _on_query(query, db.dialect)
-            where, values = f"{where} AND t.entry > :after", values | {"limit": query.limit, "after": after}
+            found = _on_query(query, db.dialect)
+            found.add("t.entry > :after", after=after, limit=query.limit)
+            where, values = found.done()
             rows = db.records("find_trash", values, where=where, by="t.entry")
             entries = tuple(entry for entry, _ in whole_entries(db, rows))
         return TrashPage(entries=entries, next=rows[-1]["entry"] if len(rows) == query.limit else None)
@@ -165,12 +172,10 @@ class Trash:
 
     def _erase_of(self, scope: Scope, keys: Sequence[Key] | None, before: datetime | None, limit: int) -> int:
         with self._db.write(scope.user_id) as db:
-            where, values = _conditions(scope, FORGETTABLE, None, db.dialect)
-            if before is not None:
-                where += " AND t.discarded_at < :before"
-                values["before"] = to_micros(before)
+            found = _on_query(Query(scope=scope, kinds=FORGETTABLE, until=before), db.dialect)
             if keys is not None:
-                where += f" AND ({_among_keys(keys, db.dialect, values)})"
+                found.add(_among_keys(found, keys))
+            where, values = found.done()
             if before is None:  # what was answered may hold the same words
                 db.run("drop_answers", {"user_id": scope.user_id, "before": _EVER})
             return len(db.rows("erase_trash", values | {"limit": limit}, where=where))
@@ -182,6 +187,7 @@ class Trash:
         as `scrub` does.
         """
         self._db.check_alone()
+        self._vectors.check_alone()
 
     def scrub(self) -> bool:
         """Overwrite whatever dropped records left behind on disk, as far as the database can.
@@ -194,13 +200,14 @@ class Trash:
             DatabaseLocked: another process is reading; call again when it is done.
             WrongState: called inside a transaction.
         """
+        gone = self._vectors.scrub()  # first, for the database knows what is to go there
         self._db.scrub()
         if not self._db.overwrites:
             return False
         if self.owed:
             with self._db.write() as db:
                 db.run("drop_meta", {"name": _OWED})
-        return True
+        return gone
 
     def owe(self) -> None:
         """Mark, in the transaction that drops records, that their bytes are still to be overwritten.
@@ -285,39 +292,21 @@ def whole_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discard
             yield Discarded(record=record, kind=row["kind"], reason=row["reason"], discarded_at=at), row
 
 
-def _on_query(query: Query, dialect: Dialect) -> tuple[str, dict[str, Any]]:
-    where, values = _conditions(query.scope, query.kinds, query.ids, dialect)
-    for name, sign in (("since", ">="), ("until", "<")):
-        moment = getattr(query, name)
-        if moment is not None:
-            where += f" AND t.discarded_at {sign} :{name}"
-            values[name] = to_micros(moment)
-    return where, values
+def _on_query(query: Query, dialect: Dialect) -> Where:
+    where = Where(query, dialect, "t")
+    where.add(where.among("t.kind", "kinds", query.kinds))
+    where.equal("t.", agent_id=query.scope.agent_id, session_id=query.scope.session_id)
+    if query.ids is not None:
+        where.add(where.among("t.id", "ids", query.ids))
+    where.times("t.discarded_at")
+    return where
 
 
-def _conditions(
-    scope: Scope, kinds: Sequence[Kind], ids: Sequence[str] | None, dialect: Dialect
-) -> tuple[str, dict[str, Any]]:
-    parts = [f"t.{dialect.user} = :user_id", dialect.among.format(column="t.kind", name="kinds")]
-    values: dict[str, Any] = {"user_id": scope.user_id, "kinds": dialect.listed(kinds)}
-    for name in ("agent_id", "session_id"):
-        value = getattr(scope, name)
-        if value is not None:
-            parts.append(f"t.{name} = :{name}")
-            values[name] = value
-    if ids is not None:
-        parts.append(dialect.among.format(column="t.id", name="ids"))
-        values["ids"] = dialect.listed(ids)
-    return " AND ".join(parts), values
-
-
-def _among_keys(keys: Sequence[Key], dialect: Dialect, values: dict[str, Any]) -> str:
-    """Return the condition for records of these kinds and ids; add its values."""
-    parts = [dialect.no]
+def _among_keys(where: Where, keys: Sequence[Key]) -> str:
+    """Return the condition for records of these kinds and ids, and keep its values."""
+    parts = [where.dialect.no]
     for kind in FORGETTABLE:
         ids = [id_ for other, id_ in keys if other == kind and is_storable(id_)]
         if ids:
-            name = f"ids_{kind}"
-            parts.append(f"t.kind = '{kind}' AND {dialect.among.format(column='t.id', name=name)}")
-            values[name] = dialect.listed(ids)
-    return " OR ".join(parts)
+            parts.append(f"t.kind = '{kind}' AND {where.among('t.id', f'ids_{kind}', ids)}")
+    return f"({' OR '.join(parts)})"

@@ -158,11 +158,7 @@ def _row(change: Amendment, doc: int) -> dict[str, Any]:
         "doc": doc,
         "importance": change.importance,
         "confidence": change.confidence,
-        "consolidated": _number(change.consolidated),
-        "pinned": _number(change.pinned),
+        "consolidated": None if change.consolidated is None else int(change.consolidated),
+        "pinned": None if change.pinned is None else int(change.pinned),
         "expires_at": change.expires_at and to_micros(change.expires_at),
     }
-
-
-def _number(flag: bool | None) -> int | None:
-    return None if flag is None else int(flag)

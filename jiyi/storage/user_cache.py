@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar, cast
 
-__all__ = ["Held", "UserCache"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Held", "UserCache", "with_room"]
 
 
 class Held(Protocol):
@@ -26,6 +29,15 @@ class Held(Protocol):
     def view(self) -> Self:
         """Return it as it is now; what is added later does not show."""
         ...
+
+
+def with_room(array: NDArray[Any], used: int, room: int) -> NDArray[Any]:
+    """Return an array with at least ``room`` elements, of which the first ``used`` are kept."""
+    if room <= len(array):
+        return array
+    grown = np.empty((room, *array.shape[1:]), array.dtype)
+    grown[:used] = array[:used]
+    return grown
 
 
 _H = TypeVar("_H", bound=Held)

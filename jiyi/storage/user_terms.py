@@ -12,6 +12,7 @@ from jiyi.records import Kind, Role
 from jiyi.storage.candidates import KINDS_BY_LABEL, LABELS, Key, label_each
 from jiyi.storage.postings import ENTRY, term_hash
 from jiyi.storage.segment import MOST_ROWS, Segment, id_keys, merged
+from jiyi.storage.user_cache import with_room
 
 __all__ = ["Numbers", "TermRow", "UserTerms", "WordScores", "are_sound"]
 
@@ -150,7 +151,8 @@ class UserTerms:
             *rows, strict=True
         )
         start, size = self.size, self.size + len(rows)
-        self.columns = {name: _with_room(column, start, size) for name, column in self.columns.items()}
+        room = max(size, start + start // 2) if size > len(self.columns["doc"]) else size
+        self.columns = {name: with_room(column, start, room) for name, column in self.columns.items()}
         new = {name: column[start:size] for name, column in self.columns.items()}
         new["doc"][:], new["created_at"][:] = docs, moments
         new["length"][:], new["traits"][:] = lengths, traits
@@ -267,12 +269,3 @@ class UserTerms:
                 np.add.at(mine, rows, gains * idf[place])  # faster than mine[rows] += ...
                 found.append((place, segment.start, rows, gains))
         return WordScores(text, idf, tuple(found))
-
-
-def _with_room(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
-    """Return an array for ``size`` elements, of which the first ``used`` are kept."""
-    if size <= len(array):
-        return array
-    grown = np.empty(max(size, used + used // 2), array.dtype)
-    grown[:used] = array[:used]
-    return grown

@@ -40,9 +40,9 @@ def trips(monkeypatch) -> list[int]:
     counted: list[int] = []
     send, ask = Writing._send, Reading.ask_all
 
-    def noted_send(self, statements, prepare=None):
+    def noted_send(self, statements):
         counted.append(len(statements))
-        return send(self, statements, prepare)
+        return send(self, statements)
 
     def noted_ask(self, asked):
         counted.append(len(asked))

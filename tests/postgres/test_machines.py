@@ -15,7 +15,7 @@ from jiyi.records import Query, Scope
 from jiyi.storage import Store, VectorRow
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
 from jiyi.storage.postgres.errors import ConnectionLost, MachineLost, is_lost, translate
-from jiyi.storage.postgres.users import RecentUsers
+from jiyi.storage.postgres.users import Recent
 from jiyi.testing import HashEmbedder
 
 TOLD = {
@@ -156,7 +156,7 @@ def test_vectors_of_others_are_added_before_the_error(database, lose):
 
 
 def test_the_list_of_recent_users_is_bounded():
-    recent = RecentUsers(most=2)
+    recent = Recent(most=2)
     for user in ("a", "b", "a", "c"):
-        recent.add(user)
+        recent.put(user, None)
     assert recent.newest_first() == ["c", "a"]

@@ -30,7 +30,7 @@ def cut_at(monkeypatch, postgres_server, postgres_url):
     cuts, left = [], [0]
     send = Writing._send
 
-    def cutting(self, statements, prepare=None):
+    def cutting(self, statements):
         left[0] -= 1
         if left[0] == 0:
             with psycopg.connect(url, autocommit=True) as keeper:
@@ -40,7 +40,7 @@ def cut_at(monkeypatch, postgres_server, postgres_url):
                         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
                     ).fetchone()[0]
                 )
-        return send(self, statements, prepare)
+        return send(self, statements)
 
     monkeypatch.setattr(Writing, "_send", cutting)
 

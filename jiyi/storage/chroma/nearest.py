@@ -1,8 +1,6 @@
-"""From a question to the nearest records: Chroma finds, the rows decide; vectors read are kept in memory."""
+"""From a question to the nearest records: Chroma finds, the rows decide."""
 
-import threading
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,58 +10,23 @@ from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Kind, Match, Query
 from jiyi.storage.chroma.collections import Collections
 from jiyi.storage.database import Database
+from jiyi.storage.known_vectors import KnownVectors
 from jiyi.storage.relational.conditions import on_documents
 
-__all__ = ["HeldVectors", "Nearest"]
+__all__ = ["Nearest", "Recall"]
 
 _EXACT = 300  # records compared one by one: fewer than Chroma's index is worth
 _FIRST = 200  # vectors asked for at least: its index is the more exact the more it is to give
 _MORE = 4  # so many times more where the rows allowed too few of them
 _MOST = 5_000  # beyond that all that the rows allow are compared
 _EVERY = 2**31 - 1
-_KEPT_BYTES = 64 * 1024 * 1024
 _SAME = 1e-6  # scores no further apart are those of equal vectors
+
+Recall = Callable[[str, int, Mapping[int, tuple[str, int]]], KnownVectors]
+"""Gives the vectors that Chroma has of a user and a set: by the numbers of records, with token and parts."""
 
 _Best = dict[int, tuple[float, Kind, str]]
 """By number of the record: its best score, kind and id."""
-
-
-class HeldVectors:
-    """Reads vectors by their tokens, which always name the same ones; the last used 64 MB stay in memory."""
-
-    def __init__(self, collections: Collections) -> None:
-        self._collections = collections
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
-        self._bytes = 0
-
-    def read(self, space: int, parts: Mapping[str, int]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors of tokens, each with so many parts; of those that Chroma has.
-
-        Which of them are still a record's the rows say: what is here may be gone there.
-        """
-        with self._lock:
-            known = {token: self._kept[token] for token in parts if token in self._kept}
-            for token in known:
-                self._kept.move_to_end(token)
-        unknown = {token: count for token, count in parts.items() if token not in known}
-        if not unknown:
-            return known
-        fresh = self._collections.read(space, unknown)
-        with self._lock:
-            for token, vectors in fresh.items():
-                if token not in self._kept:
-                    self._kept[token] = vectors
-                    self._bytes += vectors.nbytes
-            while self._bytes > _KEPT_BYTES:
-                self._bytes -= self._kept.popitem(last=False)[1].nbytes
-        return known | fresh
-
-    def clear(self) -> None:
-        """Forget all: what was purged must not stay in memory either."""
-        with self._lock:
-            self._kept.clear()
-            self._bytes = 0
 
 
 class Nearest:
@@ -74,10 +37,10 @@ class Nearest:
     of each kind are found, equal ones at the end included. Few records are compared one by one.
     """
 
-    def __init__(self, database: Database, collections: Collections, held: HeldVectors, space: int) -> None:
+    def __init__(self, database: Database, collections: Collections, recall: Recall, space: int) -> None:
         self._db = database
         self._collections = collections
-        self._held = held
+        self._recall = recall
         self._space = space
 
     def find(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
@@ -85,7 +48,7 @@ class Nearest:
         kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
         allowed = self._allowed(query, _EXACT + 1)
         if len(allowed) <= _EXACT:
-            best = self._compare(allowed, vector)
+            best = self._compare(query.scope.user_id, allowed, vector)
             found = [entry for kind in kinds for entry in _top(best, kind, query.limit)]
         else:
             found = [entry for kind in kinds for entry in self._of_kind(query, kind, vector)]
@@ -110,7 +73,7 @@ class Nearest:
             count *= _MORE
         # Chroma gave all it would, or very many that are not allowed: the rows say what there is.
         everything = self._allowed(query, _EVERY, kind=kind)
-        return _top(self._compare(everything, vector), kind, query.limit)
+        return _top(self._compare(query.scope.user_id, everything, vector), kind, query.limit)
 
     def _join(self, query: Query, kind: Kind, scores: dict[str, float]) -> _Best:
         with self._db.read(query.scope.user_id) as db:
@@ -131,20 +94,25 @@ class Nearest:
         return [(token, parts, other, id_, doc) for token, parts, other, id_, doc in rows]
 
     def _compare(
-        self, allowed: Sequence[tuple[str, int, Kind, str, int]], vector: NDArray[np.float32]
+        self, user_id: str, allowed: Sequence[tuple[str, int, Kind, str, int]], vector: NDArray[np.float32]
     ) -> _Best:
-        vectors = self._held.read(self._space, {token: parts for token, parts, *_ in allowed})
-        best: _Best = {}
-        dims = next((found.shape[1] for found in vectors.values()), len(vector))
+        records = {doc: (kind, id_) for _, _, kind, id_, doc in allowed}
+        known = self._recall(user_id, self._space, {doc: (token, n) for token, n, _, _, doc in allowed})
+        parts = known.parts(np.fromiter(records, np.int64))
+        dims = parts.vectors.shape[1] if len(parts.vectors) else len(vector)
         if dims != len(vector):
             raise EmbedderMismatch(
                 f"{self._collections.place} holds vectors of {dims} numbers, these have {len(vector)}; "
                 "open it with the embedder that made them"
             )
+        best: _Best = {}
+        docs = list(records)
         with one_blas_thread():
-            for token, _, kind, id_, doc in allowed:
-                if token in vectors:
-                    best[doc] = (float((vectors[token] @ vector).max()), kind, id_)
+            scores = (parts.vectors @ vector).tolist() if len(parts.vectors) else []
+        for place, score in zip(parts.rows.tolist(), scores, strict=True):
+            doc = docs[place]
+            if doc not in best or score > best[doc][0]:
+                best[doc] = (score, *records[doc])
         return best
 
 

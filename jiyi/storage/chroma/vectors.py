@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +16,24 @@ from jiyi.records import Kind, Match, Query, Scope
 from jiyi.settings import Settings
 from jiyi.storage.candidates import Key
 from jiyi.storage.chroma.collections import Collections, Item
-from jiyi.storage.chroma.connection import ChromaConnection, ChromaServer
-from jiyi.storage.chroma.drift import Drift, drift, repair, spaces_in_use
-from jiyi.storage.chroma.folder import ChromaFolder
-from jiyi.storage.chroma.nearest import HeldVectors, Nearest
-from jiyi.storage.chroma.outbox import Outbox
+from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
+from jiyi.storage.chroma.nearest import Nearest
+from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
 from jiyi.storage.database import Connection, Database
 from jiyi.storage.elsewhere import bind
+from jiyi.storage.known_vectors import KnownVectors
 from jiyi.storage.place import Place
-from jiyi.storage.relational.spaces import Sets, read_spaces
+from jiyi.storage.relational.spaces import Sets
 from jiyi.storage.relational.users import Snapshot
-from jiyi.storage.relational.vector_states import VectorStates
-from jiyi.storage.vectors import Parts, PendingText, VectorRow
+from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user
 
 __all__ = ["ChromaVectors", "open_vectors"]
 
 _log = logging.getLogger("jiyi")
 
 
-class ChromaVectors(VectorStates):
-    """`jiyi.storage.vectors.VectorIndex` on Chroma; which record has vectors is kept in the store's tables.
+class ChromaVectors(VectorIndex):
+    """A `VectorIndex` on Chroma; which record has vectors is kept in the store's tables.
 
     Guarantees: a record is complete only when Chroma has its vectors; what the rows no longer have is
     never named, and taken out of Chroma before anything else is done there; a crash at any moment
@@ -49,7 +47,6 @@ class ChromaVectors(VectorStates):
         """Use a database that `jiyi.storage.elsewhere.bind` was called for."""
         super().__init__(database, now=now)
         self._collections = collections
-        self._held = HeldVectors(collections)
         self._outbox = Outbox(database, collections, now=now)
         self._adding = threading.Lock()  # a purge waits for what is on its way
 
@@ -68,18 +65,15 @@ class ChromaVectors(VectorStates):
             return 0
         self._collections.connection.ping()
         self._drain()
-        by_user: dict[str, dict[int, VectorRow]] = {}
-        for row in rows:
-            by_user.setdefault(row.key[0], {})[row.key[1]] = row
         with self._adding:
-            added = sum(self._add(user_id, own, name) for user_id, own in by_user.items())
+            added = sum(self._add(user_id, own, name) for user_id, own in by_user(rows).items())
         self._drain()
         return added
 
     def _add(self, user_id: str, rows: Mapping[int, VectorRow], name: str | None) -> int:
         def begin() -> tuple[Sets, dict[int, list[Item]]]:
             with self._db.write(user_id) as db:
-                sets = self.sets_for(db, name)
+                sets = self._sets_for(db, name)
                 items = _items(db, user_id, rows, sets)
                 self._outbox.begin(db, user_id, _sent(items))
                 return sets, items
@@ -107,39 +101,22 @@ class ChromaVectors(VectorStates):
         name: str | None,
     ) -> int:
         """Mark the records whose vectors Chroma has by now, as far as they still want them."""
-        sent: dict[int, dict[int, str]] = {doc: {} for doc in rows}
-        for space, own in items.items():
-            for item in own:
-                sent[item.doc][space] = item.token
+        sent = {(item.doc, space): item.token for space, own in items.items() for item in own}
         with self._db.write(user_id) as db:
-            if self.sets_for(db, name) != sets:  # switched meanwhile: all of it is done again
+            if self._sets_for(db, name) != sets:  # switched meanwhile: all of it is done again
                 return 0
-            return sum(self._take(db, (user_id, doc), row, sent[doc], sets) for doc, row in rows.items())
-
-    def _take(
-        self, db: Connection, key: tuple[str, int], row: VectorRow, sent: Mapping[int, str], sets: Sets
-    ) -> bool:
-        """Mark one record in the sets its vectors arrived in; say whether it took any or needs none."""
-        values = {"user_id": key[0], "doc": key[1]}
-        # Those that took too long are being taken out again.
-        arrived = [
-            space
-            for space, token in sent.items()
-            if db.first("chroma_hold", values | {"token": token}) is not None
-        ]
-        bare = not len(row.vectors)
-        mine = Sets(
-            searched=sets.searched if bare or sets.searched in arrived else None,
-            second=sets.second if sets.second in arrived else None,
-        )
-        numbers = self.settle(db, key, mine, ready=not bare)
-        for space in arrived:
-            if space in (numbers or ()):
-                db.run("chroma_mark", values | {"space": space})
-            else:  # the record is gone, or another was quicker
-                tokens = db.dialect.listed([sent[space]])
-                db.run("chroma_let_go", {"user_id": key[0], "tokens": tokens})
-        return numbers is not None
+            values = {"user_id": user_id, "tokens": db.dialect.listed(list(sent.values()))}
+            held = {row[0] for row in db.rows("chroma_hold", values)}
+            # Those that took too long are being taken out again.
+            arrived = {place for place, token in sent.items() if token in held}
+            taking, complete = self._settle(db, user_id, rows, sets, arrived)
+            for doc, space, _ in taking:
+                db.run("chroma_mark", {"user_id": user_id, "doc": doc, "space": space})
+                arrived.remove((doc, space))
+            # Of the others the record is gone, or another was quicker.
+            tokens = db.dialect.listed([sent[place] for place in arrived])
+            db.run("chroma_let_go", {"user_id": user_id, "tokens": tokens})
+        return complete
 
     def nearest(
         self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
@@ -149,7 +126,7 @@ class ChromaVectors(VectorStates):
         self._drain()
 
         def nearest() -> list[Match]:
-            search = Nearest(self._db, self._collections, self._held, self._searched())
+            search = Nearest(self._db, self._collections, self._recall, self._spaces().number)
             return search.find(query, vector.astype(np.float32))
 
         return self._db.attempt(nearest)
@@ -159,25 +136,37 @@ class ChromaVectors(VectorStates):
     ) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
         del exact, seen
-        places = {key: place for place, key in enumerate(keys)}
+        space = self._spaces().number
 
-        def allowed() -> list[tuple[str, int, Kind, str, int]]:
-            found: list[tuple[str, int, Kind, str, int]] = []
+        def allowed() -> dict[Key, tuple[int, str, int]]:
+            found: list[tuple[Any, ...]] = []
             with self._db.read(scope.user_id) as db:
-                space = read_spaces(db).number
                 for kind in dict.fromkeys(kind for kind, _ in keys):
-                    ids = db.dialect.listed([id_ for other, id_ in places if other == kind])
+                    ids = db.dialect.listed([id_ for other, id_ in keys if other == kind])
                     values = {"user_id": scope.user_id, "kind": kind, "ids": ids, "space": space}
                     found += db.rows("chroma_of", values)
-            return found
+            return {(kind, id_): (doc, token, parts) for token, parts, kind, id_, doc in found}
 
         rows = self._db.attempt(allowed)
-        vectors = self._held.read(self._searched(), {token: parts for token, parts, *_ in rows})
-        there = [(places[kind, id_], vectors[token]) for token, _, kind, id_, _ in rows if token in vectors]
-        if not there:
-            return Parts(rows=np.empty(0, np.intp), vectors=np.empty((0, 0), np.float32))
-        owners = np.repeat([place for place, _ in there], [len(own) for _, own in there])
-        return Parts(rows=owners.astype(np.intp), vectors=np.concatenate([own for _, own in there]))
+        tokens = {doc: (token, parts) for doc, token, parts in rows.values()}
+        docs = [rows[key][0] if key in rows else -1 for key in keys]
+        return self._recall(scope.user_id, space, tokens).parts(np.array(docs, np.int64))
+
+    def _recall(self, user_id: str, space: int, tokens: Mapping[int, tuple[str, int]]) -> KnownVectors:
+        """See `Recall`: what is read of Chroma stays in memory."""
+
+        def extend(known: KnownVectors) -> None:
+            known.turn_to(space)
+            lacking = {tokens[doc][0]: doc for doc in tokens if doc not in known.places}
+            asked = {token: tokens[doc][1] for token, doc in lacking.items()}
+            found = self._collections.read(space, asked) if asked else {}
+            known.add({lacking[token]: vectors for token, vectors in found.items()})
+
+        if not self._in_transaction():
+            return self._db.cache.use(user_id, KnownVectors, 0, extend)
+        fresh = KnownVectors()  # numbers may be given again where it is undone
+        extend(fresh)
+        return fresh
 
     def renew(self, name: str, dims: int) -> int:
         """See `VectorIndex.renew`."""
@@ -201,29 +190,24 @@ class ChromaVectors(VectorStates):
         """
         return self._outbox.drain()
 
-    def drain_if_possible(self) -> None:
-        """Do as `drain` now, or leave it to whoever looks next: it is noted in the database."""
+    def records_removed(self) -> None:
+        """See `VectorIndex.records_removed`: where Chroma is away it is done later."""
         try:
             self._outbox.drain()
         except StorageError as error:
             _log.info("vectors of removed records stay in Chroma for now: %s", error)
 
     def check_alone(self) -> None:
-        """Make sure that `scrub` can reach Chroma now."""
+        """See `VectorIndex.check_alone`: Chroma must be there."""
         self._collections.connection.ping()
 
     def scrub(self) -> bool:
-        """Overwrite what vectors that were taken out left in Chroma's files.
-
-        Returns:
-            Whether nothing is left. Of a server's database ids and users' names can stay until its
-            own machine compacts it; see docs/chroma.md.
-        """
+        """See `VectorIndex.scrub`: a server's database keeps ids and users' names, see docs/chroma.md."""
         if self._in_transaction():
             raise WrongState("overwriting is no part of a transaction; call it after that")
         with self._adding:
             self._outbox.drain()
-            self._held.clear()
+            self._db.cache.clear()  # what was purged must not stay in memory either
             return self._collections.scrub()
 
     def drift(self) -> Drift:
@@ -237,11 +221,11 @@ class ChromaVectors(VectorStates):
         """
         with self._adding:
             done = repair(self._db, self._collections, self._outbox)
-            self._held.clear()
+            self._db.cache.clear()
         return done
 
     def close(self) -> None:
-        """Release Chroma; the database is released by the store."""
+        """See `VectorIndex.close`."""
         self._collections.connection.close()
 
     def _tidy(self) -> None:
@@ -252,9 +236,6 @@ class ChromaVectors(VectorStates):
             for space in there:
                 if space not in used:
                     self._outbox.forget_space(self._db.users(), space)
-
-    def _searched(self) -> int:
-        return self._spaces().number
 
     def _in_transaction(self) -> bool:
         with self._db.read() as db:
@@ -280,7 +261,7 @@ def _items(db: Connection, user_id: str, rows: Mapping[int, VectorRow], sets: Se
                 kind=kind,
                 vectors=rows[doc].vectors.astype(np.float16).astype(np.float32),
             )
-            for doc, kind in cast("list[tuple[int, Kind]]", db.rows("chroma_lacking", values))
+            for doc, kind in cast("list[tuple[int, Kind]]", db.rows("lacking_vectors", values))
         ]
     return items
 

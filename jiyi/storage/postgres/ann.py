@@ -11,7 +11,6 @@ it pays for whoever holds many vectors and a good part of the table, and for nob
 import contextlib
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -23,6 +22,7 @@ from jiyi.records import Kind
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.statements import SQL, named
+from jiyi.storage.postgres.users import Recent
 from jiyi.storage.relational.spaces import read_spaces
 
 __all__ = ["ANN_FROM", "ANN_SHARE", "AnnIndex", "AnnPlan", "Progress"]
@@ -94,8 +94,7 @@ class AnnIndex:
     def __init__(self, database: PostgresDatabase, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._db = database
         self._clock = clock
-        self._lock = threading.Lock()
-        self._known: OrderedDict[str | None, tuple[float, Any]] = OrderedDict()  # None: the index itself
+        self._known = Recent[tuple[float, Any]](_KNOWN_USERS)  # None: the index itself
 
     def plan(self, user_id: str, parts: int) -> AnnPlan | None:
         """Return how the index is asked for ``parts`` vectors of a user and a kind, None where it is not."""
@@ -119,8 +118,7 @@ class AnnIndex:
 
     def forget(self) -> None:
         """Ask for everything again: what was known is not so any more."""
-        with self._lock:
-            self._known.clear()
+        self._known.clear()
 
     def make(self, progress: Progress | None = None) -> str:
         """Make the index for the set that is searched, or make it anew; return what was done.
@@ -161,15 +159,10 @@ class AnnIndex:
     def _asked(self, whose: str | None, ask: Callable[[], Any]) -> Any:
         """Return what was asked for within the last minute, or ask."""
         now = self._clock()
-        with self._lock:
-            known = self._known.get(whose)
+        known = self._known.get(whose)
         if known is None or now - known[0] > _KNOWN_SECONDS:
             known = now, ask()
-            with self._lock:
-                self._known[whose] = known
-                self._known.move_to_end(whose)
-                while len(self._known) > _KNOWN_USERS:
-                    self._known.popitem(last=False)
+            self._known.put(whose, known)
         return known[1]
 
     def _ask_index(self) -> _Index | None:

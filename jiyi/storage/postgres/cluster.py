@@ -14,6 +14,7 @@ from psycopg.pq import TransactionStatus
 
 from jiyi.errors import StorageError
 from jiyi.storage.postgres.pool import Raw
+from jiyi.storage.postgres.statements import named
 
 __all__ = [
     "GATE",
@@ -30,18 +31,6 @@ __all__ = [
 OLDEST_CITUS = 11  # the first whose free edition hands policies on to the shards
 GATE = "owners"  # whoever writes locks a row of it first
 
-_CITUS = """
-SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus'),
-       (SELECT default_version FROM pg_available_extensions WHERE name = 'citus')
-"""
-_MACHINES = "SELECT count(*) FROM pg_dist_node WHERE isactive AND noderole = 'primary' AND shouldhaveshards"
-_TABLES = """
-SELECT c.relname::text, p.partmethod::text, p.colocationid, c.relforcerowsecurity,
-       pg_relation_size(c.oid) > 0,
-       EXISTS (SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id')
-FROM pg_class AS c LEFT JOIN pg_dist_partition AS p ON p.logicalrelid = c.oid
-WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY(%s)
-"""
 _HOW = (
     "as a superuser in this database, on each machine: CREATE EXTENSION citus; "
     "and here for each of the others: SELECT citus_add_node('address', 5432)"
@@ -71,7 +60,7 @@ def check_cluster(raw: Raw, place: str) -> None:
     Raises:
         StorageError: not; says what is missing and how to get it.
     """
-    installed, available = raw.execute(_CITUS).fetchone() or (None, None)
+    installed, available = raw.execute(named("citus")).fetchone() or (None, None)
     if installed is None and available is None:
         raise StorageError(
             f"{place}: the server lacks the extension citus, which spreads tables over machines; install it "
@@ -91,14 +80,14 @@ def check_cluster(raw: Raw, place: str) -> None:
 
 def machines(raw: Raw) -> int:
     """Return how many machines take rows."""
-    (count,) = raw.execute(_MACHINES).fetchone() or (0,)
+    (count,) = raw.execute(named("machines")).fetchone() or (0,)
     return int(count)
 
 
 def look_at(raw: Raw, names: Sequence[str]) -> list[Table]:
     """Return tables as they lie, in the order of their names here; those that are not there are left out."""
     fields = ("name", "method", "group", "walled", "filled", "of_tenants")
-    rows = raw.execute(_TABLES, (list(names),)).fetchall()
+    rows = raw.execute(named("tables"), {"tables": list(names)}).fetchall()
     found = [Table(**dict(zip(fields, row, strict=True))) for row in rows]
     return sorted(found, key=lambda table: names.index(table.name))
 

@@ -1,5 +1,6 @@
 """Named statements on one connection to PostgreSQL."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,19 +12,15 @@ from jiyi.records import Kind
 from jiyi.storage.damage import Damage
 from jiyi.storage.database import Answer, Call, Dialect, Values
 from jiyi.storage.postgres.statements import named, storable
-from jiyi.storage.postgres.transaction import Ask, Channel, Cursor, Writing
+from jiyi.storage.postgres.transaction import Ask, Channel, Settings, Writing
 from jiyi.storage.rows import Row, is_storable
+from jiyi.storage.sql import load_conditions
 
 __all__ = ["DOCUMENT_COLUMNS", "POSTGRES", "PostgresConnection"]
 
-# jsonb takes no zero byte and no half of a surrogate pair, which the words of a message may hold: they
-# are left out here. Escaped backslashes stand aside meanwhile as a character that no JSON text holds.
-_READABLE = (
-    r"CASE WHEN strpos({body}, '\u') = 0 THEN {body} "
-    r"ELSE replace(regexp_replace(replace({body}, '\\', chr(1)), "
-    r"'\\u0000|\\ud[89ab][0-9a-f]{{2}}(?!\\ud[c-f])"
-    r"|(?<!\\ud[89ab][0-9a-f]{{2}})\\ud[c-f][0-9a-f]{{2}}', '', 'g'), chr(1), '\\') END"
-)
+_CONDITIONS = dict(load_conditions("postgres"))
+_READABLE = _CONDITIONS.pop("readable")
+_STAGED = _CONDITIONS.pop("staged")
 
 
 def _inside(body: str, keys: Sequence[str], test: str) -> str:
@@ -35,50 +32,14 @@ def _inside(body: str, keys: Sequence[str], test: str) -> str:
 
 
 POSTGRES = Dialect(
-    user="tenant_id",
-    among="{column} = ANY(:{name})",
+    **{name: text.replace("@readable", _READABLE) for name, text in _CONDITIONS.items()},
     # What cannot be stored is nowhere, and PostgreSQL takes no text with a zero byte.
     listed=lambda values: [value for value in values if not isinstance(value, str) or is_storable(value)],
-    owned="{alias}.tenant_id = :user_id",
-    same="{alias}.tenant_id = :user_id AND {alias}.doc = d.doc",
-    yes="true",
-    no="false",
-    aside="",
-    kept="d.{column}",
-    json_text=f"(({_READABLE})::jsonb ->> '{{name}}') COLLATE \"C\"",
-    label=(
-        "CASE WHEN {body} LIKE '%\"metadata\":{{%' THEN EXISTS (SELECT 1 FROM "
-        f"(SELECT ({_READABLE})::jsonb -> 'metadata' -> :{{key}}::text AS value) AS e "
-        "WHERE e.value IS NOT NULL AND {test}) ELSE false END"
-    ),
     inside=_inside,
-    label_in="EXISTS (SELECT 1 FROM jsonb_array_elements(:{value}::jsonb) AS w WHERE w.value = e.value)",
-    label_number="jsonb_typeof(e.value) = 'number' AND e.value {sign} to_jsonb(:{value})",
-    label_text="jsonb_typeof(e.value) = 'string' AND (e.value #>> '{{}}') COLLATE \"C\" {sign} :{value}",
 )
 
 _BULK = 100  # documents from which on a COPY is quicker than one INSERT each
-DOCUMENT_COLUMNS = {
-    "user_id": "text",
-    "doc": "int8",
-    "kind": "text",
-    "id": "text",
-    "agent_id": "text",
-    "session_id": "text",
-    "role": "text",
-    "seq": "int8",
-    "created_at": "int8",
-    "pinned": "bool",
-    "has_text": "bool",
-    "length": "int4",
-    "traits": "int4",
-    "speaker": "text",
-    "entry": "bytea",
-    "importance": "float8",
-    "tokens": "int8",
-    "tokens_by": "text",
-    "body": "text",
-}
+DOCUMENT_COLUMNS = dict(re.findall(r"(\w+)\s(\w+)", _STAGED))
 """Columns of a staged document and their types, in the order in which they are copied."""
 _STAGES = {"staged": "stage_documents", "staged_vectors": "stage_vectors"}
 _MESSAGE_ONLY = dict.fromkeys(("importance", "tokens", "tokens_by"))
@@ -100,12 +61,8 @@ class PostgresConnection:
     ) -> None:
         """Speak for one user, or for all.
 
-        Args:
-            channel: where statements go.
-            user_id: whose rows they concern.
-            damage: takes in the rows that cannot be read.
-            writes: it is for writing: nobody else may come between what it reads and writes.
-            bulk: many documents may go in by way of a table of the transaction's own.
+        ``writes``: nobody else may come between what it reads and writes. ``bulk``: many documents
+        may go in by way of a table of the transaction's own.
         """
         self._channel = channel
         self._user_id = user_id
@@ -120,14 +77,12 @@ class PostgresConnection:
 
     def rows(self, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
         """See `Connection.rows`."""
-        return self._ask(name, values, parts).fetchall()
+        return self.rows_with((), name, values, **parts)
 
-    def rows_with(
-        self, settings: Sequence[tuple[str, str]], name: str, values: Values, **parts: str
-    ) -> list[tuple[Any, ...]]:
-        """Run a statement that only looks, under settings of the server, and return its rows."""
-        ask = replace(self._of(named(name, **parts), values), settings=settings)
-        return self._channel.ask(ask).fetchall()
+    def rows_with(self, settings: Settings, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
+        """Run a statement under settings of the server and return its rows."""
+        ask = self._of(named(name, **parts), values)
+        return self._channel.ask(replace(ask, settings=settings) if settings else ask).fetchall()
 
     def records(self, name: str, values: Values, **parts: str) -> list[Row]:
         """See `Connection.records`."""
@@ -143,7 +98,7 @@ class PostgresConnection:
 
     def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
         """See `Connection.first`."""
-        return self._ask(name, values, parts).fetchone()
+        return self._channel.ask(self._of(named(name, **parts), values)).fetchone()
 
     def run(self, name: str, values: Values, **parts: str) -> None:
         """See `Connection.run`; in a transaction it goes with the next statement that has a result."""
@@ -186,7 +141,9 @@ class PostgresConnection:
         with self._staged(rows[0]["user_id"], "staged") as copy:
             copy.set_types(list(DOCUMENT_COLUMNS.values()))
             for row in rows:
-                copy.write_row(_as_copied(row))
+                more = {"has_text": row["vector_state"] != "none", "speaker": storable(row["speaker"])}
+                whole = row | more | {"pinned": bool(row["pinned"])}
+                copy.write_row([whole.get(name) for name in DOCUMENT_COLUMNS])
         for name in ("add_staged", "add_staged_pending", "drop_staged"):
             self.run(name, rows[0])
 
@@ -203,21 +160,8 @@ class PostgresConnection:
         assert isinstance(self._channel, Writing), "rows are written in a transaction"
         return self._channel
 
-    def _ask(self, name: str, values: Values, parts: dict[str, str]) -> Cursor:
-        return self._channel.ask(self._of(named(name, **parts), values))
-
     def _of(self, statement: str, values: Values) -> Ask:
         if self._to_lock:
             self._to_lock = False
             self._transaction.lock_all()
         return Ask(user_id=self._user_id, statement=statement, values=dict(values))
-
-
-def _as_copied(row: Row) -> list[Any]:
-    more = {
-        "pinned": bool(row["pinned"]),
-        "has_text": row["vector_state"] != "none",
-        "speaker": storable(row["speaker"]),
-    }
-    whole = row | more
-    return [whole.get(name) for name in DOCUMENT_COLUMNS]

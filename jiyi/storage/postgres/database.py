@@ -17,7 +17,7 @@ from jiyi.storage.postgres.migrate import prepare, tables
 from jiyi.storage.postgres.pool import Pool, Raw, connect
 from jiyi.storage.postgres.statements import OUTGROWN, Statement, named, set_tenant
 from jiyi.storage.postgres.transaction import Reading, Writing
-from jiyi.storage.postgres.users import Growth, RecentUsers, gather
+from jiyi.storage.postgres.users import Growth, Recent, gather
 from jiyi.storage.user_cache import UserCache
 from jiyi.telling import masked
 
@@ -81,7 +81,7 @@ class PostgresDatabase:
         self.url = url
         self.cache = UserCache(_CACHE_BYTES)
         self.damage = Damage()
-        self.recent = RecentUsers()
+        self.recent = Recent[None]()
         self._growth = Growth()
         self._timeouts = (max(1, round(statement_seconds * 1000)), max(1, round(lock_timeout * 1000)))
         self._reconnect_seconds = reconnect_seconds
@@ -115,7 +115,7 @@ class PostgresDatabase:
     def write(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
         """See `Database.write`."""
         if user_id is not None:
-            self.recent.add(user_id)
+            self.recent.put(user_id, None)
         here = self._writing
         if here is not None:
             with self._translated(here.raw), here.inner():

@@ -46,10 +46,6 @@ class ConnectionLost(DatabaseUnreachable):
         super().__init__(message)
         self.maybe_done = maybe_done
 
-    def after_one_that_may_be_done(self) -> "ConnectionLost":
-        """Return this error for a verb of which an earlier try got as far as its COMMIT."""
-        return type(self)(f"{self}; {_NOT_KNOWN}", maybe_done=True)
-
 
 class MachineLost(ConnectionLost):
     """One machine of a cluster does not answer its coordinator: other users' rows can be had as before."""
@@ -84,11 +80,7 @@ def translate(
 ) -> StorageError:
     """Return the error of jiyi for one of psycopg's.
 
-    Args:
-        error: what was raised.
-        place: names the database.
-        connection: where it was raised; None where connecting failed.
-        committing: the COMMIT had been sent when it was raised.
+    ``connection`` is None where connecting failed; ``committing``: the COMMIT had been sent.
     """
     said = _words(error)
     match error:
@@ -161,11 +153,7 @@ def repeat(verb: Callable[[], _T], *, seconds: float, repeatable: bool) -> _T:
     Pauses double from 0.05 to 1 s, each shortened at random so that many clients do not
     come back at one moment.
 
-    Args:
-        verb: what to do, in transactions of its own.
-        seconds: how long a server that is away is waited for.
-        repeatable: doing it twice is the same as doing it once. Else it is not done again
-            where its COMMIT may have arrived.
+    ``repeatable`` as for `Database.attempt`; ``seconds`` a server that is away is waited for.
     """
     until, pause = time.monotonic() + seconds, _FIRST_PAUSE
     conflicts, maybe_done = 0, False
@@ -177,7 +165,7 @@ def repeat(verb: Callable[[], _T], *, seconds: float, repeatable: bool) -> _T:
             if (maybe_done and not repeatable) or time.monotonic() >= until:
                 if error.maybe_done or not maybe_done:
                     raise
-                raise error.after_one_that_may_be_done() from error
+                raise type(error)(f"{error}; {_NOT_KNOWN}", maybe_done=True) from error
         except Conflict:
             conflicts += 1
             if conflicts > _CONFLICTS:

@@ -35,20 +35,11 @@ def installed_programs() -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Account:
-    """A user of the system."""
-
-    name: str
-    uid: int
-    gid: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
     """The programs, and who runs them: PostgreSQL refuses to run as root."""
 
     programs: Path  # the folder of initdb, postgres, pg_dump …
-    account: _Account | None = None  # None: whoever runs this process
+    account: Any = None  # of the system, as the module pwd gives it; None: whoever runs this process
 
     @classmethod
     def find(cls, folder: Path, *, run_as: str | None = None, programs: Path | None = None) -> "Installation":
@@ -91,13 +82,13 @@ class Installation:
         env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         how: dict[str, Any] = {"env": env | {"LC_ALL": "C"}, "cwd": "/"}
         if self.account is not None:
-            how |= {"user": self.account.uid, "group": self.account.gid, "extra_groups": []}
+            how |= {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []}
         return how
 
     def own(self, path: Path) -> None:
         """Give a file or folder to whoever runs the programs."""
         if sys.platform != "win32" and self.account is not None:
-            os.chown(path, self.account.uid, self.account.gid)
+            os.chown(path, self.account.pw_uid, self.account.pw_gid)
 
     def check_reach(self, folder: Path) -> None:
         """Verify that whoever runs the programs can reach them and a folder.
@@ -110,7 +101,7 @@ class Installation:
         for goal in (self.programs, folder):
             if barrier := _barrier(goal.resolve(), self.account):
                 raise StorageError(
-                    f"PostgreSQL does not run as root but as {self.account.name}, who cannot pass "
+                    f"PostgreSQL does not run as root but as {self.account.pw_name}, who cannot pass "
                     f"{barrier} on the way to {goal}; run: chmod o+x {barrier} - or choose another place"
                 )
 
@@ -122,7 +113,7 @@ def _not_on_windows() -> StorageError:
     )
 
 
-def _account(folder: Path, run_as: str | None) -> _Account:
+def _account(folder: Path, run_as: str | None) -> Any:
     if sys.platform == "win32":
         raise _not_on_windows()
     import pwd
@@ -144,14 +135,14 @@ def _account(folder: Path, run_as: str | None) -> _Account:
         raise SettingsError(missing) from None
     if found.pw_uid == 0:
         raise SettingsError("PostgreSQL refuses to run as root; name another user")
-    return _Account(name=found.pw_name, uid=found.pw_uid, gid=found.pw_gid)
+    return found
 
 
-def _barrier(goal: Path, account: _Account) -> Path | None:
+def _barrier(goal: Path, account: Any) -> Path | None:
     """Return the outermost folder down to a goal that a user may not pass, None if all may be."""
     for folder in [*reversed(goal.parents), goal]:
         state = folder.stat()
-        bit = 0o100 if state.st_uid == account.uid else 0o010 if state.st_gid == account.gid else 0o001
+        bit = 0o100 if state.st_uid == account.pw_uid else 0o010 if state.st_gid == account.pw_gid else 0o001
         if not state.st_mode & bit:
             return folder
     return None

@@ -12,7 +12,7 @@ from psycopg.rows import class_row
 from jiyi.errors import ForeignDatabase, NewerDatabase, StorageError
 from jiyi.storage.postgres.cluster import finish, machines
 from jiyi.storage.postgres.pool import Raw, connect
-from jiyi.storage.postgres.statements import set_tenant
+from jiyi.storage.postgres.statements import named, set_tenant
 from jiyi.storage.sql import load_migrations
 from jiyi.telling import masked
 
@@ -40,24 +40,6 @@ LOCK_SECONDS = 120  # most that is waited for another one who migrates
 _TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _END = re.compile(r";[ \t]*(?:\n|\Z)")
 _COMMENT = re.compile(r"^[ \t]*--.*$", re.MULTILINE)
-_LOOK = """
-SELECT current_setting('server_version_num')::int / 10000, current_setting('server_encoding'),
-       current_schema(), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
-       (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
-       EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus'),
-       has_database_privilege(current_database(), 'TEMPORARY'),
-       ARRAY(SELECT relname::text FROM pg_class
-             WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(%s))
-"""
-_ABOUT = """
-SELECT split_part(current_setting('server_version'), ' ', 1) AS server,
-       (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector,
-       (SELECT extversion FROM pg_extension WHERE extname = 'citus') AS citus,
-       current_user AS role,
-       (SELECT NOT (rolsuper OR rolbypassrls) FROM pg_roles WHERE rolname = current_user) AS walled,
-       (SELECT sum(numbackends)::int FROM pg_stat_database) AS connections,
-       current_setting('max_connections')::int AS most_connections
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +79,7 @@ def look(raw: Raw, place: str) -> Found:
         NewerDatabase: this jiyi does not know its schema.
         StorageError: the server or its extension is too old or lacks something; says what to do.
     """
-    row = raw.execute(_LOOK, (list(tables()),)).fetchone()
+    row = raw.execute(named("look"), {"tables": list(tables())}).fetchone()
     assert row is not None
     server, encoding, schema, vector, available, citus, temporary, there = row
     if server < OLDEST_SERVER:
@@ -171,7 +153,7 @@ def about(url: str) -> About:
         StorageError: the server cannot be reached, or refuses.
     """
     with connect(url) as server:
-        found = server.cursor(row_factory=class_row(About)).execute(_ABOUT).fetchone()
+        found = server.cursor(row_factory=class_row(About)).execute(named("about")).fetchone()
         assert found is not None
         return replace(found, machines=machines(server)) if found.citus else found
 

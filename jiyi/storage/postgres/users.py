@@ -8,67 +8,72 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
 
 import psycopg
 from psycopg import sql
 
 from jiyi.storage.postgres.pool import Raw
 
-__all__ = ["Growth", "RecentUsers", "gather"]
+__all__ = ["Growth", "Recent", "gather"]
 
 _MANY = 100  # documents of one transaction: who saves fewer grows slowly enough for the server
 _LEAST = 1_000  # documents that may be walked through
 _USERS = 1_000  # users remembered
 
+_V = TypeVar("_V")
 
-class RecentUsers:
-    """A bounded list of users, safe for many threads."""
+
+class Recent(Generic[_V]):
+    """What is known of the users met last, at most so many; safe for many threads."""
 
     def __init__(self, most: int = _USERS) -> None:
         self._most = most
-        self._users: OrderedDict[str, None] = OrderedDict()
+        self._users: OrderedDict[str | None, _V] = OrderedDict()
         self._lock = threading.Lock()
 
-    def add(self, user_id: str) -> None:
+    def put(self, user_id: str | None, known: _V) -> None:
         """Put a user in front; the one at the end goes where there are too many."""
         with self._lock:
-            self._users[user_id] = None
+            self._users[user_id] = known
             self._users.move_to_end(user_id)
             if len(self._users) > self._most:
                 self._users.popitem(last=False)
 
+    def get(self, user_id: str | None) -> _V | None:
+        """Return what is known of a user, None for an unknown one."""
+        return self._users.get(user_id)
+
     def newest_first(self) -> list[str]:
         """Return the users as they are now."""
         with self._lock:
-            return list(reversed(self._users))
+            return [user for user in reversed(self._users) if user is not None]
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._users.clear()
 
 
 class Growth:
     """Notes how many documents users had when statistics were gathered. Safe for many threads."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, int] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known = Recent[int]()
 
     def outgrown(self, numbers: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether statistics are out of date for a user of a transaction, and take them for gathered.
 
         They are once a user has twice as many documents as at that time, and at least two thousand.
-
-        Args:
-            numbers: of each user, the first number that the transaction gave and the one behind the last.
+        ``numbers`` are the first one that the transaction gave to each user and the one after the last.
         """
         outgrown = False
-        with self._lock:
-            for user_id, (first, behind) in numbers.items():
-                if behind - first < _MANY:
-                    continue
-                known = self._known.setdefault(user_id, max(first, _LEAST))
-                self._known.move_to_end(user_id)
-                if behind >= 2 * known:
-                    self._known[user_id], outgrown = behind, True
-            while len(self._known) > _USERS:
-                self._known.popitem(last=False)
+        for user_id, (first, behind) in numbers.items():
+            if behind - first >= _MANY:
+                known = self._known.get(user_id) or max(first, _LEAST)
+                grown = behind >= 2 * known
+                self._known.put(user_id, behind if grown else known)
+                outgrown = outgrown or grown
         return outgrown
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -15,18 +16,16 @@ from jiyi.errors import EmbedderMismatch, StorageError
 from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import retried
+from jiyi.storage.known_vectors import KnownVectors, look_up
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
 from jiyi.storage.postgres.connection import POSTGRES, PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
-from jiyi.storage.postgres.known_vectors import look_up_parts, recall_parts
 from jiyi.storage.postgres.statements import SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
-from jiyi.storage.relational.spaces import Sets
 from jiyi.storage.relational.users import Snapshot, seen_or_look
-from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.user_terms import UserTerms
-from jiyi.storage.vectors import Parts, PendingText, VectorRow
+from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user
 
 __all__ = ["PostgresVectors"]
 
@@ -39,11 +38,12 @@ _NO_CONDITIONS: dict[str, Any] = {
     "asked_at": None,
     "without": (),  # few, and left out of what is found
 }
+_HEAD = 2  # halves before the numbers in a vector's binary form
 _SPARE_PARTS = 8  # asked for beside two for each record
 
 
-class PostgresVectors(VectorStates):
-    """`jiyi.storage.vectors.VectorIndex` on the same `PostgresDatabase` as the store."""
+class PostgresVectors(VectorIndex):
+    """A `VectorIndex` on the same `PostgresDatabase` as the store."""
 
     _db: PostgresDatabase
 
@@ -59,7 +59,7 @@ class PostgresVectors(VectorStates):
 
         def pending() -> list[PendingText] | None:
             try:
-                return self.pending_once(limit, leased=leased, name=name)
+                return self._pending_once(limit, leased=leased, name=name)
             except MachineLost:
                 if name is not None:  # a second set is complete for everybody or not at all
                     raise
@@ -72,16 +72,16 @@ class PostgresVectors(VectorStates):
         found: list[PendingText] = []
         for user_id in self._db.recent.newest_first():
             if len(found) < limit:
+                values = self._leases(limit - len(found), leased)
                 with suppress(MachineLost):
-                    found += self.pending_of(user_id, limit - len(found), leased=leased)
+                    with self._db.read(user_id) as db:
+                        docs = [int(row[0]) for row in db.rows("pending_of", values | {"user_id": user_id})]
+                    found += self._lease(user_id, docs, values) if docs else []
         return found
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
         """See `VectorIndex.add`."""
-        by_user: dict[str, dict[int, VectorRow]] = {}
-        for row in rows:
-            by_user.setdefault(row.key[0], {})[row.key[1]] = row
-        added = [self._add_again(user_id, own, name) for user_id, own in by_user.items()]
+        added = [self._add_again(user_id, own, name) for user_id, own in by_user(rows).items()]
         for one in added:
             if isinstance(one, MachineLost):  # the others' are added all the same
                 raise one
@@ -98,8 +98,8 @@ class PostgresVectors(VectorStates):
 
     def _add(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int:
         with self._db.write(user_id) as db:
-            sets = self.sets_for(db, name)
-            taking, complete = _settle(db, user_id, rows, sets)
+            sets = self._sets_for(db, name)
+            taking, complete = self._settle(db, user_id, rows, sets)
             db.add_vectors(
                 [
                     {"user_id": user_id, "doc": doc, "space": space, "part": part, "kind": kind}
@@ -172,9 +172,9 @@ class PostgresVectors(VectorStates):
         """See `VectorIndex.read`; they are as they are stored in either case."""
         with self._db.read(scope.user_id) as db:
             if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
-                return look_up_parts(db, scope.user_id, keys)
+                return look_up(db, scope.user_id, keys, partial(_read, db, scope.user_id))
             seen = seen_or_look(self._db, db, scope.user_id, seen)
-            return recall_parts(self._db, db, seen, keys)
+            return _recall_parts(self._db, db, seen, keys)
 
     def make_ann_index(self, progress: Progress | None = None) -> str:
         """Make an approximate index for users with very many vectors; see `AnnIndex.make`.
@@ -191,31 +191,6 @@ class PostgresVectors(VectorStates):
             f"{self._db.place} holds vectors of {held and held[0]} numbers, the question's has {dims}; "
             "open it with the embedder that made them"
         )
-
-
-def _settle(
-    db: PostgresConnection, user_id: str, rows: dict[int, VectorRow], sets: Sets
-) -> tuple[list[tuple[int, int, Kind]], int]:
-    """Mark records as complete; return number, set and kind of those that take vectors, and how many are.
-
-    What `VectorStates.settle` does for one record, for all of them at once.
-    """
-    docs = [doc for doc, row in rows.items() if len(row.vectors)]
-    bare = [doc for doc, row in rows.items() if not len(row.vectors)]
-    taking: list[tuple[int, int, Kind]] = []
-    complete: set[int] = set()
-    values = {"user_id": user_id}
-    if sets.searched is not None:
-        settled = db.rows("settle_all", values | {"docs": [*docs, *bare]})
-        complete |= {doc for doc, _ in settled}
-        taking += [(doc, sets.searched, kind) for doc, kind in settled if len(rows[doc].vectors)]
-        if bare:
-            db.run("without_text", values | {"docs": [doc for doc in bare if doc in complete]})
-    if sets.second is not None and docs:
-        lacking = db.rows("all_that_lack_vectors", values | {"docs": docs, "space": sets.second})
-        complete |= {doc for doc, _ in lacking}
-        taking += [(doc, sets.second, kind) for doc, kind in lacking]
-    return taking, len(complete)
 
 
 def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[dict[int, float], Counter[Kind], list[Kind]]:
@@ -245,3 +220,36 @@ def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:
         return "", {"user_id": user.user_id}
     where, values = on_documents(query, POSTGRES)
     return f"AND v.doc IN (SELECT d.doc FROM documents AS d WHERE {where})", values
+
+
+def _recall_parts(
+    database: PostgresDatabase, db: PostgresConnection, seen: Snapshot, keys: Sequence[Key]
+) -> Parts:
+    """Return vectors of records, and keep those read from the server in the database's cache."""
+    if seen.owner is None:
+        return KnownVectors().parts(np.empty(0, np.int64))
+    mine, user_id, space = seen.terms, seen.user_id, seen.spaces.number
+    places = mine.rows_of(keys)
+    there = places >= 0
+    docs = np.full(len(keys), -1, np.int64)
+    docs[there] = mine.columns["doc"][places[there]]
+
+    def extend(known: KnownVectors) -> None:
+        known.turn_to(space)
+        known.add(_read(db, user_id, space, known.unknown(docs[there])))
+
+    return database.cache.use(user_id, KnownVectors, seen.owner[1], extend).parts(docs)
+
+
+def _read(
+    db: PostgresConnection, user_id: str, space: int, docs: Sequence[int]
+) -> dict[int, NDArray[np.float32]]:
+    """Read the vectors of records of a set, those of each in their order."""
+    values = {"user_id": user_id, "space": space, "docs": db.dialect.listed(docs)}
+    rows = db.rows("read_vectors", values) if docs else []
+    if not rows:
+        return {}
+    numbers = np.frombuffer(b"".join(row[1] for row in rows), ">f2")
+    vectors = numbers.reshape(len(rows), -1)[:, _HEAD:].astype(np.float32)
+    counts = Counter(cast("int", row[0]) for row in rows)
+    return dict(zip(counts, np.split(vectors, np.cumsum(list(counts.values()))[:-1]), strict=True))

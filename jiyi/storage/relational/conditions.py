@@ -10,7 +10,7 @@ from jiyi.storage.relational.filters import OfDocuments, OfTasks
 from jiyi.storage.rows import is_storable
 from jiyi.text.keys import entity_key, predicate_key
 
-__all__ = ["OF_DOCUMENTS", "OF_TASKS", "Conditions", "on_documents", "on_kind"]
+__all__ = ["OF_DOCUMENTS", "OF_TASKS", "Conditions", "Where", "on_documents", "on_kind"]
 
 Conditions = tuple[str, dict[str, Any]]
 """A WHERE clause and the values of its named parameters."""
@@ -38,7 +38,7 @@ OF_TASKS = ("task_id", "status")
 """And those that only tasks and steps have."""
 
 
-class _Where:
+class Where:
     """The conditions of a query, as they grow; the first is the user."""
 
     def __init__(self, query: Query, dialect: Dialect, alias: str, *, aside: str = "") -> None:
@@ -122,7 +122,7 @@ def on_documents(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> 
     # All records of a user and a kind must not be walked where few are named.
     aside = dialect.aside if _leads(query) else ""
     aside_user = aside if query.stretches is None else dialect.aside  # each stretch names the user
-    where = _Where(query, dialect, "d", aside=aside_user)
+    where = Where(query, dialect, "d", aside=aside_user)
     kinds = [kind for kind in kinds or query.kinds if kind in SEARCHABLE]
     if set(kinds) != set(SEARCHABLE):
         where.add(_one_of(dialect, f"{aside}d.kind", kinds))
@@ -159,7 +159,7 @@ def _leads(query: Query) -> bool:
     return bool(query.sources or query.target or query.entity or query.subject or query.namespace)
 
 
-def _add_stretches(where: _Where) -> None:
+def _add_stretches(where: Where) -> None:
     if where.query.stretches is None:
         return
     parts = []
@@ -172,7 +172,7 @@ def _add_stretches(where: _Where) -> None:
     where.add(f"({' OR '.join(parts or [where.dialect.no])})")  # only messages have a place
 
 
-def _add_episodes(where: _Where) -> None:
+def _add_episodes(where: Where) -> None:
     query = where.query
     if query.target:
         flags = f"{where.dialect.no}, {where.dialect.yes}"
@@ -187,7 +187,7 @@ def _add_episodes(where: _Where) -> None:
         where.exists("episodes", "e", f"e.consolidated = {where.flag(query.consolidated)}")
 
 
-def _add_facts(where: _Where) -> None:
+def _add_facts(where: Where) -> None:
     query = where.query
     owned = f"SELECT f.doc FROM facts AS f WHERE {where.owned('f')}"
     if query.entity is not None:  # two questions: for an OR SQLite would read all facts of the user
@@ -212,7 +212,7 @@ def _add_facts(where: _Where) -> None:
         where.exists("facts", "f", valid, as_of=to_micros(query.as_of))
 
 
-def _add_items(where: _Where) -> None:
+def _add_items(where: Where) -> None:
     query = where.query
     owned = f"SELECT i.doc FROM items AS i WHERE {where.owned('i')}"
     if query.namespace:
@@ -244,7 +244,7 @@ def _one_of(dialect: Dialect, column: str, names: Sequence[str]) -> str:
 def _on_summary(query: Query, dialect: Dialect) -> Conditions:
     # All of a session, or of a user, must not be walked where few are named.
     aside = "" if query.sources is None and query.ids is None else dialect.aside
-    where = _Where(query, dialect, "s", aside="" if query.sources is None else dialect.aside)
+    where = Where(query, dialect, "s", aside="" if query.sources is None else dialect.aside)
     where.equal(f"{aside}s.", session_id=query.scope.session_id, agent_id=query.scope.agent_id)
     where.ids("s.id")
     if query.sources is not None:
@@ -256,7 +256,7 @@ def _on_summary(query: Query, dialect: Dialect) -> Conditions:
 
 
 def _on_session(query: Query, dialect: Dialect) -> Conditions:
-    where = _Where(query, dialect, "s")
+    where = Where(query, dialect, "s")
     where.equal("s.", session_id=query.scope.session_id)
     if query.scope.agent_id is not None:
         where.add(
@@ -272,7 +272,7 @@ def _on_session(query: Query, dialect: Dialect) -> Conditions:
 
 
 def _on_task(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
-    where = _Where(query, dialect, "t")
+    where = Where(query, dialect, "t")
     scope = query.scope
     where.equal("t.", agent_id=scope.agent_id, session_id=scope.session_id, status=query.status)
     if query.task_id is not None:

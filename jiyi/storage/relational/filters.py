@@ -6,34 +6,15 @@ from datetime import datetime
 from typing import Any
 
 from jiyi.clock import to_micros
-from jiyi.records import FIELDS, SEARCHABLE, Condition, Filter
+from jiyi.records import FIELDS, SEARCHABLE, Condition, Filter, Kind
 from jiyi.storage.database import Dialect
+from jiyi.storage.rows import FORMATS, TABLES
 
 __all__ = ["OfDocuments", "OfTasks"]
 
 _SIGNS = {"in": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-_TABLES = {
-    "message": "messages",
-    "episode": "episodes",
-    "knowledge": "knowledge",
-    "fact": "facts",
-    "item": "items",
-}
-_WITH_METADATA = ("message", "knowledge", "fact")
+_WITH_METADATA: tuple[Kind, ...] = ("message", "knowledge", "fact")
 _OF_DOCUMENTS = ("kind", "id", "session_id", "agent_id", "created_at", "pinned", "role")
-_OF_TASKS = ("id", "session_id", "agent_id", "status", "updated_at")
-# What a record's JSON holds; everything else has a column.
-_IN_BODY = (
-    "category",
-    "subject",
-    "predicate",
-    "object",
-    "speaker",
-    "method",
-    "topic",
-    "target",
-    "trigger_type",
-)
 
 
 class OfDocuments:
@@ -58,21 +39,21 @@ class OfDocuments:
         kinds = [kind for kind in FIELDS[field].kinds if kind in SEARCHABLE]
         return self._by_kind({kind: self._of_kind(field, kind) for kind in kinds})
 
-    def _by_kind(self, expressions: dict[str, str]) -> str:
+    def _by_kind(self, expressions: dict[Kind, str]) -> str:
         cases = " ".join(f"WHEN '{kind}' THEN {expression}" for kind, expression in expressions.items())
         return f"CASE d.kind {cases} END"
 
-    def _of_kind(self, field: str, kind: str) -> str:
-        table = _TABLES[kind]
-        if field in _IN_BODY:
+    def _of_kind(self, field: str, kind: Kind) -> str:
+        table = TABLES[kind]
+        if kind in FORMATS and field in FORMATS[kind].body:
             return self._dialect.json_text.format(body=self._body(kind), name=field)
         if kind == "message":
             return self._dialect.kept.format(table=table, column=field)
         same = self._dialect.same.format(alias="x")
         return f"(SELECT x.{field} FROM {table} AS x WHERE {same})"
 
-    def _body(self, kind: str) -> str:
-        return self._dialect.kept.format(table=_TABLES[kind], column="body")
+    def _body(self, kind: Kind) -> str:
+        return self._dialect.kept.format(table=TABLES[kind], column="body")
 
     def _labelled(self, where: Condition) -> str:
         """Return the condition on a key of metadata, or on what lies on a way into the value of an item."""
@@ -125,7 +106,9 @@ class OfTasks(OfDocuments):
         if field == "created_at":
             return "t.started_at"
         return (
-            f"t.{field}" if field in _OF_TASKS else self._dialect.json_text.format(body="t.body", name=field)
+            self._dialect.json_text.format(body="t.body", name=field)
+            if field in FORMATS["task"].body
+            else f"t.{field}"
         )
 
     def _labelled(self, where: Condition) -> str:

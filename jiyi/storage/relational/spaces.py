@@ -40,10 +40,7 @@ class Spaces:
         """Return the sets of an embedder; without a name the searched one, whosever it is."""
         second = bool(name) and self.next_name == name and not self.switching
         searched = name is None or self.name == name
-        return Sets(
-            searched=self.number if searched else None,
-            second=self.next_number if second else None,
-        )
+        return Sets(searched=self.number if searched else None, second=self.next_number if second else None)
 
 
 def read_spaces(db: Connection) -> Spaces:

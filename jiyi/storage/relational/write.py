@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
@@ -98,7 +99,11 @@ def _put_in_order(db: Connection, prepared: Sequence[Prepared]) -> list[Record]:
         if kind == "message":
             stored += _put_messages(db, run)
         elif kind in SEARCHABLE:
-            stored += _put_documents(db, kind, run)
+            known = _known(db, kind, run[0][1]["user_id"], [row["id"] for _, row in run])
+            for record, row in run:
+                _put_document(db, kind, record, row, known.get(row["id"]))
+                known[row["id"]] = record
+            stored += [record for record, _ in run]
         else:
             stored += [_put_other(db, *item) for item in run]
     return stored
@@ -114,24 +119,30 @@ def _put_other(db: Connection, record: Record, row: Row) -> Record:
     return record
 
 
-def _put_messages(db: Connection, prepared: Sequence[Prepared]) -> list[Record]:
-    """Write messages of one user in their order; known ones are left alone."""
-    user_id = prepared[0][1]["user_id"]
-    known = _known(db, "message", user_id, [row["id"] for _, row in prepared])
+def _put_messages(db: Connection, prepared: Sequence[Prepared], *, back: bool = False) -> list[Record]:
+    """Write messages of one user, known ones are left alone: in their order, or ``back`` at their places."""
+    known = _known(db, "message", prepared[0][1]["user_id"], [row["id"] for _, row in prepared])
     new: dict[str, Row] = {}
+    sessions: dict[str, list[Row]] = {}
     for record, row in prepared:
         message = cast("Message", record)
-        if row["id"] in known:
-            _check_same(cast("Message", known[row["id"]]), message, row)
-        else:
+        if row["id"] not in known:
             known[row["id"]], new[row["id"]] = message, row
-    sessions: dict[str, list[Row]] = {}
-    for row in new.values():
-        sessions.setdefault(row["session_id"], []).append(row)
+            row["seq"] = message.seq
+            sessions.setdefault(row["session_id"], []).append(row)
+            continue
+        stored = cast("Message", known[row["id"]])
+        if stored.scope == message.scope and stored.to_dict() == json.loads(row["body"]):
+            continue
+        if back:
+            raise _given_anew("message", message.id)
+        scope = cast("Scope", stored.scope)
+        raise DuplicateId(
+            f"message id {message.id!r} is taken by a different message of {scope.user_id!r} "
+            f"(session {scope.session_id!r}); leave the id out to get a new one"
+        )
     for rows in sessions.values():
-        first = _enter_session(db, rows)
-        for place, row in enumerate(rows):
-            row["seq"] = first + place
+        (_return_to_session if back else _enter_session)(db, rows)
     _add(db, "message", list(new.values()))
     return [
         replace(cast("Message", known[row["id"]]), id=row["id"], seq=new[row["id"]]["seq"])
@@ -167,30 +178,21 @@ def drop_damaged(db: Connection, user_id: str, lost: Sequence[Damaged]) -> None:
     db.damage.gone(lost)
 
 
-def _check_same(stored: Message, message: Message, row: Row) -> None:
-    if not _is_same(stored, message, row):
-        scope = cast("Scope", stored.scope)
-        raise DuplicateId(
-            f"message id {message.id!r} is taken by a different message of {scope.user_id!r} "
-            f"(session {scope.session_id!r}); leave the id out to get a new one"
-        )
-
-
-def _is_same(stored: Message, message: Message, row: Row) -> bool:
-    return stored.scope == message.scope and stored.to_dict() == json.loads(row["body"])
-
-
-def _enter_session(db: Connection, rows: Sequence[Row]) -> int:
-    """Make room for new messages at the end of their session and return the place of the first."""
-    moments = [row["created_at"] for row in rows]
-    values = rows[0] | {"first_at": min(moments), "last_at": max(moments), "count": len(rows)}
+def _enter_session(db: Connection, rows: Sequence[Row]) -> None:
+    """Give new messages of one session their places at its end."""
+    values = _extent(rows)
     there = db.first("go_on_session", values)
-    if there is not None:
-        return int(there[0])
-    # A session whose messages are all gone may still have a summary: it goes on behind its places.
-    first = int((db.first("seq_behind_summaries", values) or (0,))[0])
-    db.run("begin_session", values | {"next_seq": first + values["count"]})
-    return first
+    if there is None:
+        # A session whose messages are all gone may still have a summary: it goes on after its places.
+        there = db.first("seq_behind_summaries", values) or (0,)
+        db.run("begin_session", values | {"next_seq": there[0] + len(rows)})
+    for seq, row in enumerate(rows, there[0]):
+        row["seq"] = seq
+
+
+def _extent(rows: Sequence[Row]) -> Row:
+    moments = [row["created_at"] for row in rows]
+    return rows[0] | {"first_at": min(moments), "last_at": max(moments), "count": len(rows)}
 
 
 def _add(db: Connection, kind: Kind, rows: Sequence[Row]) -> None:
@@ -218,7 +220,7 @@ def put_back(db: Connection, taken: Sequence[tuple[Record, int | None]]) -> list
         run = list(items)
         prepared = [(record, prepare(record)[1] | {"doc": doc}) for record, doc in run]
         if kind == "message":
-            restored += _put_messages_back(db, prepared)
+            restored += _put_messages(db, prepared, back=True)
             continue
         for id_ in _known(db, kind, prepared[0][1]["user_id"], [row["id"] for _, row in prepared]):
             raise _given_anew(kind, id_)
@@ -232,30 +234,12 @@ def put_back(db: Connection, taken: Sequence[tuple[Record, int | None]]) -> list
 def put_all_back(database: Database, messages: Sequence[Message], words: Mapping[str, Words]) -> list[Record]:
     """Write messages that were stored before, all or none; see `Upkeep.put_back`."""
     prepared = [prepare(message, words.get(message.id)) for message in messages]
-    return _for_each_user(database, prepared, _put_messages_back)
-
-
-def _put_messages_back(db: Connection, prepared: Sequence[Prepared]) -> list[Record]:
-    """Write messages of one user at their places; where those are taken, at the end."""
-    known = _known(db, "message", prepared[0][1]["user_id"], [row["id"] for _, row in prepared])
-    returning: dict[str, list[Row]] = {}
-    for record, row in prepared:
-        message = cast("Message", record)
-        if row["id"] not in known:
-            known[row["id"]] = message
-            returning.setdefault(row["session_id"], []).append(row | {"seq": message.seq})
-        elif not _is_same(cast("Message", known[row["id"]]), message, row):
-            raise _given_anew("message", message.id)
-    for rows in returning.values():
-        _return_to_session(db, rows)
-        known |= {row["id"]: replace(cast("Message", known[row["id"]]), seq=row["seq"]) for row in rows}
-    return [known[row["id"]] for _, row in prepared]
+    return _for_each_user(database, prepared, partial(_put_messages, back=True))
 
 
 def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
-    """Find the places of messages of one session, each after the one before it, and write them."""
-    moments = [row["created_at"] for row in rows]
-    values = rows[0] | {"first_at": min(moments), "last_at": max(moments), "count": len(rows)}
+    """Give messages of one session the places they say, or where those are taken, ones at its end."""
+    values = _extent(rows)
     wanted = db.dialect.listed([row["seq"] for row in rows if row["seq"] is not None])
     taken = {seq for (seq,) in db.rows("taken_places", values | {"places": wanted})}
     behind = (db.first("seq_behind_summaries", values) or (0,))[0]
@@ -267,7 +251,6 @@ def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
         taken.add(row["seq"])
         following = max(following, row["seq"] + 1)
     db.run("return_to_session" if there else "begin_session", values | {"next_seq": following})
-    _add(db, "message", rows)
     for row in rows:
         if row["seq"] < behind and row["role"] != "system" and not row["pinned"]:  # those are in no summary
             db.run("drop_summaries_without", row)
@@ -277,22 +260,14 @@ def _given_anew(kind: Kind, id_: str) -> DuplicateId:
     return DuplicateId(f"{kind} id {id_!r} was given anew meanwhile; take that {kind} out first")
 
 
-def _put_documents(db: Connection, kind: Kind, prepared: Sequence[Prepared]) -> list[Record]:
-    """Write records of one user and searchable kind other than messages; known ones are replaced."""
-    known = _known(db, kind, prepared[0][1]["user_id"], [row["id"] for _, row in prepared])
-    for record, row in prepared:
-        _put_document(db, kind, record, row, known.get(row["id"]))
-        known[row["id"]] = record
-    return [record for record, _ in prepared]
-
-
 def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: Record | None) -> None:
     row |= {"kind": kind, "seq": None}
     if known and cast("Any", known).search_text == cast("Any", record).search_text:
         changed = db.first("change_document", row)
         assert changed is not None
         row["doc"] = changed[0]
-        if _held(known) != _held(record):
+        old, new = cast("Any", known), cast("Any", record)
+        if (old.scope, old.created_at) != (new.scope, new.created_at):
             db.run("bump_generation", row)  # rows in memory carry these
         db.run(f"put_{kind}", row)
         if "sources" in row:
@@ -305,11 +280,6 @@ def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: R
         row |= _index_row(cast("Searchable", record))
         _add(db, kind, [row])
     db.many("add_source", [row | {"source": source} for source in row.get("sources", ())])
-
-
-def _held(record: Any) -> tuple[Any, ...]:
-    """Return what a row in memory carries of a record, beside its words."""
-    return record.scope, record.created_at
 
 
 def _put_step(db: Connection, step: Step, row: Row) -> Step:

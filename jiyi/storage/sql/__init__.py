@@ -6,49 +6,33 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
-__all__ = ["load_migrations", "load_queries"]
+__all__ = ["load_conditions", "load_migrations", "load_queries"]
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _NUMBERED = re.compile(r"^(\d{4})_\w+\.sql$")
-_SPELLED = re.compile(r"@(\w+)(?:\((:\w+)\))?")
-_SPELLINGS = {
-    "sqlite": {
-        "user": "user_id",
-        "among": "IN (SELECT value FROM json_each({}))",
-        "least": "min",
-        "greatest": "max",
-        "crc": ", crc",
-        "new_crc": ", :crc",
-        "set_crc": ", crc = excluded.crc",
-    },
-    "postgres": {
-        "user": "tenant_id",
-        "among": "= ANY({})",
-        "least": "least",
-        "greatest": "greatest",
-        "crc": "",  # a server's pages have checksums of their own
-        "new_crc": "",
-        "set_crc": "",
-    },
-}
-"""What the shared statements write as ``@word``, by dialect."""
+_SPELLED = re.compile(r"@([a-z_]+)(?:\(([:.\w]+)\))?")
+
+
+@cache
+def load_conditions(dialect: str) -> Mapping[str, str]:
+    """Return how a dialect writes conditions, by name: see ``<dialect>/conditions.sql``."""
+    return MappingProxyType(_read(f"{dialect}/conditions.sql"))
 
 
 @cache
 def load_queries(dialect: str) -> Mapping[str, str]:
     """Return the statements of a dialect by name: those of ``queries.sql`` and ``<dialect>/queries.sql``."""
-    folder, words = files(__package__), _SPELLINGS[dialect]
-    shared = _statements((folder / "queries.sql").read_text(encoding="utf-8"))
+    words = _read(f"{dialect}/spellings.sql")
     spelled = {
         name: _SPELLED.sub(lambda found: words[found[1]].format(found[2]), text)
-        for name, text in shared.items()
+        for name, text in _read("queries.sql").items()
     }
-    own = _statements((folder / dialect / "queries.sql").read_text(encoding="utf-8"))
+    own = _read(f"{dialect}/queries.sql")
     return MappingProxyType(spelled | own)
 
 
-def _statements(text: str) -> dict[str, str]:
-    parts = _NAME.split(text)[1:]
+def _read(path: str) -> dict[str, str]:
+    parts = _NAME.split((files(__package__) / path).read_text(encoding="utf-8"))[1:]
     # What follows the last semicolon is a headline of the statements after it.
     return {name: body[: body.rindex(";")] for name, body in zip(parts[::2], parts[1::2], strict=True)}
 

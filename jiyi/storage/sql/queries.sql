@@ -3,6 +3,9 @@
 --   @user            the column that holds a row's user
 --   @among(:values)  the value is one of a list, given as a parameter
 --   @least, @greatest  of two values
+--   @owner, @owned   the column that holds a row's owner where it is no user, and its value
+--   @same(x)         a row of x belongs to that of documents AS d
+-- and a few more, all in <dialect>/spellings.sql.
 -- Every statement names the user on every table, or says in its first line why it looks at all of them
 -- ("every tenant"). {where} is replaced by conditions that begin with the user.
 
@@ -175,7 +178,7 @@ INSERT INTO chroma_items (@user, token, doc, space, parts, state, lease_until)
 VALUES (:user_id, :token, :doc, :space, :parts, 'adding', :until);
 
 -- name: chroma_hold
-UPDATE chroma_items SET state = 'held' WHERE @user = :user_id AND token = :token AND state = 'adding'
+UPDATE chroma_items SET state = 'held' WHERE @user = :user_id AND token @among(:tokens) AND state = 'adding'
 RETURNING token;
 
 -- name: chroma_let_go
@@ -205,6 +208,9 @@ SELECT token FROM chroma_items WHERE @user = :user_id AND token @among(:tokens);
 -- name: chroma_forget_space
 DELETE FROM chroma_items WHERE @user = :user_id AND space = :space;
 
+-- name: chroma_forget_all
+DELETE FROM chroma_items WHERE @user = :user_id;
+
 -- name: chroma_known_to_any
 -- every tenant: looks for vectors of no record
 SELECT token FROM chroma_items WHERE token @among(:tokens);
@@ -230,3 +236,212 @@ SET made_at = excluded.made_at, asked = excluded.asked, status = excluded.status
 
 -- name: drop_answers
 DELETE FROM answers WHERE @user = :user_id AND made_at < :before;
+
+-- Records: the columns that search finds them by are in documents, in PostgreSQL their JSON too
+
+-- name: put_episode
+INSERT INTO episodes (
+  @owner, doc, task_id, outcome, importance, access_count, last_accessed_at, consolidated, target_key@body
+)
+VALUES (
+  @owned, :doc, :task_id, :outcome, :importance, :access_count, :last_accessed_at,
+  @bool(:consolidated), :target_key@new_body
+)
+ON CONFLICT (@key) DO UPDATE SET
+  task_id = excluded.task_id, outcome = excluded.outcome, importance = excluded.importance,
+  access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at,
+  consolidated = excluded.consolidated, target_key = excluded.target_key@set_body;
+
+-- name: put_knowledge
+INSERT INTO knowledge (@tenant(doc), confidence, access_count, last_accessed_at, updated_at@body)
+VALUES (@of_tenant(:doc), :confidence, :access_count, :last_accessed_at, :updated_at@new_body)
+ON CONFLICT (@key) DO UPDATE SET
+  confidence = excluded.confidence, access_count = excluded.access_count,
+  last_accessed_at = excluded.last_accessed_at, updated_at = excluded.updated_at@set_body;
+
+-- name: put_fact
+INSERT INTO facts (
+  @owner, doc, subject_key, predicate_key, object_key, status, valid_from, valid_to, confidence,
+  supersedes, superseded_by, access_count, last_accessed_at@body
+)
+VALUES (
+  @owned, :doc, :subject_key, :predicate_key, :object_key, :status, :valid_from, :valid_to, :confidence,
+  :supersedes, :superseded_by, :access_count, :last_accessed_at@new_body
+)
+ON CONFLICT (@key) DO UPDATE SET
+  subject_key = excluded.subject_key, predicate_key = excluded.predicate_key, object_key = excluded.object_key,
+  status = excluded.status, valid_from = excluded.valid_from, valid_to = excluded.valid_to,
+  confidence = excluded.confidence, supersedes = excluded.supersedes, superseded_by = excluded.superseded_by,
+  access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at@set_body;
+
+-- name: put_item
+INSERT INTO items (@owner, doc, path, updated_at, expires_at@body)
+VALUES (@owned, :doc, :path, :updated_at, :expires_at@new_body)
+ON CONFLICT (@key) DO UPDATE SET
+  updated_at = excluded.updated_at, expires_at = excluded.expires_at@set_body;
+
+-- name: drop_sources
+DELETE FROM sources WHERE @row;
+
+-- name: add_source
+INSERT INTO sources (@owner, source, doc) VALUES (@owned, :source, :doc) ON CONFLICT DO NOTHING;
+
+-- name: add_covered
+INSERT INTO covered (@owner, message, entry) VALUES (@owned, :message, :entry) ON CONFLICT DO NOTHING;
+
+-- name: find_episode
+SELECT d.doc, d.@user AS user_id, d.agent_id, d.session_id, d.id, d.created_at, @number(d.pinned) AS pinned,
+       e.task_id, e.outcome, e.importance, e.access_count, e.last_accessed_at,
+       @number(e.consolidated) AS consolidated, @body_of(e)
+FROM documents AS d JOIN episodes AS e ON @same(e)
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: find_knowledge
+SELECT d.doc, d.@user AS user_id, d.agent_id, d.session_id, d.id, d.created_at, @number(d.pinned) AS pinned,
+       k.confidence, k.access_count, k.last_accessed_at, k.updated_at, @body_of(k)
+FROM documents AS d JOIN knowledge AS k ON @same(k)
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: find_fact
+SELECT d.doc, d.@user AS user_id, d.agent_id, d.session_id, d.id, d.created_at, @number(d.pinned) AS pinned,
+       f.status, f.valid_from, f.valid_to, f.confidence, f.supersedes, f.superseded_by,
+       f.access_count, f.last_accessed_at, @body_of(f)
+FROM documents AS d JOIN facts AS f ON @same(f)
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: find_item
+SELECT d.doc, d.@user AS user_id, d.agent_id, d.session_id, d.id, d.created_at, @number(d.pinned) AS pinned,
+       i.updated_at, i.expires_at, @body_of(i)
+FROM documents AS d JOIN items AS i ON @same(i)
+WHERE {where} ORDER BY {by} {order} LIMIT :limit;
+
+-- name: item_paths
+SELECT DISTINCT i.path FROM documents AS d JOIN items AS i ON @same(i)
+WHERE {where} AND i.path > :after_path ORDER BY i.path LIMIT :limit;
+
+-- name: count_targets
+SELECT e.target_key, count(*) FROM documents AS d JOIN episodes AS e ON @same(e)
+WHERE {where} GROUP BY e.target_key HAVING count(*) >= :at_least ORDER BY e.target_key;
+
+-- name: delete_document
+DELETE FROM documents WHERE @user = :user_id AND kind = :kind AND id = :id;
+
+-- name: amend_pin
+UPDATE documents SET pinned = @bool(:pinned) WHERE @row;
+
+-- name: amend_episode
+UPDATE episodes SET
+  importance = coalesce(:importance, importance), consolidated = coalesce(@bool(:consolidated), consolidated)
+WHERE @row;
+
+-- name: amend_knowledge
+UPDATE knowledge SET confidence = coalesce(:confidence, confidence) WHERE @row;
+
+-- name: amend_fact
+UPDATE facts SET confidence = coalesce(:confidence, confidence) WHERE @row;
+
+-- name: amend_item
+UPDATE items SET expires_at = coalesce(:expires_at, expires_at) WHERE @row;
+
+-- name: find_step
+SELECT s.@user AS user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.body@crc_of(s)
+FROM steps AS s JOIN tasks AS t ON s.@user = :user_id AND t.id = s.task_id
+WHERE {where} ORDER BY s.task_id, s.seq {order} LIMIT :limit;
+
+-- name: count_step
+SELECT count(*) FROM steps AS s JOIN tasks AS t ON s.@user = :user_id AND t.id = s.task_id WHERE {where};
+
+-- name: erase_trash
+DELETE FROM trash WHERE @user = :user_id AND entry IN (
+  SELECT t.entry FROM trash AS t WHERE {where} LIMIT :limit
+)
+RETURNING 1;
+
+-- What is known of vectors
+
+-- name: lacking_vectors
+SELECT d.doc, d.kind FROM documents AS d WHERE d.@user = :user_id AND d.doc @among(:docs) AND NOT EXISTS (
+  SELECT 1 FROM vectors AS v WHERE @same(v) AND v.space = :space
+);
+
+-- name: count_without
+SELECT count(*) FROM documents AS d WHERE d.@user = :user_id AND @has_text(d) AND NOT EXISTS (
+  SELECT 1 FROM vectors AS v WHERE @same(v) AND v.space = :space
+);
+
+-- name: texts_without
+SELECT d.doc, d.@user AS user_id, d.kind, d.id, d.role FROM documents AS d
+WHERE d.@user = :user_id AND @has_text(d) AND d.doc > :after AND NOT EXISTS (
+  SELECT 1 FROM vectors AS v WHERE @same(v) AND v.space = :space
+)
+ORDER BY d.doc LIMIT :limit;
+
+-- name: chroma_allowed
+SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
+@join chroma_items AS i ON i.@user = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
+WHERE {where} LIMIT :limit;
+
+-- name: chroma_of
+SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
+@join chroma_items AS i ON i.@user = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
+WHERE d.@user = :user_id AND d.kind = :kind AND d.id @among(:ids);
+
+-- name: chroma_held
+-- Whether the rows say so too.
+SELECT i.token, i.parts, EXISTS (
+  SELECT 1 FROM vectors AS v WHERE @mine(v)v.doc = i.doc AND v.space = i.space
+)
+FROM chroma_items AS i
+WHERE i.@user = :user_id AND i.token > :after AND i.space = :space AND i.state = 'held'
+ORDER BY i.token LIMIT :limit;
+
+-- name: chroma_unheld
+-- Records that have vectors by the rows and none that are held.
+SELECT DISTINCT v.doc FROM vectors AS v WHERE v.@owner = @owned AND v.space = :space AND NOT EXISTS (
+  SELECT 1 FROM chroma_items AS i
+  WHERE i.@user = :user_id AND i.doc = v.doc AND i.space = v.space AND i.state = 'held'
+);
+
+-- name: chroma_without_mark
+-- What is held of records that have no vectors by the rows.
+UPDATE chroma_items SET state = 'going' WHERE @user = :user_id AND state = 'held' AND NOT EXISTS (
+  SELECT 1 FROM vectors AS v
+  WHERE @mine(v)v.doc = chroma_items.doc AND v.space = chroma_items.space
+)
+RETURNING token;
+
+-- name: chroma_mark_without
+-- Records that have vectors by the rows and none that are held.
+DELETE FROM vectors WHERE @owner = @owned AND NOT EXISTS (
+  SELECT 1 FROM chroma_items AS i
+  WHERE i.@user = :user_id AND i.doc = vectors.doc AND i.space = vectors.space AND i.state = 'held'
+)
+RETURNING doc;
+
+-- name: chroma_unmark
+DELETE FROM vectors WHERE @owner = @owned AND space = :space AND doc IN (
+  SELECT i.doc FROM chroma_items AS i
+  WHERE i.@user = :user_id AND i.token @among(:tokens) AND i.space = :space AND i.state = 'held'
+)
+RETURNING doc;
+
+-- Readings by a language model
+
+-- name: due_readings
+-- every tenant: whose talk waits is not known before
+SELECT s.@user, s.session_id, s.next_seq FROM sessions AS s
+LEFT JOIN readings AS r ON r.@user = s.@user AND r.session_id = s.session_id
+WHERE s.next_seq > coalesce(r.next_seq, 0) AND coalesce(r.wait_until, 0) <= :now
+  AND (s.next_seq - coalesce(r.next_seq, 0) >= :messages OR s.last_active_at <= :rested) {and_where}
+ORDER BY coalesce(r.failures, 0), s.last_active_at DESC LIMIT :limit;
+
+-- name: claim_reading
+INSERT INTO readings (@user, session_id, next_seq, holder, wait_until, failures)
+VALUES (:user_id, :session_id, 0, :holder, :until, 0)
+ON CONFLICT (@user, session_id) DO UPDATE SET holder = excluded.holder, wait_until = excluded.wait_until
+RETURNING next_seq, failures;
+
+-- name: count_unread
+-- every tenant: where no user is named
+SELECT coalesce(sum(s.next_seq - coalesce(r.next_seq, 0)), 0) FROM sessions AS s
+LEFT JOIN readings AS r ON r.@user = s.@user AND r.session_id = s.session_id WHERE {where};

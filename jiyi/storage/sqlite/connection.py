@@ -13,9 +13,8 @@ from jiyi.errors import Closed, DatabaseDamaged
 from jiyi.records import Kind
 from jiyi.storage.damage import Damage
 from jiyi.storage.database import Answer, Call, Dialect, Values
-from jiyi.storage.rows import Row
-from jiyi.storage.seals import SEALED, seal
-from jiyi.storage.sql import load_queries
+from jiyi.storage.rows import SEALED, Row, seal
+from jiyi.storage.sql import load_conditions, load_queries
 
 __all__ = ["SQLITE", "SqliteConnection"]
 
@@ -33,25 +32,9 @@ def _inside(body: str, keys: Sequence[str], test: str) -> str:
 
 
 SQLITE = Dialect(
-    user="user_id",
-    among="{column} IN (SELECT value FROM json_each(:{name}))",
+    **load_conditions("sqlite"),
     listed=lambda values: json.dumps(list(values)),
-    owned="{alias}.owner = (SELECT o.owner FROM owners AS o WHERE o.user_id = :user_id)",
-    same="{alias}.doc = d.doc",
-    yes="1",
-    no="0",
-    aside="+",
-    kept="(SELECT x.{column} FROM {table} AS x WHERE x.doc = d.doc)",
-    json_text="json_extract({body}, '$.{name}')",
-    label="EXISTS (SELECT 1 FROM json_each({body}, '$.metadata') AS e WHERE e.key = :{key} AND {test})",
     inside=_inside,
-    # Of numbers 1 and 1.0 are the same; true, which is 1 as well, is not.
-    label_in=(
-        "EXISTS (SELECT 1 FROM json_each(:{value}) AS w WHERE e.atom IS w.atom "
-        "AND replace(e.type, 'real', 'integer') = replace(w.type, 'real', 'integer'))"
-    ),
-    label_number="e.type IN ('integer', 'real') AND e.atom {sign} :{value}",
-    label_text="e.type = 'text' AND e.atom {sign} :{value}",
 )
 
 _SQL = load_queries("sqlite")

@@ -7,6 +7,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from jiyi.storage.user_cache import with_room
+
 __all__ = ["EXACT_MOST", "Floats", "Ints", "UserVectors"]
 
 Floats = NDArray[np.float32]
@@ -59,9 +61,9 @@ class UserVectors:
         if size > len(self.parts):
             # What is not written to takes no memory yet; growing takes that of two copies.
             room = max(size, self.expected + self.expected // 8 if start == 0 else start + start // 2)
-            self.parts = _grown(self.parts, start, room)
-            self.docs = _grown(self.docs, start, room)
-            self.rows = _grown(self.rows if start else np.empty((0, rows.shape[1]), rows.dtype), start, room)
+            self.parts = with_room(self.parts, start, room)
+            self.docs = with_room(self.docs, start, room)
+            self.rows = with_room(self.rows if start else rows[:0], start, room)
         self.parts[start:size], self.docs[start:size] = parts, docs
         self.rows[start:size] = rows
         self.size, self.last_part = size, int(parts[-1]) if len(parts) else self.last_part
@@ -75,12 +77,7 @@ class UserVectors:
     def view(self) -> "UserVectors":
         """Return the rows in use as they are now."""
         n = self.size
-        return replace(
-            self,
-            parts=self.parts[:n],
-            docs=self.docs[:n],
-            rows=self.rows[:n],
-        )
+        return replace(self, parts=self.parts[:n], docs=self.docs[:n], rows=self.rows[:n])
 
     def nearest(
         self,
@@ -163,12 +160,6 @@ class UserVectors:
     def _rounded(self, vectors: Floats) -> NDArray[np.int8]:
         steps: Floats = np.rint((vectors - cast("Floats", self.mean)) / self.step)
         return steps.clip(-127, 127).astype(np.int8)
-
-
-def _grown(array: NDArray[Any], used: int, room: int) -> NDArray[Any]:
-    grown = np.empty((room, *array.shape[1:]), array.dtype)
-    grown[:used] = array[:used]
-    return grown
 
 
 def _highest(scores: Floats, places: NDArray[np.intp], most: int) -> NDArray[np.intp]:

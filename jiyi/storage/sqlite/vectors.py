@@ -12,12 +12,12 @@ from jiyi.one_thread import one_blas_thread
 from jiyi.records import Match, Query, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection
+from jiyi.storage.known_vectors import Vectors, look_up
 from jiyi.storage.matching import allowed_rows, kinds_of
 from jiyi.storage.relational.users import Snapshot, hold, read_allowed, seen_or_look
-from jiyi.storage.relational.vector_states import VectorStates
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.sqlite.user_vectors import EXACT_MOST, UserVectors
-from jiyi.storage.vectors import Parts, VectorRow
+from jiyi.storage.vectors import Parts, VectorIndex, VectorRow, by_user
 
 __all__ = ["Among", "SqliteVectors"]
 
@@ -28,8 +28,8 @@ _LONGEST = 1.01  # what a number of a vector of length 1 may be, rounded
 _PIECE = 10_000  # rows read at once
 
 
-class SqliteVectors(VectorStates):
-    """`jiyi.storage.vectors.VectorIndex` on the same `SqliteDatabase` as the store.
+class SqliteVectors(VectorIndex):
+    """A `VectorIndex` on the same `SqliteDatabase` as the store.
 
     One user's vectors are read once, kept in the database's cache (see `UserVectors`) and
     extended as new ones arrive.
@@ -41,16 +41,14 @@ class SqliteVectors(VectorStates):
         """See `VectorIndex.add`."""
         added = 0
         with self._db.write() as db:
-            sets = self.sets_for(db, name)
-            for row in rows:
-                numbers = self.settle(db, row.key, sets, ready=bool(len(row.vectors)))
-                if numbers is None:
-                    continue
-                halves = [half.tobytes() for half in row.vectors.astype(np.float16)]
-                for space in numbers:
-                    of_record = {"user_id": row.key[0], "doc": row.key[1], "space": space}
-                    db.many("add_vector", [of_record | {"vector": half} for half in halves])
-                added += 1
+            sets = self._sets_for(db, name)
+            for user_id, own in by_user(rows).items():
+                taking, complete = self._settle(db, user_id, own, sets)
+                added += complete
+                for doc, space, _ in taking:
+                    of_record = {"user_id": user_id, "doc": doc, "space": space}
+                    halves = own[doc].vectors.astype(np.float16)
+                    db.many("add_vector", [of_record | {"vector": half.tobytes()} for half in halves])
         return added
 
     def nearest(
@@ -96,7 +94,7 @@ class SqliteVectors(VectorStates):
         """See `VectorIndex.read`."""
         with self._db.read() as db:
             if exact:
-                return _read_exactly(db, scope, keys)
+                return look_up(db, scope.user_id, keys, partial(_read_exactly, db))
             seen = seen_or_look(self._db, db, scope.user_id, seen)
             mine, rows = self._vectors_of(db, seen), seen.terms
         places = rows.rows_of(keys)
@@ -145,18 +143,12 @@ def _searched(db: Connection) -> int:
     return int(row[0]) if row else 0
 
 
-def _read_exactly(db: Connection, scope: Scope, keys: Sequence[Key]) -> Parts:
+def _read_exactly(db: Connection, space: int, docs: list[int]) -> Vectors:
     """Return the vectors of records as they are in the file."""
-    places: dict[int, int] = {}
-    for kind in dict.fromkeys(kind for kind, _ in keys):
-        place_of = {id_: place for place, (other, id_) in enumerate(keys) if other == kind}
-        values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.listed(list(place_of))}
-        places |= {doc: place_of[id_] for id_, doc in db.rows("docs_of", values)}
-    rows = db.rows("read_exactly", {"docs": db.dialect.listed(list(places)), "space": _searched(db)})
-    if not rows:
-        return Parts(rows=np.empty(0, np.intp), vectors=np.empty((0, 0), np.float32))
-    owners = np.asarray([places[doc] for doc, _ in rows], np.intp)
-    return Parts(rows=owners, vectors=_floats([vector for _, vector in rows]))
+    rows = db.rows("read_exactly", {"docs": db.dialect.listed(docs), "space": space})
+    vectors = _floats([vector for _, vector in rows])
+    starts = np.flatnonzero(np.diff([doc for doc, _ in rows], prepend=-1))
+    return {rows[start][0]: own for start, own in zip(starts, np.split(vectors, starts[1:]), strict=False)}
 
 
 def _read_parts(db: Connection, parts: NDArray[np.int64], dims: int) -> NDArray[np.float32]:

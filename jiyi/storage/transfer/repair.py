@@ -16,7 +16,7 @@ from jiyi.storage.place import Place
 from jiyi.storage.relational.find import whole
 from jiyi.storage.rows import Row
 from jiyi.storage.sqlite import SqliteDatabase
-from jiyi.storage.sqlite.salvage import readable_rows
+from jiyi.storage.sqlite.checksums import readable_rows
 from jiyi.storage.transfer.pieces import PARTS, Entry, Part
 from jiyi.storage.transfer.write import put_piece
 from jiyi.storage.trash import whole_entries

@@ -54,99 +54,16 @@ UPDATE documents SET
 WHERE tenant_id = :user_id AND kind = :kind AND id = :id
 RETURNING doc;
 
--- name: put_episode
-INSERT INTO episodes (
-  tenant_id, doc, task_id, outcome, importance, access_count, last_accessed_at, consolidated, target_key
-)
-VALUES (
-  :user_id, :doc, :task_id, :outcome, :importance, :access_count, :last_accessed_at,
-  (:consolidated)::int::boolean, :target_key
-)
-ON CONFLICT (tenant_id, doc) DO UPDATE SET
-  task_id = excluded.task_id, outcome = excluded.outcome, importance = excluded.importance,
-  access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at,
-  consolidated = excluded.consolidated, target_key = excluded.target_key;
-
--- name: put_knowledge
-INSERT INTO knowledge (tenant_id, doc, confidence, access_count, last_accessed_at, updated_at)
-VALUES (:user_id, :doc, :confidence, :access_count, :last_accessed_at, :updated_at)
-ON CONFLICT (tenant_id, doc) DO UPDATE SET
-  confidence = excluded.confidence, access_count = excluded.access_count,
-  last_accessed_at = excluded.last_accessed_at, updated_at = excluded.updated_at;
-
--- name: put_fact
-INSERT INTO facts (
-  tenant_id, doc, subject_key, predicate_key, object_key, status, valid_from, valid_to, confidence,
-  supersedes, superseded_by, access_count, last_accessed_at
-)
-VALUES (
-  :user_id, :doc, :subject_key, :predicate_key, :object_key, :status, :valid_from, :valid_to, :confidence,
-  :supersedes, :superseded_by, :access_count, :last_accessed_at
-)
-ON CONFLICT (tenant_id, doc) DO UPDATE SET
-  subject_key = excluded.subject_key, predicate_key = excluded.predicate_key, object_key = excluded.object_key,
-  status = excluded.status, valid_from = excluded.valid_from, valid_to = excluded.valid_to,
-  confidence = excluded.confidence, supersedes = excluded.supersedes, superseded_by = excluded.superseded_by,
-  access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at;
-
--- name: put_item
-INSERT INTO items (tenant_id, doc, path, updated_at, expires_at)
-VALUES (:user_id, :doc, :path, :updated_at, :expires_at)
-ON CONFLICT (tenant_id, doc) DO UPDATE SET
-  updated_at = excluded.updated_at, expires_at = excluded.expires_at;
-
--- name: drop_sources
-DELETE FROM sources WHERE tenant_id = :user_id AND doc = :doc;
-
--- name: add_source
-INSERT INTO sources (tenant_id, source, doc) VALUES (:user_id, :source, :doc) ON CONFLICT DO NOTHING;
-
 -- name: find_message
 SELECT d.doc, d.tenant_id AS user_id, d.agent_id, d.session_id, d.id, d.seq, d.created_at,
        d.pinned::int AS pinned, d.body, d.importance, d.tokens, d.tokens_by
 FROM documents AS d
 WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 
--- name: find_episode
-SELECT d.doc, d.tenant_id AS user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned::int AS pinned,
-       e.task_id, e.outcome, e.importance, e.access_count, e.last_accessed_at,
-       e.consolidated::int AS consolidated, d.body
-FROM documents AS d JOIN episodes AS e ON e.tenant_id = :user_id AND e.doc = d.doc
-WHERE {where} ORDER BY {by} {order} LIMIT :limit;
-
--- name: find_knowledge
-SELECT d.doc, d.tenant_id AS user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned::int AS pinned,
-       k.confidence, k.access_count, k.last_accessed_at, k.updated_at, d.body
-FROM documents AS d JOIN knowledge AS k ON k.tenant_id = :user_id AND k.doc = d.doc
-WHERE {where} ORDER BY {by} {order} LIMIT :limit;
-
--- name: find_fact
-SELECT d.doc, d.tenant_id AS user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned::int AS pinned,
-       f.status, f.valid_from, f.valid_to, f.confidence, f.supersedes, f.superseded_by,
-       f.access_count, f.last_accessed_at, d.body
-FROM documents AS d JOIN facts AS f ON f.tenant_id = :user_id AND f.doc = d.doc
-WHERE {where} ORDER BY {by} {order} LIMIT :limit;
-
--- name: find_item
-SELECT d.doc, d.tenant_id AS user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned::int AS pinned,
-       i.updated_at, i.expires_at, d.body
-FROM documents AS d JOIN items AS i ON i.tenant_id = :user_id AND i.doc = d.doc
-WHERE {where} ORDER BY {by} {order} LIMIT :limit;
-
--- name: item_paths
-SELECT DISTINCT i.path
-FROM documents AS d JOIN items AS i ON i.tenant_id = :user_id AND i.doc = d.doc
-WHERE {where} AND i.path > :after_path ORDER BY i.path LIMIT :limit;
-
 -- name: count_documents
 SELECT d.kind, count(*), count(p.doc)
 FROM documents AS d LEFT JOIN pending AS p ON p.tenant_id = :user_id AND p.doc = d.doc
 WHERE {where} GROUP BY d.kind;
-
--- name: count_targets
-SELECT e.target_key, count(*)
-FROM documents AS d JOIN episodes AS e ON e.tenant_id = :user_id AND e.doc = d.doc
-WHERE {where} GROUP BY e.target_key HAVING count(*) >= :at_least ORDER BY e.target_key;
 
 -- name: words_of
 SELECT id, length, traits, entry FROM documents WHERE tenant_id = :user_id AND doc = ANY(:docs);
@@ -155,39 +72,10 @@ SELECT id, length, traits, entry FROM documents WHERE tenant_id = :user_id AND d
 SELECT doc, kind, id, role, session_id, agent_id, seq, created_at, length, traits, speaker, entry
 FROM documents WHERE tenant_id = :user_id AND doc > :after ORDER BY doc LIMIT :limit;
 
--- name: delete_document
-DELETE FROM documents WHERE tenant_id = :user_id AND kind = :kind AND id = :id;
-
--- name: amend_pin
-UPDATE documents SET pinned = (:pinned)::int::boolean WHERE tenant_id = :user_id AND doc = :doc;
-
 -- name: amend_message
 UPDATE documents SET importance = coalesce(:importance, importance) WHERE tenant_id = :user_id AND doc = :doc;
 
--- name: amend_episode
-UPDATE episodes SET
-  importance = coalesce(:importance, importance),
-  consolidated = coalesce((:consolidated)::int::boolean, consolidated)
-WHERE tenant_id = :user_id AND doc = :doc;
-
--- name: amend_knowledge
-UPDATE knowledge SET confidence = coalesce(:confidence, confidence) WHERE tenant_id = :user_id AND doc = :doc;
-
--- name: amend_fact
-UPDATE facts SET confidence = coalesce(:confidence, confidence) WHERE tenant_id = :user_id AND doc = :doc;
-
--- name: amend_item
-UPDATE items SET expires_at = coalesce(:expires_at, expires_at) WHERE tenant_id = :user_id AND doc = :doc;
-
 -- Tasks and steps
-
--- name: find_step
-SELECT s.tenant_id AS user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.body
-FROM steps AS s JOIN tasks AS t ON s.tenant_id = :user_id AND t.id = s.task_id
-WHERE {where} ORDER BY s.task_id, s.seq {order} LIMIT :limit;
-
--- name: count_step
-SELECT count(*) FROM steps AS s JOIN tasks AS t ON s.tenant_id = :user_id AND t.id = s.task_id WHERE {where};
 
 -- Summaries
 
@@ -197,9 +85,6 @@ VALUES (
   :user_id, :entry, :session_id, coalesce(:agent_id, ''), :version, :id, :upto_seq, :created_at, :body
 )
 RETURNING entry;
-
--- name: add_covered
-INSERT INTO covered (tenant_id, message, entry) VALUES (:user_id, :message, :entry) ON CONFLICT DO NOTHING;
 
 -- name: drop_summaries_without
 -- Those of a session, of all and of the message's agent, that speak of its place but never took it in.
@@ -220,12 +105,6 @@ VALUES (:user_id, :kind, :id, :entry, :doc, :agent_id, :session_id, :discarded_a
 ON CONFLICT (tenant_id, kind, id) DO UPDATE SET
   doc = excluded.doc, agent_id = excluded.agent_id, session_id = excluded.session_id,
   discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body;
-
--- name: erase_trash
-DELETE FROM trash WHERE tenant_id = :user_id AND entry IN (
-  SELECT t.entry FROM trash AS t WHERE {where} LIMIT :limit
-)
-RETURNING 1;
 
 -- name: users_with_trash
 -- every tenant: whose trash has expired is not known before
@@ -275,17 +154,6 @@ RETURNING doc;
 
 -- name: settle
 WITH settled AS (
-  DELETE FROM pending WHERE tenant_id = :user_id AND doc = :doc RETURNING doc
-), without_text AS (
-  UPDATE documents SET has_text = false
-  WHERE tenant_id = :user_id AND doc = :doc AND :state = 'none'
-    AND EXISTS (SELECT 1 FROM settled)
-)
-SELECT d.kind FROM documents AS d WHERE d.tenant_id = :user_id AND d.doc = :doc
-  AND EXISTS (SELECT 1 FROM settled);
-
--- name: settle_all
-WITH settled AS (
   DELETE FROM pending WHERE tenant_id = :user_id AND doc = ANY(:docs) RETURNING doc
 )
 SELECT d.doc, d.kind FROM documents AS d
@@ -293,29 +161,6 @@ WHERE d.tenant_id = :user_id AND d.doc IN (SELECT doc FROM settled);
 
 -- name: without_text
 UPDATE documents SET has_text = false WHERE tenant_id = :user_id AND doc = ANY(:docs);
-
--- name: lacks_vectors
-SELECT 1 FROM documents AS d WHERE d.tenant_id = :user_id AND d.doc = :doc AND NOT EXISTS (
-  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
-);
-
--- name: all_that_lack_vectors
-SELECT d.doc, d.kind FROM documents AS d
-WHERE d.tenant_id = :user_id AND d.doc = ANY(:docs) AND NOT EXISTS (
-  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
-);
-
--- name: count_without
-SELECT count(*) FROM documents AS d WHERE d.tenant_id = :user_id AND d.has_text AND NOT EXISTS (
-  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
-);
-
--- name: texts_without
-SELECT d.doc, d.tenant_id AS user_id, d.kind, d.id, d.role FROM documents AS d
-WHERE d.tenant_id = :user_id AND d.has_text AND d.doc > :after AND NOT EXISTS (
-  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
-)
-ORDER BY d.doc LIMIT :limit;
 
 -- name: mark_ready
 -- Nothing waits that has vectors of the set that is searched now.
@@ -520,87 +365,12 @@ SELECT d.tenant_id, d.doc, :space, 0, d.kind, '[0]'::halfvec FROM documents AS d
 WHERE d.tenant_id = :user_id AND d.doc = :doc
 ON CONFLICT (tenant_id, doc, space, part) DO NOTHING;
 
--- name: chroma_allowed
-SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
-JOIN chroma_items AS i
-  ON i.tenant_id = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
-WHERE {where} LIMIT :limit;
-
 -- name: chroma_among
 SELECT i.token, d.kind, d.id, d.doc FROM chroma_items AS i
 JOIN documents AS d ON d.tenant_id = :user_id AND d.doc = i.doc
 WHERE i.tenant_id = :user_id AND i.token = ANY(:tokens) AND i.space = :space AND i.state = 'held' AND {where};
 
--- name: chroma_held
--- Whether the rows say so too.
-SELECT i.token, i.parts, EXISTS (
-  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = i.doc AND v.space = i.space
-)
-FROM chroma_items AS i
-WHERE i.tenant_id = :user_id AND i.token > :after AND i.space = :space AND i.state = 'held'
-ORDER BY i.token LIMIT :limit;
-
--- name: chroma_unheld
--- Records that have vectors by the rows and none that are held.
-SELECT DISTINCT v.doc FROM vectors AS v WHERE v.tenant_id = :user_id AND v.space = :space AND NOT EXISTS (
-  SELECT 1 FROM chroma_items AS i
-  WHERE i.tenant_id = :user_id AND i.doc = v.doc AND i.space = v.space AND i.state = 'held'
-);
-
--- name: chroma_without_mark
--- What is held of records that have no vectors by the rows.
-UPDATE chroma_items SET state = 'going' WHERE tenant_id = :user_id AND state = 'held' AND NOT EXISTS (
-  SELECT 1 FROM vectors AS v
-  WHERE v.tenant_id = :user_id AND v.doc = chroma_items.doc AND v.space = chroma_items.space
-)
-RETURNING token;
-
--- name: chroma_mark_without
--- Records that have vectors by the rows and none that are held.
-DELETE FROM vectors WHERE tenant_id = :user_id AND NOT EXISTS (
-  SELECT 1 FROM chroma_items AS i
-  WHERE i.tenant_id = :user_id AND i.doc = vectors.doc AND i.space = vectors.space AND i.state = 'held'
-)
-RETURNING doc;
-
--- name: chroma_unmark
-DELETE FROM vectors WHERE tenant_id = :user_id AND space = :space AND doc IN (
-  SELECT i.doc FROM chroma_items AS i
-  WHERE i.tenant_id = :user_id AND i.token = ANY(:tokens) AND i.space = :space AND i.state = 'held'
-)
-RETURNING doc;
-
--- name: chroma_of
-SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
-JOIN chroma_items AS i
-  ON i.tenant_id = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
-WHERE d.tenant_id = :user_id AND d.kind = :kind AND d.id = ANY(:ids);
-
--- name: chroma_lacking
-SELECT d.doc, d.kind FROM documents AS d WHERE d.tenant_id = :user_id AND d.doc = ANY(:docs) AND NOT EXISTS (
-  SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = d.doc AND v.space = :space
-);
-
 -- Readings by a language model
-
--- name: due_readings
--- every tenant: whose talk waits is not known before
-SELECT s.tenant_id, s.session_id, s.next_seq FROM sessions AS s
-LEFT JOIN readings AS r ON r.tenant_id = s.tenant_id AND r.session_id = s.session_id
-WHERE s.next_seq > coalesce(r.next_seq, 0) AND coalesce(r.wait_until, 0) <= :now
-  AND (s.next_seq - coalesce(r.next_seq, 0) >= :messages OR s.last_active_at <= :rested) {and_where}
-ORDER BY coalesce(r.failures, 0), s.last_active_at DESC LIMIT :limit;
-
--- name: claim_reading
-INSERT INTO readings AS r (tenant_id, session_id, next_seq, holder, wait_until, failures)
-VALUES (:user_id, :session_id, 0, :holder, :until, 0)
-ON CONFLICT (tenant_id, session_id) DO UPDATE SET holder = excluded.holder, wait_until = excluded.wait_until
-RETURNING next_seq, failures;
-
--- name: count_unread
--- every tenant: where no user is named
-SELECT coalesce(sum(s.next_seq - coalesce(r.next_seq, 0)), 0)::bigint FROM sessions AS s
-LEFT JOIN readings AS r ON r.tenant_id = s.tenant_id AND r.session_id = s.session_id WHERE {where};
 
 -- name: add_to_meta
 -- every tenant: a table of the whole database
@@ -611,3 +381,42 @@ RETURNING value::bigint;
 -- name: drop_older_meta
 -- every tenant: a table of the whole database
 DELETE FROM meta WHERE starts_with(name, :prefix) AND name < :name COLLATE "C";
+
+-- The server, the database and the cluster
+
+-- name: look
+-- every tenant: tells of the server
+SELECT current_setting('server_version_num')::int / 10000, current_setting('server_encoding'),
+       current_schema(), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+       (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
+       EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus'),
+       has_database_privilege(current_database(), 'TEMPORARY'),
+       ARRAY(SELECT relname::text FROM pg_class
+             WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(:tables));
+
+-- name: about
+-- every tenant: tells of the server
+SELECT split_part(current_setting('server_version'), ' ', 1) AS server,
+       (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector,
+       (SELECT extversion FROM pg_extension WHERE extname = 'citus') AS citus,
+       current_user AS role,
+       (SELECT NOT (rolsuper OR rolbypassrls) FROM pg_roles WHERE rolname = current_user) AS walled,
+       (SELECT sum(numbackends)::int FROM pg_stat_database) AS connections,
+       current_setting('max_connections')::int AS most_connections;
+
+-- name: citus
+-- every tenant: tells of the server
+SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus'),
+       (SELECT default_version FROM pg_available_extensions WHERE name = 'citus');
+
+-- name: machines
+-- every tenant: tells of the server
+SELECT count(*) FROM pg_dist_node WHERE isactive AND noderole = 'primary' AND shouldhaveshards;
+
+-- name: tables
+-- every tenant: tells of the server
+SELECT c.relname::text, p.partmethod::text, p.colocationid, c.relforcerowsecurity,
+       pg_relation_size(c.oid) > 0,
+       EXISTS (SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id')
+FROM pg_class AS c LEFT JOIN pg_dist_partition AS p ON p.logicalrelid = c.oid
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY(:tables);

@@ -26,69 +26,10 @@ VALUES (:doc, (SELECT owner FROM owners WHERE user_id = :user_id), :length, :tra
 INSERT INTO messages (doc, body, importance, tokens, tokens_by, crc)
 VALUES (:doc, :body, :importance, :tokens, :tokens_by, :crc);
 
--- name: put_episode
-INSERT INTO episodes (
-  doc, owner, task_id, outcome, importance, access_count, last_accessed_at, consolidated, target_key, body, crc
-)
-VALUES (
-  :doc, (SELECT owner FROM owners WHERE user_id = :user_id), :task_id, :outcome, :importance, :access_count,
-  :last_accessed_at, :consolidated, :target_key, :body, :crc
-)
-ON CONFLICT (doc) DO UPDATE SET
-  task_id = excluded.task_id, outcome = excluded.outcome, importance = excluded.importance,
-  access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at,
-  consolidated = excluded.consolidated, target_key = excluded.target_key, body = excluded.body,
-  crc = excluded.crc;
-
--- name: put_knowledge
-INSERT INTO knowledge (doc, confidence, access_count, last_accessed_at, updated_at, body, crc)
-VALUES (:doc, :confidence, :access_count, :last_accessed_at, :updated_at, :body, :crc)
-ON CONFLICT (doc) DO UPDATE SET
-  confidence = excluded.confidence, access_count = excluded.access_count,
-  last_accessed_at = excluded.last_accessed_at, updated_at = excluded.updated_at, body = excluded.body,
-  crc = excluded.crc;
-
--- name: put_fact
-INSERT INTO facts (
-  doc, owner, subject_key, predicate_key, object_key, status, valid_from, valid_to, confidence,
-  supersedes, superseded_by, access_count, last_accessed_at, body, crc
-)
-VALUES (
-  :doc, (SELECT owner FROM owners WHERE user_id = :user_id), :subject_key, :predicate_key, :object_key, :status,
-  :valid_from, :valid_to, :confidence, :supersedes, :superseded_by, :access_count, :last_accessed_at, :body, :crc
-)
-ON CONFLICT (doc) DO UPDATE SET
-  subject_key = excluded.subject_key, predicate_key = excluded.predicate_key, object_key = excluded.object_key,
-  status = excluded.status, valid_from = excluded.valid_from, valid_to = excluded.valid_to,
-  confidence = excluded.confidence, supersedes = excluded.supersedes, superseded_by = excluded.superseded_by,
-  access_count = excluded.access_count, last_accessed_at = excluded.last_accessed_at, body = excluded.body,
-  crc = excluded.crc;
-
--- name: put_item
-INSERT INTO items (doc, owner, path, updated_at, expires_at, body, crc)
-VALUES (
-  :doc, (SELECT owner FROM owners WHERE user_id = :user_id), :path, :updated_at, :expires_at, :body, :crc
-)
-ON CONFLICT (doc) DO UPDATE SET
-  updated_at = excluded.updated_at, expires_at = excluded.expires_at, body = excluded.body, crc = excluded.crc;
-
--- name: drop_sources
-DELETE FROM sources WHERE doc = :doc;
-
--- name: add_source
-INSERT INTO sources (owner, source, doc)
-VALUES ((SELECT owner FROM owners WHERE user_id = :user_id), :source, :doc)
-ON CONFLICT DO NOTHING;
-
 -- name: add_summary
 INSERT INTO summaries (user_id, session_id, agent_id, version, id, upto_seq, created_at, body, crc)
 VALUES (:user_id, :session_id, coalesce(:agent_id, ''), :version, :id, :upto_seq, :created_at, :body, :crc)
 RETURNING entry;
-
--- name: add_covered
-INSERT INTO covered (owner, message, entry)
-VALUES ((SELECT owner FROM owners WHERE user_id = :user_id), :message, :entry)
-ON CONFLICT DO NOTHING;
 
 -- name: drop_summaries_without
 -- Those of a session, of all and of the message's agent, that speak of its place but never took it in.
@@ -106,46 +47,6 @@ SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.seq, d.created_at, d.
 FROM documents AS d JOIN messages AS m USING (doc)
 WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 
--- name: find_episode
-SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
-       e.task_id, e.outcome, e.importance, e.access_count, e.last_accessed_at, e.consolidated, e.body, e.crc
-FROM documents AS d JOIN episodes AS e USING (doc)
-WHERE {where} ORDER BY {by} {order} LIMIT :limit;
-
--- name: find_knowledge
-SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
-       k.confidence, k.access_count, k.last_accessed_at, k.updated_at, k.body, k.crc
-FROM documents AS d JOIN knowledge AS k USING (doc)
-WHERE {where} ORDER BY {by} {order} LIMIT :limit;
-
--- name: find_fact
-SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
-       f.status, f.valid_from, f.valid_to, f.confidence, f.supersedes, f.superseded_by,
-       f.access_count, f.last_accessed_at, f.body, f.crc
-FROM documents AS d JOIN facts AS f USING (doc)
-WHERE {where} ORDER BY {by} {order} LIMIT :limit;
-
--- name: find_item
-SELECT d.doc, d.user_id, d.agent_id, d.session_id, d.id, d.created_at, d.pinned,
-       i.updated_at, i.expires_at, i.body, i.crc
-FROM documents AS d JOIN items AS i USING (doc)
-WHERE {where} ORDER BY {by} {order} LIMIT :limit;
-
--- name: item_paths
-SELECT DISTINCT i.path FROM documents AS d JOIN items AS i USING (doc)
-WHERE {where} AND i.path > :after_path ORDER BY i.path LIMIT :limit;
-
--- name: find_step
-SELECT s.user_id, t.agent_id, t.session_id, s.task_id, s.seq, s.id, s.status, s.body, s.crc
-FROM steps AS s JOIN tasks AS t ON t.user_id = s.user_id AND t.id = s.task_id
-WHERE {where} ORDER BY s.task_id, s.seq {order} LIMIT :limit;
-
--- name: count_step
-SELECT count(*) FROM steps AS s JOIN tasks AS t ON t.user_id = s.user_id AND t.id = s.task_id WHERE {where};
-
--- name: delete_document
-DELETE FROM documents WHERE user_id = :user_id AND kind = :kind AND id = :id RETURNING doc;
-
 -- name: count_documents
 SELECT d.kind, count(*), count(*) FILTER (WHERE d.vector_state = 'pending') FROM documents AS d WHERE {where} GROUP BY d.kind;
 
@@ -154,11 +55,6 @@ SELECT d.kind, count(*), count(*) FILTER (WHERE d.vector_state = 'pending') FROM
 -- One below zero sets the record apart.
 SELECT user_id, doc FROM documents
 WHERE vector_state = 'pending' AND lease_until >= 0 AND (lease_until <= :now OR lease_until > 2 * :until - :now)
-ORDER BY doc LIMIT :limit;
-
--- name: pending_of
-SELECT doc FROM documents
-WHERE user_id = :user_id AND vector_state = 'pending' AND lease_until >= 0 AND (lease_until <= :now OR lease_until > 2 * :until - :now)
 ORDER BY doc LIMIT :limit;
 
 -- name: lease_pending
@@ -187,27 +83,17 @@ WHERE user_id = :user_id AND vector_state = 'pending' AND lease_until < 0
 RETURNING doc;
 
 -- name: settle
-UPDATE documents SET vector_state = :state, lease_until = 0
-WHERE doc = :doc AND user_id = :user_id AND vector_state = 'pending'
-RETURNING kind;
+UPDATE documents SET vector_state = 'ready', lease_until = 0
+WHERE user_id = :user_id AND doc IN (SELECT value FROM json_each(:docs)) AND vector_state = 'pending'
+RETURNING doc, kind;
+
+-- name: without_text
+UPDATE documents SET vector_state = 'none'
+WHERE user_id = :user_id AND doc IN (SELECT value FROM json_each(:docs));
 
 -- name: add_vector
 INSERT INTO vectors (doc, owner, space, vector)
 VALUES (:doc, (SELECT owner FROM owners WHERE user_id = :user_id), :space, :vector);
-
--- name: lacks_vectors
-SELECT 1 FROM documents AS d WHERE d.doc = :doc AND d.user_id = :user_id
-  AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = d.doc AND v.space = :space);
-
--- name: texts_without
-SELECT d.doc, d.user_id, d.kind, d.id, d.role FROM documents AS d
-WHERE d.user_id = :user_id AND d.vector_state != 'none' AND d.doc > :after
-  AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = d.doc AND v.space = :space)
-ORDER BY d.doc LIMIT :limit;
-
--- name: count_without
-SELECT count(*) FROM documents AS d WHERE d.user_id = :user_id AND d.vector_state != 'none'
-  AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = d.doc AND v.space = :space);
 
 -- name: mark_ready
 -- Nothing waits that has vectors of the set that is searched now.
@@ -253,28 +139,8 @@ FROM terms AS t CROSS JOIN documents AS d USING (doc)
 WHERE t.owner = (SELECT o.owner FROM owners AS o WHERE o.user_id = :user_id)
   AND t.doc > :after AND +d.user_id = :user_id ORDER BY t.doc LIMIT :limit;
 
--- name: count_targets
-SELECT e.target_key, count(*) FROM documents AS d JOIN episodes AS e USING (doc)
-WHERE {where} GROUP BY e.target_key HAVING count(*) >= :at_least ORDER BY e.target_key;
-
--- name: amend_pin
-UPDATE documents SET pinned = :pinned WHERE doc = :doc;
-
 -- name: amend_message
 UPDATE messages SET importance = coalesce(:importance, importance) WHERE doc = :doc;
-
--- name: amend_episode
-UPDATE episodes SET importance = coalesce(:importance, importance), consolidated = coalesce(:consolidated, consolidated)
-WHERE doc = :doc;
-
--- name: amend_knowledge
-UPDATE knowledge SET confidence = coalesce(:confidence, confidence) WHERE doc = :doc;
-
--- name: amend_fact
-UPDATE facts SET confidence = coalesce(:confidence, confidence) WHERE doc = :doc;
-
--- name: amend_item
-UPDATE items SET expires_at = coalesce(:expires_at, expires_at) WHERE doc = :doc;
 
 -- name: put_trash
 INSERT INTO trash (user_id, kind, id, doc, agent_id, session_id, discarded_at, reason, body, crc)
@@ -288,9 +154,6 @@ ON CONFLICT (user_id, kind, id) DO UPDATE SET
 
 -- name: users_with_trash
 SELECT DISTINCT +user_id FROM trash WHERE discarded_at < :before LIMIT :limit;
-
--- name: erase_trash
-DELETE FROM trash WHERE entry IN (SELECT t.entry FROM trash AS t WHERE {where} LIMIT :limit) RETURNING 1;
 
 -- name: fill_owner_of_episodes
 UPDATE episodes SET owner = (
@@ -354,79 +217,11 @@ DROP TRIGGER IF EXISTS chroma_gone;
 INSERT INTO vectors (doc, owner, space, vector)
 VALUES (:doc, (SELECT owner FROM owners WHERE user_id = :user_id), :space, x'');
 
--- name: chroma_allowed
-SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
-CROSS JOIN chroma_items AS i ON i.user_id = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
-WHERE {where} LIMIT :limit;
-
 -- name: chroma_among
 SELECT i.token, d.kind, d.id, d.doc FROM chroma_items AS i
 CROSS JOIN documents AS d ON d.doc = i.doc
 WHERE i.user_id = :user_id AND i.token IN (SELECT value FROM json_each(:tokens))
   AND i.space = :space AND i.state = 'held' AND {where};
-
--- name: chroma_held
--- Whether the rows say so too: 1 or 0.
-SELECT i.token, i.parts, EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = i.doc AND v.space = i.space)
-FROM chroma_items AS i
-WHERE i.user_id = :user_id AND i.token > :after AND i.space = :space AND i.state = 'held'
-ORDER BY i.token LIMIT :limit;
-
--- name: chroma_unheld
--- Records that have vectors by the rows and none that are held.
-SELECT DISTINCT v.doc FROM vectors AS v
-WHERE v.owner = (SELECT owner FROM owners WHERE user_id = :user_id) AND v.space = :space AND NOT EXISTS (
-  SELECT 1 FROM chroma_items AS i WHERE i.doc = v.doc AND i.space = v.space AND i.state = 'held'
-);
-
--- name: chroma_without_mark
--- What is held of records that have no vectors by the rows.
-UPDATE chroma_items SET state = 'going' WHERE user_id = :user_id AND state = 'held' AND NOT EXISTS (
-  SELECT 1 FROM vectors AS v WHERE v.doc = chroma_items.doc AND v.space = chroma_items.space
-)
-RETURNING token;
-
--- name: chroma_mark_without
--- Records that have vectors by the rows and none that are held.
-DELETE FROM vectors WHERE owner = (SELECT owner FROM owners WHERE user_id = :user_id) AND NOT EXISTS (
-  SELECT 1 FROM chroma_items AS i WHERE i.doc = vectors.doc AND i.space = vectors.space AND i.state = 'held'
-)
-RETURNING doc;
-
--- name: chroma_unmark
-DELETE FROM vectors WHERE space = :space AND doc IN (
-  SELECT i.doc FROM chroma_items AS i
-  WHERE i.user_id = :user_id AND i.token IN (SELECT value FROM json_each(:tokens))
-    AND i.space = :space AND i.state = 'held'
-)
-RETURNING doc;
-
--- name: chroma_of
-SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
-CROSS JOIN chroma_items AS i ON i.user_id = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
-WHERE d.user_id = :user_id AND d.kind = :kind AND d.id IN (SELECT value FROM json_each(:ids));
-
--- name: chroma_lacking
-SELECT d.doc, d.kind FROM documents AS d
-WHERE d.user_id = :user_id AND d.doc IN (SELECT value FROM json_each(:docs))
-  AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = d.doc AND v.space = :space);
-
--- name: due_readings
--- Sessions with so many unread messages or at rest: those that failed last, those last spoken in first.
-SELECT s.user_id, s.session_id, s.next_seq FROM sessions AS s LEFT JOIN readings AS r USING (user_id, session_id)
-WHERE s.next_seq > coalesce(r.next_seq, 0) AND coalesce(r.wait_until, 0) <= :now
-  AND (s.next_seq - coalesce(r.next_seq, 0) >= :messages OR s.last_active_at <= :rested) {and_where}
-ORDER BY coalesce(r.failures, 0), s.last_active_at DESC LIMIT :limit;
-
--- name: claim_reading
-INSERT INTO readings (user_id, session_id, next_seq, holder, wait_until, failures)
-VALUES (:user_id, :session_id, 0, :holder, :until, 0)
-ON CONFLICT (user_id, session_id) DO UPDATE SET holder = excluded.holder, wait_until = excluded.wait_until
-RETURNING next_seq, failures;
-
--- name: count_unread
-SELECT coalesce(sum(s.next_seq - coalesce(r.next_seq, 0)), 0)
-FROM sessions AS s LEFT JOIN readings AS r USING (user_id, session_id) WHERE {where};
 
 -- name: add_to_meta
 INSERT INTO meta (name, value) VALUES (:name, :by)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.storage.postgres import known_vectors
-from jiyi.storage.postgres.known_vectors import KnownVectors
+from jiyi.storage import known_vectors
+from jiyi.storage.known_vectors import KnownVectors
 
 
 def rows(number, count=1):

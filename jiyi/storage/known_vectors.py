@@ -1,27 +1,23 @@
-"""Vectors of a user's records: from memory where a question met them before, else from the server."""
+"""A user's vectors by the numbers of records: those read before, or those the database has now."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.storage.candidates import Key
-from jiyi.storage.database import Call
-from jiyi.storage.postgres.connection import PostgresConnection
-from jiyi.storage.postgres.database import PostgresDatabase
+from jiyi.storage.database import Call, Connection
 from jiyi.storage.relational.spaces import spaces_of
-from jiyi.storage.relational.users import Snapshot
+from jiyi.storage.user_cache import with_room
 from jiyi.storage.vectors import Parts
 
-__all__ = ["Docs", "KnownVectors", "look_up_parts", "recall_parts"]
+__all__ = ["Docs", "KnownVectors", "Vectors", "look_up"]
 
 Docs = NDArray[np.int64]  # numbers of records; -1 for none
+Vectors = Mapping[int, NDArray[np.float32]]  # of records by their numbers, shape (parts, dims) of each
 
 _MOST = 100_000  # vectors: beyond that it begins anew
-_HEAD = 2  # halves before the numbers in a vector's binary form
 _PLACE_BYTES = 200  # a number with its place, about
 
 
@@ -59,17 +55,14 @@ class KnownVectors:
         """Return the records whose vectors are not held."""
         return [doc for doc in docs.tolist() if doc not in self.places]
 
-    def add(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """Take in records that are not held: shape (parts, dims) of each."""
+    def add(self, vectors: Vectors) -> None:
+        """Take in records that are not held."""
         if not vectors:
             return
         new = np.concatenate(list(vectors.values()))
         start, size = self.size, self.size + len(new)
         if size > len(self.rows):
-            grown = np.empty((max(size, start + start // 2), new.shape[1]), np.float32)
-            if start:
-                grown[:start] = self.rows[:start]
-            self.rows = grown
+            self.rows = with_room(self.rows if start else new[:0], start, max(size, start + start // 2))
         self.rows[start:size] = new
         for doc, parts in vectors.items():
             self.places[doc] = start, len(parts)
@@ -89,27 +82,13 @@ class KnownVectors:
         )
 
 
-def recall_parts(
-    database: PostgresDatabase, db: PostgresConnection, seen: Snapshot, keys: Sequence[Key]
+def look_up(
+    db: Connection, user_id: str, keys: Sequence[Key], read: Callable[[int, list[int]], Vectors]
 ) -> Parts:
-    """Return vectors of records, and keep those read from the server in the database's cache."""
-    if seen.owner is None:
-        return KnownVectors().parts(np.empty(0, np.int64))
-    mine, user_id, space = seen.terms, seen.user_id, seen.spaces.number
-    places = mine.rows_of(keys)
-    there = places >= 0
-    docs = np.full(len(keys), -1, np.int64)
-    docs[there] = mine.columns["doc"][places[there]]
+    """Return the vectors of records as the database has them now; nothing of it is kept.
 
-    def extend(known: KnownVectors) -> None:
-        known.turn_to(space)
-        known.add(_read(db, user_id, space, known.unknown(docs[there])))
-
-    return database.cache.use(user_id, KnownVectors, seen.owner[1], extend).parts(docs)
-
-
-def look_up_parts(db: PostgresConnection, user_id: str, keys: Sequence[Key]) -> Parts:
-    """Return vectors of records as the server has them now; nothing of it is kept."""
+    ``read`` gives those of a set by the numbers of records, shape (parts, dims) of each.
+    """
     ids: dict[str, list[str]] = {}
     for kind, id_ in dict.fromkeys(keys):
         ids.setdefault(kind, []).append(id_)
@@ -121,19 +100,5 @@ def look_up_parts(db: PostgresConnection, user_id: str, keys: Sequence[Key]) -> 
     numbers = {(kind, row[0]): row[1] for kind, answer in zip(ids, found, strict=True) for row in answer.rows}
     docs = np.array([numbers.get(key, -1) for key in keys], np.int64)
     known = KnownVectors()
-    known.add(_read(db, user_id, spaces_of(meta.rows).number, known.unknown(docs[docs >= 0])))
+    known.add(read(spaces_of(meta.rows).number, known.unknown(docs[docs >= 0])))
     return known.parts(docs)
-
-
-def _read(
-    db: PostgresConnection, user_id: str, space: int, docs: Sequence[int]
-) -> dict[int, NDArray[np.float32]]:
-    """Read the vectors of records of a set, those of each in their order."""
-    values = {"user_id": user_id, "space": space, "docs": db.dialect.listed(docs)}
-    rows = db.rows("read_vectors", values) if docs else []
-    if not rows:
-        return {}
-    numbers = np.frombuffer(b"".join(row[1] for row in rows), ">f2")
-    vectors = numbers.reshape(len(rows), -1)[:, _HEAD:].astype(np.float32)
-    counts = Counter(cast("int", row[0]) for row in rows)
-    return dict(zip(counts, np.split(vectors, np.cumsum(list(counts.values()))[:-1]), strict=True))

@@ -1,0 +1,44 @@
+-- Conditions by the fields of `jiyi.storage.database.Dialect`.
+
+-- name: user
+tenant_id;
+-- name: among
+{column} = ANY(:{name});
+-- name: owned
+{alias}.tenant_id = :user_id;
+-- name: same
+{alias}.tenant_id = :user_id AND {alias}.doc = d.doc;
+-- name: yes
+true;
+-- name: no
+false;
+-- name: kept
+d.{column};
+-- name: json_text
+((@readable)::jsonb ->> '{name}') COLLATE "C";
+-- name: label
+CASE WHEN {body} LIKE '%"metadata":{{%' THEN EXISTS (SELECT 1 FROM (SELECT (@readable)::jsonb -> 'metadata' -> :{key}::text AS value) AS e WHERE e.value IS NOT NULL AND {test}) ELSE false END;
+-- name: label_in
+EXISTS (SELECT 1 FROM jsonb_array_elements(:{value}::jsonb) AS w WHERE w.value = e.value);
+-- name: label_number
+jsonb_typeof(e.value) = 'number' AND e.value {sign} to_jsonb(:{value});
+-- name: label_text
+jsonb_typeof(e.value) = 'string' AND (e.value #>> '{{}}') COLLATE "C" {sign} :{value};
+-- name: aside
+;
+
+-- jsonb takes no zero byte and no half of a surrogate pair, which the words of a message may hold: they
+-- are left out in what stands above as @readable. Escaped backslashes stand aside meanwhile as a character that
+-- no JSON text holds.
+
+-- name: readable
+CASE WHEN strpos({body}, '\u') = 0 THEN {body}
+ELSE replace(regexp_replace(replace({body}, '\\', chr(1)), '\\u0000|\\ud[89ab][0-9a-f]{{2}}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{{2}})\\ud[c-f][0-9a-f]{{2}}',
+'', 'g'), chr(1), '\\') END;
+
+-- Columns of a staged document and their types, in the order in which they are copied
+
+-- name: staged
+user_id text, doc int8, kind text, id text, agent_id text, session_id text, role text, seq int8, created_at
+int8, pinned bool, has_text bool, length int4, traits int4, speaker text, entry bytea, importance float8,
+tokens int8, tokens_by text, body text;

@@ -1,0 +1,31 @@
+-- Conditions by the fields of `jiyi.storage.database.Dialect`.
+
+-- name: user
+user_id;
+-- name: among
+{column} IN (SELECT value FROM json_each(:{name}));
+-- name: owned
+{alias}.owner = (SELECT o.owner FROM owners AS o WHERE o.user_id = :user_id);
+-- name: same
+{alias}.doc = d.doc;
+-- name: yes
+1;
+-- name: no
+0;
+-- name: kept
+(SELECT x.{column} FROM {table} AS x WHERE x.doc = d.doc);
+-- name: json_text
+json_extract({body}, '$.{name}');
+-- name: label
+EXISTS (SELECT 1 FROM json_each({body}, '$.metadata') AS e WHERE e.key = :{key} AND {test});
+
+-- As numbers 1 and 1.0 are the same, but true, which is 1 as well, is not.
+
+-- name: label_in
+EXISTS (SELECT 1 FROM json_each(:{value}) AS w WHERE e.atom IS w.atom AND replace(e.type, 'real', 'integer') = replace(w.type, 'real', 'integer'));
+-- name: label_number
+e.type IN ('integer', 'real') AND e.atom {sign} :{value};
+-- name: label_text
+e.type = 'text' AND e.atom {sign} :{value};
+-- name: aside
++;
