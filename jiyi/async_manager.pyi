@@ -790,6 +790,20 @@ class AsyncMemoryManager:
             NaiveDatetime: ``as_of`` has no time zone.
         """
 
+    async def get_items(
+        self,
+        namespace: Sequence[str] | str,
+        keys: Sequence[str],
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Item]:
+        """Return those items of a namespace that are there, in the order of their keys here, in one read.
+
+        Raises:
+            InputError: labels or keys that no item can have.
+        """
+
     async def items(
         self,
         namespace: Sequence[str] | str = (),

@@ -116,9 +116,7 @@ class JiyiSaver(BaseCheckpointSaver[str]):
         chosen = (
             item
             for item in found
-            if (place.id is None or item.key == place.id)
-            and (not below or item.key < below)
-            and (not filter or matches(self._metadata(item), filter))
+            if (not below or item.key < below) and (not filter or matches(self._metadata(item), filter))
         )
         for item in islice(chosen, limit):
             yield self._tuple(Place(place.user, item.namespace[2]), item)
@@ -203,7 +201,7 @@ class JiyiSaver(BaseCheckpointSaver[str]):
             if strategy == "delete":
                 self._threads.delete(place)
             else:
-                items = self._threads.checkpoints(place)
+                items = list(self._threads.checkpoints(place))
                 self._threads.drop(
                     place, superseded(items, lambda item: self._metadata(item).get(_DELTAS, ()))
                 )

@@ -171,6 +171,13 @@ ROUTES: Sequence[Route] = (
     Route("POST", "/items/batch", "put_items", "write", example={"items": [_ITEM]}),
     Route("GET", "/item", "get_item", "read", example={"namespace": ["users", "ana"], "key": "settings"}),
     Route(
+        "POST",
+        "/items/read",
+        "get_items",
+        "read",
+        example={"namespace": ["users", "ana"], "keys": ["settings"]},
+    ),
+    Route(
         "GET",
         "/item/history",
         "item_history",
