@@ -65,10 +65,10 @@ def read_foreign(place: Path | str | Mem0Client, maker: Callable[[str], Maker]) 
         ImportFailed: it cannot be read, or is a folder, zip or database of no program that is known.
         JiyiError: see `read_mem0_client`.
     """
-    if not isinstance(place, Path) and is_mem0(place):
-        return read_mem0_client(place, maker("mem0"))
-    if isinstance(place, str):
+    if isinstance(place, str) and is_server(place):
         return read_langgraph_server(place, maker("langgraph"))
+    if not isinstance(place, Path):
+        return read_mem0_client(place, maker("mem0"))
     refuse_device(place)
     if _begins_with(place, _SQLITE):
         return _from_database(place, maker)

@@ -54,17 +54,17 @@ def import_path(
     """
     left = Counter[str]()
     foreign = read_foreign(place, lambda source: Maker(source=source, scope=scope, zone=zone))
-    if foreign is not None:
-        entries = _once(_told(str(place), foreign), left)
-    elif dry_run and is_export(Path(place)):
-        entries = read_export(Path(place), scope.user_id)
+    if not isinstance(place, Path) or foreign is not None:
+        entries = _once(_told(str(place), foreign or iter(())), left)
+    elif dry_run and is_export(place):
+        entries = read_export(place, scope.user_id)
     elif dry_run:
-        entries = read_conversations(Path(place), scope, zone=zone, session_id=session_id)
+        entries = read_conversations(place, scope, zone=zone, session_id=session_id)
     else:
         return import_file(
             store,
             upkeep,
-            Path(place),
+            place,
             scope,
             zone=zone,
             session_id=session_id,

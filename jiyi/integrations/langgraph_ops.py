@@ -5,10 +5,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 from jiyi.errors import MissingExtra
+from jiyi.integrations.keeping import every
 from jiyi.integrations.langgraph_filters import Asked
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
@@ -201,18 +202,13 @@ class Operations:
 
     def _newest(self, op: SearchOp, asked: Asked, user: str | None) -> list[Item]:
         """Return the items of a search without a query, the last changed first."""
-        until, filters = op.offset + op.limit, asked.filters()
-        found: list[Item] = []
-        after: str | None = None
-        while len(found) < until:
-            part = self.memory.items(
-                op.namespace_prefix, filters=filters, limit=min(until, _MOST), after=after, user_id=user
-            )
-            found += [item for item in part if item.namespace[0] != _RESERVED and asked.holds(item.value)]
-            after = part.next
-            if after is None:
-                break
-        return found[op.offset : until]
+        until, filters, prefix = op.offset + op.limit, asked.filters(), op.namespace_prefix
+        size = min(until, _MOST)
+        there = every(
+            lambda after: self.memory.items(prefix, filters=filters, limit=size, after=after, user_id=user)
+        )
+        found = (item for item in there if item.namespace[0] != _RESERVED and asked.holds(item.value))
+        return list(islice(found, op.offset, until))
 
     def _listed(self, op: ListNamespacesOp) -> list[_Space]:
         paths: dict[str, list[_Space]] = {"prefix": [], "suffix": []}

@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from jiyi.errors import Changed, NotFound
+from jiyi.integrations.keeping import every
 from jiyi.integrations.langgraph_values import Packer, Read, Row, Rows, refs_in, refs_of
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
@@ -228,13 +229,7 @@ class Threads:
                 self._refs.popitem(last=False)
 
     def _all(self, namespace: _Labels, user: str | None) -> Iterator[Item]:
-        after: str | None = None
-        while True:
-            page = self._memory.items(namespace, limit=_PAGE, after=after, user_id=user)
-            yield from page
-            after = page.next
-            if after is None:
-                return
+        return every(lambda after: self._memory.items(namespace, limit=_PAGE, after=after, user_id=user))
 
 
 def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -> list[Item]:

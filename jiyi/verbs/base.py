@@ -221,7 +221,7 @@ def moment_of(moment: datetime | None, name: str) -> datetime | None:
         raise BadQuery(f"{name}={moment.isoformat()} lies outside the years 1 to 9999 in UTC") from error
 
 
-def path_of(path: str | Path) -> Path:
+def path_of(path: object) -> Path:
     """Return the path of a file.
 
     Raises:

@@ -306,4 +306,4 @@ def test_mem0s_own_client_is_read(tmp_path):
         with serving(app) as url:
             words = [python, SCRIPT, f"{url}/compat/mem0", key, tmp_path / "here.db"]
             done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
-    assert done.stdout == "150 0 150\n", done.stderr
+    assert done.stdout == "120 0 120\n30 0 30\n", done.stderr
