@@ -86,7 +86,8 @@ class Threads:
         if newest is not None:
             yield newest
         for item in sorted(self._all(all_of, place.user), key=_by_key, reverse=True):
-            if newest is None or item.id != newest.id:
+            # One that is written meanwhile is not listed after those that it came after.
+            if newest is None or (item.id != newest.id and item.key <= newest.key):
                 yield item
 
     def _newest(self, place: Place, spaces: Sequence[_Labels]) -> Item | None:
