@@ -8,6 +8,7 @@ from jiyi.clock import Moment
 from jiyi.compression import Compressor
 from jiyi.compression.tool_output import Page
 from jiyi.context import Advice, Health
+from jiyi.importers.mem0_client import Mem0Client
 from jiyi.long_term import (
     ConsolidationReceipt,
     ForgetReceipt,
@@ -218,7 +219,7 @@ class AsyncMemoryManager:
 
     async def import_(
         self,
-        path: str | Path,
+        path: str | Path | Mem0Client,
         *,
         session_id: str | None = None,
         dry_run: bool = False,
@@ -230,7 +231,7 @@ class AsyncMemoryManager:
 
         Bad lines are in the receipt and the rest goes in; twice adds nothing twice. ``progress`` gets the
         number of entries seen so far. With ``dry_run`` they are counted only. What cannot be read at all
-        raises `ImportFailed`.
+        raises `ImportFailed`; mem0's API, where it fails on the way, `ServerError`.
         """
 
     async def start_task(
@@ -787,6 +788,20 @@ class AsyncMemoryManager:
         Raises:
             InputError: labels or a key that no item can have.
             NaiveDatetime: ``as_of`` has no time zone.
+        """
+
+    async def get_items(
+        self,
+        namespace: Sequence[str] | str,
+        keys: Sequence[str],
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Item]:
+        """Return those items of a namespace that are there, in the order of their keys here, in one read.
+
+        Raises:
+            InputError: labels or keys that no item can have.
         """
 
     async def items(

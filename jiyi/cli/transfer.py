@@ -24,7 +24,7 @@ from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, say, war
 from jiyi.client import RemoteMemory
 from jiyi.errors import ImportFailed
 from jiyi.exporters import WRITERS, Exported, export_for
-from jiyi.importers.run import is_server
+from jiyi.importers.run import is_no_file
 from jiyi.manager import MemoryManager
 from jiyi.records import Kind
 from jiyi.settings import load_settings
@@ -49,10 +49,13 @@ def import_(
     dry_run: bool = False,
     as_json: bool = False,
 ) -> Shown:
-    """Import conversations or an export; bad lines are reported, the rest goes in, nothing goes in twice."""
+    """Import conversations or an export; bad lines are reported, the rest goes in, nothing goes in twice.
+
+    mem0's API, such as mem0://api.mem0.ai, is read with the key in MEM0_API_KEY.
+    """
     for file in files:
-        if not (is_server(file) or Path(file).exists()):
-            raise typer.BadParameter(f"{file} does not exist", param_hint="FILES")
+        if not (is_no_file(file) or Path(file).exists()):
+            raise typer.BadParameter(f"{masked(file)} does not exist", param_hint="FILES")
     with opened(db, user, create=True) as memory, Bars(quiet=as_json) as bars:
         receipts = [_import_one(memory, file, session, dry_run, bars) for file in files]
         pending = 0 if dry_run else memory.stats()["vectors_pending"]

@@ -7,6 +7,8 @@ from jiyi.client.asking import Ask, Steps, answered, read_as
 from jiyi.client.jobs import job_done
 from jiyi.client.verbs import PREFIX, Whose, given_to, in_query
 from jiyi.endpoint import Endpoint
+from jiyi.errors import InputError
+from jiyi.importers.run import is_no_file
 from jiyi.records import Kind
 from jiyi.storage import ExportReceipt, ImportReceipt
 from jiyi.storage.transfer.files import path_to_read, unreadable, whole_file
@@ -34,7 +36,9 @@ def exported(there: Endpoint, whose: Whose, *args: Any, **kwargs: Any) -> Steps[
 def imported(there: Endpoint, whose: Whose, *args: Any, **kwargs: Any) -> Steps[ImportReceipt]:
     """Return the steps of `MemoryManager.import_`; the file is read here and taken in there, as a job."""
     given = given_to("import_", whose, args, kwargs)
-    path, progress = path_to_read(path_of(given.pop("path"))), given.pop("progress", None)
+    if is_no_file(place := given.pop("path")):
+        raise InputError("a memory on a server imports files only: run this where the memory is")
+    path, progress = path_to_read(path_of(place)), given.pop("progress", None)
     # The server keeps the file under another name, by which messages without a session must not go.
     query = {"session_id": path.stem, **in_query(given), "name": path.name}
     headers = {"content-type": "application/octet-stream"}

@@ -8,7 +8,7 @@ from jiyi.importers.entries import Entry, LeftOut, Maker, items, mapping
 from jiyi.importers.files import Files, values
 from jiyi.storage.transfer.lines import Rejected
 
-__all__ = ["read_mem0"]
+__all__ = ["note", "read_mem0"]
 
 _OWN = ("id", "memory", "data", "hash", "metadata", "created_at", "updated_at", "expiration_date", "score")
 
@@ -33,7 +33,7 @@ def read_mem0(files: Files, make: Maker) -> Iterator[Entry]:
         elif len(users) > 1 and mapping(memory).get("user_id") not in (None, *mine):
             yield LeftOut("memories of other users")
         else:
-            yield _note(where, mapping(memory), make)
+            yield note(where, mapping(memory), make)
 
 
 def _memories(files: Files) -> Iterator[tuple[str, Any]]:
@@ -46,7 +46,8 @@ def _memories(files: Files) -> Iterator[tuple[str, Any]]:
                 yield where, value
 
 
-def _note(where: str, memory: Mapping[str, Any], make: Maker) -> Entry:
+def note(where: str, memory: Mapping[str, Any], make: Maker) -> Entry:
+    """Return a memory of mem0 as a note about the user."""
     words, who = memory.get("memory") or memory.get("data"), memory.get("actor_id") or memory.get("role")
     who = who if isinstance(who, str) and who else "user"
     labels = {**mapping(memory.get("metadata"))}

@@ -17,12 +17,13 @@ from jiyi.importers.files import Files, opened_files, values
 from jiyi.importers.langgraph import LANGGRAPH_TABLES, read_langgraph, read_langgraph_server
 from jiyi.importers.letta import agent_file, read_letta
 from jiyi.importers.mem0 import read_mem0
+from jiyi.importers.mem0_client import Mem0Client, is_mem0, read_mem0_client
 from jiyi.importers.mempalace import PALACE_FILES, PALACE_TABLES, read_mempalace
 from jiyi.importers.server_memory import read_server_memory
 from jiyi.importers.sqlite import foreign_database, tables
 from jiyi.storage.transfer.files import refuse_device, unreadable
 
-__all__ = ["is_server", "read_foreign"]
+__all__ = ["is_no_file", "is_server", "read_foreign"]
 
 _SERVERS = ("postgresql://", "postgres://")
 _SQLITE = b"SQLite format 3\0"
@@ -48,18 +49,26 @@ def is_server(place: object) -> bool:
     return isinstance(place, str) and place.startswith(_SERVERS)
 
 
-def read_foreign(place: Path | str, maker: Callable[[str], Maker]) -> Iterator[Entry] | None:
+def is_no_file(place: object) -> bool:
+    """Say whether a place is read as something else than a file or folder: a server, a client of mem0."""
+    return is_server(place) or is_mem0(place)
+
+
+def read_foreign(place: Path | str | Mem0Client, maker: Callable[[str], Maker]) -> Iterator[Entry] | None:
     """Return the entries of what another program wrote; None for what looks like no other program's.
 
     Args:
-        place: a file, a folder, or the URL of a PostgreSQL database.
+        place: a file, a folder, the URL of a PostgreSQL database, or see `read_mem0_client`.
         maker: gives the maker of records for the name of a program.
 
     Raises:
         ImportFailed: it cannot be read, or is a folder, zip or database of no program that is known.
+        JiyiError: see `read_mem0_client`.
     """
-    if isinstance(place, str):
+    if isinstance(place, str) and is_server(place):
         return read_langgraph_server(place, maker("langgraph"))
+    if not isinstance(place, Path):
+        return read_mem0_client(place, maker("mem0"))
     refuse_device(place)
     if _begins_with(place, _SQLITE):
         return _from_database(place, maker)

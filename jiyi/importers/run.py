@@ -8,7 +8,8 @@ from pathlib import Path
 
 from jiyi.errors import ImportFailed
 from jiyi.importers.entries import Entry, LeftOut, Maker
-from jiyi.importers.recognise import is_server, read_foreign
+from jiyi.importers.mem0_client import Mem0Client
+from jiyi.importers.recognise import is_no_file, read_foreign
 from jiyi.records import Message, Record, Scope
 from jiyi.storage import Store, Upkeep
 from jiyi.storage.rows import kind_of
@@ -17,13 +18,13 @@ from jiyi.storage.transfer.export import is_export, read_export
 from jiyi.storage.transfer.importer import ImportReceipt, import_file, known_keys, put_entries
 from jiyi.storage.transfer.lines import Found, Rejected
 
-__all__ = ["import_path", "is_server"]
+__all__ = ["import_path", "is_no_file"]
 
 
 def import_path(
     store: Store,
     upkeep: Upkeep,
-    place: Path | str,
+    place: Path | str | Mem0Client,
     scope: Scope,
     *,
     prepare: Callable[[Message], Message],
@@ -40,7 +41,7 @@ def import_path(
 
     Args:
         store, upkeep: of one database.
-        place: a file, a folder, or the URL of a PostgreSQL database of LangGraph.
+        place: a file, a folder, the URL of a PostgreSQL database of LangGraph, or see `read_mem0_client`.
         scope: whose the records become.
         prepare, learn, progress: see `import_file`.
         zone: of dates that name none.
@@ -49,21 +50,21 @@ def import_path(
 
     Raises:
         ImportFailed: it cannot be read at all.
-        StorageError: the database cannot take it; what went in before stays.
+        StorageError, ServerError: the database cannot take it, mem0 fails; what went in before stays.
     """
     left = Counter[str]()
     foreign = read_foreign(place, lambda source: Maker(source=source, scope=scope, zone=zone))
-    if foreign is not None:
-        entries = _once(_told(str(place), foreign), left)
-    elif dry_run and is_export(Path(place)):
-        entries = read_export(Path(place), scope.user_id)
+    if not isinstance(place, Path) or foreign is not None:
+        entries = _once(_told(str(place), foreign or iter(())), left)
+    elif dry_run and is_export(place):
+        entries = read_export(place, scope.user_id)
     elif dry_run:
-        entries = read_conversations(Path(place), scope, zone=zone, session_id=session_id)
+        entries = read_conversations(place, scope, zone=zone, session_id=session_id)
     else:
         return import_file(
             store,
             upkeep,
-            Path(place),
+            place,
             scope,
             zone=zone,
             session_id=session_id,

@@ -60,8 +60,7 @@ class JiyiMessages:
     ) -> None:
         self.last: Fitted | None = None
         self._owner = Owner(memory, user_id, session_id)
-        most = memory.parts.settings.limits[0] if budget is None else budget
-        self._fitting = Fitting.of(most, recall_tokens, seconds)
+        self._fitting = Fitting.of(memory, budget, recall_tokens, seconds)
         self._talk = Talk(tokens=self._fitting.recaller.tokens)
 
     def create(self, client: Any, **request: Any) -> Any:

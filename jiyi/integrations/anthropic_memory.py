@@ -9,6 +9,7 @@ from typing import Any
 
 from jiyi.errors import JiyiError, MissingExtra, NotFound
 from jiyi.integrations.anthropic_texts import MOST_LINES, content_of, edited, lines_with, listing_of
+from jiyi.integrations.keeping import every
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
@@ -194,13 +195,9 @@ class _Files:
 
     def _below(self, path: _Path) -> Iterator[Item]:
         # Lists of a memory without an agent have the files of all agents; these are not its own.
-        agent, after = self._memory.parts.settings.agent_id, None
-        while True:
-            found = self._memory.items((_NAMESPACE, *path), limit=_PIECE, after=after, user_id=self._user_id)
-            yield from (file for file in found if file.scope.agent_id == agent)
-            after = found.next
-            if after is None:
-                return
+        agent, space, user = self._memory.parts.settings.agent_id, (_NAMESPACE, *path), self._user_id
+        found = every(lambda after: self._memory.items(space, limit=_PIECE, after=after, user_id=user))
+        return (file for file in found if file.scope.agent_id == agent)
 
     def _listed(self, path: _Path) -> list[tuple[str, int | None]]:
         """Return what a folder shows: names to two levels, each with its bytes; None for a folder."""

@@ -11,12 +11,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from jiyi.async_manager import AsyncMemoryManager
 from jiyi.clock import read_moment
 from jiyi.errors import InputError, MissingExtra
 from jiyi.importers.claude_code import said
-from jiyi.integrations.keeping import all_of, kept_as, raw_of, settled
-from jiyi.integrations.recalling import digest
+from jiyi.integrations.keeping import every, kept_as, raw_of, settled
+from jiyi.integrations.recalling import Owner, digest, whole
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Message, Scope, as_mapping, labels_in, path_of
@@ -89,7 +88,8 @@ class JiyiSessionStore:
 
     async def load(self, key: _Key) -> list[_Entry] | None:
         """Return a transcript's entries; None where there is none."""
-        stored = await all_of(AsyncMemoryManager(self._memory), conversation_of(key), self._user_id)
+        owner = Owner(self._memory, self._user_id, conversation_of(key))
+        stored = await asyncio.to_thread(whole, owner)
         entries = [raw for raw in map(raw_of, stored) if raw is not None]
         return entries or None
 
@@ -185,13 +185,8 @@ class JiyiSessionStore:
 
     def _below(self, prefix: str) -> Iterator[str]:
         """Give the ids of the conversations that begin so."""
-        after: str | None = None
-        while True:
-            found = self._memory.sessions(_MOST, after=after, user_id=self._user_id)
-            yield from (session.id for session in found if session.id.startswith(prefix))
-            after = found.next
-            if after is None:
-                return
+        found = every(lambda after: self._memory.sessions(_MOST, after=after, user_id=self._user_id))
+        return (session.id for session in found if session.id.startswith(prefix))
 
 
 def _messages(conversation: str, raw: _Entry, agents: bool) -> list[Message]:

@@ -1,12 +1,13 @@
 """Which messages of a conversation a model is shown, and what the memory adds to them."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from jiyi.errors import BudgetTooSmall
 from jiyi.integrations.recalling import Owner, Recalled, Recaller
+from jiyi.manager import MemoryManager
 from jiyi.records import Message
 from jiyi.records.atoms import atoms, turns
 from jiyi.short_term import TokenBudget
@@ -19,6 +20,8 @@ _STEPS = 4  # history leaves by this part of the room, so that the beginning sta
 _SHARE = 4  # what is recalled takes at most this part of the budget
 _LATE = 8  # slow calls of the memory that may be under way before it is not asked
 
+_T = TypeVar("_T")
+
 _log = logging.getLogger("jiyi.integrations")
 
 
@@ -30,6 +33,18 @@ class Fitted:
     at: int | None = None  # the place of the newest user message, which what is recalled stands before
     recalled: Recalled = field(default_factory=Recalled)
     tokens: int = 0  # of all: system prompt, tools, messages, what is recalled
+
+    def shown(self, given: Sequence[_T], asked: Callable[[str], _T]) -> Iterator[_T]:
+        """Give those of a framework's messages that stay, and what is recalled as a message of the user.
+
+        Of the user: what was said once has no more authority now than it had then. A question that is
+        not among the messages yet stands after them, and is left to the caller.
+        """
+        for place in self.kept:
+            if place == self.at and self.recalled.text:
+                yield asked(self.recalled.text)
+            if place < len(given):
+                yield given[place]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +63,15 @@ class Fitting:
     seconds: float = 3.0  # the memory may take; then the model is asked without it
 
     @classmethod
-    def of(cls, budget: int, recall_tokens: int | None = None, seconds: float = 3.0) -> "Fitting":
-        """Return what fits into ``budget``; at most a quarter of it is recalled where nothing is said."""
+    def of(
+        cls,
+        memory: MemoryManager,
+        budget: int | None = None,
+        recall_tokens: int | None = None,
+        seconds: float = 3.0,
+    ) -> "Fitting":
+        """Return what fits into ``budget``, by default that of the settings; a quarter may be recalled."""
+        budget = memory.parts.settings.limits[0] if budget is None else budget
         tokens = max(budget // _SHARE, 1) if recall_tokens is None else recall_tokens
         return cls(recaller=Recaller(tokens=tokens), budget=budget, seconds=seconds)
 

@@ -4,6 +4,7 @@
 `register` the ``adk`` commands know ``--memory_service_uri=jiyi://...``.
 """
 
+import asyncio
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,8 +17,8 @@ from jiyi.api import open as open_memory
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import InputError, MissingExtra, NotFound
 from jiyi.importers.recognise import is_server
-from jiyi.integrations.keeping import all_of, kept, raw_of, settled
-from jiyi.integrations.recalling import digest, told
+from jiyi.integrations.keeping import kept, raw_of, settled
+from jiyi.integrations.recalling import Owner, digest, told, whole
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Hits, Message
 
@@ -65,7 +66,8 @@ class JiyiMemoryService(BaseMemoryService):
         if (memory is None) == (uri is None):
             raise InputError("give either an open memory or uri=")
         self._opened = memory is None
-        self._memory = AsyncMemoryManager(memory or open_memory(_place_of(str(uri))))
+        self._sync = memory or open_memory(_place_of(str(uri)))
+        self._memory = AsyncMemoryManager(self._sync)
         self._limit = limit
         self._deleted: set[str] = set()
 
@@ -168,7 +170,7 @@ class JiyiMemoryService(BaseMemoryService):
 
     async def _stored(self, session_id: str, user_id: str) -> dict[str, bool]:
         """Return the ids of a conversation, each with whether it came with its whole session."""
-        stored = await all_of(self._memory, session_id, user_id)
+        stored = await asyncio.to_thread(whole, Owner(self._sync, user_id, session_id))
         return {message.id: bool(message.extra.get(_WHOLE)) for message in stored}
 
     async def _save(

@@ -1,18 +1,16 @@
 """A framework's own items as messages of a conversation, and back as they were."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
-from jiyi.async_manager import AsyncMemoryManager
-from jiyi.records import Message
+from jiyi.records import Listing, Message
 
-__all__ = ["RAW", "all_of", "kept", "kept_as", "raw_of", "settled"]
+__all__ = ["RAW", "every", "kept", "kept_as", "pages", "raw_of", "settled"]
 
 RAW = "raw"
 """The field of `Message.extra` that has a framework's item; no window shows it."""
-
-_PIECE = 10_000
 
 _T = TypeVar("_T")
 
@@ -41,16 +39,20 @@ def raw_of(message: Message) -> Any:
     return message.to_dict().get(RAW)
 
 
-async def all_of(memory: AsyncMemoryManager, session_id: str, user_id: str | None = None) -> list[Message]:
-    """Return a whole conversation as stored, oldest first."""
-    out: list[Message] = []
+def pages(read: Callable[[str | None], Listing[_T]]) -> Iterator[Listing[_T]]:
+    """Give all pages of a list, which a verb reads by the `next` of the one before."""
     after: str | None = None
     while True:
-        found = await memory.session_messages(session_id, _PIECE, after=after, user_id=user_id)
-        out[:0] = found
-        after = found.next
+        page = read(after)
+        yield page
+        after = page.next
         if after is None:
-            return out
+            return
+
+
+def every(read: Callable[[str | None], Listing[_T]]) -> Iterator[_T]:
+    """Give all that a list has, page after page."""
+    return chain.from_iterable(pages(read))
 
 
 async def settled(change: Coroutine[Any, Any, _T]) -> _T:

@@ -12,6 +12,7 @@ from typing import Any
 from jiyi.errors import MissingExtra
 from jiyi.integrations import tools as verbs
 from jiyi.integrations.fitting import Fitted, Fitting
+from jiyi.integrations.keeping import every
 from jiyi.integrations.recalling import Owner, told, whole
 from jiyi.integrations.saving import Saver
 from jiyi.manager import MemoryManager
@@ -86,8 +87,7 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         self.tools: Sequence[Any] = self._tools() if tools else ()
         self._memory = memory
         self._user_of = user_of or (lambda runtime: user_id if user_id is not None else _user(runtime))
-        most = memory.parts.settings.limits[0] if budget is None else budget
-        self._fitting = Fitting.of(most, recall_tokens, seconds)
+        self._fitting = Fitting.of(memory, budget, recall_tokens, seconds)
         self._saver = Saver()
         self._name = name
 
@@ -123,13 +123,8 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
 
         `MemoryManager.restore` brings it back. The checkpointer has a copy of its own.
         """
-        ids, after = [thread_id], None
-        while True:
-            found = self._memory.sessions(1_000, after=after, user_id=user_id)
-            ids += [one.id for one in found if one.id.startswith(f"{thread_id}{_INNER}")]
-            after = found.next
-            if after is None:
-                break
+        found = every(lambda after: self._memory.sessions(1_000, after=after, user_id=user_id))
+        ids = [thread_id, *(one.id for one in found if one.id.startswith(f"{thread_id}{_INNER}"))]
         forget = partial(self._memory.forget, user_id=user_id, reason="thread deleted")
         return sum(forget(session_id=id_).total for id_ in ids)
 
@@ -187,13 +182,7 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         talk = [message_of(message, self._memory.counter) for message in request.messages]
         fitted = self._fitting.fit(owner, talk, system=request.system_prompt or "", tools=tools_of(request))
         self.last = fitted
-        out: list[BaseMessage] = []
-        for place in fitted.kept:
-            if place == fitted.at and fitted.recalled.text:
-                # A user message: what was said once has no more authority now than it had then.
-                out.append(HumanMessage(fitted.recalled.text))
-            out.append(request.messages[place])
-        return request.override(messages=out)
+        return request.override(messages=list(fitted.shown(request.messages, HumanMessage)))
 
 
 class JiyiRetriever(BaseRetriever):

@@ -21,6 +21,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from jiyi.integrations.keeping import raw_of
 from jiyi.integrations.recalling import digest
 from jiyi.integrations.saving import Entry
+from jiyi.integrations.tools import function
 from jiyi.records import Message
 from jiyi.text import TokenCounter
 
@@ -71,7 +72,7 @@ def tools_of(request: ModelRequest[Any]) -> list[dict[str, Any]]:
         specs = [output.schema_spec]
     else:
         specs = ToolStrategy(getattr(output, "schema", output)).schema_specs if output is not None else []
-    return [*given, *(_function(spec.name, spec.description, spec.json_schema) for spec in specs)]
+    return [*given, *(function(spec.name, spec.description, spec.json_schema) for spec in specs)]
 
 
 def _role(message: BaseMessage) -> str:
@@ -107,7 +108,3 @@ def _tool(tool: Any) -> dict[str, Any]:
         return convert_to_openai_tool(tool)
     except ValueError:  # a provider's own tool
         return dict(tool)
-
-
-def _function(name: str, told: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": name, "description": told, "parameters": dict(schema)}}

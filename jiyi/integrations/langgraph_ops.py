@@ -5,10 +5,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 from jiyi.errors import MissingExtra
+from jiyi.integrations.keeping import every
 from jiyi.integrations.langgraph_filters import Asked
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
@@ -90,7 +91,8 @@ class Operations:
         asked = list(ops)
         for op in asked:
             _check(op)
-        results = [self._read(op) for op in asked]
+        got = self._got((tuple(op.namespace), op.key) for op in asked if isinstance(op, GetOp))
+        results = [self._read(op, got) for op in asked]
         self._write([op for op in asked if isinstance(op, PutOp)])
         return results
 
@@ -135,12 +137,23 @@ class Operations:
         self._users.add(user)
         return user
 
-    def _read(self, op: Op) -> Result:
+    def _got(self, places: Iterable[tuple[_Space, str]]) -> dict[tuple[_Space, str], Item]:
+        """Return those items that are there; those of a namespace are read at once."""
+        keys: dict[_Space, list[str]] = defaultdict(list)
+        for space, key in places:
+            keys[space].append(key)
+        return {
+            (space, item.key): item
+            for space, own in keys.items()
+            for item in self.memory.get_items(space, own, user_id=self._user(space))
+        }
+
+    def _read(self, op: Op, got: Mapping[tuple[_Space, str], Item]) -> Result:
         match op:
             case GetOp():
-                space = tuple(op.namespace)
-                user = self._user(space)
-                item = self.memory.get_item(space, op.key, refresh=op.refresh_ttl, user_id=user)
+                item = got.get((tuple(op.namespace), op.key))
+                if item is not None and op.refresh_ttl:
+                    self._refresh([item])
                 return None if item is None else StoreItem(**_fields(item))
             case SearchOp():
                 return self._searched(op)
@@ -157,10 +170,15 @@ class Operations:
             found = list(self._best(op, asked, user))
         else:
             found = [(item, SearchItem(**_fields(item))) for item in self._newest(op, asked, user)]
-        for item, _ in found:
-            if op.refresh_ttl and item.ttl is not None:
-                self.memory.get_item(item.namespace, item.key, refresh=True, user_id=user)
+        if op.refresh_ttl:
+            self._refresh(item for item, _ in found)
         return [shown for _, shown in found]
+
+    def _refresh(self, items: Iterable[Item]) -> None:
+        for item in items:
+            if item.ttl is not None:
+                user = item.scope.user_id
+                self.memory.get_item(item.namespace, item.key, refresh=True, user_id=user)
 
     def _best(self, op: SearchOp, asked: Asked, user: str | None) -> Iterator[tuple[Item, SearchItem]]:
         """Give the items that a query finds, best first."""
@@ -184,18 +202,13 @@ class Operations:
 
     def _newest(self, op: SearchOp, asked: Asked, user: str | None) -> list[Item]:
         """Return the items of a search without a query, the last changed first."""
-        until, filters = op.offset + op.limit, asked.filters()
-        found: list[Item] = []
-        after: str | None = None
-        while len(found) < until:
-            part = self.memory.items(
-                op.namespace_prefix, filters=filters, limit=min(until, _MOST), after=after, user_id=user
-            )
-            found += [item for item in part if item.namespace[0] != _RESERVED and asked.holds(item.value)]
-            after = part.next
-            if after is None:
-                break
-        return found[op.offset : until]
+        until, filters, prefix = op.offset + op.limit, asked.filters(), op.namespace_prefix
+        size = min(until, _MOST)
+        there = every(
+            lambda after: self.memory.items(prefix, filters=filters, limit=size, after=after, user_id=user)
+        )
+        found = (item for item in there if item.namespace[0] != _RESERVED and asked.holds(item.value))
+        return list(islice(found, op.offset, until))
 
     def _listed(self, op: ListNamespacesOp) -> list[_Space]:
         paths: dict[str, list[_Space]] = {"prefix": [], "suffix": []}
@@ -218,23 +231,21 @@ class Operations:
     def _write(self, ops: Sequence[PutOp]) -> None:
         last = {(tuple(op.namespace), op.key): op for op in ops}
         puts: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
-        gone: dict[str | None, list[tuple[_Space, str]]] = defaultdict(list)
+        gone = [place for place, op in last.items() if op.value is None]
         for (space, key), op in last.items():
-            user = self._user(space)
-            if op.value is None:
-                gone[user].append((space, key))
-            else:
+            if op.value is not None:
                 ttl = None if op.ttl is None else op.ttl * _MINUTE
                 entry = {"namespace": space, "key": key, "value": op.value, "text": self._text(op)}
-                puts[user].append({**entry, "ttl": ttl})
+                puts[self._user(space)].append({**entry, "ttl": ttl})
 
         def write() -> None:
             for user, entries in puts.items():
                 self.memory.put_items(entries, user_id=user)
-            for user, places in gone.items():
-                found = [self.memory.get_item(space, key, user_id=user) for space, key in places]
-                if ids := [item.id for item in found if item is not None]:
-                    self.memory.forget(ids=ids, reason="deleted", user_id=user)
+            ids: dict[str, list[str]] = defaultdict(list)
+            for item in self._got(gone).values():
+                ids[item.scope.user_id].append(item.id)
+            for owner, own in ids.items():
+                self.memory.forget(ids=own, reason="deleted", user_id=owner)
 
         if last:
             self.memory.parts.store.together(write)

@@ -6,9 +6,10 @@ label ``langgraph``; no search finds them. They belong to the conversation that 
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import wraps
 from itertools import islice
 from typing import Any
 
@@ -43,6 +44,16 @@ UserOf = Callable[[RunnableConfig], str | None]
 """Says whose thread it is, by the configuration of a run."""
 
 _DELTAS = "counters_since_delta_snapshot"  # the metadata that names a checkpoint's delta channels
+
+
+def _awaited(method: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Return the async twin of a method that changes something: it is done in a thread, and to its end."""
+
+    @wraps(method)
+    async def twin(self: "JiyiSaver", *args: Any, **kwargs: Any) -> Any:
+        return await settled(asyncio.to_thread(getattr(self, method.__name__), *args, **kwargs))
+
+    return twin
 
 
 class JiyiSaver(BaseCheckpointSaver[str]):
@@ -116,9 +127,7 @@ class JiyiSaver(BaseCheckpointSaver[str]):
         chosen = (
             item
             for item in found
-            if (place.id is None or item.key == place.id)
-            and (not below or item.key < below)
-            and (not filter or matches(self._metadata(item), filter))
+            if (not below or item.key < below) and (not filter or matches(self._metadata(item), filter))
         )
         for item in islice(chosen, limit):
             yield self._tuple(Place(place.user, item.namespace[2]), item)
@@ -203,7 +212,7 @@ class JiyiSaver(BaseCheckpointSaver[str]):
             if strategy == "delete":
                 self._threads.delete(place)
             else:
-                items = self._threads.checkpoints(place)
+                items = list(self._threads.checkpoints(place))
                 self._threads.drop(
                     place, superseded(items, lambda item: self._metadata(item).get(_DELTAS, ()))
                 )
@@ -230,37 +239,12 @@ class JiyiSaver(BaseCheckpointSaver[str]):
         while (one := await asyncio.to_thread(next, found, None)) is not None:
             yield one
 
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """See `put`."""
-        return await settled(asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions))
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """See `put_writes`."""
-        await settled(asyncio.to_thread(self.put_writes, config, writes, task_id, task_path))
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """See `delete_thread`."""
-        await settled(asyncio.to_thread(self.delete_thread, thread_id))
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """See `delete_for_runs`."""
-        await settled(asyncio.to_thread(self.delete_for_runs, run_ids))
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """See `copy_thread`."""
-        await settled(asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id))
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """See `prune`."""
-        await settled(asyncio.to_thread(self.prune, thread_ids, strategy=strategy))
+    aput = _awaited(put)
+    aput_writes = _awaited(put_writes)
+    adelete_thread = _awaited(delete_thread)
+    adelete_for_runs = _awaited(delete_for_runs)
+    acopy_thread = _awaited(copy_thread)
+    aprune = _awaited(prune)
 
     def _place(self, config: RunnableConfig) -> Place:
         named = config["configurable"]

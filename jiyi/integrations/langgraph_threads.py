@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any
 
 from jiyi.errors import Changed, NotFound
+from jiyi.integrations.keeping import every
 from jiyi.integrations.langgraph_values import Packer, Read, Row, Rows, refs_in, refs_of
 from jiyi.manager import MemoryManager
-from jiyi.records import Item, Query, Scope, item_id
+from jiyi.records import Item
 
 __all__ = ["Place", "Threads", "matches", "superseded"]
 
@@ -64,15 +65,39 @@ class Threads:
 
     def checkpoint(self, place: Place) -> Item | None:
         """Return the checkpoint, or the one with the greatest id where the place names none."""
-        if place.id is not None:
-            return self._memory.get_item(place.of("checkpoints"), place.id, user_id=place.user)
-        head = self._head(place)
-        newest = None if head is None else self.checkpoint(replace(place, id=head.value["id"]))
-        return newest or next(iter(self.checkpoints(place)), None)
+        return next(self.checkpoints(place), None)
 
-    def checkpoints(self, place: Place) -> list[Item]:
-        """Return the checkpoints of a thread, or of one of its namespaces, greatest id first."""
-        return sorted(self._all(place.of("checkpoints"), place.user), key=_by_key, reverse=True)
+    def checkpoints(self, place: Place) -> Iterator[Item]:
+        """Yield the checkpoints of a thread, or of one of its namespaces, greatest id first.
+
+        The first one, and those of a place that names an id, are read without the others.
+        """
+        all_of = place.of("checkpoints")
+        spaces = (
+            [all_of]
+            if place.ns is not None
+            else self._memory.namespaces(all_of, limit=_MOST, user_id=place.user)
+        )
+        if place.id is not None:
+            for space in spaces:
+                yield from self._memory.get_items(space, [place.id], user_id=place.user)
+            return
+        newest = self._newest(place, spaces)
+        if newest is not None:
+            yield newest
+        for item in sorted(self._all(all_of, place.user), key=_by_key, reverse=True):
+            # One that is written meanwhile is not listed after those that it came after.
+            if newest is None or (item.id != newest.id and item.key <= newest.key):
+                yield item
+
+    def _newest(self, place: Place, spaces: Sequence[_Labels]) -> Item | None:
+        """Return the checkpoint with the greatest id of these namespaces; None where one names none."""
+        heads = self._memory.get_items(place.of("newest"), [space[3] for space in spaces], user_id=place.user)
+        if not heads or len(heads) < len(spaces):
+            return None
+        head = max(heads, key=lambda item: str(item.value["id"]))
+        space = (*place.of("checkpoints")[:3], head.key)
+        return self._memory.get_item(space, head.value["id"], user_id=place.user)
 
     def of_user(self, user: str | None) -> list[Item]:
         """Return the checkpoints of all threads of a user, greatest id first."""
@@ -129,7 +154,7 @@ class Threads:
 
     def written(self, place: Place, keys: Sequence[str]) -> set[str]:
         """Return those keys of writes that are there."""
-        return {item.key for item in self._found(place.user, place.of("writes"), keys)}
+        return {item.key for item in self._memory.get_items(place.of("writes"), keys, user_id=place.user)}
 
     def copy(self, source: Place, target: Place) -> None:
         """Copy a thread: first what the checkpoints need, then them."""
@@ -171,19 +196,11 @@ class Threads:
             NotFound: some are not there, as when they were forgotten one by one.
         """
         asked = list(refs)
-        found = {i.key: dict(i.value) for i in self._found(place.user, place.of("values"), asked)}
+        rows = self._memory.get_items(place.of("values"), asked, user_id=place.user)
+        found = {item.key: dict(item.value) for item in rows}
         if len(found) < len(asked):
             raise NotFound(f"thread {place.thread!r} lacks {len(asked) - len(found)} of its values")
         return found
-
-    def _found(self, user: str | None, namespace: _Labels, keys: Sequence[str]) -> Iterator[Item]:
-        """Yield those items of a namespace that are there, in any order."""
-        parts = self._memory.parts
-        scope = Scope(user_id=user or parts.settings.user_id or "", agent_id=parts.settings.agent_id)
-        for at in range(0, len(keys), _PAGE):
-            ids = tuple(item_id(scope, namespace, key) for key in keys[at : at + _PAGE])
-            query = Query(scope=Scope(user_id=scope.user_id), kinds=("item",), ids=ids, limit=len(ids))
-            yield from cast("list[Item]", parts.store.find(query))
 
     def _head(self, place: Place) -> Item | None:
         return self._memory.get_item(place.of("newest"), place.label, user_id=place.user)
@@ -213,13 +230,7 @@ class Threads:
                 self._refs.popitem(last=False)
 
     def _all(self, namespace: _Labels, user: str | None) -> Iterator[Item]:
-        after: str | None = None
-        while True:
-            page = self._memory.items(namespace, limit=_PAGE, after=after, user_id=user)
-            yield from page
-            after = page.next
-            if after is None:
-                return
+        return every(lambda after: self._memory.items(namespace, limit=_PAGE, after=after, user_id=user))
 
 
 def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -> list[Item]:

@@ -63,8 +63,7 @@ class JiyiMemory(BaseMemory):
     def model_post_init(self, context: Any, /) -> None:
         """Set up what fits."""
         super().model_post_init(context)
-        budget = self.budget or self.memory.parts.settings.limits[0]
-        self._fitting = Fitting.of(budget, self.recall_tokens, self.seconds)
+        self._fitting = Fitting.of(self.memory, self.budget, self.recall_tokens, self.seconds)
 
     @classmethod
     def class_name(cls) -> str:
@@ -110,15 +109,8 @@ class JiyiMemory(BaseMemory):
                 self._owner, talk, system=self.system, tools=[_written(tool) for tool in self.tools]
             )
             self._shown = about, fitted
-        fitted = self._shown[1]
-        out: list[ChatMessage] = []
-        for place in fitted.kept:
-            if place == fitted.at and fitted.recalled.text:
-                # A user message: what was said once has no more authority now than it had then.
-                out.append(ChatMessage(role="user", content=fitted.recalled.text))
-            if place < len(stored):
-                out.append(_given(stored[place]))
-        return out
+        given = [_given(message) for message in stored]
+        return list(self._shown[1].shown(given, lambda text: ChatMessage(role="user", content=text)))
 
     def get_all(self) -> list[ChatMessage]:
         """Return the whole conversation, oldest first."""
@@ -180,7 +172,7 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
     def model_post_init(self, context: Any, /) -> None:
         """Set up how much is recalled."""
         super().model_post_init(context)
-        self._fitting = Fitting.of(self.recall_tokens, self.recall_tokens, self.seconds)
+        self._fitting = Fitting.of(self.memory, self.recall_tokens, self.recall_tokens, self.seconds)
 
     @property
     def last(self) -> Recalled | None:

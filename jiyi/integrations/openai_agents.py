@@ -12,9 +12,10 @@ from typing import Any
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import InputError, MissingExtra
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import all_of, settled
+from jiyi.integrations.keeping import settled
 from jiyi.integrations.openai_items import grouped, items_of, message_of
-from jiyi.integrations.recalling import Owner
+from jiyi.integrations.recalling import Owner, whole
+from jiyi.integrations.tools import function
 from jiyi.manager import MemoryManager
 
 try:
@@ -76,7 +77,7 @@ class JiyiSession:
             return []
         user = self._user(wrapper)
         if most is None or not 0 < most <= 10_000:
-            stored = await all_of(self._memory, self.session_id, user)
+            stored = await asyncio.to_thread(whole, Owner(self._sync, user, self.session_id))
         else:
             stored = await self._memory.session_messages(self.session_id, most, user_id=user)
         items = [item for message in stored for item in items_of(message)]
@@ -128,9 +129,8 @@ class JiyiSession:
         self, budget: int | None = None, *, recall_tokens: int | None = None, seconds: float = 3.0
     ) -> "JiyiInputFilter":
         """Return a ``call_model_input_filter`` for this session; see `JiyiInputFilter`."""
-        most = self._sync.parts.settings.limits[0] if budget is None else budget
         owner = Owner(self._sync, self._user_id, self.session_id)
-        return JiyiInputFilter(owner, Fitting.of(most, recall_tokens, seconds), self._user_of)
+        return JiyiInputFilter(owner, Fitting.of(self._sync, budget, recall_tokens, seconds), self._user_of)
 
     def run_config(self, budget: int | None = None, **fields: Any) -> RunConfig:
         """Return a run configuration with `input_filter`; ``fields`` are its other ones."""
@@ -182,13 +182,9 @@ class JiyiInputFilter:
         groups = grouped(items, owner.memory.counter)
         talk = [message for message, _ in groups]
         fitted = self._fitting.fit(owner, talk, system=instructions, tools=tools)
-        out: list[Any] = []
-        for place in fitted.kept:
-            if place == fitted.at and fitted.recalled.text:
-                # A user message: what was said once has no more authority now than it had then.
-                out.append({"role": "user", "content": fitted.recalled.text})
-            out.extend(items[i] for i in groups[place][1])
-        return fitted, out
+        given = [[items[i] for i in places] for _, places in groups]
+        shown = fitted.shown(given, lambda text: [{"role": "user", "content": text}])
+        return fitted, [item for group in shown for item in group]
 
 
 async def _tools(agent: Agent[Any], context: Any) -> list[dict[str, Any]]:
@@ -206,7 +202,4 @@ async def _tools(agent: Agent[Any], context: Any) -> list[dict[str, Any]]:
         schema = output if isinstance(output, AgentOutputSchemaBase) else AgentOutputSchema(output)
         if not schema.is_plain_text():
             given.append((schema.name(), "", schema.json_schema()))
-    return [
-        {"type": "function", "function": {"name": name, "description": told, "parameters": schema}}
-        for name, told, schema in given
-    ]
+    return [function(*one) for one in given]

@@ -80,8 +80,7 @@ class JiyiMemory(AbstractCapability[Any]):
         self.last: Fitted | None = None
         self._memory = memory
         self._user_of = user_of or (lambda ctx: user_id if user_id is not None else _user(ctx.deps))
-        most = memory.parts.settings.limits[0] if budget is None else budget
-        self._fitting = Fitting.of(most, recall_tokens, seconds)
+        self._fitting = Fitting.of(memory, budget, recall_tokens, seconds)
         self._saver = Saver()
         self._toolset = self._tools() if tools else None
 

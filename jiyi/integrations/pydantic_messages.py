@@ -23,6 +23,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from jiyi.integrations.keeping import raw_of
 from jiyi.integrations.saving import Entry
+from jiyi.integrations.tools import function
 from jiyi.records import Message
 from jiyi.text import TokenCounter
 
@@ -128,10 +129,10 @@ def system_of(parameters: ModelRequestParameters, messages: Sequence[ModelMessag
 def tools_of(parameters: ModelRequestParameters) -> list[dict[str, Any]]:
     """Return what a request sends of tools and of the schema of its output."""
     given = [*parameters.function_tools, *parameters.output_tools]
-    tools = [_function(tool.name, tool.description, tool.parameters_json_schema) for tool in given]
+    tools = [function(tool.name, tool.description, tool.parameters_json_schema) for tool in given]
     output = parameters.output_object
     if output is not None and parameters.output_mode in ("native", "prompted"):
-        tools.append(_function(output.name or "", output.description, output.json_schema))
+        tools.append(function(output.name or "", output.description, output.json_schema))
     return [*tools, *({"type": tool.kind} for tool in parameters.native_tools)]
 
 
@@ -204,8 +205,3 @@ def _key(message: ModelMessage) -> str:
         if made is not None:
             return f"request {made.isoformat()} {getattr(part, 'tool_call_id', '')}"
     return f"request {message.timestamp.isoformat() if message.timestamp else ''}"
-
-
-def _function(name: str, told: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:
-    body = {"name": name, "description": told or "", "parameters": dict(schema)}
-    return {"type": "function", "function": body}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from jiyi.integrations.keeping import pages
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Hits, Message, ReportItem
 
@@ -109,14 +110,9 @@ def stored(owner: Owner) -> list[Message]:
 
 def whole(owner: Owner) -> list[Message]:
     """Return a whole conversation as the memory has it, oldest first."""
-    out: list[Message] = []
-    after: str | None = None
-    while True:
-        found = owner.memory.session_messages(owner.session_id, _PIECE, after=after, user_id=owner.user_id)
-        out[:0] = found
-        after = found.next
-        if after is None:
-            return out
+    memory, session, user = owner.memory, owner.session_id, owner.user_id
+    found = pages(lambda after: memory.session_messages(session, _PIECE, after=after, user_id=user))
+    return [message for page in reversed(list(found)) for message in page]
 
 
 def key(message: Message) -> tuple[Any, ...]:

@@ -1,11 +1,12 @@
 """What a model may do with a memory by itself: remember, recall, forget."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jiyi.errors import JiyiError
 from jiyi.integrations.recalling import Owner
 
-__all__ = ["TOLD", "forget", "recall", "remember"]
+__all__ = ["TOLD", "forget", "function", "recall", "remember"]
 
 TOLD = {
     "remember": "Keep something for later conversations. Write full sentences that are understood alone.",
@@ -46,3 +47,9 @@ def forget(owner: Owner, ids: Sequence[str]) -> str:
     except JiyiError as error:
         return f"Error: {error}"
     return f"Forgotten: {receipt.total}."
+
+
+def function(name: str, told: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool, or the schema of an output, as Chat Completions write it."""
+    body = {"name": name, "description": told or "", "parameters": dict(schema)}
+    return {"type": "function", "function": body}

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -10,12 +10,10 @@ from urllib.parse import urlsplit, urlunsplit
 from jiyi.embeddings.embedder import items_in_order
 from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, in_time
 from jiyi.errors import RerankError, SettingsError
+from jiyi.posting import post
 from jiyi.rerank.reranker import check_query
 
 __all__ = ["EndpointReranker"]
-
-_MOST_BYTES = 10_000_000  # of an answer; one score takes about 60
-_PIECE = 65_536
 
 _FAULTS = Faults(
     unreachable=RerankError,
@@ -97,92 +95,22 @@ class EndpointReranker:
         )
 
     def _ask(self, query: str, texts: list[str], left: float, number: int) -> list[float]:
-        deadline = time.monotonic() + left
+        endpoint, deadline = self._endpoint, time.monotonic() + left
         try:
-            body = self._post(self._write(self._model, query, texts), left, number)
+            body = post(
+                endpoint, self._url, self._write(self._model, query, texts), _FAULTS, left=left, number=number
+            )
         except Failure as failure:
             # Text Embeddings Inference says that a field `texts` is missing.
             if failure.status not in (400, 422) or "texts" not in failure.words:
                 raise
-            body = self._post(
-                _as_texts(self._model, query, texts), max(deadline - time.monotonic(), 0.001), number
-            )
+            payload, left = _as_texts(self._model, query, texts), max(deadline - time.monotonic(), 0.001)
+            body = post(endpoint, self._url, payload, _FAULTS, left=left, number=number)
             self._write = _as_texts
         try:
             return _scores(body, len(texts))
         except ValueError as error:
-            raise _FAULTS.unusable(self._endpoint, error, body) from None
-
-    def _post(self, payload: Mapping[str, Any], left: float, number: int) -> bytes:
-        """Send a request once and return the body of its answer.
-
-        Certificates are checked against those of the machine, proxies are taken from the
-        environment, and a redirect is an answer like any other: texts go nowhere else.
-        """
-        # Only here: this brings the standard library's HTTP and TLS, some 20 ms of imports.
-        import http.client
-        import urllib.error
-        import urllib.request
-
-        class Stay(urllib.request.HTTPRedirectHandler):
-            def redirect_request(self, *_: Any) -> None:
-                """Follow nothing; the redirect comes back as an error with its status."""
-
-        endpoint = self._endpoint
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jiyi"}
-        if endpoint.has_key:
-            headers["Authorization"] = f"Bearer {endpoint.key}"
-        seconds, deadline = min(endpoint.timeout, left), time.monotonic() + left
-        try:
-            request = urllib.request.Request(self._url, json.dumps(payload).encode(), headers)
-            try:
-                response = urllib.request.build_opener(Stay).open(request, timeout=seconds)
-            except urllib.error.HTTPError as error:
-                response = error
-            with response:
-                status, retry_after = response.status, response.headers.get("Retry-After")
-                body = _read(response, deadline)
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            raise self._unanswered(error, seconds, number) from None
-        if len(body) > _MOST_BYTES:
-            reason = f"it is too large, more than {_MOST_BYTES:,} bytes"
-            raise _FAULTS.unusable(endpoint, reason, b"")
-        if status != 200:
-            said = body.decode("utf-8", "replace")
-            raise _FAULTS.answered(endpoint, status, said, retry_after=retry_after)
-        return body
-
-    def _unanswered(self, error: Exception, seconds: float, number: int) -> Failure:
-        """Return the failure of a request that had no answer."""
-        reason = getattr(error, "reason", None)  # of urllib's own errors, what is below them
-        if isinstance(reason, OSError):
-            error = reason
-        if isinstance(error, TimeoutError):
-            failure = _FAULTS.silent(self._endpoint, seconds=seconds, tries=number)
-        else:
-            is_known = isinstance(error, OSError | ValueError)
-            said = str(error) if is_known else f"no HTTP answer: {type(error).__name__} {error}"
-            failure = _FAULTS.cut_off(self._endpoint, said, tries=number)
-        failure.cause = self._endpoint.shareable(error)
-        return failure
-
-
-def _read(response: Any, deadline: float) -> bytes:
-    """Return the body of an answer, or its beginning where it is larger than allowed.
-
-    Raises:
-        OSError: it came too slowly, or the connection broke.
-    """
-    body = bytearray()
-    while piece := response.read1(_PIECE):
-        body += piece
-        if len(body) > _MOST_BYTES:
-            return bytes(body)
-        if time.monotonic() > deadline:
-            raise TimeoutError("the answer came too slowly")
-    if response.length:
-        raise ConnectionError("the connection broke in the middle of the answer")
-    return bytes(body)
+            raise _FAULTS.unusable(endpoint, error, body) from None
 
 
 def _address(endpoint: Endpoint) -> str:

@@ -171,7 +171,7 @@ def moment_of(moment: datetime | None, name: str) -> datetime | None:
     return None if moment is None else in_utc(moment, name, BadQuery)
 
 
-def path_of(path: str | Path) -> Path:
+def path_of(path: object) -> Path:
     """Return the path of a file; `InputError` where it is none, or none that could name a file."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"a file is named by text or a Path, not {type(path).__name__}")

@@ -24,7 +24,7 @@ from jiyi.verbs.cursors import page
 
 __all__ = ["ItemVerbs"]
 
-_MOST = 10_000  # items that are put at once
+_MOST = 10_000  # items that are put, or read, at once
 _PIECE = 1_000  # namespaces read at once
 _ANY = "*"
 
@@ -189,6 +189,27 @@ class ItemVerbs(Verbs):
             return item.bare()
         return None
 
+    def get_items(
+        self,
+        namespace: Sequence[str] | str,
+        keys: Sequence[str],
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Item]:
+        """Return those items of a namespace that are there, in the order of their keys here, in one read.
+
+        Raises:
+            InputError: labels or keys that no item can have.
+        """
+        if isinstance(keys, str):
+            raise InputError(f"keys is a list of names, not the text {keys!r}: use get_item for one")
+        scope, labels = self._scope(user_id, agent_id), labels_of(namespace)
+        ids = list(dict.fromkeys(_id_of(scope, labels, key) for key in keys))
+        now = self._clock()
+        found = {item.id: item.bare() for item in self._items_of(ids, scope) if item.is_there(now)}
+        return [found[id_] for id_ in ids if id_ in found]
+
     def items(
         self,
         namespace: Sequence[str] | str = (),
@@ -287,9 +308,12 @@ class ItemVerbs(Verbs):
         return [past for item in found if item.is_there(now) for past in item.versions()]
 
     def _items_of(self, ids: Sequence[str], scope: Scope) -> list[Item]:
-        user = Scope(user_id=scope.user_id)
-        query = Query(scope=user, kinds=("item",), ids=tuple(ids), limit=len(ids))
-        return cast("list[Item]", self._store.find(query))
+        user, found = Scope(user_id=scope.user_id), list[Item]()
+        for at in range(0, len(ids), _MOST):
+            some = tuple(ids[at : at + _MOST])
+            query = Query(scope=user, kinds=("item",), ids=some, limit=len(some))
+            found += cast("list[Item]", self._store.find(query))
+        return found
 
     def _keep_items(self, puts: Sequence[_Put]) -> list[Item]:
         if not puts:

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from jiyi.clock import Moment, read_moment
 from jiyi.errors import BadMessage, DuplicateId
-from jiyi.importers.run import import_path, is_server
+from jiyi.importers.mem0_client import Mem0Client
+from jiyi.importers.run import import_path, is_no_file
 from jiyi.monitor import ContextMonitor
 from jiyi.records import (
     ContentPart,
@@ -249,7 +250,7 @@ class MessageVerbs(Verbs):
 
     def import_(
         self,
-        path: str | Path,
+        path: str | Path | Mem0Client,
         *,
         session_id: str | None = None,
         dry_run: bool = False,
@@ -261,13 +262,13 @@ class MessageVerbs(Verbs):
 
         Bad lines are in the receipt and the rest goes in; twice adds nothing twice. ``progress`` gets the
         number of entries seen so far. With ``dry_run`` they are counted only. What cannot be read at all
-        raises `ImportFailed`.
+        raises `ImportFailed`; mem0's API, where it fails on the way, `ServerError`.
         """
         check_flags(dry_run=dry_run)
         receipt = import_path(
             self._store,
             self._upkeep,
-            path if isinstance(path, str) and is_server(path) else path_of(path),
+            path if is_no_file(path) else path_of(path),
             self._scope(user_id, agent_id),
             zone=self._settings.zone,
             session_id=session_id,

@@ -116,6 +116,7 @@ ROUTES: Sequence[Route] = (
     Route("PUT", "/items", "put_item", "write"),
     Route("POST", "/items/batch", "put_items", "write"),
     Route("GET", "/item", "get_item", "read"),
+    Route("POST", "/items/read", "get_items", "read"),
     Route("GET", "/item/history", "item_history", "read"),
     Route("GET", "/namespaces", "namespaces", "read"),
     Route("GET", "/records/{record_id}", "get", "read"),

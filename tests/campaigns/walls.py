@@ -154,6 +154,7 @@ def keep(me: Me) -> Any:
     return [
         memory.put_item(place, key, {"said": me.text()}, **me.who),
         memory.get_item(place, key, **me.who),
+        *memory.get_items(place, ["k1", key], **me.who),
         memory.item_history(place, key, **me.who),
         memory.items("acme", **me.who),
         memory.namespaces(**me.who),

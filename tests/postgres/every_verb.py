@@ -96,6 +96,7 @@ def _talk(url: str, user_id: str) -> None:
         memory.put_item(("a", "b"), "k", {"n": {"m": 1}}, ttl=60)
         memory.put_items([{"namespace": "a", "key": "k", "value": {"x": "disk"}}])
         memory.get_item(("a", "b"), "k", refresh=True)
+        memory.get_items("a", ["k", "l"])
         memory.items("a", filters={"n.m": {"gte": 1}, "x": "disk"}, limit=1)
         memory.namespaces("a")
         memory.search("disk", namespace=("a", "b"))

@@ -50,6 +50,20 @@ def test_of_one_batch_the_last_value_of_a_key_counts(memory):
     ]
 
 
+def test_several_items_are_read_at_once(memory, clock):
+    for key in ("a", "b", "over"):
+        memory.put_item(ANA, key, {"n": 1}, ttl=5 if key == "over" else None)
+    memory.put_item(ANA, "b", {"n": 2})
+    memory.put_item("elsewhere", "c", {})
+    clock.forward(seconds=10)
+    found = memory.get_items(ANA, ["b", "c", "over", "a", "b"])
+    assert found == [memory.get_item(ANA, "b"), memory.get_item(ANA, "a")]
+    assert memory.get_items(ANA, []) == memory.get_items(ANA, ["b"], user_id="ben") == []
+    for keys in ("ab", ["a", ""], [7]):
+        with pytest.raises(InputError):
+            memory.get_items(ANA, keys)
+
+
 def test_items_are_listed_below_whole_labels_the_newest_value_first(memory, clock):
     for place in ("acme", "acme-corp", "acme/corp", "ac%2Fme"):
         clock.forward(seconds=1)

@@ -61,6 +61,7 @@ VERBS: dict[str, Callable[[Memory, Path], Any]] = {
     "forget": lambda m, _: m.forget("8443"),
     "get": lambda m, _: m.get("m1"),
     "get_item": lambda m, _: m.get_item("n", "k"),
+    "get_items": lambda m, _: m.get_items("n", ["k"]),
     "handover": lambda m, _: m.handover("s"),
     "history": lambda m, _: m.history("pay-gw"),
     "import_": lambda m, folder: (m.export(folder / "out.jsonl"), m.import_(folder / "out.jsonl")),
