@@ -25,7 +25,7 @@ from jiyi.records.experience import (
     TriggerType,
 )
 from jiyi.records.fact import Fact, FactCategory, FactMethod, FactStatus, names_point
-from jiyi.records.filters import FIELDS, Condition, Filter, Junction, matches, read_filter
+from jiyi.records.filters import FIELDS, Condition, Filter, Junction, Op, matches, read_filter
 from jiyi.records.item import Item, check_labels, item_id, labels_in, path_of, strings_of
 from jiyi.records.listing import Listing
 from jiyi.records.message import ContentPart, Dumps, Given, Message, Role, ToolCall, as_mapping
@@ -79,6 +79,7 @@ __all__ = [
     "Match",
     "Message",
     "ModelSize",
+    "Op",
     "Outcome",
     "Query",
     "Record",

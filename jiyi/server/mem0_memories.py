@@ -280,9 +280,19 @@ def _translated(conditions: Mapping[str, Any], users: set[str] | None) -> dict[s
             parts = [_translated(_mapping(part, f"a part of {word}"), inside) for part in several]
             if any(parts):
                 rest[word] = [part for part in parts if part]
+        elif name == "keywords":
+            rest[name] = _in_words(value)
         else:
             rest[_NAMES.get(name, name)] = _whole_day(value) if name in _TIMES else value
+    if (words := rest.pop("keywords", None)) is not None:
+        return {"and": [rest, words]} if rest else words
     return rest
+
+
+def _in_words(asked: Any) -> dict[str, Any]:
+    """Return what is asked of a memory's words as filters: those of `text_of`."""
+    note = {"category": "note"}
+    return {"or": [{**note, "object": asked}, {"not": [note], "text": asked}]}
 
 
 def _whole_day(value: Any) -> Any:

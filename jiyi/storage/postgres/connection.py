@@ -54,7 +54,9 @@ POSTGRES = Dialect(
     inside=_inside,
     label_in="EXISTS (SELECT 1 FROM jsonb_array_elements(:{value}::jsonb) AS w WHERE w.value = e.value)",
     label_number="jsonb_typeof(e.value) = 'number' AND e.value {sign} to_jsonb(:{value})",
-    label_text="jsonb_typeof(e.value) = 'string' AND (e.value #>> '{{}}') COLLATE \"C\" {sign} :{value}",
+    label_text="jsonb_typeof(e.value) = 'string' AND {test}",
+    label_words="(e.value #>> '{}') COLLATE \"C\"",
+    holds="strpos({text}, :{value}) > 0",
 )
 
 _BULK = 100  # documents from which on a COPY is quicker than one INSERT each

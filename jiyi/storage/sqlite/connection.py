@@ -51,7 +51,9 @@ SQLITE = Dialect(
         "AND replace(e.type, 'real', 'integer') = replace(w.type, 'real', 'integer'))"
     ),
     label_number="e.type IN ('integer', 'real') AND e.atom {sign} :{value}",
-    label_text="e.type = 'text' AND e.atom {sign} :{value}",
+    label_text="e.type = 'text' AND {test}",
+    label_words="e.atom",
+    holds="instr({text}, :{value}) > 0",
 )
 
 _SQL = load_queries("sqlite")
