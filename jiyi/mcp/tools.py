@@ -159,8 +159,9 @@ class Tools:
             )
         if confirm != word:
             raise BadQuery(self._words.note("changed"))
-        receipt = memory.forget(**what)
-        return self._told(receipt, done=True, restore=self._house.forgotten(receipt.at))
+        with self._house.forgetting():
+            receipt = memory.forget(**what)
+        return self._told(receipt, done=True, restore=self._house.restoring(receipt.at))
 
     def _told(self, receipt: "ForgetReceipt", **more: Any) -> answers.Forgetting:
         items = [

@@ -75,6 +75,7 @@ class Jobs:
         work: Callable[[Callable[..., None]], Any],
         *,
         id: str | None = None,
+        after: Callable[[], None] | None = None,
     ) -> Job:
         """Begin a job and return it; one that was begun under the same id by the same caller is that one.
 
@@ -84,6 +85,7 @@ class Jobs:
             user: for whom.
             work: does it, given a function to tell progress to, and returns JSON values.
             id: made here where it is left out.
+            after: called when it has ended, and where the server stops before it began.
 
         Raises:
             RateLimited: too many of the tenant's jobs wait.
@@ -98,7 +100,9 @@ class Jobs:
             job = Job(id=id or new_id(), verb=verb, caller=caller, user=user, created_at=utc_now())
             self._jobs[job.id] = job
             self._drop_old()
-        self._pool.submit(self._run, job, work)
+        future = self._pool.submit(self._run, job, work)
+        if after is not None:
+            future.add_done_callback(lambda _: after())
         return job
 
     def get(self, id: str, caller: Caller) -> Job:

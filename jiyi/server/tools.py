@@ -4,7 +4,7 @@ No document tells clients of OAuth: those that find one start it, and leave the 
 Each request stands alone, so that any of several servers may answer it.
 """
 
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
 from typing import Any, get_args
 from urllib.parse import unquote
@@ -19,7 +19,7 @@ from jiyi.manager import MemoryManager
 from jiyi.mcp.caller import REQUEST, Caller, Right
 from jiyi.mcp.server import make_server
 from jiyi.server.asking import caller_of
-from jiyi.server.audit import audit
+from jiyi.server.audit import audited
 from jiyi.server.callers import Caller as Asking
 from jiyi.server.gate import problem_body
 from jiyi.server.served import Served
@@ -104,10 +104,13 @@ class _Tenants:
             shown=lambda text: shown_text(text, asking.tenant),
         )
 
-    def forgotten(self, at: datetime) -> str:
-        """Write it down, and return the request that brings it back."""
+    def forgetting(self) -> AbstractContextManager[None]:
+        """Return a context that is audited."""
         request = REQUEST.get()
-        audit("forget", _asking(request), user=self.caller(request).user_id, said=["mcp"], outcome="done")
+        return audited("forget", _asking(request), user=self.caller(request).user_id, said=["mcp"])
+
+    def restoring(self, at: datetime) -> str:
+        """Return the request that brings it back."""
         return f'POST /v1/restore {{"forgotten_at": "{at.isoformat()}"}}'
 
 
