@@ -78,7 +78,7 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
     ):
         routes.append(Route(path, endpoint, methods=["GET"]))
     if tools is not None:
-        routes.append(Route("/mcp", tools, methods=["POST"]))  # nothing is sent unasked: no GET
+        routes += tools.routes()
     gate = Middleware(
         Gate,
         metrics=metrics,
@@ -117,6 +117,8 @@ def _proxy(served: Served) -> "Proxy | None":
 def _tools(served: Served, *, local: bool) -> "ToolsApp | None":
     """Return what answers ``/mcp``; None where the extra "mcp" is not installed."""
     if find_spec("mcp") is None:
+        if served.settings.oauth_issuer is not None:
+            raise MissingExtra('oauth_issuer needs a package: pip install "jiyi[mcp]"')
         return None
     from jiyi.server.tools import ToolsApp
 

@@ -14,7 +14,7 @@ from jiyi.server.keys import Keys
 from jiyi.server.limits import RateLimit
 from jiyi.settings import Settings
 
-__all__ = ["Served"]
+__all__ = ["Served", "secret_of"]
 
 _MOST_TENANTS = 1_000  # whose monitors are kept
 
@@ -41,7 +41,7 @@ class Served:
     def is_known(self, headers: Mapping[str, str]) -> bool:
         """Return whether `caller` can tell without asking the database."""
         try:
-            return self.keys.is_known(_secret(headers))
+            return self.keys.is_known(secret_of(headers))
         except Unauthorized:
             return True
 
@@ -54,9 +54,17 @@ class Served:
             Unauthorized: the key is missing, unknown, expired or revoked.
             RateLimited: there were too many requests with it.
         """
-        caller = self.keys.caller(_secret(headers))
-        self._rate.take(caller.key)
+        caller = self.keys.caller(secret_of(headers))
+        self.count(caller)
         return caller
+
+    def count(self, caller: Caller) -> None:
+        """Count a request.
+
+        Raises:
+            RateLimited: there were too many of this caller.
+        """
+        self._rate.take(caller.key)
 
     def memory_of(self, tenant: str) -> MemoryManager:
         """Return the memory of a tenant's users: the same database, its own monitor."""
@@ -79,7 +87,12 @@ class Served:
         self.memory.close()
 
 
-def _secret(headers: Mapping[str, str]) -> str | None:
+def secret_of(headers: Mapping[str, str]) -> str | None:
+    """Return the key or token that a request carries.
+
+    Raises:
+        Unauthorized: it is sent in another way.
+    """
     given = headers.get("x-jiyi-key") or headers.get("x-api-key")
     if given is None and (said := headers.get("authorization")) is not None:
         how, _, given = said.strip().partition(" ")
