@@ -73,10 +73,8 @@ class Tools:
             kinds=kinds or _KINDS,
             **whose,
         )
-        page = [hit_of(hit, query, memory) for hit in found[start : start + limit]]
-        hits, following = answers.fitted(page, memory.counter.count_text, start)
-        if following is None and len(found) > start + limit:
-            following = str(start + limit)
+        page = (hit_of(hit, query, memory) for hit in found[start:])
+        hits, following = answers.fitted(page, memory.counter.count_text, start=start, limit=limit)
         notes = [*([self._words.note("nothing")] if found.doubtful or not hits else []), *found.notes]
         return answers.Recalled(
             hits=hits, nothing_relevant=found.nothing_relevant, notes=notes, next=following
@@ -173,10 +171,8 @@ class Tools:
 
     def _page(self, found: list[Any], limit: int, cursor: str | None) -> answers.Facts:
         start, counter = _place(cursor), self._house.memory.counter
-        page = [fact_of(fact, counter) for fact in found[start : start + limit]]
-        shown, following = answers.fitted(page, counter.count_text, start)
-        if following is None and len(found) > start + limit:
-            following = str(start + limit)
+        page = (fact_of(fact, counter) for fact in found[start:])
+        shown, following = answers.fitted(page, counter.count_text, start=start, limit=limit)
         return answers.Facts(facts=shown, next=following)
 
     def _dated(self, moment: datetime | None) -> datetime | None:

@@ -31,13 +31,12 @@ from jiyi.server.served import Served
 from jiyi.wire import problem_of, shown_text
 
 if TYPE_CHECKING:  # these need extras
-    from jiyi.server.proxy import Proxy
+    from jiyi.server.proxy.routes import Proxy
     from jiyi.server.tools import ToolsApp
 
 __all__ = ["make_app"]
 
 _THREADS = 64  # requests whose verbs run at once
-_FREE = ("/v1/import",)
 
 
 def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
@@ -84,7 +83,6 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
         metrics=metrics,
         most_bytes=served.settings.server_body_mb * 1e6,
         hosts=LOCAL_HOSTS if unlocked else None,
-        free=_FREE,
         refusal=_refusal,
     )
     handlers = dict.fromkeys((JiyiError, HTTPException, Exception), _as_problem)
@@ -109,7 +107,7 @@ def _proxy(served: Served) -> "Proxy | None":
         if served.settings.proxy_upstream is not None:
             raise MissingExtra('proxy_upstream needs a package: pip install "jiyi[client]"')
         return None
-    from jiyi.server.proxy import Proxy
+    from jiyi.server.proxy.routes import Proxy
 
     return Proxy(served)
 

@@ -45,15 +45,8 @@ class Job:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return {
-            "id": self.id,
-            "verb": self.verb,
-            "state": self.state,
-            "created_at": self.created_at.isoformat(),
-            "progress": list(self.progress),
-            "result": self.result,
-            "problem": self.problem,
-        }
+        told = {name: getattr(self, name) for name in ("id", "verb", "state", "result", "problem")}
+        return {**told, "created_at": self.created_at.isoformat(), "progress": list(self.progress)}
 
 
 class Jobs:
