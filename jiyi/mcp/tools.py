@@ -40,12 +40,7 @@ class Said(TypedDict):
 
 
 class Tools:
-    """What a model can do with a memory; each method is a tool, and its arguments are the tool's.
-
-    Args:
-        house: where the memory is, and who calls.
-        words: what is said to the model.
-    """
+    """What a model can do with a memory; each method is a tool, and its arguments are the tool's."""
 
     def __init__(self, house: House, words: Words) -> None:
         self._house = house

@@ -34,12 +34,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class Memories:
-    """The memories of one caller's users.
-
-    Args:
-        memory: holds them.
-        caller: who asks.
-    """
+    """The memories of one caller's users."""
 
     def __init__(self, memory: MemoryManager, caller: Caller) -> None:
         self._memory = memory
@@ -138,8 +133,8 @@ class Memories:
                 "event": "UPDATE" if was else "ADD",
                 "user_id": shown_user(one.scope.user_id),
                 "metadata": dict(one.metadata),
-                "created_at": _iso(one.created_at),
-                "updated_at": _iso(one.created_at),
+                "created_at": one.created_at.isoformat(),
+                "updated_at": one.created_at.isoformat(),
             }
             for one, was, now in zip(line, texts, texts[1:], strict=False)
         ]
@@ -340,7 +335,3 @@ def _end(given: object) -> datetime | None:
         return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
     except (ValueError, OverflowError) as error:
         raise BadQuery(f"expiration_date must be a date such as 2031-12-31, not {given!r}") from error
-
-
-def _iso(moment: datetime) -> str:
-    return moment.isoformat()

@@ -20,14 +20,7 @@ _MOST_TENANTS = 1_000  # whose monitors are kept
 
 
 class Served:
-    """A memory as a server gives it away.
-
-    Attributes:
-        memory: that of users without a tenant; all tenants' rows lie in its database.
-        settings: as it was opened with.
-        keys: who may ask.
-        jobs: long work in hand.
-    """
+    """A memory as a server gives it away; ``memory`` is that of users without a tenant."""
 
     def __init__(self, memory: MemoryManager) -> None:
         self.memory = memory

@@ -37,12 +37,7 @@ AGENT = "x-jiyi-agent"
 
 
 class ToolsApp:
-    """An ASGI app; it answers while `running`.
-
-    Args:
-        served: what the server holds.
-        local: whether browsers may only come from pages of this machine.
-    """
+    """An ASGI app; it answers while `running`; with ``local`` only programs and pages of this machine."""
 
     def __init__(self, served: Served, *, local: bool) -> None:
         self._served = served
