@@ -67,17 +67,9 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
         *rest_routes(),
         *([] if proxy is None else proxy.routes()),
         *mem0.mem0_routes(),
+        *(Route(path, endpoint, methods=["GET"]) for path, endpoint in _OWN.items()),
+        *([] if tools is None else tools.routes()),
     ]
-    for path, endpoint in (
-        ("/healthz", _alive),
-        ("/readyz", _ready),
-        ("/metrics", _metrics),
-        ("/errors", _errors),
-        ("/openapi.json", _openapi),
-    ):
-        routes.append(Route(path, endpoint, methods=["GET"]))
-    if tools is not None:
-        routes += tools.routes()
     gate = Middleware(
         Gate,
         metrics=metrics,
@@ -179,3 +171,12 @@ async def _as_problem(request: Request, error: Exception) -> Response:
     known = error if isinstance(error, JiyiError) else ServerError("the server failed; its log says why")
     status, body, headers = problem_body(known, shown_text(str(known), caller.tenant if caller else ""))
     return Response(body, status, headers)
+
+
+_OWN = {
+    "/healthz": _alive,
+    "/readyz": _ready,
+    "/metrics": _metrics,
+    "/errors": _errors,
+    "/openapi.json": _openapi,
+}

@@ -27,12 +27,8 @@ _UNROUTED = "(none)"
 class Gate:
     """ASGI middleware around the whole app.
 
-    Args:
-        app: what answers.
-        metrics: told of each request.
-        most_bytes: of a body; a file to be imported has a limit of its own.
-        hosts: what the server may be called, None for any name.
-        refusal: makes the answer to a request that does not come through.
+    ``most_bytes`` limits a body, but for a file to be imported; ``hosts`` are the names the server may have,
+    None for any; ``refusal`` makes the answer to a request that does not come through.
     """
 
     def __init__(

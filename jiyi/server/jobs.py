@@ -73,9 +73,7 @@ class Jobs:
         """Begin a job and return it; one that was begun under the same id by the same caller is that one.
 
         Args:
-            verb: its name.
-            caller: whose it is.
-            user: for whom.
+            verb, caller, user: what it does, who asked for it, and for whom.
             work: does it, given a function to tell progress to, and returns JSON values.
             id: made here where it is left out.
             after: called when it has ended, and where the server stops before it began.

@@ -27,7 +27,7 @@ class Served:
         self.settings: Settings = memory.parts.settings
         self.keys = Keys(memory.parts.ledger, clock=memory.parts.clock)
         self.jobs = Jobs()
-        self._rate = RateLimit(self.settings.server_requests_per_minute)
+        self.rate = RateLimit(self.settings.server_requests_per_minute)
         self._tenants: OrderedDict[str, MemoryManager] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -48,16 +48,8 @@ class Served:
             RateLimited: there were too many requests with it.
         """
         caller = self.keys.caller(secret_of(headers))
-        self.count(caller)
+        self.rate.take(caller.key)
         return caller
-
-    def count(self, caller: Caller) -> None:
-        """Count a request.
-
-        Raises:
-            RateLimited: there were too many of this caller.
-        """
-        self._rate.take(caller.key)
 
     def memory_of(self, tenant: str) -> MemoryManager:
         """Return the memory of a tenant's users: the same database, its own monitor."""

@@ -4,7 +4,6 @@ import json
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -50,12 +49,12 @@ async def export(request: Request) -> Response:
     try:
         receipt = await anyio.to_thread.run_sync(write)
     except BaseException:
-        _remove(path)
+        path.unlink(missing_ok=True)
         raise
     audit("export", caller, user=user, bytes=path.stat().st_size)
     lines = _shown_lines(path, caller.tenant)
     counts = {"x-jiyi-counts": json.dumps(dict(receipt.counts))}
-    return StreamingResponse(lines, 200, counts, _TYPES[form], BackgroundTask(_remove, path))
+    return StreamingResponse(lines, 200, counts, _TYPES[form], BackgroundTask(path.unlink, missing_ok=True))
 
 
 async def import_(request: Request) -> Response:
@@ -71,7 +70,7 @@ async def import_(request: Request) -> Response:
     most = served.settings.server_import_mb * _MEGABYTE
     path = await _received(request, Path(query.get("name", "import.jsonl")).suffix, most)
 
-    id_, removed = new_id(), partial(_remove, path)
+    id_, removed = new_id(), partial(path.unlink, missing_ok=True)
 
     def work(tell: Callable[..., None]) -> Any:
         given: Any = {"session_id": scope.session_id, "user_id": user, "agent_id": agent}
@@ -148,7 +147,7 @@ async def _received(request: Request, suffix: str, most: float) -> Path:
                     )
                 await file.write(piece)
     except BaseException:
-        _remove(path)
+        path.unlink(missing_ok=True)
         raise
     return path
 
@@ -157,8 +156,3 @@ def _new_file(suffix: str) -> Path:
     handle, name = tempfile.mkstemp(suffix=suffix, prefix="jiyi-")
     os.close(handle)
     return Path(name)
-
-
-def _remove(path: Path) -> None:
-    with suppress(FileNotFoundError):
-        path.unlink()

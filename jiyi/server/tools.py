@@ -71,7 +71,7 @@ class ToolsApp:
             raise Unauthorized("send an access token or an API key: Authorization: Bearer …")
         else:
             request.state.caller = await in_thread(served, lambda: issuer.caller(given))
-            served.count(request.state.caller)
+            served.rate.take(request.state.caller.key)
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Answer requests within this context."""
