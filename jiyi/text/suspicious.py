@@ -31,40 +31,32 @@ def suspicious(text: str) -> str:
     plain = _SPACED.sub(lambda found: found[0].replace(" ", ""), _QUOTED.sub(" ", raw))
     forms = (plain, plain.translate(_LEET)) if _SPELT.search(plain) else (plain,)
     for form in forms:
-        for kind, sign in _signs().items():
-            also = "secretly" if kind == "sends_out" else kind
-            if kind != "secretly" and sign.search(form) and _signs()[also].search(form):
-                return kind
-    return next((words.kind for words in _together() if words.hold(raw if words.raw else plain)), "")
+        for sign in _signs():
+            if sign.holds(raw if sign.raw else form):
+                return sign.kind
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Together:
-    """Words that are a sign when all of them stand in one sentence."""
+class _Sign:
+    """Turns of phrase that are a sign when all of them stand in one sentence."""
 
     kind: str
-    words: tuple[re.Pattern[str], ...]
-    raw: bool  # quotation marks do not hide them
-    anywhere: bool  # in the text, not in one sentence
+    all: tuple[re.Pattern[str], ...]
+    anywhere: bool = False  # in the text, not in one sentence
+    raw: bool = False  # quotation marks do not hide them
 
-    def hold(self, text: str) -> bool:
-        if not all(one.search(text) for one in self.words):
+    def holds(self, text: str) -> bool:
+        if not all(one.search(text) for one in self.all):
             return False
         return self.anywhere or any(
-            all(one.search(sentence) for one in self.words) for sentence in _SENTENCE.split(text)
+            all(one.search(sentence) for one in self.all) for sentence in _SENTENCE.split(text)
         )
 
 
 @cache
-def _signs() -> dict[str, re.Pattern[str]]:
-    return {name: re.compile(sign) for name, sign in lexicon(__package__, "suspicious")["signs"].items()}
-
-
-@cache
-def _together() -> tuple[_Together, ...]:
+def _signs() -> tuple[_Sign, ...]:
     return tuple(
-        _Together(
-            one["kind"], tuple(map(re.compile, one["all"])), one.get("raw", False), one.get("anywhere", False)
-        )
-        for one in lexicon(__package__, "suspicious")["together"]
+        _Sign(**{**one, "all": tuple(map(re.compile, one["all"]))})
+        for one in lexicon(__package__, "suspicious")["signs"]
     )
