@@ -6,7 +6,20 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["MOST_TOKENS", "fitted", "plain"]  # and the answers, which go by `answers.Fact`
+__all__ = [
+    "MOST_TOKENS",
+    "Fact",
+    "Facts",
+    "Forgetting",
+    "Gone",
+    "Hit",
+    "Recalled",
+    "Remembered",
+    "Saved",
+    "View",
+    "fitted",
+    "plain",
+]
 
 MOST_TOKENS = 9_000  # of the entries of an answer; what is around them takes the rest of 10,000
 _Item = TypeVar("_Item", bound=BaseModel)

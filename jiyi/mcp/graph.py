@@ -19,7 +19,18 @@ from jiyi.mcp.words import Words
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.manager import MemoryManager
 
-__all__ = ["GRAPH_TOOLS", "GraphTools", "Keeper"]
+__all__ = [
+    "GRAPH_TOOLS",
+    "Added",
+    "Done",
+    "Entities",
+    "GraphTools",
+    "Keeper",
+    "Relations",
+    "Removed",
+    "Results",
+    "Success",
+]
 
 
 class Added(TypedDict):
