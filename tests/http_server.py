@@ -12,7 +12,8 @@ import uvicorn
 @contextmanager
 def serving(app: Any, port: int = 0) -> Iterator[str]:
     """Give the URL at which an app is served until the block ends; then it is shut down."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_config=None, server_header=False)
+    kept: dict[str, Any] = {"timeout_keep_alive": 75}  # as `jiyi serve` does
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_config=None, server_header=False, **kept)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

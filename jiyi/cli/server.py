@@ -26,6 +26,7 @@ from jiyi.wiring import open_memory
 __all__ = ["keys", "serve"]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_IDLE_SECONDS = 75  # longer than clients and balancers (5 to 60) keep a connection: else both end it at once
 _TIME = re.compile(r"(\d{1,6})([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -59,6 +60,7 @@ def serve(db: Db = AGENT_DB, host: str = "127.0.0.1", port: int = 8710, quiet: b
             access_log=False,
             server_header=False,
             proxy_headers=False,
+            timeout_keep_alive=_IDLE_SECONDS,
             timeout_graceful_shutdown=int(settings.server_stop_seconds),
         )
         for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again when it has stopped

@@ -1,6 +1,6 @@
 """What the tools answer: small values, of at most 10,000 tokens each, with a cursor to the rest."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
@@ -132,7 +132,7 @@ def plain(answer: Any) -> dict[str, Any]:
 
 
 def fitted(
-    items: Sequence[_Item], count: Callable[[str], int], start: int = 0
+    items: Iterable[_Item], count: Callable[[str], int], *, start: int = 0, limit: int | None = None
 ) -> tuple[list[_Item], str | None]:
     """Return the first items that fit into one answer, at least one, and the cursor of what follows.
 
@@ -140,9 +140,12 @@ def fitted(
         items: in their order.
         count: returns the tokens of a text.
         start: how many came before.
+        limit: most of them.
     """
     room, shown = MOST_TOKENS, list[_Item]()
     for item in items:
+        if len(shown) == limit:
+            return shown, str(start + len(shown))
         room -= count(item.model_dump_json(exclude_defaults=True))
         if room < 0 and shown:
             return shown, str(start + len(shown))

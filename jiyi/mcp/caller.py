@@ -1,6 +1,7 @@
 """Whose memory a call is about, and what it may do; whoever runs the tools decides it."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -52,8 +53,11 @@ class House(Protocol):
     def caller(self, request: Any) -> Caller:
         """Return who sent a request of HTTP, or who is at the other end of the pipe where it is None."""
 
-    def forgotten(self, at: datetime) -> str:
-        """Be told that something was forgotten; return how to bring it back, such as a command."""
+    def forgetting(self) -> AbstractContextManager[Any]:
+        """Return a context in which something is forgotten, to write it down where that is kept."""
+
+    def restoring(self, at: datetime) -> str:
+        """Return how to bring back what was forgotten then, such as a command."""
 
 
 def calling(house: House) -> Caller:

@@ -80,12 +80,7 @@ class Success(TypedDict):
 
 
 class Keeper:
-    """The graph of one user.
-
-    Args:
-        memory: where it is kept.
-        whose: the arguments that say whose.
-    """
+    """The graph of one user; ``whose`` are the arguments of verbs that say whose."""
 
     def __init__(self, memory: "MemoryManager", whose: dict[str, Any]) -> None:
         self._memory = memory
@@ -148,23 +143,12 @@ class Keeper:
             self._keep(name, NOTE, text, "note")
 
     def _keep(self, subject: str, predicate: str, value: str, category: str) -> None:
-        self._memory.remember(
-            subject=subject,
-            predicate=predicate,
-            object=value,
-            category=category,  # type: ignore[arg-type]
-            speaker=BY,
-            **self._whose,
-        )
+        said: Any = {"subject": subject, "predicate": predicate, "object": value, "category": category}
+        self._memory.remember(**said, speaker=BY, **self._whose)
 
 
 class GraphTools:
-    """The tools, with the names, arguments and structured answers of the official server.
-
-    Args:
-        house: where the memory is, and who calls.
-        words: what is said to the model.
-    """
+    """The tools, with the names, arguments and structured answers of the official server."""
 
     def __init__(self, house: House, words: Words) -> None:
         self._house = house

@@ -40,14 +40,8 @@ def make_server(house: House, language: str, *, compat: str = "") -> MCPServer[A
     if compat:
         graph = GraphTools(house, words)
         served = _server("memory-server", _tools(graph, GRAPH_TOOLS, house, words))
-        _add(
-            served,
-            "knowledge_graph",
-            "memory://knowledge-graph",
-            _reading(graph.resource, house),
-            words,
-            mime="application/json",
-        )
+        name, uri, mime = "knowledge_graph", "memory://knowledge-graph", "application/json"
+        _add(served, name, uri, _reading(graph.resource, house), words, mime=mime)
         return served
     said = words.instructions.strip()
     served = _server("jiyi", _tools(Tools(house, words), TOOLS, house, words), instructions=said)

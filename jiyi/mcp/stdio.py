@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -115,7 +116,11 @@ class _Local:
         assert self.memory, "it finds out who the user is"
         return Caller(user_id=str(self.user), agent_id=self.settings.agent_id)
 
-    def forgotten(self, at: datetime) -> str:
+    def forgetting(self) -> AbstractContextManager[None]:
+        """Return a context that does nothing."""
+        return nullcontext()
+
+    def restoring(self, at: datetime) -> str:
         """Return the command that brings back what was forgotten."""
         db = "" if self.db is None else f" --db {shlex.quote(self.db)}"
         return f"jiyi restore --at {at.isoformat()}{db} --user {shlex.quote(str(self.user))}"

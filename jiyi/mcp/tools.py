@@ -40,12 +40,7 @@ class Said(TypedDict):
 
 
 class Tools:
-    """What a model can do with a memory; each method is a tool, and its arguments are the tool's.
-
-    Args:
-        house: where the memory is, and who calls.
-        words: what is said to the model.
-    """
+    """What a model can do with a memory; each method is a tool, and its arguments are the tool's."""
 
     def __init__(self, house: House, words: Words) -> None:
         self._house = house
@@ -73,10 +68,8 @@ class Tools:
             kinds=kinds or _KINDS,
             **whose,
         )
-        page = [hit_of(hit, query, memory) for hit in found[start : start + limit]]
-        hits, following = answers.fitted(page, memory.counter.count_text, start)
-        if following is None and len(found) > start + limit:
-            following = str(start + limit)
+        page = (hit_of(hit, query, memory) for hit in found[start:])
+        hits, following = answers.fitted(page, memory.counter.count_text, start=start, limit=limit)
         notes = [*([self._words.note("nothing")] if found.doubtful or not hits else []), *found.notes]
         return answers.Recalled(
             hits=hits, nothing_relevant=found.nothing_relevant, notes=notes, next=following
@@ -159,8 +152,9 @@ class Tools:
             )
         if confirm != word:
             raise BadQuery(self._words.note("changed"))
-        receipt = memory.forget(**what)
-        return self._told(receipt, done=True, restore=self._house.forgotten(receipt.at))
+        with self._house.forgetting():
+            receipt = memory.forget(**what)
+        return self._told(receipt, done=True, restore=self._house.restoring(receipt.at))
 
     def _told(self, receipt: "ForgetReceipt", **more: Any) -> answers.Forgetting:
         items = [
@@ -172,10 +166,8 @@ class Tools:
 
     def _page(self, found: list[Any], limit: int, cursor: str | None) -> answers.Facts:
         start, counter = _place(cursor), self._house.memory.counter
-        page = [fact_of(fact, counter) for fact in found[start : start + limit]]
-        shown, following = answers.fitted(page, counter.count_text, start)
-        if following is None and len(found) > start + limit:
-            following = str(start + limit)
+        page = (fact_of(fact, counter) for fact in found[start:])
+        shown, following = answers.fitted(page, counter.count_text, start=start, limit=limit)
         return answers.Facts(facts=shown, next=following)
 
     def _dated(self, moment: datetime | None) -> datetime | None:

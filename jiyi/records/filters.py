@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Literal, cast, get_args
 
 from jiyi.clock import aware, read_moment
@@ -15,7 +16,7 @@ from jiyi.records.message import Role
 
 __all__ = ["FIELDS", "Condition", "Field", "Filter", "Junction", "Op", "Value", "matches", "read_filter"]
 
-Op = Literal["in", "gt", "gte", "lt", "lte", "exists"]
+Op = Literal["in", "gt", "gte", "lt", "lte", "contains", "icontains", "exists"]
 Value = str | int | float | bool | datetime | None
 
 _DEEPEST = 8  # levels of and, or, not
@@ -24,6 +25,7 @@ _MOST_VALUES = 1_000  # in one list
 _LARGEST = 2**63  # whole numbers beyond are no numbers of every database
 _WORDS = {"and": "and", "or": "or", "not": "not", "AND": "and", "OR": "or", "NOT": "not"}
 _ANY = "*"
+_FOLDED = str.maketrans(ascii_uppercase, ascii_lowercase)  # as every database can
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Condition:
     """One condition; a record that lacks what it asks about does not meet it."""
 
     field: str  # one of `FIELDS`, "metadata", or "value", that of an item
-    op: Op  # "in": equal to one of the values; "gt" to "lte": to the one value; "exists": to none
+    op: Op  # "in": equal to one of the values; "gt" to "icontains": to the one value; "exists": to none
     values: tuple[Value, ...] = ()
     key: str = ""  # of metadata; of a value the keys on the way, with dots between them
 
@@ -79,6 +81,7 @@ FIELDS: Mapping[str, Field] = {
     "status": Field(_STATUSES, ("fact", "task")),
     "valid_from": Field(datetime, ("fact",)),
     "valid_to": Field(datetime, ("fact",)),
+    "text": Field(str, ("knowledge", "fact")),  # knowledge's content, the clause a fact was read from
     "topic": Field(str, ("knowledge",)),
     "updated_at": Field(datetime, ("knowledge", "item", "task")),
     "expires_at": Field(datetime, ("item",)),
@@ -89,6 +92,7 @@ FIELDS: Mapping[str, Field] = {
 }
 """What records can be filtered by, apart from their metadata. A field that is None is not there."""
 
+_ATTRIBUTES = {("task", "created_at"): "started_at", ("knowledge", "text"): "content"}
 _METADATA = Field(object, ("message", "knowledge", "fact"))
 _OPEN = {"metadata": "metadata.", "value": "value."}  # fields that hold JSON, and how a name in them begins
 
@@ -98,8 +102,9 @@ def read_filter(given: object, *, within: Literal["value"] | None = None) -> Fil
 
     An entry is a field of `FIELDS`, ``"metadata.KEY"`` or ``"metadata": {KEY: ...}``, with a value
     it equals, a list of such, ``"*"`` (it is there), or a dict of ``eq``, ``ne``, ``in``, ``nin``,
-    ``gt``, ``gte``, ``lt``, ``lte``, ``exists``; or ``and``, ``or``, ``not`` with a list of filters,
-    in small or capital letters; or ``since`` and ``until`` with a moment of ``created_at``.
+    ``gt``, ``gte``, ``lt``, ``lte``, ``contains`` (a text has this text in it), ``icontains`` (the same,
+    A to Z being a to z), ``exists``; or ``and``, ``or``, ``not`` with a list of filters, in small or
+    capital letters; or ``since`` and ``until`` with a moment of ``created_at``.
 
     ``"value.a.b"`` is what an item's value holds under "b" of the object under "a". With ``within``
     every name but ``and``, ``or`` and ``not`` is such a way into the value: ``{"a.b": 1}``.
@@ -128,6 +133,10 @@ def matches(record: object, where: Filter) -> bool:
     if where.op == "in":
         return any(_same(value, wanted) for wanted in where.values)
     limit: Any = where.values[0]
+    if where.op in _HOLDING:
+        return isinstance(value, str) and limit in (
+            value if where.op == "contains" else value.translate(_FOLDED)
+        )
     if _order_of(value) != _order_of(limit):
         return False
     less, more = bool(value < limit), bool(value > limit)
@@ -150,7 +159,7 @@ def _value_of(record: Any, where: Condition) -> tuple[bool, Any]:
         return True, kind
     if kind not in FIELDS[where.field].kinds:
         return False, None
-    name = "started_at" if (kind, where.field) == ("task", "created_at") else where.field
+    name = _ATTRIBUTES.get((kind, where.field), where.field)
     value = getattr(record.scope if name in ("session_id", "agent_id") else record, name)
     return value is not None, value
 
@@ -161,10 +170,8 @@ def _same(value: object, wanted: Value) -> bool:
 
 def _order_of(value: object) -> type | None:
     """Return what a value can be compared with; None where it has no order."""
-    if isinstance(value, bool):
-        return None
     if isinstance(value, int | float):
-        return float
+        return None if isinstance(value, bool) else float
     return next((one for one in (str, datetime) if isinstance(value, one)), None)
 
 
@@ -193,18 +200,16 @@ class _Reader:
         for field, before in _OPEN.items():
             if name == field:
                 if not isinstance(value, Mapping):
-                    raise BadQuery(
-                        f'{field} must be a dict such as {{"channel": "slack"}}, not {type(value).__name__}'
-                    )
+                    kind = type(value).__name__
+                    raise BadQuery(f'{field} must be a dict such as {{"channel": "slack"}}, not {kind}')
                 if not value:
                     raise BadQuery(f"{field} is empty; name a key of it and what it must be")
                 return _joined([self.asked(field, asked, _key(key, field)) for key, asked in value.items()])
             if isinstance(name, str) and name.startswith(before):
                 return self.asked(field, value, _key(name.removeprefix(before), field))
         if name not in FIELDS:
-            known = ", ".join(
-                dict.fromkeys(["role", "since", "until", "pinned", *_OPEN, "and", "or", "not", *FIELDS])
-            )
+            names = ["role", "since", "until", "pinned", *_OPEN, "and", "or", "not", *FIELDS]
+            known = ", ".join(dict.fromkeys(names))
             raise UnknownFilter(
                 f"no filter named {name}; there are {known}, "
                 f'and labels of your own go under metadata: {{"metadata": {{"{name}": ...}}}}'
@@ -251,11 +256,17 @@ class _Reader:
             if _order_of(limit) is None or isinstance(_type_of(field), tuple):
                 raise BadQuery(f"{where} has no order to compare {value!r} in; use eq, ne, in or exists")
             return Condition(field, cast("Op", operator), (limit,), key)
+        if operator in _HOLDING:
+            if not isinstance(value, str) or _type_of(field) in (bool, float, datetime):
+                raise BadQuery(f"{operator} of {where} looks for a text in a text; use eq, in or gte")
+            sought = value if operator == "contains" else value.translate(_FOLDED)
+            return Condition(field, cast("Op", operator), (_storable(sought, where),), key)
         found = _among(field, [value] if operator in ("eq", "ne") else value, key, where)
         return Junction("not", (found,)) if operator in ("ne", "nin") else found
 
 
-_OPERATORS = ("eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", "exists")
+_HOLDING = ("contains", "icontains")
+_OPERATORS = ("eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", *_HOLDING, "exists")
 
 
 def _among(field: str, values: object, key: str, where: str) -> Filter:

@@ -1,6 +1,5 @@
 """Reranking by a /rerank API: Jina, Cohere, SiliconFlow, vLLM, llama.cpp, Text Embeddings Inference, ..."""
 
-import json
 import time
 from collections.abc import Sequence
 from math import isfinite

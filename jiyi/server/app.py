@@ -31,13 +31,12 @@ from jiyi.server.served import Served
 from jiyi.wire import problem_of, shown_text
 
 if TYPE_CHECKING:  # these need extras
-    from jiyi.server.proxy import Proxy
+    from jiyi.server.proxy.routes import Proxy
     from jiyi.server.tools import ToolsApp
 
 __all__ = ["make_app"]
 
 _THREADS = 64  # requests whose verbs run at once
-_FREE = ("/v1/import",)
 
 
 def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
@@ -68,23 +67,14 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
         *rest_routes(),
         *([] if proxy is None else proxy.routes()),
         *mem0.mem0_routes(),
+        *(Route(path, endpoint, methods=["GET"]) for path, endpoint in _OWN.items()),
+        *([] if tools is None else tools.routes()),
     ]
-    for path, endpoint in (
-        ("/healthz", _alive),
-        ("/readyz", _ready),
-        ("/metrics", _metrics),
-        ("/errors", _errors),
-        ("/openapi.json", _openapi),
-    ):
-        routes.append(Route(path, endpoint, methods=["GET"]))
-    if tools is not None:
-        routes.append(Route("/mcp", tools, methods=["POST"]))  # nothing is sent unasked: no GET
     gate = Middleware(
         Gate,
         metrics=metrics,
         most_bytes=served.settings.server_body_mb * 1e6,
         hosts=LOCAL_HOSTS if unlocked else None,
-        free=_FREE,
         refusal=_refusal,
     )
     handlers = dict.fromkeys((JiyiError, HTTPException, Exception), _as_problem)
@@ -109,7 +99,7 @@ def _proxy(served: Served) -> "Proxy | None":
         if served.settings.proxy_upstream is not None:
             raise MissingExtra('proxy_upstream needs a package: pip install "jiyi[client]"')
         return None
-    from jiyi.server.proxy import Proxy
+    from jiyi.server.proxy.routes import Proxy
 
     return Proxy(served)
 
@@ -117,6 +107,8 @@ def _proxy(served: Served) -> "Proxy | None":
 def _tools(served: Served, *, local: bool) -> "ToolsApp | None":
     """Return what answers ``/mcp``; None where the extra "mcp" is not installed."""
     if find_spec("mcp") is None:
+        if served.settings.oauth_issuer is not None:
+            raise MissingExtra('oauth_issuer needs a package: pip install "jiyi[mcp]"')
         return None
     from jiyi.server.tools import ToolsApp
 
@@ -179,3 +171,12 @@ async def _as_problem(request: Request, error: Exception) -> Response:
     known = error if isinstance(error, JiyiError) else ServerError("the server failed; its log says why")
     status, body, headers = problem_body(known, shown_text(str(known), caller.tenant if caller else ""))
     return Response(body, status, headers)
+
+
+_OWN = {
+    "/healthz": _alive,
+    "/readyz": _ready,
+    "/metrics": _metrics,
+    "/errors": _errors,
+    "/openapi.json": _openapi,
+}

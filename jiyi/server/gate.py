@@ -20,19 +20,15 @@ LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """What a server without keys may be called: a page that a browser shows cannot get round it by DNS."""
 
 _log = logging.getLogger("jiyi.server")
+_IMPORT = "/v1/import"
 _UNROUTED = "(none)"
 
 
 class Gate:
     """ASGI middleware around the whole app.
 
-    Args:
-        app: what answers.
-        metrics: told of each request.
-        most_bytes: of a body; what `free` names checks its own.
-        hosts: what the server may be called, None for any name.
-        free: beginnings of paths whose bodies are not limited here.
-        refusal: makes the answer to a request that does not come through.
+    ``most_bytes`` limits a body, but for a file to be imported; ``hosts`` are the names the server may have,
+    None for any; ``refusal`` makes the answer to a request that does not come through.
     """
 
     def __init__(
@@ -42,14 +38,12 @@ class Gate:
         metrics: Metrics,
         most_bytes: float,
         hosts: Collection[str] | None,
-        free: tuple[str, ...] = (),
         refusal: Callable[[Scope, JiyiError], ASGIApp],
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._most = most_bytes
         self._hosts = hosts
-        self._free = free
         self._refusal = refusal
         self._paths: dict[Any, str] = {}  # of routes, by what answers there
 
@@ -89,12 +83,12 @@ class Gate:
         if self._hosts is not None and origin and _name(origin.rpartition(b"/")[2]) not in self._hosts:
             return Forbidden("a page of another site may not ask a server without keys")
         length = headers.get(b"content-length", b"0")
-        if not self._is_free(scope) and length.isdigit() and int(length) > self._most:
+        if scope["path"] != _IMPORT and length.isdigit() and int(length) > self._most:
             return self._too_large()
         return None
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        if self._is_free(scope):
+        if scope["path"] == _IMPORT:
             return receive
         size = 0
 
@@ -107,9 +101,6 @@ class Gate:
             return message
 
         return limited
-
-    def _is_free(self, scope: Scope) -> bool:
-        return bool(scope["path"].startswith(self._free)) if self._free else False
 
     def _too_large(self) -> RequestTooLarge:
         return RequestTooLarge(f"the body is larger than {self._most / 1e6:g} MB; send less at once")

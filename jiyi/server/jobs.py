@@ -45,15 +45,8 @@ class Job:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return {
-            "id": self.id,
-            "verb": self.verb,
-            "state": self.state,
-            "created_at": self.created_at.isoformat(),
-            "progress": list(self.progress),
-            "result": self.result,
-            "problem": self.problem,
-        }
+        told = {name: getattr(self, name) for name in ("id", "verb", "state", "result", "problem")}
+        return {**told, "created_at": self.created_at.isoformat(), "progress": list(self.progress)}
 
 
 class Jobs:
@@ -75,15 +68,15 @@ class Jobs:
         work: Callable[[Callable[..., None]], Any],
         *,
         id: str | None = None,
+        after: Callable[[], None] | None = None,
     ) -> Job:
         """Begin a job and return it; one that was begun under the same id by the same caller is that one.
 
         Args:
-            verb: its name.
-            caller: whose it is.
-            user: for whom.
+            verb, caller, user: what it does, who asked for it, and for whom.
             work: does it, given a function to tell progress to, and returns JSON values.
             id: made here where it is left out.
+            after: called when it has ended, and where the server stops before it began.
 
         Raises:
             RateLimited: too many of the tenant's jobs wait.
@@ -98,7 +91,9 @@ class Jobs:
             job = Job(id=id or new_id(), verb=verb, caller=caller, user=user, created_at=utc_now())
             self._jobs[job.id] = job
             self._drop_old()
-        self._pool.submit(self._run, job, work)
+        future = self._pool.submit(self._run, job, work)
+        if after is not None:
+            future.add_done_callback(lambda _: after())
         return job
 
     def get(self, id: str, caller: Caller) -> Job:

@@ -86,9 +86,13 @@ def _page(memories: Memories, request: Request, given: _Given) -> dict[str, Any]
     return {"count": count, **links, "results": found}
 
 
+def _id(request: Request) -> str:
+    return str(request.path_params["memory_id"])
+
+
 def _delete(memories: Memories, request: Request, _: _Given) -> dict[str, str]:
     linked = request.query_params.get("delete_linked", "false").lower() in ("true", "1", "yes", "on")
-    memories.delete([request.path_params["memory_id"]], linked=linked)
+    memories.delete([_id(request)], linked=linked)
     return {"message": "Memory deleted successfully!"}
 
 
@@ -102,31 +106,23 @@ def _delete_user(memories: Memories, request: Request, _: _Given) -> dict[str, s
     return {"message": "Entity deleted successfully."}
 
 
-def _update_several(memories: Memories, _: Request, given: _Given) -> dict[str, str]:
-    asked = _batch(given)
-    for one in asked:
-        memories.update(one["memory_id"], one)
-    return {"message": f"Successfully updated {len(asked)} memories"}
-
-
-def _delete_several(memories: Memories, _: Request, given: _Given) -> dict[str, str]:
-    ids = [one["memory_id"] for one in _batch(given)]
-    memories.delete(ids)
-    return {"message": f"Successfully deleted {len(ids)} memories"}
-
-
-def _users(memories: Memories, _: Request, __: _Given) -> dict[str, Any]:
-    found = memories.entities()
-    return {"count": len(found), "next": None, "previous": None, "results": found}
-
-
-def _batch(given: dict[str, Any]) -> list[dict[str, Any]]:
+def _several(memories: Memories, request: Request, given: _Given) -> dict[str, str]:
     asked = given.get("memories")
     if not isinstance(asked, list) or not all(
         isinstance(one, dict) and isinstance(one.get("memory_id"), str) for one in asked
     ):
         raise BadQuery('memories must be a list of objects with a "memory_id"')
-    return asked
+    if request.method == "DELETE":
+        memories.delete([one["memory_id"] for one in asked])
+        return {"message": f"Successfully deleted {len(asked)} memories"}
+    for one in asked:
+        memories.update(one["memory_id"], one)
+    return {"message": f"Successfully updated {len(asked)} memories"}
+
+
+def _users(memories: Memories, _: Request, __: _Given) -> dict[str, Any]:
+    found = memories.entities()
+    return {"count": len(found), "next": None, "previous": None, "results": found}
 
 
 _ONE = "/v1/memories/{memory_id}/"
@@ -137,22 +133,12 @@ _ROUTES: tuple[tuple[str, str, Access | None, _Work], ...] = (
     ("POST", "/v3/memories/search/", "read", lambda memories, _, given: memories.search(given)),
     ("POST", "/v3/memories/", "read", _page),
     ("DELETE", "/v1/memories/", "forget", _delete_all),
-    ("GET", _ONE, "read", lambda memories, asked, _: memories.get(asked.path_params["memory_id"])),
-    (
-        "PUT",
-        _ONE,
-        "write",
-        lambda memories, asked, given: memories.update(asked.path_params["memory_id"], given),
-    ),
+    ("GET", _ONE, "read", lambda memories, asked, _: memories.get(_id(asked))),
+    ("PUT", _ONE, "write", lambda memories, asked, given: memories.update(_id(asked), given)),
     ("DELETE", _ONE, "forget", _delete),
-    (
-        "GET",
-        f"{_ONE}history/",
-        "read",
-        lambda memories, asked, _: memories.history(asked.path_params["memory_id"]),
-    ),
-    ("PUT", "/v1/batch/", "write", _update_several),
-    ("DELETE", "/v1/batch/", "forget", _delete_several),
+    ("GET", f"{_ONE}history/", "read", lambda memories, asked, _: memories.history(_id(asked))),
+    ("PUT", "/v1/batch/", "write", _several),
+    ("DELETE", "/v1/batch/", "forget", _several),
     ("GET", "/v1/entities/", "read", _users),
     ("DELETE", "/v2/entities/{kind}/{name:path}/", "forget", _delete_user),
 )

@@ -34,12 +34,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class Memories:
-    """The memories of one caller's users.
-
-    Args:
-        memory: holds them.
-        caller: who asks.
-    """
+    """The memories of one caller's users."""
 
     def __init__(self, memory: MemoryManager, caller: Caller) -> None:
         self._memory = memory
@@ -138,8 +133,8 @@ class Memories:
                 "event": "UPDATE" if was else "ADD",
                 "user_id": shown_user(one.scope.user_id),
                 "metadata": dict(one.metadata),
-                "created_at": _iso(one.created_at),
-                "updated_at": _iso(one.created_at),
+                "created_at": one.created_at.isoformat(),
+                "updated_at": one.created_at.isoformat(),
             }
             for one, was, now in zip(line, texts, texts[1:], strict=False)
         ]
@@ -280,9 +275,19 @@ def _translated(conditions: Mapping[str, Any], users: set[str] | None) -> dict[s
             parts = [_translated(_mapping(part, f"a part of {word}"), inside) for part in several]
             if any(parts):
                 rest[word] = [part for part in parts if part]
+        elif name == "keywords":
+            rest[name] = _in_words(value)
         else:
             rest[_NAMES.get(name, name)] = _whole_day(value) if name in _TIMES else value
+    if (words := rest.pop("keywords", None)) is not None:
+        return {"and": [rest, words]} if rest else words
     return rest
+
+
+def _in_words(asked: Any) -> dict[str, Any]:
+    """Return what is asked of a memory's words as filters: those of `text_of`."""
+    note = {"category": "note"}
+    return {"or": [{**note, "object": asked}, {"not": [note], "text": asked}]}
 
 
 def _whole_day(value: Any) -> Any:
@@ -330,7 +335,3 @@ def _end(given: object) -> datetime | None:
         return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
     except (ValueError, OverflowError) as error:
         raise BadQuery(f"expiration_date must be a date such as 2031-12-31, not {given!r}") from error
-
-
-def _iso(moment: datetime) -> str:
-    return moment.isoformat()

@@ -14,34 +14,27 @@ from jiyi.server.keys import Keys
 from jiyi.server.limits import RateLimit
 from jiyi.settings import Settings
 
-__all__ = ["Served"]
+__all__ = ["Served", "secret_of"]
 
 _MOST_TENANTS = 1_000  # whose monitors are kept
 
 
 class Served:
-    """A memory as a server gives it away.
-
-    Attributes:
-        memory: that of users without a tenant; all tenants' rows lie in its database.
-        settings: as it was opened with.
-        keys: who may ask.
-        jobs: long work in hand.
-    """
+    """A memory as a server gives it away; ``memory`` is that of users without a tenant."""
 
     def __init__(self, memory: MemoryManager) -> None:
         self.memory = memory
         self.settings: Settings = memory.parts.settings
         self.keys = Keys(memory.parts.ledger, clock=memory.parts.clock)
         self.jobs = Jobs()
-        self._rate = RateLimit(self.settings.server_requests_per_minute)
+        self.rate = RateLimit(self.settings.server_requests_per_minute)
         self._tenants: OrderedDict[str, MemoryManager] = OrderedDict()
         self._lock = threading.Lock()
 
     def is_known(self, headers: Mapping[str, str]) -> bool:
         """Return whether `caller` can tell without asking the database."""
         try:
-            return self.keys.is_known(_secret(headers))
+            return self.keys.is_known(secret_of(headers))
         except Unauthorized:
             return True
 
@@ -54,8 +47,8 @@ class Served:
             Unauthorized: the key is missing, unknown, expired or revoked.
             RateLimited: there were too many requests with it.
         """
-        caller = self.keys.caller(_secret(headers))
-        self._rate.take(caller.key)
+        caller = self.keys.caller(secret_of(headers))
+        self.rate.take(caller.key)
         return caller
 
     def memory_of(self, tenant: str) -> MemoryManager:
@@ -79,7 +72,12 @@ class Served:
         self.memory.close()
 
 
-def _secret(headers: Mapping[str, str]) -> str | None:
+def secret_of(headers: Mapping[str, str]) -> str | None:
+    """Return the key or token that a request carries.
+
+    Raises:
+        Unauthorized: it is sent in another way.
+    """
     given = headers.get("x-jiyi-key") or headers.get("x-api-key")
     if given is None and (said := headers.get("authorization")) is not None:
         how, _, given = said.strip().partition(" ")

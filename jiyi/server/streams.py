@@ -4,7 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -16,8 +16,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from jiyi.errors import InputError, NotFound, RequestTooLarge
 from jiyi.monitor import Gauges
 from jiyi.records import Scope
+from jiyi.records.checks import new_id
 from jiyi.server.asking import caller_of, in_thread, served_by
-from jiyi.server.audit import audit
+from jiyi.server.audit import audit, audited
 from jiyi.storage import ExportReceipt, ImportReceipt
 from jiyi.wire import adapter, shown_text, shown_user, to_json
 
@@ -48,12 +49,12 @@ async def export(request: Request) -> Response:
     try:
         receipt = await anyio.to_thread.run_sync(write)
     except BaseException:
-        _remove(path)
+        path.unlink(missing_ok=True)
         raise
     audit("export", caller, user=user, bytes=path.stat().st_size)
     lines = _shown_lines(path, caller.tenant)
     counts = {"x-jiyi-counts": json.dumps(dict(receipt.counts))}
-    return StreamingResponse(lines, 200, counts, _TYPES[form], BackgroundTask(_remove, path))
+    return StreamingResponse(lines, 200, counts, _TYPES[form], BackgroundTask(path.unlink, missing_ok=True))
 
 
 async def import_(request: Request) -> Response:
@@ -69,20 +70,19 @@ async def import_(request: Request) -> Response:
     most = served.settings.server_import_mb * _MEGABYTE
     path = await _received(request, Path(query.get("name", "import.jsonl")).suffix, most)
 
+    id_, removed = new_id(), partial(path.unlink, missing_ok=True)
+
     def work(tell: Callable[..., None]) -> Any:
-        try:
-            given: Any = {"session_id": scope.session_id, "user_id": user, "agent_id": agent}
+        given: Any = {"session_id": scope.session_id, "user_id": user, "agent_id": agent}
+        with audited("import", caller, user=user, job=id_):
             receipt = memory.import_(path, dry_run=dry_run == ["true"], progress=tell, **given)
-            return adapter(ImportReceipt).dump_python(receipt, mode="json")
-        finally:
-            _remove(path)
+        return adapter(ImportReceipt).dump_python(receipt, mode="json")
 
     try:
-        begun = served.jobs.start("import_", caller, user, work)
+        begun = served.jobs.start("import_", caller, user, work, id=id_, after=removed)
     except BaseException:  # no job that would remove it
-        _remove(path)
+        removed()
         raise
-    audit("import", caller, user=user, job=begun.id)
     return JSONResponse(begun.to_dict(), 202, {"location": f"/v1/jobs/{begun.id}"})
 
 
@@ -147,7 +147,7 @@ async def _received(request: Request, suffix: str, most: float) -> Path:
                     )
                 await file.write(piece)
     except BaseException:
-        _remove(path)
+        path.unlink(missing_ok=True)
         raise
     return path
 
@@ -156,8 +156,3 @@ def _new_file(suffix: str) -> Path:
     handle, name = tempfile.mkstemp(suffix=suffix, prefix="jiyi-")
     os.close(handle)
     return Path(name)
-
-
-def _remove(path: Path) -> None:
-    with suppress(FileNotFoundError):
-        path.unlink()

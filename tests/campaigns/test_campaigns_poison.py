@@ -18,10 +18,12 @@ def test_what_is_stored_stays_quoted_and_is_marked(tmp_path: Path) -> None:
             assert list(faults_of(poisoned(memory, text, f"u{number}"), text)) == []
 
 
-def test_attacks_are_marked_and_what_looks_alike_is_not() -> None:
-    attacks, harmless = ([one for one in known() if one["label"] == name] for name in ("attack", "harmless"))
-    assert (len(attacks), len(harmless)) == (200, 200)
-    assert sum(bool(suspicious(one["text"])) for one in attacks) >= 0.75 * len(attacks)
+@pytest.mark.parametrize("file", ["injections", "held_out"])
+def test_attacks_are_marked_and_what_looks_alike_is_not(file: str) -> None:
+    texts = known(file)
+    attacks, harmless = ([one for one in texts if one["label"] == name] for name in ("attack", "harmless"))
+    assert len(attacks) == len(harmless) >= 80
+    assert sum(bool(suspicious(one["text"])) for one in attacks) >= 0.9 * len(attacks)
     assert sum(bool(suspicious(one["text"])) for one in harmless) <= 0.02 * len(harmless)
 
 

@@ -1,5 +1,6 @@
 """`jiyi keys`, and `jiyi serve` as a process: it answers, refuses, and stops with nothing lost."""
 
+import http.client
 import json
 import os
 import signal
@@ -97,3 +98,15 @@ def test_it_stops_when_asked_and_loses_nothing(process, tmp_path, number):
     with jiyi.open(tmp_path / "served.db", user_id="ana", background=False, check_embedder=False) as memory:
         kept = {message.id for client in range(4) for message in memory.session_messages(f"s{client}")}
     assert kept >= set(saved)
+
+
+@pytest.mark.slow
+def test_a_connection_stays_open_for_longer_than_clients_keep_it(process):
+    line = http.client.HTTPConnection(process.url.removeprefix("http://"), timeout=60)
+    line.auto_open = False
+    line.connect()
+    for idle in (0, 6):  # httpx, and with it OpenAI's client, lets go after 5 seconds
+        time.sleep(idle)
+        line.request("GET", "/healthz")
+        assert line.getresponse().read() == b'{"status":"ok"}'
+    line.close()

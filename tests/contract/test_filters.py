@@ -15,7 +15,26 @@ from jiyi.records import SEARCHABLE, Query, Scope, matches, read_filter
 
 ODD = """ "q" $.a\\u0000 渠道 🎉 'x' % :n {0} """
 TEXTS = st.sampled_from(
-    ["a", "b", "B", "é", "e\u0301", "渠", "🎉", "\uffff", "10", "9", "1", "true", "", ODD]
+    [
+        "a",
+        "b",
+        "B",
+        "aB",
+        "É",
+        "é",
+        "e\u0301",
+        "%",
+        "_",
+        "渠",
+        "🎉",
+        "\uffff",
+        "10",
+        "9",
+        "1",
+        "true",
+        "",
+        ODD,
+    ]
 )
 NUMBERS = st.sampled_from([0, -0.0, 1, 1.0, -1, 2.5, 9, 10, 0.1, 0.30000000000000004, 2**53, 2**62, 1e-300])
 SCALARS = st.none() | st.booleans() | NUMBERS | TEXTS
@@ -48,6 +67,7 @@ FIELDS = {
     "status": st.sampled_from(["active", "superseded", "completed"]),
     "valid_to": MOMENTS,
     "topic": TEXTS,
+    "text": TEXTS,
     "outcome": st.sampled_from(["success", "failed"]),
     "target": TEXTS,
     "consolidated": st.booleans(),
@@ -62,6 +82,8 @@ ORDERED = {
     "speaker",
     "topic",
 }
+HOLDING = ("contains", "icontains")
+TEXTUAL = {"subject", "speaker", "topic", "text", "category", "role"}
 COMPARED = {"gt": "gt", "gte": "ge", "lt": "lt", "lte": "le"}
 
 
@@ -71,8 +93,12 @@ def conditions(draw):
     metadata = name.startswith(("metadata", "value"))
     values = SCALARS if metadata else FIELDS[name]
     kinds = ["plain", "eq", "ne", "in", "nin", "exists"]
-    kind = draw(st.sampled_from(kinds + list(COMPARED) * (metadata or name in ORDERED)))
-    if kind in COMPARED:
+    kinds += list(COMPARED) * (metadata or name in ORDERED)
+    kinds += list(HOLDING) * (metadata or name in TEXTUAL)
+    kind = draw(st.sampled_from(kinds))
+    if kind in HOLDING:
+        asked = {kind: draw(TEXTS)}
+    elif kind in COMPARED:
         asked = {kind: draw(NUMBERS | TEXTS if metadata else values)}
     elif kind in ("in", "nin"):
         asked = {kind: draw(st.lists(values | st.none(), max_size=3))}
@@ -120,9 +146,10 @@ def records(draw, user):
         elif kind == "fact":
             own |= {"speaker": draw(st.none() | TEXTS), "status": draw(FACT_STATUS)}
             own |= {"valid_to": draw(st.none() | MOMENTS), "category": draw(FIELDS["category"])}
+            own |= {"text": draw(TEXTS)}
             one = fact(draw(TEXTS), **same, **own)
         elif kind == "knowledge":
-            one = knowledge("w", topic=draw(TEXTS), **same, **own)
+            one = knowledge(f"w {draw(TEXTS)}", topic=draw(TEXTS), **same, **own)
         elif kind == "item":
             one = item("w", value=draw(VALUES), **same, **own)
         elif kind == "episode":
@@ -160,11 +187,20 @@ def entry_holds(record, name, asked):
         comparable = there and order(value) == order(operand) is not None
         if op in COMPARED:
             held = comparable and getattr(operator, COMPARED[op])(value, operand)
+        elif op in HOLDING:
+            held = there and isinstance(value, str) and operand in value
+            if op == "icontains" and there and isinstance(value, str):
+                held = lowered(operand) in lowered(value)
         else:
             held = {"exists": there is operand}.get(op, equal is (op in ("eq", "in")))
         if not held:
             return False
     return True
+
+
+def lowered(text):
+    """Fold A to Z, and no other letter."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in text)
 
 
 def alike(one, other):
@@ -192,7 +228,9 @@ def value_of(record, name):
     if name == "kind":
         return True, kind
     holder = record.scope if name in ("session_id", "agent_id") else record
-    name = "started_at" if (kind, name) == ("task", "created_at") else name
+    if name == "text" and kind not in ("fact", "knowledge"):
+        return False, None
+    name = {("task", "created_at"): "started_at", ("knowledge", "text"): "content"}.get((kind, name), name)
     value = None if (kind, name) == ("message", "speaker") else getattr(holder, name, None)
     return value is not None, value
 

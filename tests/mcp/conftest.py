@@ -1,6 +1,7 @@
 """A memory of one user, and a client that calls the tools over it."""
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,10 @@ class House:
     def caller(self, request: Any) -> Caller:
         return self.who
 
-    def forgotten(self, at):
+    def forgetting(self):
+        return nullcontext()
+
+    def restoring(self, at):
         return at.isoformat()
 
 

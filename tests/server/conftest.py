@@ -11,16 +11,21 @@ from http_server import serving
 import jiyi
 from jiyi.server import Keys
 from jiyi.server.app import make_app
+from jiyi.server.served import Served
 
 
 @dataclass
 class Running:
-    """A server that runs, its keys, and clients for it."""
+    """A server that runs, what it serves, and clients for it."""
 
     url: str
-    keys: Keys
+    served: Served
     memory: jiyi.MemoryManager
     clients: list[httpx.Client] = field(default_factory=list)
+
+    @property
+    def keys(self) -> Keys:
+        return self.served.keys
 
     def client(self, tenant: str | None = None, **options) -> httpx.Client:
         """Return a client with a new key of a tenant; of nobody where none is named."""
@@ -37,7 +42,7 @@ def running(place, *, local: bool = True, **settings) -> Iterator[Running]:
     memory = jiyi.open(place, background=False, **settings)
     app = make_app(memory, local=local)
     with serving(app) as url:
-        running = Running(url, app.state.served.keys, memory)
+        running = Running(url, app.state.served, memory)
         yield running
         for client in running.clients:
             client.close()

@@ -1,7 +1,12 @@
 """What a fuzzer or a hostile page sends, and what it gets."""
 
+from threading import Event, Thread
+from time import monotonic, sleep
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+
+from jiyi.server import EVERYTHING
 
 ANA = {"user_id": "ana"}
 
@@ -70,6 +75,26 @@ def test_a_file_for_which_no_job_is_begun_does_not_stay(server, monkeypatch, tmp
     monkeypatch.setattr("jiyi.server.jobs._MOST_WAITING", 0)
     answer = server.client().post("/v1/import?user_id=ana", content=b"{}\n")
     assert answer.status_code == 429
+    assert not list(tmp_path.glob("jiyi-*"))
+
+
+def test_a_file_whose_job_is_cut_off_by_the_end_does_not_stay(server, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    jobs, held = server.served.jobs, Event()
+    for number in range(2):  # as many as are done at once
+        jobs.start("wait", EVERYTHING, None, lambda _: held.wait(60), id=str(number))
+    try:
+        answer = server.client().post("/v1/import?user_id=ana", content=b"{}\n")
+        assert answer.status_code == 202
+        assert len(list(tmp_path.glob("jiyi-*"))) == 1
+        ending = Thread(target=jobs.close)
+        ending.start()
+        end = monotonic() + 60
+        while list(tmp_path.glob("jiyi-*")) and monotonic() < end:
+            sleep(0.01)
+    finally:
+        held.set()
+    ending.join()
     assert not list(tmp_path.glob("jiyi-*"))
 
 

@@ -13,7 +13,8 @@ import jiyi
 from jiyi.integrations.recalling import Owner, Recalled
 from jiyi.integrations.talk import Talk
 from jiyi.records import Message
-from jiyi.server.proxy import CHAT, RESPONSES, items_of, session_of, with_recalled
+from jiyi.server.proxy.forms import CHAT, RESPONSES, items_of, with_recalled
+from jiyi.server.proxy.routes import session_of
 
 DOOR = "The blue door's code is 7341"
 

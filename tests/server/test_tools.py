@@ -1,9 +1,12 @@
 """``/mcp`` with the SDK's own client over a real socket."""
 
 import asyncio
+import json
 
 import httpx
 import pytest
+
+from jiyi.errors import DiskFull
 
 mcp = pytest.importorskip("mcp")
 
@@ -72,9 +75,33 @@ def test_forgetting_is_written_down_without_words(server, caplog):
     plan = answers(server, SECRET, ("forget", {"query": "gate"}), secret=secret)[1]
     done = answers(server, ("forget", {"query": "gate", "confirm": plan["confirm"]}), secret=secret)[0]
     assert "/v1/restore" in done["restore"]
-    written = [record.getMessage() for record in caplog.records if record.name == "jiyi.audit"]
-    assert '"user": "ana"' in written[-1]
+    written = [json.loads(record.getMessage()) for record in caplog.records if record.name == "jiyi.audit"]
+    assert [(line["audit"], line["user"], line["outcome"]) for line in written] == [
+        ("forget", "ana", "begun"),
+        ("forget", "ana", "done"),
+    ]
     assert "4711" not in caplog.text
+
+
+def test_a_forgetting_that_fails_is_written_down_as_that(server, caplog, monkeypatch):
+    caplog.set_level("INFO", "jiyi.audit")
+    secret = key(server, "acme", user="ana")
+    plan = answers(server, SECRET, ("forget", {"query": "gate"}), secret=secret)[1]
+    forget = type(server.memory).forget
+
+    def full(*which, dry_run=False, **what):
+        if not dry_run:
+            raise DiskFull("no room")
+        return forget(*which, dry_run=True, **what)
+
+    monkeypatch.setattr(type(server.memory), "forget", full)
+    told = answers(server, ("forget", {"query": "gate", "confirm": plan["confirm"]}), secret=secret)[0]
+    assert "no room" in told
+    written = [json.loads(record.getMessage()) for record in caplog.records if record.name == "jiyi.audit"]
+    assert [(line["outcome"], line.get("error")) for line in written] == [
+        ("begun", None),
+        ("failed", "DiskFull"),
+    ]
 
 
 def test_without_a_valid_key_it_is_a_plain_401(serve):

@@ -64,10 +64,7 @@ class _Passing:
 class Relay:
     """Passes requests on and answers back; what the memory does meanwhile stops neither.
 
-    Args:
-        upstream: where requests go on to.
-        tokens: most that is recalled for a request.
-        whose: says whose conversation a request is of, from its headers and body.
+    At most ``tokens`` are recalled for a request.
     """
 
     def __init__(self, upstream: Upstream, *, tokens: int, whose: Whose) -> None:

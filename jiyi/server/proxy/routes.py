@@ -26,26 +26,19 @@ _NOBODY = "whose memory? Send `user` in the body, a key that is for one user, or
 
 
 class Proxy:
-    """What speaks OpenAI's API: the same requests and answers, with memory.
-
-    Args:
-        served: whose memories they are, and its settings ``proxy_*``.
-
-    Raises:
-        SettingsError: the upstream's address is none.
-    """
+    """What speaks OpenAI's API: the same requests and answers, with memory; see the settings ``proxy_*``."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
         settings = served.settings
-        url, key = settings.proxy_upstream, settings.proxy_upstream_key
         self._relay: Relay | None = None
-        if url is None:
+        if (url := settings.proxy_upstream) is None:
             return
         if not is_web_address(url):
             raise SettingsError("proxy_upstream must be a web address such as https://api.openai.com/v1")
-        said = key.get_secret_value() if key else ""
-        upstream = Upstream(url=url.rstrip("/"), key=said, memory_seconds=settings.proxy_seconds)
+        secret = settings.proxy_upstream_key
+        key = secret.get_secret_value() if secret else ""
+        upstream = Upstream(url=url.rstrip("/"), key=key, memory_seconds=settings.proxy_seconds)
         self._relay = Relay(upstream, tokens=settings.proxy_tokens, whose=self._whose)
 
     def routes(self) -> list[Route]:

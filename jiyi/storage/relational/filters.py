@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from jiyi.clock import to_micros
-from jiyi.records import FIELDS, SEARCHABLE, Condition, Filter, Kind
+from jiyi.records import FIELDS, SEARCHABLE, Condition, Filter, Kind, Op
 from jiyi.storage.database import Dialect
 from jiyi.storage.rows import FORMATS, TABLES
 
@@ -45,8 +45,9 @@ class OfDocuments:
 
     def _of_kind(self, field: str, kind: Kind) -> str:
         table = TABLES[kind]
-        if kind in FORMATS and field in FORMATS[kind].body:
-            return self._dialect.json_text.format(body=self._body(kind), name=field)
+        name = "content" if (kind, field) == ("knowledge", "text") else field
+        if kind in FORMATS and name in FORMATS[kind].body:
+            return self._dialect.json_text.format(body=self._body(kind), name=name)
         if kind == "message":
             return self._dialect.kept.format(table=table, column=field)
         same = self._dialect.same.format(alias="x")
@@ -63,9 +64,11 @@ class OfDocuments:
             test = self._dialect.yes
         elif where.op == "in" and not (ordered and len(where.values) == 1):
             test = self._dialect.label_in.format(value=self._keep(json.dumps(where.values)))
-        else:  # one value alone needs no list
-            words = self._dialect.label_text if isinstance(first, str) else self._dialect.label_number
-            test = words.format(sign=_SIGNS[where.op], value=self._keep(first))
+        elif isinstance(first, str):  # one value alone needs no list
+            compared = self._compared(self._dialect.label_words, where.op, first)
+            test = self._dialect.label_text.format(test=compared)
+        else:
+            test = self._dialect.label_number.format(sign=_SIGNS[where.op], value=self._keep(first))
         if where.field == "value":
             keys = [self._keep(key) for key in where.key.split(".")]
             return self._dialect.inside(self._by_kind({"item": self._body("item")}), keys, test)
@@ -81,7 +84,13 @@ class OfDocuments:
             return self._one_of_flags(column, values)
         if where.op == "in":
             return self._dialect.among.format(column=column, name=self._keep(self._dialect.listed(values)))
-        return f"{column} {_SIGNS[where.op]} :{self._keep(values[0])}"
+        return self._compared(column, where.op, values[0])
+
+    def _compared(self, column: str, op: Op, value: object) -> str:
+        if op not in ("contains", "icontains"):
+            return f"{column} {_SIGNS[op]} :{self._keep(value)}"
+        text = column if op == "contains" else f"lower({column})"  # of A to Z alone
+        return self._dialect.holds.format(text=text, value=self._keep(value))
 
     def _one_of_flags(self, column: str, values: Sequence[Any]) -> str:
         flags = (f"{column} = {self._dialect.yes if value else self._dialect.no}" for value in values)

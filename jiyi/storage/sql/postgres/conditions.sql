@@ -23,7 +23,11 @@ EXISTS (SELECT 1 FROM jsonb_array_elements(:{value}::jsonb) AS w WHERE w.value =
 -- name: label_number
 jsonb_typeof(e.value) = 'number' AND e.value {sign} to_jsonb(:{value});
 -- name: label_text
-jsonb_typeof(e.value) = 'string' AND (e.value #>> '{{}}') COLLATE "C" {sign} :{value};
+jsonb_typeof(e.value) = 'string' AND {test};
+-- name: label_words
+(e.value #>> '{}') COLLATE "C";
+-- name: holds
+strpos({text}, :{value}) > 0;
 -- name: aside
 ;
 

@@ -26,6 +26,10 @@ EXISTS (SELECT 1 FROM json_each(:{value}) AS w WHERE e.atom IS w.atom AND replac
 -- name: label_number
 e.type IN ('integer', 'real') AND e.atom {sign} :{value};
 -- name: label_text
-e.type = 'text' AND e.atom {sign} :{value};
+e.type = 'text' AND {test};
+-- name: label_words
+e.atom;
+-- name: holds
+instr({text}, :{value}) > 0;
 -- name: aside
 +;

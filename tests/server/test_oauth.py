@@ -1,0 +1,147 @@
+"""Tokens of an OAuth issuer at ``/mcp``: which open it, which do not, and how clients learn of the issuer."""
+
+import json
+import time
+
+import httpx
+import pytest
+from http_server import serving
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from jiyi.errors import SettingsError
+
+jwt = pytest.importorskip("jwt")
+rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
+
+ISSUER, RESOURCE = "https://login.example", "https://memory.example/mcp"
+JSON = {"accept": "application/json, text/event-stream"}
+OURS, FOREIGN = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
+
+
+@pytest.fixture(scope="module")
+def keys_url():
+    """Serve the issuer's keys."""
+    algorithm = jwt.get_algorithm_by_name("RS256")
+    public = json.loads(algorithm.to_jwk(OURS.public_key())) | {"kid": "1", "alg": "RS256", "use": "sig"}
+    app = Starlette(routes=[Route("/keys", lambda _: JSONResponse({"keys": [public]}))])
+    with serving(app) as url:
+        yield f"{url}/keys"
+
+
+@pytest.fixture
+def server(serve_at, tmp_path, keys_url):
+    told = {"oauth_issuer": ISSUER, "oauth_keys_url": keys_url, "oauth_resource": RESOURCE}
+    with serve_at(tmp_path / "m.db", **told, oauth_tenant="acme") as running:
+        yield running
+
+
+def token(key=OURS, algorithm="RS256", kid="1", **changed):
+    claims = {"iss": ISSUER, "aud": RESOURCE, "sub": "ana", "exp": time.time() + 600, "scope": "read write"}
+    claims |= changed
+    told = {name: value for name, value in claims.items() if value is not None}
+    return jwt.encode(told, key, algorithm=algorithm, headers={"kid": kid})
+
+
+def call(server, bearer, name="remember", given=None):
+    body = {"name": name, "arguments": given or {"text": "the gate opens with 4711"}}
+    return httpx.post(
+        f"{server.url}/mcp",
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": body},
+        headers={**JSON, **({"authorization": f"Bearer {bearer}"} if bearer else {})},
+        timeout=60,
+    )
+
+
+def test_the_subject_is_a_user_of_the_tenant(server):
+    assert call(server, token()).status_code == 200
+    assert server.memory.facts(user_id="acme//ana")
+    told = call(server, token(sub="ben"), "recall", {"query": "gate"})
+    assert "4711" not in told.text
+    for allowed in (token(aud=["https://other.example", RESOURCE]), token(scope=None, scp=["write"])):
+        assert not call(server, allowed).json()["result"].get("isError")
+
+
+@pytest.mark.parametrize("scopes", ["read", "profile", "", None, 7])
+def test_a_token_allows_what_its_scopes_say(server, scopes):
+    told = call(server, token(scope=scopes)).json()["result"]
+    assert told["isError"]
+    assert "may not write" in told["content"][0]["text"]
+
+
+def test_what_is_no_token_for_this_server_opens_nothing(server):
+    public = OURS.public_key().public_bytes(*_pem())
+    none = jwt.encode({"iss": ISSUER, "aud": RESOURCE, "sub": "ana", "exp": 9e9}, None, algorithm="none")
+    refused = {
+        "nothing": None,
+        "no token": "abc",
+        "another's key": token(FOREIGN),
+        "an unknown key": token(kid="2"),
+        "another resource": token(aud="https://other.example/mcp"),
+        "no resource": token(aud=None),
+        "another issuer": token(iss="https://evil.example"),
+        "ended": token(exp=time.time() - 120),
+        "without an end": token(exp=None),
+        "not begun": token(nbf=time.time() + 600),
+        "without a subject": token(sub=None),
+        "unsigned": none,
+        "signed with the public key": _hmac(public),
+    }
+    for name, bearer in refused.items():
+        answer = call(server, bearer)
+        assert answer.status_code == 401, name
+        assert answer.headers["www-authenticate"] == (
+            'Bearer resource_metadata="https://memory.example/.well-known/oauth-protected-resource/mcp"'
+        )
+    assert server.memory.facts(user_id="acme//ana") == []
+
+
+def test_clients_learn_of_the_issuer(server):
+    told = httpx.get(f"{server.url}/.well-known/oauth-protected-resource/mcp").json()
+    assert told["resource"] == RESOURCE
+    assert told["authorization_servers"] == [ISSUER]
+    assert told["scopes_supported"] == ["read", "write", "forget"]
+
+
+def test_keys_stay_valid_and_tokens_open_nothing_else(server):
+    key = server.keys.create("acme", ["write"], user="ana")[1]
+    assert call(server, key).status_code == 200
+    headers = {"authorization": f"Bearer {token()}"}
+    assert httpx.get(f"{server.url}/v1/facts", headers=headers).status_code == 401
+
+
+def test_an_issuer_that_does_not_answer_is_no_reason_to_trust(serve_at, tmp_path):
+    told = {"oauth_issuer": ISSUER, "oauth_keys_url": "http://127.0.0.1:9/keys", "oauth_resource": RESOURCE}
+    with serve_at(tmp_path / "m.db", **told) as running:
+        assert call(running, token()).status_code == 500
+
+
+@pytest.mark.parametrize(
+    "changed", [{"oauth_keys_url": None}, {"oauth_issuer": "http://login.example"}, {"oauth_resource": "mcp"}]
+)
+def test_settings_that_cannot_be_trusted_are_refused(serve_at, tmp_path, changed):
+    told = {"oauth_issuer": ISSUER, "oauth_keys_url": f"{ISSUER}/keys", "oauth_resource": RESOURCE} | changed
+    with pytest.raises(SettingsError, match=next(iter(changed))), serve_at(tmp_path / "m.db", **told):
+        pass
+
+
+def _pem():
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    return Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+
+
+def _hmac(public):
+    """Return a token signed with the public key as if it were a shared secret."""
+    import base64
+    import hashlib
+    import hmac
+
+    def part(value):
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=")
+
+    claims = {"iss": ISSUER, "aud": RESOURCE, "sub": "ana", "exp": time.time() + 600, "scope": "write"}
+    head = part({"alg": "HS256", "typ": "JWT", "kid": "1"}) + b"." + part(claims)
+    signed = base64.urlsafe_b64encode(hmac.digest(public, head, hashlib.sha256)).rstrip(b"=")
+    return (head + b"." + signed).decode()
