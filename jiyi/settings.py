@@ -134,11 +134,11 @@ class Settings(BaseSettings):
     server_import_mb: float = Field(1_000, gt=0, le=1e6)  # largest file to import
     server_seconds: float = Field(60, gt=0, le=3_600)  # most a request may take
     server_stop_seconds: float = Field(30, ge=0, le=3_600)  # requests in hand get so long to end
-    proxy_upstream: str | None = None  # /openai/v1 asks it, such as https://api.openai.com/v1
     oauth_issuer: str | None = None  # whose access tokens /mcp takes; the next two are set with it
     oauth_keys_url: str | None = None  # where the issuer's JSON Web Key Set is
     oauth_resource: str | None = None  # the address of /mcp as clients know it; tokens are for it
     oauth_tenant: str = ""  # whose users the subjects of tokens are
+    proxy_upstream: str | None = None  # /openai/v1 asks it, such as https://api.openai.com/v1
     proxy_upstream_key: SecretStr | None = None  # sent there; None: what the client sends
     proxy_tokens: int = Field(1_500, ge=50)  # most that is recalled for a request
     proxy_seconds: float = Field(3, gt=0, le=600)  # the memory may take; then a request goes on without it
