@@ -41,6 +41,7 @@ _SENTENCE = 200  # characters of a sentence that is kept in place of a clause of
 _AGAIN = frozenset({"又", "again"})  # what happens, not what is so since
 _UNASKED = Asked()
 _NO_MODE = Mode(0)
+_OF_PERSONS = frozenset({"profile", "relation"})
 _LATER = frozenset({"plan", "todo"})  # values inside of them are no statements of their own
 _MARKS = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
 _FIRST = re.compile(r"(?:I|we|me|my|mine|our|我们?|咱们?|俺)\Z", re.I)
@@ -87,15 +88,20 @@ class _Reader:
         self, sentence: str, scene: Scene, until: int, rules: Sequence[Rule]
     ) -> Iterator[Statement]:
         taken = [(rule.start, rule.end) for rule in rules]
+        values = list(taken)
         topic = ""
         clauses = clauses_of(sentence)
         for form, match in forms_in(sentence[:until]):
             at = match.span()
+            value = match.span("o" if match.re.groupindex.get("o") and match["o"] else 0)
+            # "I work as a nurse at St James's" says two points of a person in one stretch.
+            beside = form.category in _OF_PERSONS and not _overlaps(value, values)
             supposed = scene.modes & Mode.HYPOTHETICAL and form.category not in _LATER
-            if not supposed and not _overlaps(at, taken):
+            if not supposed and (beside or not _overlaps(at, taken)):
                 statement = self._formed(form, match, sentence, scene.modes, clauses)
                 if statement is not None:
                     taken.append(at)
+                    values.append(value if form.category in _OF_PERSONS else at)
                     topic = statement.subject if statement.subject != self.speaker else topic
                     yield statement
         for clause in clauses:

@@ -33,6 +33,7 @@ from jiyi.text import Trait
 
 __all__ = [
     "JUDGED",
+    "LIFTED",
     "MAYBE",
     "ORDER_SIGNS",
     "SUCCESSION_SIGNS",
@@ -49,7 +50,7 @@ __all__ = [
 JUDGED = 16  # messages that are compared: the best ones
 SURE = 0.6  # probability from which on a message is called outdated
 MAYBE = 0.35  # probability from which on it may be
-_LIFTED = 0.22
+LIFTED = 0.22
 """Probability from which on the later message comes above the earlier one: a wrong order costs little."""
 
 _Floats = NDArray[np.float64]
@@ -159,7 +160,7 @@ def in_order(features: Features, group: Statements, order: _Floats, likely: _Flo
     """
     places: list[int] = np.argsort(-order[:_REORDERED], kind="stable").tolist()
     for later in sorted(places, key=lambda place: int(group.at[place])):
-        taken = [place for place in places if likely[place, later] >= _LIFTED]
+        taken = [place for place in places if likely[place, later] >= LIFTED]
         first = min(map(places.index, taken), default=len(places))
         if first < places.index(later):
             places.remove(later)

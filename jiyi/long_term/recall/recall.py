@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,16 @@ from jiyi.clock import Clock, utc_now
 from jiyi.embeddings import Embedder
 from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
 from jiyi.long_term.recall.accesses import Accesses
+from jiyi.long_term.recall.asked_point import asked_point, holding
 from jiyi.long_term.recall.features import Evidence, Features, evidence_of, measure
-from jiyi.long_term.recall.outdated import MAYBE, SURE, Judged, judge, judged_rows
+from jiyi.long_term.recall.outdated import judge, judged_rows
 from jiyi.long_term.recall.question import asks_again, named_speakers, read_question, without_names
 from jiyi.long_term.recall.ranking import Ranked, rank, repeats
 from jiyi.long_term.recall.surroundings import with_surroundings
 from jiyi.long_term.recall.unanswerable import nothing_relevant
-from jiyi.long_term.recall.weights import PRIORS
+from jiyi.long_term.recall.weighing import Weighed, answering, as_hits, told_first, weighed
 from jiyi.one_thread import one_blas_thread
-from jiyi.records import SEARCHABLE, Fact, Hit, Hits, Item, Kind, Knowledge, Query, Scope, Searchable
+from jiyi.records import SEARCHABLE, Hit, Hits, Item, Kind, Query, Scope, Searchable
 from jiyi.rerank import Reranker, rerank
 from jiyi.storage import Candidates, Key, Store, VectorIndex, kind_of
 
@@ -39,6 +40,7 @@ _FETCHED = 2_500  # records of four kinds at once: a listing gives 10,000
 _FALL = 3.0  # points of score behind the best for which relevance falls to 1/e
 _READ_AGAIN = 100  # candidates a reranker is shown at most: it may take 10 ms and more for each
 _FURTHEST = 1_000  # messages on either side of a hit
+_ANSWERED = 0.1  # the highest doubt where a fact says what is asked for
 _WITHOUT = "vector search unavailable, text search only: {}"
 _USERS = 1_000  # users whose speakers are remembered between questions
 
@@ -108,11 +110,13 @@ class Recall:
             raise BadQuery(f"only {', '.join(SEARCHABLE)} can be searched, not {', '.join(query.kinds)}")
         if not isinstance(around, int) or isinstance(around, bool) or not 0 <= around <= _FURTHEST:
             raise BadQuery(f"around={around!r} must be a number of messages from 0 to {_FURTHEST:,}")
-        table, features, notes = self.examine(replace(query, limit=max(limits.values())))
+        answers = self._answers(query)
+        sought = [key for answer in answers for key in answer]
+        table, features, notes = self.examine(replace(query, limit=max(limits.values())), sought)
         if features is None:
             return Hits((), (*notes, *self.store.notes(query.scope)), nothing_relevant=1.0)
         ranked = rank(features, table)
-        found, more, nothing = self._hits(query, ranked, limits)
+        found, more, nothing = self._hits(query, ranked, limits, answers)
         chosen = [hit for hit in found if (hit.relevance or 0.0) >= min_score]
         if around:
             chosen = with_surroundings(self.store, query.scope, chosen, around)
@@ -131,15 +135,29 @@ class Recall:
         if self.accesses:
             self.accesses.close()
 
-    def examine(self, query: Query) -> tuple[Candidates, Features | None, tuple[str, ...]]:
-        """Return the candidates of a question with their features, before any weight, and notes.
+    def _answers(self, query: Query) -> list[list[Key]]:
+        """Return each fact that says what a question asks for, followed by the message it was read from."""
+        asked = asked_point(query.text)
+        now = query.asked_at or self.clock()
+        time = read_question(query.text, now, self.zone).time if asked else None
+        if asked is None or time is None or time.kind != "now":
+            return []
+        return [
+            [("fact", fact.id), *(("message", id_) for id_ in fact.sources[-1:])]
+            for fact in holding(self.store, query.scope, asked, now)
+        ]
+
+    def examine(
+        self, query: Query, sought: Sequence[Key] = ()
+    ) -> tuple[Candidates, Features | None, tuple[str, ...]]:
+        """Return the candidates of a question, ``sought`` among them, with their features, and notes.
 
         The features are None where no candidate may be returned. What weights are learned from.
         """
         wide = replace(query, limit=min(max(_CANDIDATES * query.limit, _FEWEST), _MOST))
         vector, notes = self._vector(wide)
         try:
-            table, evidence = self._candidates(wide, vector)
+            table, evidence = self._candidates(wide, vector, sought)
         except (EmbeddingError, IndexUnreachable) as error:
             table, evidence, notes = self.store.match(wide), None, (_WITHOUT.format(error),)
         if not table.eligible.any():
@@ -164,16 +182,17 @@ class Recall:
             return None, (_WITHOUT.format(error),)
 
     def _candidates(
-        self, wide: Query, vector: NDArray[np.float32] | None
+        self, wide: Query, vector: NDArray[np.float32] | None, sought: Sequence[Key]
     ) -> tuple[Candidates, Evidence | None]:
         """Ask both indexes, or that of words alone where there is no vector."""
         if vector is None:
-            return self.store.match(wide), None
+            return self.store.match(wide, sought), None
         user = wide.scope.user_id
         seen = self.store.snapshot(user)
         self.vectors.claim(self.embedder.name, seen=seen)  # another process may have re-embedded the data
         near = self.vectors.nearest(wide, vector, seen=seen)
-        table = self.store.match(wide, [(match.kind, match.id) for match in near], seen=seen)
+        found = dict.fromkeys([*sought, *((match.kind, match.id) for match in near)])
+        table = self.store.match(wide, list(found), seen=seen)
         parts = self.vectors.read(Scope(user_id=user), table.keys, seen=seen)
         self._remember(user, table)
         if not len(parts.rows):
@@ -189,17 +208,20 @@ class Recall:
         return table.speakers
 
     def _hits(
-        self, query: Query, ranked: Ranked, limits: Mapping[Kind, int]
+        self, query: Query, ranked: Ranked, limits: Mapping[Kind, int], answers: Sequence[Sequence[Key]]
     ) -> tuple[list[Hit], list[str], float]:
         """Fetch the first candidates of each kind, judge them, and return the best, notes, and the doubt."""
         table, best = ranked.table, judged_rows(ranked)
-        rows, records = self._fetched(query, ranked, limits, best)
+        sought = {key for answer in answers for key in answer}
+        also = [row for row, key in enumerate(table.keys) if key in sought] if sought else []
+        rows, records = self._fetched(query, ranked, limits, [*best, *also])
         texts = {row: records[table.keys[row]].search_text for row in best if table.keys[row] in records}
         with np.errstate(invalid="ignore"):  # as in `examine`
             judged = judge(ranked, texts)
-        found = _weighed(rows, records, ranked, judged)
+        told = answering(answers, ranked, judged) if answers else []
+        found = told_first(weighed(rows, records, ranked, judged), told)
         asked = [row for row, text in texts.items() if asks_again(text, ranked.features.question.terms)]
-        nothing = nothing_relevant(ranked, judged, asked)
+        nothing = min(nothing_relevant(ranked, judged, asked), _ANSWERED if told else 1.0)
         # The best has the probability that there is an answer at all; the others less, the further behind.
         relevance = {one.row: (1 - nothing) * math.exp((one.score - found[0].score) / _FALL) for one in found}
         notes: list[str] = []
@@ -208,7 +230,7 @@ class Recall:
         again = repeats([one.record for one in found], query.text)
         best_first = (found[place] for place in sorted(range(len(found)), key=again.__getitem__))
         chosen = list(islice(_first(best_first, lambda one: kind_of(one.record), limits), query.limit))
-        return list(_as_hits(chosen, ranked, judged, relevance)), notes, nothing
+        return list(as_hits(chosen, ranked, judged, relevance)), notes, nothing
 
     def _fetched(
         self, query: Query, ranked: Ranked, limits: Mapping[Kind, int], best: Sequence[int]
@@ -256,66 +278,7 @@ def _first(found: Iterable[_Row], kind: Callable[[_Row], Kind], most: Mapping[Ki
             yield one
 
 
-def _prior(record: Searchable) -> dict[str, float]:
-    """Return what a record is worth whatever is asked: kept by hand, rated as important, certain."""
-    prior = {"pinned": PRIORS["pinned"] * record.pinned}
-    if isinstance(record, Knowledge | Fact):
-        prior["confidence"] = PRIORS["confidence"] * (record.confidence - 0.5)
-    elif not isinstance(record, Item) and record.importance is not None:
-        prior["importance"] = PRIORS["importance"] * (record.importance - 0.5)
-    return {name: round(share, 4) for name, share in prior.items() if share}
-
-
-class _Weighed(NamedTuple):
-    score: float
-    row: int
-    record: Searchable
-    why: dict[str, float]  # what moved it, apart from its features
-
-
-def _weighed(
-    rows: Iterable[int], records: Mapping[Key, Searchable], ranked: Ranked, judged: Judged
-) -> list[_Weighed]:
-    """Return candidates with what their records and the judgement add to their scores, best first."""
-    lifts, found = judged.lifts, []
-    for row in rows:
-        record = records.get(ranked.table.keys[row])
-        if record is not None:  # else deleted since, or over
-            why = _prior(record)
-            if lift := lifts.get(row, 0.0):
-                why["in_force"] = round(lift, 6)
-            found.append(_Weighed(float(ranked.scores[row]) + sum(why.values()), row, record, why))
-    return sorted(found, key=lambda one: -one.score)
-
-
-def _as_hits(
-    chosen: Sequence[_Weighed], ranked: Ranked, judged: Judged, relevance: Mapping[int, float]
-) -> Iterator[Hit]:
-    """Give candidates as hits, with what their features gave them and what took their place."""
-    table, features = ranked.table, ranked.features
-    sure, maybe = judged.marked(SURE), judged.marked(MAYBE, SURE)
-    shares = ranked.why([one.row for one in chosen])
-    for (score, row, record, why), share in zip(chosen, shares, strict=True):
-        yield Hit(
-            record=record,
-            kind=table.keys[row][0],
-            score=score,
-            relevance=relevance[row],
-            similarity=float(features.similarity[row]),
-            why={**why, **share},
-            outdated_by=_successor(record, table, sure.get(row)),
-            maybe_outdated_by=table.keys[maybe[row]][1] if row in maybe else None,
-        )
-
-
-def _successor(record: Searchable, table: Candidates, row: int | None) -> str | None:
-    """Return the id of what took a record's place: known of a fact, judged of a message."""
-    if isinstance(record, Fact):
-        return record.superseded_by if record.status == "superseded" else None
-    return None if row is None else table.keys[row][1]
-
-
-def _reranked(second: Second, question: str, found: list[_Weighed]) -> tuple[list[_Weighed], list[str]]:
+def _reranked(second: Second, question: str, found: list[Weighed]) -> tuple[list[Weighed], list[str]]:
     """Let the reranker order the first candidates by its own scores; the fused order where it cannot.
 
     Those after the ones it is shown stay after them, with scores below the lowest of its own.

@@ -1,0 +1,126 @@
+"""From ranked candidates to hits: what records, judgement and known facts add to the order."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from jiyi.long_term.recall.outdated import LIFTED, MAYBE, SURE, Judged
+from jiyi.long_term.recall.ranking import Ranked
+from jiyi.long_term.recall.weights import PRIORS
+from jiyi.records import Fact, Hit, Item, Knowledge, Searchable
+from jiyi.storage import Candidates, Key
+
+__all__ = ["Weighed", "answering", "as_hits", "told_first", "weighed"]
+
+_STEP = 0.1  # points of score between records that are put in an order
+
+
+def _prior(record: Searchable) -> dict[str, float]:
+    """Return what a record is worth whatever is asked: kept by hand, rated as important, certain."""
+    prior = {"pinned": PRIORS["pinned"] * record.pinned}
+    if isinstance(record, Knowledge | Fact):
+        prior["confidence"] = PRIORS["confidence"] * (record.confidence - 0.5)
+    elif not isinstance(record, Item) and record.importance is not None:
+        prior["importance"] = PRIORS["importance"] * (record.importance - 0.5)
+    return {name: round(share, 4) for name, share in prior.items() if share}
+
+
+class Weighed(NamedTuple):
+    """A candidate with its record and its score."""
+
+    score: float
+    row: int
+    record: Searchable
+    why: dict[str, float]  # what moved it, apart from its features
+
+
+def weighed(
+    rows: Iterable[int], records: Mapping[Key, Searchable], ranked: Ranked, judged: Judged
+) -> list[Weighed]:
+    """Return candidates with what their records and the judgement add to their scores, best first."""
+    lifts, found = judged.lifts, []
+    for row in rows:
+        record = records.get(ranked.table.keys[row])
+        if record is not None:  # else deleted since, or over
+            why = _prior(record)
+            if lift := lifts.get(row, 0.0):
+                why["in_force"] = round(lift, 6)
+            found.append(Weighed(float(ranked.scores[row]) + sum(why.values()), row, record, why))
+    return _after_successors(sorted(found, key=lambda one: -one.score), ranked.table, judged)
+
+
+def _after_successors(found: list[Weighed], table: Candidates, judged: Judged) -> list[Weighed]:
+    """Put a fact right after the message that has likely taken the place of the one it was read from."""
+    later = {table.keys[row]: successor for row, successor in judged.marked(LIFTED).items()}
+    scores = {one.row: one.score for one in found}
+    moved = []
+    for one in found:
+        after = later.get(_source(one.record, table.keys[one.row])) if isinstance(one.record, Fact) else None
+        lower = one.score if after is None else scores.get(after, one.score) - _STEP
+        why = {"in_force": round(lower - one.score, 6), **one.why}
+        moved.append(one._replace(score=lower, why=why) if lower < one.score else one)
+    return sorted(moved, key=lambda one: -one.score)
+
+
+def _source(record: Searchable, key: Key) -> Key:
+    """Return the message that a fact was read from last: where that may be outdated, so may the fact."""
+    if isinstance(record, Fact) and record.status != "superseded" and record.sources:
+        return "message", record.sources[-1]
+    return key
+
+
+def answering(answers: Iterable[Sequence[Key]], ranked: Ranked, judged: Judged) -> list[int]:
+    """Return the rows of facts that say what is asked for, then of their messages.
+
+    Args:
+        answers: each fact, followed by the message it was read from.
+        ranked: the candidates; what may not be returned is left out.
+        judged: where a message may be outdated, so may the fact read from it: both are left out.
+    """
+    table, doubted = ranked.table, set(judged.marked(LIFTED))
+    places = {key: row for row, key in enumerate(table.keys)}
+    found = [[row for key in answer if (row := places.get(key)) is not None] for answer in answers]
+    firm = [rows for rows in found if not doubted.intersection(rows)]
+    rows = [*(row for rows in firm for row in rows[:1]), *(row for rows in firm for row in rows[1:])]
+    return [row for row in rows if table.eligible[row]]
+
+
+def told_first(found: list[Weighed], rows: Sequence[int]) -> list[Weighed]:
+    """Put the rows that say what is asked for first, in their order; the others keep theirs."""
+    if not found:
+        return found
+    target = {row: found[0].score + _STEP * place for place, row in enumerate(reversed(rows), 1)}
+    moved = [
+        one._replace(score=high, why={"asked_point": round(high - one.score, 6), **one.why})
+        if (high := target.get(one.row)) is not None
+        else one
+        for one in found
+    ]
+    return sorted(moved, key=lambda one: -one.score)
+
+
+def as_hits(
+    chosen: Sequence[Weighed], ranked: Ranked, judged: Judged, relevance: Mapping[int, float]
+) -> Iterator[Hit]:
+    """Give candidates as hits, with what their features gave them and what took their place."""
+    table, features = ranked.table, ranked.features
+    sure = judged.marked(SURE)
+    doubted = {table.keys[row]: table.keys[later][1] for row, later in judged.marked(MAYBE).items()}
+    shares = ranked.why([one.row for one in chosen])
+    for (score, row, record, why), share in zip(chosen, shares, strict=True):
+        yield Hit(
+            record=record,
+            kind=table.keys[row][0],
+            score=score,
+            relevance=relevance[row],
+            similarity=float(features.similarity[row]),
+            why={**why, **share},
+            outdated_by=_successor(record, table, sure.get(row)),
+            maybe_outdated_by=None if row in sure else doubted.get(_source(record, table.keys[row])),
+        )
+
+
+def _successor(record: Searchable, table: Candidates, row: int | None) -> str | None:
+    """Return the id of what took a record's place: known of a fact, judged of a message."""
+    if isinstance(record, Fact):
+        return record.superseded_by if record.status == "superseded" else None
+    return None if row is None else table.keys[row][1]

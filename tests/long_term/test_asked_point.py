@@ -1,0 +1,166 @@
+"""Where a fact says what is asked for, it comes first, with the message it was read from."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import jiyi
+from jiyi.long_term.recall.asked_point import AskedPoint, asked_point
+from jiyi.manager import MemoryManager
+
+BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
+LATER = BEGIN + timedelta(days=200)
+OTHERS = (
+    "Gym is every Tuesday and Thursday at 7.",
+    "I gave up coffee, it's green tea from now on.",
+    "We got a kitten! Arjun named her Pixel.",
+    "Tom's mum Sunita is staying with us until the end of May.",
+)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[MemoryManager]:
+    with jiyi.open(tmp_path / "memory.db", user_id="ana") as opened:
+        yield opened
+
+
+def tell(memory: MemoryManager, *texts: str, **more: str) -> None:
+    for day, text in enumerate(texts):
+        said = {"role": "user", "content": text, "created_at": BEGIN + timedelta(days=day), **more}
+        memory.save_message("s", said)
+    memory.flush()
+
+
+def first(memory: MemoryManager, question: str, **more: object) -> list[str]:
+    return [hit.text for hit in memory.search(question, limit=2, asked_at=LATER, **more)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Where do I live?", AskedPoint(("lives in",))),
+        ("Where does my sister live now?", AskedPoint(("lives in",), relation="sister")),
+        ("where does Anika live", AskedPoint(("lives in",), name="Anika")),
+        ("What's my brother's name?", AskedPoint(("name",), relation="brother")),
+        ("我现在住哪儿？", AskedPoint(("lives in",))),
+        ("我女儿今年多大？", AskedPoint(("age",), relation="女儿")),
+        ("小王在哪家公司上班", AskedPoint(("works at",), name="小王")),
+    ],
+)
+def test_a_question_for_one_point_of_somebody(text: str, found: AskedPoint) -> None:
+    assert asked_point(text) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Where do the keys live that open the shed?",
+        "What did we decide about the port?",
+        "Where do I live? " + "And tell me all about it. " * 10,
+        "我们决定用哪个端口？",
+        "为什么搬家",
+    ],
+)
+def test_other_questions_ask_for_none(text: str) -> None:
+    found = asked_point(text)
+    assert found is None or found.name  # of something that has this name
+
+
+@pytest.mark.parametrize(
+    ("told", "question", "answer"),
+    [
+        (
+            ["I live in Leeds.", "We moved to Manchester.", "My sister Anika lives in Toronto."],
+            "Where do I live?",
+            "We moved to Manchester.",
+        ),
+        (
+            ["I live in Leeds.", "My sister Anika lives in Toronto.", "My aunt loves Lisbon."],
+            "Where does my sister live?",
+            "My sister Anika lives in Toronto.",
+        ),
+        (
+            [
+                "你好，我叫陈思远，住在杭州西湖区。",
+                "我们搬到滨江了，离公司近一点。",
+                "要去深圳出差，住三天。",
+            ],
+            "我现在住哪儿？",
+            "我们搬到滨江了，离公司近一点。",
+        ),
+        (
+            ["我在字节跳动当产品经理。", "我跳槽到网易了。", "我们公司楼下新开了家面馆。"],
+            "我在哪家公司上班？",
+            "我跳槽到网易了。",
+        ),
+    ],
+)
+def test_the_fact_and_its_message_come_first(
+    memory: MemoryManager, told: list[str], question: str, answer: str
+) -> None:
+    tell(memory, *told)
+    fact, message = memory.search(question, limit=2, asked_at=LATER)
+    assert (fact.kind, message.kind, message.text) == ("fact", "message", answer)
+    assert fact.record.sources[-1] == message.id
+    assert "asked_point" in fact.why
+    assert first(memory, question, kinds="message")[0] == answer
+
+
+@pytest.mark.parametrize(
+    ("told", "ended", "question"),
+    [
+        ("I live in Leeds.", "I don't live in Leeds any more, we're near the coast now.", "Where do I live?"),
+        (
+            "Maya is allergic to peanuts.",
+            "Maya isn't allergic to peanuts any more.",
+            "What is Maya allergic to?",
+        ),
+        ("我在字节跳动当产品经理。", "我不在字节跳动了，现在自己开了间工作室。", "我在哪家公司上班？"),
+        ("我对海鲜过敏。", "医生说我现在对海鲜不过敏了。", "我对什么过敏？"),
+    ],
+)
+def test_what_has_ended_is_not_put_first(memory: MemoryManager, told: str, ended: str, question: str) -> None:
+    tell(memory, told)
+    assert "asked_point" in memory.search(question, asked_at=LATER)[0].why
+    memory.save_message("s", {"role": "user", "content": ended, "created_at": BEGIN + timedelta(days=9)})
+    memory.flush()
+    assert all("asked_point" not in hit.why for hit in memory.search(question, asked_at=LATER))
+
+
+def test_a_fact_stands_after_what_took_the_place_of_its_message(memory: MemoryManager) -> None:
+    told = "I have a dentist appointment on March 3rd at 2pm with Dr Patel."
+    changed = "The dentist called, they've pushed me to March 10th same time."
+    tell(memory, told, *OTHERS, changed)
+    hits = memory.search("When is my dentist appointment?", asked_at=LATER)
+    assert [hit.text for hit in hits[:2]] == [changed, "user dentist appointment on March 3rd at 2pm"]
+    older = next(hit for hit in hits if hit.text == told)
+    assert hits[1].maybe_outdated_by == (older.outdated_by or older.maybe_outdated_by)
+
+
+def test_a_question_about_another_time_and_filters_are_left_alone(memory: MemoryManager) -> None:
+    tell(memory, "I live in Leeds.", "We moved to Manchester.")
+    assert all(
+        "asked_point" not in hit.why for hit in memory.search("Where did I live before?", asked_at=LATER)
+    )
+    found = memory.search("Where do I live?", asked_at=LATER, until=BEGIN + timedelta(hours=1))
+    assert all("Manchester" not in hit.text for hit in found)
+
+
+def test_where_several_speak_of_themselves_nobody_is_meant_by_i(memory: MemoryManager) -> None:
+    tell(memory, "I live in Leeds.", name="Ana")
+    tell(memory, "I live in Porto.", name="Rui")
+    assert all("asked_point" not in hit.why for hit in memory.search("Where do I live?", asked_at=LATER))
+    assert "Porto" in first(memory, "Where does Rui live?")[0]
+
+
+def test_nothing_of_another_user(memory: MemoryManager) -> None:
+    tell(memory, "I live in Leeds.")
+    assert not memory.search("Where do I live?", user_id="eve")
+
+
+def test_a_point_that_is_told_is_not_missing(memory: MemoryManager) -> None:
+    tell(memory, "I live in Leeds.", "The weather is fine.")
+    assert memory.search("Where do I live?", asked_at=LATER).nothing_relevant <= 0.1
