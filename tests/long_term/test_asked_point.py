@@ -145,7 +145,7 @@ def test_a_question_about_another_time_and_filters_are_left_alone(memory: Memory
     assert all(
         "asked_point" not in hit.why for hit in memory.search("Where did I live before?", asked_at=LATER)
     )
-    found = memory.search("Where do I live?", asked_at=LATER, until=BEGIN + timedelta(hours=1))
+    found = memory.search("Where do I live?", asked_at=LATER, filters={"until": BEGIN + timedelta(hours=1)})
     assert all("Manchester" not in hit.text for hit in found)
 
 

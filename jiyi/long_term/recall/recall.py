@@ -213,7 +213,7 @@ class Recall:
         """Fetch the first candidates of each kind, judge them, and return the best, notes, and the doubt."""
         table, best = ranked.table, judged_rows(ranked)
         sought = {key for answer in answers for key in answer}
-        also = [row for row, key in enumerate(table.keys) if key in sought] if sought else []
+        also = [row for row in ranked.rows.tolist() if table.keys[row] in sought] if sought else []
         rows, records = self._fetched(query, ranked, limits, [*best, *also])
         texts = {row: records[table.keys[row]].search_text for row in best if table.keys[row] in records}
         with np.errstate(invalid="ignore"):  # as in `examine`
