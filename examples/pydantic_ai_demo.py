@@ -42,5 +42,6 @@ with (
         result = agent.run_sync(text, conversation_id=conversation, message_history=before)
         nothing = capability.last.recalled.nothing_relevant
         print(f"{conversation}: {text}\n    {result.output}")
-        print(f"    {capability.last.tokens} tokens, nothing relevant: {nothing:.2f}")
+        doubt = "unknown" if nothing is None else f"{nothing:.2f}"
+        print(f"    {capability.last.tokens} tokens, nothing relevant: {doubt}")
     print("on Monday:", [message.kind for message in capability.history("monday")])
