@@ -45,7 +45,8 @@ def asked_point(text: str) -> AskedPoint | None:
             if whose.casefold() in _OWN:
                 return AskedPoint(points)
             if mine := _MINE.match(whose):
-                return AskedPoint(points, relation=whose[mine.end() :])
+                last = whose[mine.end() :]  # "my daughter Lucia" is called Lucia
+                return AskedPoint(points, name=last) if last.istitle() else AskedPoint(points, relation=last)
             return AskedPoint(points, name=whose)
     return None
 
