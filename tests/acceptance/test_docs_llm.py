@@ -34,7 +34,8 @@ def calls(tree: ast.Module) -> Iterator[tuple[str, str, ast.Call]]:
 
 def asks_a_model(tree: ast.Module) -> bool:
     return any(
-        called == "ask_json" or (called in ("complete", "chat") and re.search(r"llm|model", on.lower()))
+        called in ("ask_json", "ask_each")
+        or (called in ("complete", "chat") and re.search(r"llm|model", on.lower()))
         for on, called, _ in calls(tree)
     )
 
@@ -44,11 +45,15 @@ def asks_an_endpoint(tree: ast.Module) -> bool:
 
 
 def prompts_of(tree: ast.Module) -> set[str]:
-    return {
-        call.args[0].value
-        for _, called, call in calls(tree)
-        if called == "load_prompt" and isinstance(call.args[0], ast.Constant)
-    }
+    """Return the prompts that a module loads, or has loaded by what asks for it."""
+    place = {"load_prompt": 0, "ask_each": 1}
+    given = (call.args[place[called]] for _, called, call in calls(tree) if called in place)
+    chosen = (
+        name
+        for node in given
+        for name in ([node.body, node.orelse] if isinstance(node, ast.IfExp) else [node])
+    )
+    return {name.value for name in chosen if isinstance(name, ast.Constant)}
 
 
 def named(page: Path, table: int) -> set[str]:
