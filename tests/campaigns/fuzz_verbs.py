@@ -118,8 +118,7 @@ class Campaign:
             member = getattr(MemoryManager, name)
             if not name.startswith("_") and inspect.isfunction(member) and name not in NOT_CALLED:
                 yield name, getattr(self.memory, name)
-        for name in records.__all__:
-            member = getattr(records, name)
+        for name, member in sorted(vars(records).items()):
             if dataclasses.is_dataclass(member) and isinstance(member, type):
                 yield f"records.{name}", member
         yield "load_settings", load_settings
