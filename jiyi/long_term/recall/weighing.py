@@ -45,11 +45,11 @@ def weighed(
             if lift := lifts.get(row, 0.0):
                 why["in_force"] = round(lift, 6)
             found.append(Weighed(float(ranked.scores[row]) + sum(why.values()), row, record, why))
-    return _after_successors(sorted(found, key=lambda one: -one.score), ranked.table, judged)
+    return _after_successors(found, ranked.table, judged)
 
 
 def _after_successors(found: list[Weighed], table: Candidates, judged: Judged) -> list[Weighed]:
-    """Put a fact right after the message that has likely taken the place of the one it was read from."""
+    """Order by score, a fact after the message that has likely taken the place of its own."""
     later = {table.keys[row]: successor for row, successor in judged.marked(LIFTED).items()}
     scores = {one.row: one.score for one in found}
     moved = []
