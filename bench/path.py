@@ -20,10 +20,7 @@ other one has. ``--profile`` prints for each verb the functions in which this ch
 import argparse
 import cProfile
 import io
-import json
-import os
 import pstats
-import subprocess
 import sys
 import tempfile
 import time
@@ -39,7 +36,7 @@ import apsw
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from shared import machine, parser_of, table_of, write_json
+from shared import Checkout, answer_calls, machine, parser_of, table_of, write_json
 from talks import all_talks
 
 import jiyi
@@ -195,55 +192,16 @@ def questions() -> Iterator[str]:
 
 
 def work(size: int) -> None:
-    """Answer lines of JSON, a call of `Worker` each, with lines of JSON."""
+    """Answer calls of a `Worker`."""
     with tempfile.TemporaryDirectory() as folder:
         worker = Worker(size, folder)
-        print(json.dumps(jiyi.__file__), flush=True)
-        for line in sys.stdin:
-            name, *given = json.loads(line)
-            print(json.dumps(getattr(worker, name)(*given)), flush=True)
+        answer_calls(worker)
         worker.memory.close()
-
-
-class Checkout:
-    """The process of one checkout."""
-
-    def __init__(self, root: Path, size: int) -> None:
-        path = os.pathsep.join([str(root), str(ROOT / "bench")])
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, "--work", str(size)],
-            env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.root = root
-
-    def start(self) -> None:
-        there = Path(self._answer())
-        if self.root not in there.parents:
-            raise SystemExit(f"{self.root} holds no package jiyi: {there} was imported")
-
-    def ask(self, *call: object) -> Any:
-        assert self.process.stdin
-        self.process.stdin.write(json.dumps(call) + "\n")
-        self.process.stdin.flush()
-        return self._answer()
-
-    def stop(self) -> None:
-        self.process.communicate()
-
-    def _answer(self) -> Any:
-        assert self.process.stdout
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"the process of {self.root} ended")
-        return json.loads(line)
 
 
 def measure(roots: Dict, size: int, options: argparse.Namespace, console: Console) -> list[Dict]:
     """Return a row for each verb and checkout."""
-    checkouts = {name: Checkout(root, size) for name, root in roots.items()}
+    checkouts = {name: Checkout(root, Path(__file__), "--work", size) for name, root in roots.items()}
     times: Dict = {(verb, name): {"wall": [], "cpu": []} for verb in VERBS for name in roots}
     for one in checkouts.values():
         one.start()

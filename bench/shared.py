@@ -49,6 +49,53 @@ def answer_of(program: Path, *words: object, env: Mapping[str, str] | None = Non
     return json.loads(done.stdout.splitlines()[-1])
 
 
+class Checkout:
+    """A process of a program here that runs on another checkout's package, and answers calls."""
+
+    def __init__(self, root: Path, program: Path, *words: object) -> None:
+        self.root = root
+        path = os.pathsep.join([str(root), str(Path(__file__).parent)])
+        self.process = subprocess.Popen(
+            [sys.executable, str(program), *map(str, words)],
+            env=os.environ | dict.fromkeys(ONE_THREAD, "1") | {"PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def start(self) -> None:
+        """Wait until it is ready."""
+        there = Path(self._answer())
+        if self.root not in there.parents:
+            raise SystemExit(f"{self.root} holds no package jiyi: {there} was imported")
+
+    def ask(self, *call: object) -> Any:
+        """Return what a method of its worker says to these arguments."""
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps(call) + "\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.communicate()
+
+    def _answer(self) -> Any:
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"the process of {self.root} ended")
+        return json.loads(line)
+
+
+def answer_calls(worker: object) -> None:
+    """Be the process of a `Checkout`: answer lines of JSON, a call of the worker each, until they end."""
+    print(json.dumps(sys.modules["jiyi"].__file__), flush=True)
+    for line in sys.stdin:
+        name, *given = json.loads(line)
+        print(json.dumps(getattr(worker, name)(*given)), flush=True)
+
+
 def timed(action: Callable[[], object]) -> float:
     """Return the seconds that an action takes."""
     began = time.perf_counter()

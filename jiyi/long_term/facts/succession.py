@@ -290,16 +290,28 @@ class Succession:
         self._wait(scope, {id_: tries for id_, tries in late.items() if tries < _PATIENCE})
         for id_ in sorted(ready, key=lambda id_: (start_of(facts[id_]), id_)):
             if in_range(facts[id_]):
-                self._store.together(partial(self._compare, scope, id_))
+                self._compare(scope, id_)
         return bool(ready)
 
     def _compare(self, scope: Scope, id_: str) -> None:
-        """Compare a fact, as it is by now, with those around it; joins the transaction it is called in."""
+        """Compare a fact, as it is by now, with those around it.
+
+        Nothing is written to meanwhile: inside a transaction the index would be read from its start.
+        """
         found = find_facts(self._store, scope, ids=(id_,), limit=1)
         group = compared(self._store, self._vectors, found[0]) if found else None
         if group is not None:
             others, signs = group
-            self._store.put(_changed(found[0], others, chance(dot(FACTS, FACT_SIGNS, signs))))
+            likely = chance(dot(FACTS, FACT_SIGNS, signs))
+            self._store.together(partial(self._judge, scope, found[0], others, likely))
+
+    def _judge(self, scope: Scope, fact: Fact, others: Sequence[Fact], likely: NDArray[np.float64]) -> None:
+        """Write what becomes of facts that were compared, but for what changed since."""
+        ids = (fact.id, *(other.id for other in others))
+        now = {one.id: one for one in find_facts(self._store, wide(scope), ids=ids, limit=len(ids))}
+        same = [place for place, other in enumerate(others) if now.get(other.id) == other]
+        if now.get(fact.id) == fact and same:
+            self._store.put(_changed(fact, [others[place] for place in same], likely[same]))
 
 
 def freed(store: Store, scope: Scope, changed: Sequence[Fact]) -> list[Fact]:
