@@ -1,5 +1,6 @@
 """Facts that newer ones take the place of by what both say: who may end what, and how often it is right."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -73,6 +74,44 @@ def test_what_is_sure_is_superseded_and_linked_both_ways(say, facts, flush, cert
     assert [fact.text for fact in facts.facts(ANA, as_of=START + timedelta(days=1, hours=1))] == [STILL]
     flush()
     assert facts.facts(ANA, status="superseded") == [old]
+
+
+def test_a_fact_that_changes_while_it_is_compared_is_left_as_it_is(
+    say, store, facts, flush, certain, monkeypatch
+):
+    certain(9)
+    say(STILL, 1)
+    say(NEWER, 2)
+    compared = succession.compared
+
+    def slow(*given):
+        found = compared(*given)
+        store.put([replace(fact, status="retracted") for fact in facts.facts(ANA) if fact.text == STILL])
+        return found
+
+    monkeypatch.setattr(succession, "compared", slow)
+    flush()
+    assert (told(facts), told(facts, "superseded")) == ([NEWER], [])
+
+
+def test_what_a_fact_is_compared_with_is_read_outside_of_transactions(
+    say, database, vectors, flush, certain, monkeypatch
+):
+    """Inside one, nothing of the index is kept: each question reads all that the user has."""
+    certain(9)
+    say(STILL, 1)
+    say(NEWER, 2)
+    inside = []
+    for verb in ("read", "nearest"):
+
+        def asked(*given, plain=getattr(vectors, verb), **named):
+            with database.read() as db:
+                inside.append(db.in_transaction)
+            return plain(*given, **named)
+
+        monkeypatch.setattr(vectors, verb, asked)
+    flush()
+    assert len(inside) > 2 and not any(inside)
 
 
 def test_what_is_likely_is_unsure_until_it_is_said_again(say, facts, flush, certain):
