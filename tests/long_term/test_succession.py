@@ -102,16 +102,20 @@ def test_what_a_fact_is_compared_with_is_read_outside_of_transactions(
     say(STILL, 1)
     say(NEWER, 2)
     inside = []
-    for verb in ("read", "nearest"):
 
-        def asked(*given, plain=getattr(vectors, verb), **named):
+    def noted(verb):
+        def asked(*given, **named):
             with database.read() as db:
                 inside.append(db.in_transaction)
-            return plain(*given, **named)
+            return verb(*given, **named)
 
-        monkeypatch.setattr(vectors, verb, asked)
+        return asked
+
+    monkeypatch.setattr(vectors, "read", noted(vectors.read))
+    monkeypatch.setattr(vectors, "nearest", noted(vectors.nearest))
     flush()
-    assert len(inside) > 2 and not any(inside)
+    assert len(inside) > 2
+    assert not any(inside)
 
 
 def test_what_is_likely_is_unsure_until_it_is_said_again(say, facts, flush, certain):
