@@ -95,11 +95,15 @@ def test_appending(here: Here) -> None:
     assert [list(way["median_seconds"]) for way in found["ways"]] == [["10", "60", "600"]] * 6
 
 
-def test_taking_in(here: Here) -> None:
-    found = json.loads(here("ingest.py", SMALL, "--threads", 1, "--threads", 3, "--messages", 5, "--json"))
-    assert found["messages"] == 5
-    assert [way["way"] for way in found["ways"]] == ["the model alone", "1 thread", "3 threads"]
-    assert all(way["messages_a_second"] > 0 for way in found["ways"])
+def test_taking_in(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    options = ("--threads", 1, "--threads", 3, "--messages", 5, "--against", ROOT)
+    assert "5 messages" in aside("ingest.py", SMALL, *options, "--json", file)
+    rows = json.loads(file.read_text("utf-8"))
+    ways = ["1 thread", "3 threads", "the model alone", "other, as it comes"]
+    assert [row["way"] for row in rows] == ways
+    assert all(row["messages_a_second"] > 0 for row in rows)
+    assert rows[-1]["times_the_last"] == 1
 
 
 def test_what_the_main_verbs_pass(tmp_path: Path) -> None:
