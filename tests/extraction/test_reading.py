@@ -369,3 +369,8 @@ def test_a_short_answer_is_about_whom_the_question_names(
     before: list[str], text: str, expected: list[tuple[str, str, str]]
 ) -> None:
     assert [one for one in parts(text, context=before) if one[1][0] not in "(（"] == expected
+
+
+def test_half_of_a_surrogate_pair_is_no_letter() -> None:
+    found = parts("我住在杭州，\ud801今天很热\udc00")
+    assert found == parts("我住在杭州，今天很热") == [("Ana", "住址", "杭州")]

@@ -1,6 +1,7 @@
 """Damaged files: cut, bytes flipped, keys removed, types changed, nested deep, nulls; by a seed."""
 
 import json
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -11,16 +12,19 @@ DAMAGES = 20
 
 
 def damaged(sample: bytes, seed: int) -> bytes:
-    """Return a damaged copy: every second one of JSON is sound JSON of another shape."""
-    chance = Random(seed)
+    """Return a damaged copy: every second one of JSON is sound JSON of another shape.
+
+    Of `DAMAGES` seeds each damages more than the one before.
+    """
+    chance, strength = Random(seed), seed % DAMAGES
     if seed % 2 and (lines := _read(sample)):
-        for _ in range(1 + seed // 4):
+        for _ in range(1 + strength // 4):
             _change(chance, lines[chance.randrange(len(lines))])
         return b"\n".join(json.dumps(line).encode() for line in lines)
     if seed % 4 == 0:
         return sample[: chance.randrange(len(sample))]
     data = bytearray(sample)
-    for _ in range(1 + seed):
+    for _ in range(1 + strength):
         data[chance.randrange(len(data))] = chance.randrange(256)
     return bytes(data)
 
@@ -47,8 +51,8 @@ def _change(chance: Random, value: Any) -> None:
         if what == 0 and isinstance(value, dict):
             del value[key]
         elif what == 1:
-            for _ in range(300):
+            for _ in range(150):
                 value[key] = [value[key]]
         else:
-            value[key] = chance.choice(_VALUES)
+            value[key] = deepcopy(chance.choice(_VALUES))
         return
