@@ -18,7 +18,7 @@ The ways:
   and `recent_messages`. It does much more; it is here because it is what an agent calls.
 - jiyi, whole list: `TokenBudget` asked about all messages at every append, for those who keep
   the list themselves. Nothing is counted twice, but every message is looked at.
-- recount: the way of many tutorials. All messages are counted anew, then the front is cut.
+- recount: the way of many tutorials. All messages are counted again, then the front is cut.
 - recount the rest: the same by those who throw away what was cut. Its cost is that of counting
   a full window; what was cut is gone.
 - LangChain: ``trim_messages(strategy="last", include_system=True, start_on="human")`` over all

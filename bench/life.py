@@ -9,7 +9,7 @@ with steps. Most were never recalled, a few often.
 What is measured, each part in a process of its own, one after the other on one file:
 
 - consolidation: every group of at least three episodes of one target becomes one `Knowledge`.
-- forgetting: the importance of all episodes is computed anew; those worth too little go into
+- forgetting: the importance of all episodes is recomputed; those worth too little go into
   the trash, then the least important down to 10,000; their tasks go with them.
 - forgetting again: the same on what is left, as it is every night after the first.
 

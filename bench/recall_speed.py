@@ -25,7 +25,7 @@ How to read it:
 - "x jiyi": how many times the median of jiyi a way takes at that size; below 1 it is faster.
 - "first": the first search after opening, which reads the memory in; the file is in the
   system's cache.
-- "after save": a search right behind the save of a message. jiyi makes the vector of what is
+- "after save": a search right after the save of a message. jiyi makes the vector of what is
   saved in the background, which is not in these figures; Chroma is given it.
 - "found": how many questions have their message among the ten.
 - "memory": of the process after all searches; "saving too": of one that also saved.

@@ -199,7 +199,7 @@ def _maintained(one: Maintained) -> Iterator[Text]:
         grown = f"{len(made.created):,} new and {len(made.updated):,} grown knowledge"
         yield Text(f"  {counted(made.episodes, 'episode')} went into {grown}")
     if gate.recomputed:
-        yield Text(f"  {counted(gate.recomputed, 'episode')}{did} rated anew")
+        yield Text(f"  {counted(gate.recomputed, 'episode')}{did} rated again")
     if gate.total:
         yield Text(f"  {counted(gate.total, 'record')}{did} put into the trash")
     for kind, reasons in gate.discarded.items():

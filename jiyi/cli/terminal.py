@@ -66,7 +66,7 @@ def say(words: str) -> None:
 
 
 def warn(label: str, words: str, *, style: str = "yellow", console: Console = stderr) -> None:
-    """Print a coloured label and words behind it on one line, by default on standard error."""
+    """Print a coloured label and words after it on one line, by default on standard error."""
     console.print(Text.assemble((label, style), " ", safe(words)), soft_wrap=True)
 
 

@@ -198,9 +198,9 @@ def _tell_copied(receipt: CopyReceipt, target: Place) -> None:
 
 @telling
 def reembed(db: Db = AGENT_DB, as_json: bool = False) -> Shown:
-    """Finish pending vectors, of all users; if there are none, make every vector anew.
+    """Finish pending vectors, of all users; if there are none, make every vector again.
 
-    With another embedder in the settings all are made anew, too. The memory is searched by the old
+    With another embedder in the settings all are made again, too. The memory is searched by the old
     vectors until the new ones are whole. Run it again after a break.
     """
     require_database(db)

@@ -198,7 +198,7 @@ def _largest(value: Any) -> tuple[str, Any]:
 
 
 def _columns(items: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the values of all items by path; what lies under keys behind the fortieth is one column."""
+    """Return the values of all items by path; what lies under keys after the fortieth is one column."""
     found: dict[str, list[Any]] = {}
     others: list[Any] = [_ABSENT] * len(items)
 

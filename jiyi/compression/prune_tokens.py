@@ -135,7 +135,7 @@ class PruneTokens:
 
 
 def _words_of_all(texts: Sequence[str], forced: Sequence[str]) -> list[Word]:
-    """Return the words of all texts, a line break behind each, sentences numbered through."""
+    """Return the words of all texts, a line break after each, sentences numbered through."""
     found: list[Word] = []
     sentence = 0
     for source, text in enumerate(texts):

@@ -28,7 +28,7 @@ class PrunedText:
     lines it changes.
 
     Args:
-        words: all words, a line break behind each line.
+        words: all words, a line break after each line.
         order: places of the words that may be dropped, first to go first.
         count: counts the tokens of a text.
     """
@@ -143,7 +143,7 @@ class _Line:
         self._parts: list[str] = []
         self._space = False  # white space stands before the next word
         self._gap = False  # something was left out before the next word
-        self._marked = ""  # kind of the mark that was written last, "" behind a word
+        self._marked = ""  # kind of the mark that was written last, "" after a word
 
     def leave_out(self, word: Word) -> None:
         self._space = self._space or word.space
@@ -159,7 +159,7 @@ class _Line:
         self._marked = ""
 
     def mark(self, word: Word) -> None:
-        """Write a mark behind a word; of two in a row the one that ends more stays."""
+        """Write a mark after a word; of two in a row the one that ends more stays."""
         if not self._parts or self._marked:
             if (
                 self._parts

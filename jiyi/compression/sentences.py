@@ -71,7 +71,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _parts(sentence: str) -> Iterator[str]:
-    """Cut a very long sentence behind commas."""
+    """Cut a very long sentence after commas."""
     if len(sentence) <= _LONGEST or "```" in sentence or sentence.lstrip()[:1] in ("{", "["):
         yield sentence
         return

@@ -49,7 +49,7 @@ class Point:
 def points_before(previous: str, messages: Sequence[Message] = ()) -> list[Point]:
     """Return the points of a summary; they are worth a little less than when they were new.
 
-    What they lose is not added up: a point is judged anew each time, and decisions and
+    What they lose is not added up: a point is judged again each time, and decisions and
     to-dos lose next to nothing. ``messages`` tell the names of speakers.
     """
     lines = bullets(previous)

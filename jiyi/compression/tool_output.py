@@ -220,7 +220,7 @@ class ToolOutput:
 def page(text: str, offset: int = 0, max_tokens: int = 1_000, counter: TokenCounter | None = None) -> Page:
     """Return the stretch of ``text`` that begins at ``offset`` and takes at most ``max_tokens``.
 
-    It ends behind a line where one ends in its second half. Pages read one after the other,
+    It ends after a line where one ends in its second half. Pages read one after the other,
     each from the ``next_offset`` of the one before, are the whole text.
 
     Raises:

@@ -236,7 +236,7 @@ def _bind_denials(words: list[Word]) -> None:
 
 
 def _raise_counted(words: list[Word]) -> None:
-    """Raise the word behind a number, which says what is counted, and lower the last mark of a line."""
+    """Raise the word after a number, which says what is counted, and lower the last mark of a line."""
     counts_en = _tables().counts_en
     for before, word in pairwise(words):
         counts = before.text[-1:].isdigit() or counts_en.fullmatch(before.text)

@@ -170,7 +170,7 @@ def by_importance(messages: Sequence[Message], room: int, counter: TokenCounter)
 
 
 def by_running_summary(messages: Sequence[Message], room: int, counter: TokenCounter) -> frozenset[str]:
-    """Return what is in the running summary at the end, and the newest messages behind it.
+    """Return what is in the running summary at the end, and the newest messages after it.
 
     The conversation grows message by message and is folded whenever `RunningSummary` says so;
     the extractive `Summarize` may use half of the window. A message is in the summary as long

@@ -43,7 +43,7 @@ _TALK = 20  # times the longest block: more than the tokens of a window, beyond 
 _WORDS = 0.6  # of a hit that has a word of the question; with all of them 1
 _NEAR = 1.75  # deviations above the mean nearness in meaning from which on meaning alone is enough
 _NEARBY, _MANY = 0.5, 30  # the same of a message, where there are so many hits to compare it with
-_BEHIND = 6.0  # points behind the best hit up to which a message is part of an answer that is there
+_BEHIND = 6.0  # points below the best hit up to which a message is part of an answer that is there
 _STEEP = 4.0  # of the probability around these
 
 _SUCCESSOR = 80  # tokens of what stands below something outdated, at most
@@ -258,7 +258,7 @@ def relevant(hits: Hits, question: str) -> list[float]:
     What has a content word of the question may serve it, the more of them the likelier; what
     has none must be near it in meaning, as compared with the other candidates. Messages are
     ranked by what was said around them, too: where an answer is likely to be there, those
-    not far behind the best hit may be part of it.
+    not far below the best hit may be part of it.
     """
     wanted = frozenset(query_terms(question))
     best = max((hit.score for hit in hits), default=0.0)

@@ -34,7 +34,7 @@ FEWEST = 4
 """Steps a run has at least before its nearness says anything."""
 
 _SMOOTHING = 0.35  # what the newest step counts in the average
-_INHERITED = 0.5  # what a near step's own terms count in the steps behind it
+_INHERITED = 0.5  # what a near step's own terms count in the steps after it
 _COMING_BACK = -0.05  # trend of a run that finds its way
 _RECENT = 6  # steps the trend looks at
 _LOOKED = 12  # newest steps in which failures are counted

@@ -64,7 +64,7 @@ _TEXTS = {  # by field of `Thresholds`
     "failures": "{run} repeats what fails ({why}): stop it, or show the model the error and ask for "
     "another way",
     "drift": "{run} moves away from its request ({why}): put the request before the model again, or start "
-    "anew with a handover",
+    "over with a handover",
 }
 _LOW = ("hit_rate",)  # figures that are worse the lower they are
 _RESERVE = 1.5  # what is kept free for a reply, as a multiple of the mean reply

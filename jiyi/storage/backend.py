@@ -163,7 +163,7 @@ def repair(place: Place, settings: Settings) -> list[str]:
     """
     with closing(open_database(place, settings)) as database:  # first of all to where ``vector_index`` says
         waiting = take_over(database) if settings.vector_index == "chroma" else leave(database)
-    done = [f"{waiting} records wait to be embedded anew"] if waiting else []
+    done = [f"{waiting} records wait to be embedded again"] if waiting else []
     backend = open_backend(place, settings)
     with closing(backend.store):
         mend = getattr(backend.vectors, "repair", None)

@@ -20,7 +20,7 @@ def refuse_bound(database: Database) -> None:
     if _bound(database):
         raise WrongState(
             f"{database.place} has its vectors in Chroma; open it with vector_index=chroma and the "
-            "chroma_url or chroma_path that it had, or let it embed its records anew for itself: "
+            "chroma_url or chroma_path that it had, or let it embed its records again for itself: "
             "jiyi doctor --repair"
         )
 
@@ -39,7 +39,7 @@ def bind(database: Database) -> str:
         return str(owner[0])
     if own:
         raise WrongState(
-            f"{database.place} holds its vectors itself; to embed its records anew into Chroma, run with "
+            f"{database.place} holds its vectors itself; to embed its records again into Chroma, run with "
             "the same settings: jiyi doctor --repair"
         )
     return _enter(database)

@@ -17,7 +17,7 @@ __all__ = ["Docs", "KnownVectors", "Vectors", "look_up"]
 Docs = NDArray[np.int64]  # numbers of records; -1 for none
 Vectors = Mapping[int, NDArray[np.float32]]  # of records by their numbers, shape (parts, dims) of each
 
-_MOST = 100_000  # vectors: beyond that it begins anew
+_MOST = 100_000  # vectors: beyond that it starts empty
 _PLACE_BYTES = 200  # a number with its place, about
 
 

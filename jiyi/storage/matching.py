@@ -140,10 +140,10 @@ def _around(mine: UserTerms, rows: _Rows) -> _Rows:
 
 
 def _renumbered(numbers: NDArray[np.int32], count: int) -> NDArray[np.int32]:
-    """Return numbers below ``count`` counted anew from 0; -1 stays."""
+    """Return numbers below ``count`` renumbered from 0; -1 stays."""
     seen = np.zeros(count + 1, np.bool_)
     seen[numbers] = True
     seen[-1] = False  # where -1 went to
-    anew = np.cumsum(seen, dtype=np.int32) - 1
-    anew[-1] = -1
-    return anew[numbers]
+    renumbered = np.cumsum(seen, dtype=np.int32) - 1
+    renumbered[-1] = -1
+    return renumbered[numbers]

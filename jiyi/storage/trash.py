@@ -40,7 +40,7 @@ class TrashPage:
     """A piece of a walk through the trash."""
 
     entries: tuple[Discarded, ...]
-    next: int | None  # where the next piece begins; None behind the last
+    next: int | None  # where the next piece begins; None after the last
 
 
 class Trash:
@@ -133,7 +133,7 @@ class Trash:
         stays as it is. Keys that are not in the trash are passed over.
 
         Where a summary speaks of a message's place but never took it in, that version goes and
-        all that build on it, so that the message is folded in anew. System and pinned messages,
+        all that build on it, so that the message is folded in again. System and pinned messages,
         which are in no summary, take none.
 
         Raises:

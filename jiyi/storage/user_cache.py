@@ -66,7 +66,7 @@ class UserCache:
     def use(self, user_id: str, part: type[_H], generation: int, extend: Callable[[_H], None]) -> _H:
         """Return a view of a user's part after ``extend`` brought it up to date.
 
-        It is begun anew where it is not of this ``generation``, and forgotten where
+        It is begun again where it is not of this ``generation``, and forgotten where
         ``extend`` raises.
         """
         with self._lock:

@@ -38,7 +38,7 @@ _COLUMNS: dict[str, Any] = {
     "speaker": np.int32,  # number in `speakers`, -1 for none
     "seq": np.int32,  # place in its session, -1 for what is no message
     "previous": np.int32,  # row of the message before it in its session, -1 for none
-    "following": np.int32,  # row of the message behind it, -1 for none so far
+    "following": np.int32,  # row of the message after it, -1 for none so far
     "created_at": np.int64,
     "length": np.int32,
     "traits": np.int32,
@@ -114,7 +114,7 @@ class UserTerms:
     """Rows in the order they were stored, as columns, and their terms inverted in segments.
 
     Arrays grow with room to spare; of rows in use only ``following`` changes, to a row that
-    came later. A search goes on with its own view while rows are added behind it.
+    came later. A search goes on with its own view while rows are added after it.
     """
 
     generation: int = 0  # of the user's removals and changes, when it was read
@@ -144,7 +144,7 @@ class UserTerms:
         return replace(self, columns=columns)
 
     def append(self, rows: Sequence[TermRow]) -> None:
-        """Take in at most `MOST_ROWS` rows behind those that are there; their docs ascend."""
+        """Take in at most `MOST_ROWS` rows after those that are there; their docs ascend."""
         if not rows:
             return
         docs, kinds, ids, roles, sessions, agents, seqs, moments, lengths, traits, speakers, entries = zip(

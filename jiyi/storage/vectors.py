@@ -65,14 +65,14 @@ class VectorIndex:
     A row is written without its vector and marked as pending; whoever embeds asks for
     pending texts and adds their vectors. A record deleted meanwhile is passed over.
 
-    For another embedder, or the same one anew, a second set of vectors is made beside the one
+    For another embedder, or the same one again, a second set of vectors is made beside the one
     that is searched: `renew`, `pending` and `add` with its name, `switch`.
     """
 
     def __init__(self, database: Database, *, now: Callable[[], float] = time.time) -> None:
         self._db = database
         self._now = now
-        self._at = ("", 0)  # user and number behind which the second set is looked through
+        self._at = ("", 0)  # user and number after which the second set is looked through
 
     @retried()
     def claim(
@@ -105,7 +105,7 @@ class VectorIndex:
         embed the same text; ``leased=False`` looks past the leases of others.
 
         With ``name``: the texts that the second set lacks, nothing where none of this embedder
-        is being made. No lease is taken; each answer goes on behind the one before. Behind the
+        is being made. No lease is taken; each answer goes on after the one before. After the
         last record comes an empty one, then it begins from the start: what was saved meanwhile.
         """
         return self._pending_once(limit, leased=leased, name=name)
@@ -365,7 +365,7 @@ class VectorIndex:
         place = self._db.place
         return EmbedderMismatch(
             f"{place} holds vectors of {spaces.name} ({spaces.dims} numbers), not of {name}; "
-            f"open it with that embedder, or embed all anew with: jiyi reembed --db {place}"
+            f"open it with that embedder, or embed all again with: jiyi reembed --db {place}"
         )
 
 

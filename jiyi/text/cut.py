@@ -51,7 +51,7 @@ def clipped(text: str, most: int) -> str:
 def parted(line: str, size: int, marks: Sequence[re.Pattern[str]], most: int = 0) -> Iterator[str]:
     """Give a line in parts of at most ``size`` characters, the last of at most ``most`` (or ``size``).
 
-    A part ends after the last of the first ``marks`` that it has behind its first quarter, else a word.
+    A part ends after the last of the first ``marks`` that it has after its first quarter, else a word.
     """
     start = 0
     while len(line) - start > (most or size):

@@ -23,7 +23,7 @@ _END = re.compile(
     r"[\"'`”’」』]?\s{0,2}(?:[.,;:!?，。；！？、()（）·|/-]|\Z|\n|(?:and|but|so|or|now|since|too|please)\b)"
 )
 _TAIL = ".,;:!?"
-_BEHIND = 20  # characters behind a value that say whether it ends there
+_BEHIND = 20  # characters after a value that say whether it ends there
 _KEPT = 500  # characters up to which what a text holds is kept: what is shown once is shown again
 _NUMBER = "#"  # the hint that stands for four digits in a row
 _FOUR_DIGITS = re.compile(r"\d{4}")
@@ -38,7 +38,7 @@ class Secret:
 
     kind: SecretKind  # what it opens
     start: int  # of its first character
-    end: int  # behind its last one
+    end: int  # after its last one
 
 
 def secrets(text: str, *wordings: str) -> tuple[Secret, ...]:
@@ -123,7 +123,7 @@ class Secrecy:
 
 
 _Check = Callable[[str, str], bool]
-"""Whether a value, with the text behind it, is one."""
+"""Whether a value, with the text after it, is one."""
 
 
 class _Rule(NamedTuple):
@@ -170,7 +170,7 @@ def _known() -> _Known:
 
 
 def _is_word(value: str, behind: str) -> bool:
-    """A value after "is": letters alone only where the clause ends behind them."""
+    """A value after "is": letters alone only where the clause ends after them."""
     if value.casefold() in _known().harmless["en"]:
         return False
     return not _PLAIN.fullmatch(value) or _END.match(behind) is not None

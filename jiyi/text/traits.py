@@ -22,7 +22,7 @@ _SMALL_TALK = 60  # characters a greeting has at most
 class Trait(IntFlag):
     """Signs a text can carry.
 
-    The numbers are stored with records: each keeps its meaning, new ones come behind.
+    The numbers are stored with records: each keeps its meaning, new ones come after them.
     """
 
     QUESTION = 1  # it asks: a question mark, or 吗 or 呢 at its end

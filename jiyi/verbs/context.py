@@ -117,7 +117,7 @@ class ContextVerbs(Verbs):
         older, turns = saved - len(recent), self._settings.max_turns
         if older <= 0:
             return []
-        return [f"{older} older messages lie behind the session's last {turns} turns; search finds them"]
+        return [f"{older} older messages are older than the session's last {turns} turns; search finds them"]
 
     def _budget(self, budget: int | Budget | None, task_type: str) -> Budget:
         if isinstance(budget, Budget):

@@ -52,7 +52,7 @@ class RecallVerbs(Verbs):
         kinds of secrets in its words, which are given as they are; ``hits.nothing_relevant`` is
         the probability that the memory holds no answer at all. ``hit.relevance`` is, of the best hit,
         the probability that there is an answer, 1 - ``nothing_relevant``; it falls to 1/e for each 3
-        points that the ranking puts another behind it. Unlike scores it compares between questions,
+        points that the ranking puts another below it. Unlike scores it compares between questions,
         and a reranker changes the order only.
 
         Args:

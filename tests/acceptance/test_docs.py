@@ -42,7 +42,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 @dataclass(frozen=True)
 class Block:
-    info: str  # what stands behind the opening fence
+    info: str  # what stands after the opening fence
     text: str
     line: int
 

@@ -105,7 +105,7 @@ def test_it_is_summarised_by_hand(memory: jiyi.MemoryManager) -> None:
 
 
 def test_the_prompt_updates_a_summary_after_an_example() -> None:
-    """The current summary and the new dialogue go into the prompt, behind a worked example."""
+    """The current summary and the new dialogue go into the prompt, after a worked example."""
     model = Writer("- the shop moves to PostgreSQL")
     made = Summarize(llm=model)(talk(2), previous="- the shop runs MySQL")
     (prompt,) = model.asked

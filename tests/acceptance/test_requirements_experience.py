@@ -133,7 +133,7 @@ def test_three_times_the_limit_is_looked_at_before_the_limit_is_cut(open_memory:
 def test_searches_count_what_they_return_without_waiting_for_the_write(
     open_memory: Open, path: Any, clock: ManualClock
 ) -> None:
-    """The count and time of use are written behind the answer, even while another process writes."""
+    """The count and time of use are written after the answer, even while another process writes."""
     memory = open_memory(clock=clock, lock_timeout=20)
     episode = work(memory, "restart nginx")
     memory.flush()

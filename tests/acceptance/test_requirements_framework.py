@@ -185,7 +185,7 @@ def test_summarization_is_one_shot_where_asked() -> None:
 
 
 def test_summarization_wraps_any_other_memory_as_it_was_made() -> None:
-    """Another policy behind the summary keeps its own arguments."""
+    """Another policy after the summary keeps its own arguments."""
     both = Pipeline(RunningSummary(max_messages=8, keep_turns=5), SlidingWindow(2))
     talk = rounds(12)
     assert list(both(talk).kept) == list(SlidingWindow(2)(talk).kept)

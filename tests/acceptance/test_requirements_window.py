@@ -242,7 +242,7 @@ def test_a_conversation_is_read_into_four_lists() -> None:
 
 
 def test_a_growing_session_is_to_be_restarted_before_the_limit(memory: jiyi.MemoryManager) -> None:
-    """Short it goes on; stale, repetitive and off its goal it is to begin anew before it is full."""
+    """Short it goes on; stale, repetitive and off its goal it is to start over before it is full."""
     memory.save_message("s", role="user", content="Find out why orders-api runs out of memory")
     assert memory.session_advice("s", 4_000).action == "continue"
     for number in range(15):

@@ -80,7 +80,7 @@ def test_beside_postgres_it_is_mended_and_moved_too(open_chroma, postgres_url, t
         for number in range(6):
             memory.save_message("s", {"role": "user", "content": f"word {number}"})
         assert memory.flush() == 6
-    assert repair(place, chroma) == ["6 records wait to be embedded anew"]
+    assert repair(place, chroma) == ["6 records wait to be embedded again"]
     with open_chroma(postgres_url, chroma_path=tmp_path / "folder") as memory:
         assert memory.flush() == 6
         memory.forget(query="word 3", purge=True)
@@ -106,7 +106,7 @@ def test_beside_postgres_it_is_mended_and_moved_too(open_chroma, postgres_url, t
     with open_chroma(postgres_url, chroma_path=tmp_path / "folder") as memory:
         assert memory.flush() == 3
     assert drift(place, chroma).sound
-    assert repair(place, own) == ["5 records wait to be embedded anew"]
+    assert repair(place, own) == ["5 records wait to be embedded again"]
     with open_chroma(postgres_url, vector_index="own") as memory:
         assert memory.flush() == 5
         assert memory.search("word 4", limit=1)[0].text == "word 4"

@@ -261,7 +261,7 @@ class _Terminal:
 
     def __init__(self, db, url):
         own, theirs = pty.openpty()
-        self.own, self.seen, self.place = own, "", 0  # the place behind what was waited for last
+        self.own, self.seen, self.place = own, "", 0  # the place after what was waited for last
         # A process begun in the background has SIGINT switched off.
         heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
         run = f"{heard}; import typer; from jiyi.cli.chat import chat; typer.run(chat)"

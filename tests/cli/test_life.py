@@ -354,7 +354,7 @@ def test_in_a_terminal_progress_is_shown_there_alone(in_a_terminal, real_db, as_
         assert json.loads(said)["ana"]["gate"]["dry_run"] is False
         assert screen == ""
     else:
-        assert said == "ana:\n  1 episode rated anew\n"
+        assert said == "ana:\n  1 episode rated again\n"
 
 
 @pytest.mark.slow

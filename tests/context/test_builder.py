@@ -127,7 +127,7 @@ def check_every_candidate_is_accounted_for(given_materials, report):
 
 
 def check_retrieved_text_is_quoted(given_materials, window):
-    """Behind "> " is every line that came from memory; the rest is the fixed frame."""
+    """After "> " is every line that came from memory; the rest is the fixed frame."""
     own = [*given_materials.system, *given_materials.history, *given_materials.tail]
     own += [given_materials.current] if given_materials.current else []
     known = [m.to_openai() for m in own]

@@ -1,4 +1,4 @@
-"""Candidates as plain rows, and BM25 written out anew from its formula."""
+"""Candidates as plain rows, and BM25 written out again from its formula."""
 
 import math
 from collections import Counter

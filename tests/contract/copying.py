@@ -77,7 +77,7 @@ def found(side, query_text, user="ana"):
 
 
 def fill(side, user="ana", messages=30, embedder=None):
-    """Two sessions and something of every kind; forgotten, purged, folded, given anew, pending."""
+    """Two sessions and something of every kind; forgotten, purged, folded, given again, pending."""
     scope = Scope(user_id=user)
     said = [
         message(
@@ -121,6 +121,6 @@ def fill(side, user="ana", messages=30, embedder=None):
     keys = [*forgotten, ("task", "gone"), ("episode", "e2"), ("fact", "f0"), ("item", its_place)]
     side.trash.discard(scope, keys, reason="asked for", at=START + timedelta(days=1))
     side.trash.erase(scope, keys=[("message", newest[0])])
-    side.store.put([message("said anew", session="s1", at=messages + 1, id="m3", user=user)])  # its id again
+    side.store.put([message("said again", session="s1", at=messages + 1, id="m3", user=user)])  # its id again
     side.store.put([replace(fact("redis", "port", "7000", id="f0", user=user), confidence=0.3)])
     side.store.put([message("pending", session="s3", at=messages + 2, id="late", user=user)])

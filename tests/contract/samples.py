@@ -84,7 +84,7 @@ def task(request="restart nginx", user="ana", at=0, **fields):
 
 
 def summary(after=None, covers=(), upto=0, text="they spoke of disks", user="ana", at=0, **fields):
-    """The next version behind another, of session "s" unless told."""
+    """The next version after another, of session "s" unless told."""
     return Summary(
         scope=after.scope if after else fields.pop("scope", Scope(user_id=user, session_id="s")),
         text=text,

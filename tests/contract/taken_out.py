@@ -44,7 +44,7 @@ def embed(vectors):
 
 
 def neighbours(store, text):
-    """Who stands before and behind each message that search shows."""
+    """Who stands before and after each message that search shows."""
     found = store.match(Query(scope=S, text=text, limit=100))
     names = [*(id_ for _, id_ in found.keys), None]
     pairs = zip(found.previous.tolist(), found.following.tolist(), strict=True)

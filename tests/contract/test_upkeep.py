@@ -37,7 +37,7 @@ def scanned(upkeep, **parts):
 
 
 def neighbours(store, text, scope=S):
-    """Who stands before and behind each message that search shows."""
+    """Who stands before and after each message that search shows."""
     found = store.match(Query(scope=scope, text=text, limit=100))
     names = [*(id_ for _, id_ in found.keys), None]
     pairs = zip(found.previous.tolist(), found.following.tolist(), strict=True)

@@ -254,9 +254,9 @@ def test_vectors_read_before_are_those_of_now(store, vectors):
     assert read() == {0: [0], 1: [1], 2: [2, 3]}, "what had none has some"
     store.delete(Query(scope=ANA, kinds=("message",), ids=("x",)))
     assert read() == {1: [1], 2: [2, 3]}
-    store.put([message("anew", id="x"), episode("other words", id="x")])
+    store.put([message("again", id="x"), episode("other words", id="x")])
     assert read() == {2: [2, 3]}, "another text has no vectors yet"
-    fill(vectors, {"anew": one(4), "other words": one(5)})
+    fill(vectors, {"again": one(4), "other words": one(5)})
     assert read() == {0: [4], 1: [5], 2: [2, 3]}
 
 

@@ -10,7 +10,7 @@ import tempfile
 os.environ["OPENAI_API_KEY"] = "none"
 from mem0 import Memory, MemoryClient
 
-sys.path += os.environ["JIYI_TEST_PATH"].split(os.pathsep)  # behind what mem0 needs
+sys.path += os.environ["JIYI_TEST_PATH"].split(os.pathsep)  # after what mem0 needs
 
 import jiyi
 from jiyi.testing import HashEmbedder

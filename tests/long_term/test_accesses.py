@@ -1,4 +1,4 @@
-"""Access counts: written behind the answer, in batches, added to those of others, never in the way."""
+"""Access counts: written after the answer, in batches, added to those of others, never in the way."""
 
 import logging
 import subprocess

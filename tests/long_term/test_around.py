@@ -46,8 +46,8 @@ def test_words_are_lent_two_turns_each_way_and_less_the_further():
     got = lend(0, 0, 0, 0.6, 0, 0, 0)
     assert got[3] == pytest.approx(0.6)
     assert got[[0, 6]].tolist() == [0, 0]
-    assert 0 < got[5] < got[4] < 0.6, "the turns behind it borrow from before"
-    assert 0 < got[1] < got[2] < 0.6, "the turns before it borrow from behind"
+    assert 0 < got[5] < got[4] < 0.6, "the turns after it borrow from before"
+    assert 0 < got[1] < got[2] < 0.6, "the turns before it borrow from after it"
     assert got[2] < got[4], "an answer borrows from its question rather than the other way round"
 
 

@@ -243,7 +243,7 @@ def test_only_the_newest_without_a_target_are_compared(store, consolidation, mon
     assert knowledge_of(store)[0].source_episodes == ("e3", "e4", "e5", "e6", "e7")
     assert (receipt.waiting, receipt.notes) == (
         3,
-        ("3 episodes without a target lie behind the newest 5 of them: not compared",),
+        ("3 episodes without a target are older than the newest 5: not compared",),
     )
 
 
@@ -341,7 +341,7 @@ def test_an_error_of_the_database_leaves_nothing_half_done(store, upkeep, clock,
     assert one.run(ANA).episodes == 3
 
 
-# --- written anew
+# --- rewritten
 
 
 def test_a_knowledge_is_written_anew_from_what_is_left(store, consolidation, clock):

@@ -171,7 +171,7 @@ def test_killed_at_any_moment_nothing_is_lost_and_the_next_run_finishes(full, da
 
 
 class Meanwhile(Upkeep):
-    """An upkeep behind whose scans something happens, as another process might do it."""
+    """An upkeep after whose scans something happens, as another process might do it."""
 
     def __init__(self, database, happens):
         super().__init__(database)

@@ -94,7 +94,7 @@ def test_a_fact_in_words_that_only_the_forgotten_message_said_is_read_anew(memor
     left = memory.fact("8080")
     assert left.sources == (second.id,)
     assert "容器" not in left.subject + left.object + left.text
-    assert of_kind(receipt)["fact", both.id] == "rests on messages that go, others are read anew"
+    assert of_kind(receipt)["fact", both.id] == "rests on messages that go, others are read again"
 
 
 def test_without_a_reader_such_a_fact_goes(memory):
@@ -111,7 +111,7 @@ def test_what_a_forgotten_statement_had_superseded_holds_again(memory):
     assert memory.fact("8443").status == "superseded"
     receipt = memory.forget(ids=[moved.id])
     assert memory.find("fact") == [old]
-    assert of_kind(receipt, "changed") == {("fact", old.id): "a fact before or behind it goes"}
+    assert of_kind(receipt, "changed") == {("fact", old.id): "a fact before or after it goes"}
 
 
 def test_a_chain_closes_where_its_middle_goes(memory):
@@ -158,7 +158,7 @@ def test_knowledge_is_written_anew_from_the_other_episodes(memory):
     (left,) = memory.find("knowledge")
     assert (left.id, left.source_episodes) == (known.id, (two.id, last.id))
     assert left.confidence <= known.confidence
-    assert of_kind(receipt, "changed") == {("knowledge", known.id): "written anew from fewer episodes"}
+    assert of_kind(receipt, "changed") == {("knowledge", known.id): "rewritten from fewer episodes"}
     assert "甲" not in left.search_text
     memory.forget(ids=[two.id, last.id])
     assert memory.find("knowledge") == []

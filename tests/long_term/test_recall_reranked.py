@@ -1,4 +1,4 @@
-"""A second look at the first candidates: it orders them anew, or leaves them as they were and says so."""
+"""A second look at the first candidates: it reorders them, or leaves them as they were and says so."""
 
 import threading
 import time

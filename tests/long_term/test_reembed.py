@@ -221,7 +221,7 @@ def test_killed_at_any_statement_it_goes_on(memory, opened, path):
         here = memory.vectors.claim()
         assert memory.best("text 3", OLD if here.name == OLD.name else NEW) == ("text 3", 1)
         if here.name == NEW.name and here.renewing is None:
-            break  # one more would make them anew
+            break  # one more would make them again
         assert done.returncode == -signal.SIGKILL
         killed, after = killed + 1, after + 4
         assert here.name == NEW.name or memory.pending() == 0

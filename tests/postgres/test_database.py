@@ -152,7 +152,7 @@ def test_a_swallowed_error_does_not_pass_for_a_commit(database, store):
                 inside.rows("read_terms", {"user_id": "ana", "after": 0, "limit": -1})
 
     store.put([message("there", id="1")])
-    with pytest.raises(StorageError, match="begin it anew"):
+    with pytest.raises(StorageError, match="begin it again"):
         swallow()
     assert store.count(Query(scope=ANA, kinds=("session",)))["session"] == 1
 

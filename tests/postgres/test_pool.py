@@ -141,7 +141,7 @@ def test_inside_a_transaction_the_error_goes_up_and_nothing_is_written(
 
 
 class Lossy:
-    """Breaks the connection right behind the COMMIT of every transaction, as long as it is told to."""
+    """Breaks the connection right after the COMMIT of every transaction, as long as it is told to."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
         from jiyi.storage.postgres.transaction import Writing
@@ -154,7 +154,7 @@ class Lossy:
                 self.left -= 1
                 writing.committing = True
                 writing.raw.close()
-                raise psycopg.OperationalError("cut behind the COMMIT")
+                raise psycopg.OperationalError("cut after the COMMIT")
 
         monkeypatch.setattr(Writing, "commit", commit)
 

@@ -147,7 +147,7 @@ BAD_SCHEMA = {
     "no tenant": "CREATE TABLE x (doc bigint PRIMARY KEY)",
     "another order of texts": "CREATE TABLE x (tenant_id text PRIMARY KEY)",
     "a key without": 'CREATE TABLE x (tenant_id text COLLATE "C", doc bigint, PRIMARY KEY (doc))',
-    "a key with it behind": 'CREATE TABLE x (tenant_id text COLLATE "C", n int, PRIMARY KEY (n, tenant_id))',
+    "a key with it last": 'CREATE TABLE x (tenant_id text COLLATE "C", n int, PRIMARY KEY (n, tenant_id))',
     "a column's key": 'CREATE TABLE x (tenant_id text COLLATE "C", doc bigint PRIMARY KEY)',
     "a column's uniqueness": 'CREATE TABLE x (tenant_id text COLLATE "C" PRIMARY KEY, id text UNIQUE)',
     "uniqueness": 'CREATE TABLE x (tenant_id text COLLATE "C" PRIMARY KEY, id text, UNIQUE (id))',

@@ -59,7 +59,7 @@ def test_a_pool_that_is_used_up_says_what_to_do_and_leaks_nothing(open_memory, p
         begun.wait(20)
         began = time.monotonic()
         assert Counter(threads.map(save, range(50))) == {"told": 50}
-        assert time.monotonic() - began < 15, "they wait side by side, not one behind the other"
+        assert time.monotonic() - began < 15, "they wait side by side, not one after the other"
         enough.set()
         for holder in holders:
             holder.result()

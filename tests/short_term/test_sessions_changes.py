@@ -61,9 +61,9 @@ def test_a_session_that_was_emptied_and_begun_anew(store, database, memory):
     memory.messages(SCOPE)
     store.delete(Query(scope=SCOPE, kinds=("message",), limit=100))
     assert memory.messages(SCOPE) == []
-    new = save(store, user("anew"))
+    new = save(store, user("again"))
     assert new[0].seq == 0
-    assert texts(memory.messages(SCOPE)) == ["anew"]
+    assert texts(memory.messages(SCOPE)) == ["again"]
 
 
 def test_what_is_saved_after_a_removal_does_not_hide_it(store, database, memory):

@@ -134,13 +134,13 @@ def test_a_reload_is_seen_without_a_restart(registry, write_skill):
     disclosure = Disclosure(registry)
     disclosure.swap(["alpha", "beta"])
     disclosure.blocks(COUNTER, "en")
-    write_skill("alpha", head="name: alpha\ndescription: Does it anew.", body="The new way.")
+    write_skill("alpha", head="name: alpha\ndescription: Does it again.", body="The new way.")
     folder = write_skill("beta")
     (folder / "SKILL.md").unlink()
     write_skill("epsilon")
     registry.reload()
     cards, alpha = disclosure.blocks(COUNTER, "en")
-    assert "- alpha: Does it anew." in cards.text
+    assert "- alpha: Does it again." in cards.text
     assert "- epsilon:" in cards.text
     assert "beta" not in cards.text
     assert "The new way." in alpha.text

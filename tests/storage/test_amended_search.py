@@ -1,4 +1,4 @@
-"""What upkeep changes is what search ranks by, at once and without reading the user's rows anew."""
+"""What upkeep changes is what search ranks by, at once and without reading the user's rows again."""
 
 from jiyi.records import Scope
 from jiyi.storage import Amendment, SqliteVectors, Trash, Upkeep

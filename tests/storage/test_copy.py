@@ -325,7 +325,7 @@ def test_killed_anywhere_it_goes_on_and_ends_the_same(tmp_path):
 
 def test_trash_and_life_may_share_ids_and_places(ends):
     here, there = ends
-    for at in range(3):  # a session that was emptied begins anew: its places were given before
+    for at in range(3):  # a session that was emptied starts again: its places were given before
         here.store.put([message(f"life {at}", id=f"m{at}", at=at), message(f"{at}", id="again", at=at + 10)])
         keys = [("message", f"m{at}"), ("message", "again")]
         here.trash.discard(ANA, keys, reason=f"r{at}", at=START + timedelta(days=at))

@@ -36,7 +36,7 @@ def opened(path):
 
 
 def numbers(database):
-    """Document numbers and vector rows by record, and what tells memory to read anew."""
+    """Document numbers and vector rows by record, and what tells memory to read again."""
     with database.read() as db:
         docs = dict(db.raw.execute("SELECT kind || id, doc FROM documents").fetchall())
         terms = sorted(doc for (doc,) in db.raw.execute("SELECT doc FROM terms"))
@@ -70,7 +70,7 @@ def test_the_same_words_keep_number_terms_vectors_and_what_is_in_memory(opened, 
         assert store.find(Query(scope=ANA, kinds=(kind,))) == [changed]
         assert numbers(database) == before
         again = in_memory(database, store, vectors)
-        assert [a is b for a, b in zip(again, held, strict=True)] == [True, True], "nothing is read anew"
+        assert [a is b for a, b in zip(again, held, strict=True)] == [True, True], "nothing is read again"
         assert [part.size for part in again] == [part.size for part in held]
     assert Upkeep(database).amend(ANA, kind, [Amendment(id="r", pinned=True, confidence=0.2)]) == 1
     assert numbers(database) == before

@@ -98,7 +98,7 @@ def test_a_view_stands_still_while_rows_are_added():
     sessions=st.lists(st.sampled_from("abc"), min_size=24, max_size=24),
 )
 def test_neighbours_go_by_place_in_whatever_order_rows_come(seqs, pieces, sessions):
-    """A message that was taken out and brought back comes behind those said after it."""
+    """A message that was taken out and brought back comes after those said after it."""
     rows = [
         (*row(doc, [TERMS[seq]], session)[:6], seq, *row(doc, [TERMS[seq]], session)[7:])
         for doc, (seq, session) in enumerate(zip(seqs, sessions, strict=True), 1)

@@ -206,7 +206,7 @@ def test_a_fold_another_process_did_before_its_turn_is_not_paid_twice(asking):
         talk(first, "busy")
         talk(first, "s")
         timed(first, "busy")
-        timed(first, "s")  # waits behind the other
+        timed(first, "s")  # waits for the other
         while not server.asked:
             time.sleep(0.01)
         second.summarize_session("s")

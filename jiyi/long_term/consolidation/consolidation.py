@@ -161,7 +161,7 @@ class Consolidation:
         run.skipped += bool(found.alone)
         if older:
             run.notes.append(
-                f"{older} episodes without a target lie behind the newest {WINDOW:,} of them: not compared"
+                f"{older} episodes without a target are older than the newest {WINDOW:,}: not compared"
             )
         if found.lacking:
             run.notes.append(

@@ -166,7 +166,7 @@ class Plan:
     def receipt(self, reason: str, at: datetime, *, dry_run: bool) -> ForgetReceipt:
         """Return what is to be told of it."""
         links: dict[Key, Forgotten] = {
-            ("fact", fact.id): forgotten(fact, "changed", "a fact before or behind it goes", words=False)
+            ("fact", fact.id): forgotten(fact, "changed", "a fact before or after it goes", words=False)
             for fact in self.links
             if ("fact", fact.id) not in self.changed
         }
@@ -316,7 +316,7 @@ class _Planner:
                 continue
             self.facts[fact.id] = fact
             self.made.unread.update((message.id, message) for message in left)
-            why = "rests on messages that go, others are read anew" if left else "rests on messages that go"
+            why = "rests on messages that go, others are read again" if left else "rests on messages that go"
             self.made.take(fact, why)
 
     def _knowledge(self) -> None:
@@ -331,7 +331,7 @@ class _Planner:
             written = self.rewrite(replace(one, source_episodes=left)) if there else None
             if written is not None:
                 after = replace(written, updated_at=self.at)
-                self.made.change(one, after, "written anew from fewer episodes")
+                self.made.change(one, after, "rewritten from fewer episodes")
                 continue
             self.made.loose += there
             self.made.take(one, "rests on episodes that go")

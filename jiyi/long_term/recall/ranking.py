@@ -63,7 +63,7 @@ def repeats(records: Sequence[Searchable], question: str = "") -> list[bool]:
 
     That is a text which is the same as an earlier one but for case, punctuation and white space, by
     the same one, and every message but the first that asks the question again and adds no word to
-    it: however often a question was asked, its answer is not behind all of them. What merely
+    it: however often a question was asked, its answer does not come after all of them. What merely
     resembles another may hold the answer that the other lacks.
     """
     terms = frozenset(query_terms(question))

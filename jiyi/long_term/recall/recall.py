@@ -37,7 +37,7 @@ _DEEPER = 8  # times as many are fetched where repeats leave too few
 _FEWEST = 200  # candidates of each kind from each index: neighbours and sessions need company
 _MOST = 10_000
 _FETCHED = 2_500  # records of four kinds at once: a listing gives 10,000
-_FALL = 3.0  # points of score behind the best for which relevance falls to 1/e
+_FALL = 3.0  # points of score below the best for which relevance falls to 1/e
 _READ_AGAIN = 100  # candidates a reranker is shown at most: it may take 10 ms and more for each
 _FURTHEST = 1_000  # messages on either side of a hit
 _ANSWERED = 0.1  # the highest doubt where a fact says what is asked for
@@ -222,7 +222,7 @@ class Recall:
         found = told_first(weighed(rows, records, ranked, judged), told)
         asked = [row for row, text in texts.items() if asks_again(text, ranked.features.question.terms)]
         nothing = min(nothing_relevant(ranked, judged, asked), _ANSWERED if told else 1.0)
-        # The best has the probability that there is an answer at all; the others less, the further behind.
+        # The best has the probability that there is an answer at all; the others less, the further below.
         relevance = {one.row: (1 - nothing) * math.exp((one.score - found[0].score) / _FALL) for one in found}
         notes: list[str] = []
         if self.second is not None:

@@ -167,10 +167,10 @@ class Collections:
             client.delete_collection(self._title(space))
 
     def scrub(self) -> bool:
-        """Make Chroma write its files anew, so that nothing of what was erased is left in them.
+        """Make Chroma rewrite its files, so that nothing of what was erased is left in them.
 
         Returns:
-            Whether its database was written anew too: a server's only can be on its machine.
+            Whether its database was rewritten too: a server's only can be on its machine.
         """
         for space in self.spaces():
             with self.connection.use(changing=True) as client:

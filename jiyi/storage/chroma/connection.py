@@ -59,7 +59,7 @@ def translated(place: str) -> Iterator[None]:
         raise
     except NotFoundError as error:
         raise CollectionMissing(
-            f"{place}: {error}; vectors that are gone are made anew after: jiyi doctor --repair"
+            f"{place}: {error}; vectors that are gone are made again after: jiyi doctor --repair"
         ) from error
     except (ChromaError, httpx.HTTPError, ValueError, OSError, RuntimeError, TypeError) as error:
         raise _translate(error, place) from error
@@ -200,7 +200,7 @@ class ChromaFolder:
 
     Chroma reads its index into memory and does not notice what another process writes; two that
     write side by side damage it. So every piece of work holds a lock on a file in the folder, and
-    whoever finds that others wrote since opens the folder anew. All who open the folder must do so
+    whoever finds that others wrote since opens the folder again. All who open the folder must do so
     through jiyi.
     """
 
@@ -323,7 +323,7 @@ def _take(file: int) -> bool:
         if sys.platform == "win32":
             import msvcrt
 
-            os.lseek(file, _NUMBER, os.SEEK_SET)  # behind the number, which must stay readable
+            os.lseek(file, _NUMBER, os.SEEK_SET)  # after the number, which must stay readable
             msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
         else:
             import fcntl

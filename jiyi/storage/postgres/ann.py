@@ -65,7 +65,7 @@ class AnnPlan:
     def settings(self) -> tuple[tuple[str, str], ...]:
         """Return the settings of pgvector for the statement.
 
-        Where fewer candidates than asked for pass the conditions, the walk goes on behind them.
+        Where fewer candidates than asked for pass the conditions, the walk goes on beyond them.
         The order of what comes so may be a little off (relaxed), which costs less: the rows are
         put in their exact order afterwards.
         """
@@ -121,7 +121,7 @@ class AnnIndex:
         self._known.clear()
 
     def make(self, progress: Progress | None = None) -> str:
-        """Make the index for the set that is searched, or make it anew; return what was done.
+        """Make the index for the set that is searched, or make it again; return what was done.
 
         Others read and write meanwhile. Indexes of other sets, and what is left of one that was
         broken off, go.

@@ -65,7 +65,7 @@ class PostgresDatabase:
         """Connect, and bring the tables to the newest schema.
 
         Args:
-            url: ``postgresql://user:password@host:port/database``, with parameters of libpq behind it.
+            url: ``postgresql://user:password@host:port/database``, with parameters of libpq after it.
             lock_timeout: seconds to wait for another writer to the same user.
             statement_seconds: most seconds a statement may take.
             pool_min: connections kept open.

@@ -29,7 +29,7 @@ _CLASS_OF_CONNECTIONS = "08"  # of SQLSTATE
 _OF_CLUSTER = ("connection marked as essential", "could not commit transaction for shard")
 _FULL = (pg.TooManyConnections, pg.ConfigurationLimitExceeded, pg.OutOfMemory)
 _NOT_KNOWN = "whether the change was written is not known, look before doing it again"
-_CONFLICTS = 10  # how often a transaction that the server undid is begun anew
+_CONFLICTS = 10  # how often a transaction that the server undid is begun again
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between two tries
 _RANDOM = SystemRandom()  # forked processes do not pause alike, a program's own seed stays untouched
 _MISSING = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedFunction, pg.UndefinedObject)
@@ -128,7 +128,7 @@ def _translate_rest(
         case pg.DataCorrupted() | pg.IndexCorrupted():
             return DatabaseDamaged(f"{place} is damaged ({said}); restore a backup")
         case pg.InFailedSqlTransaction():
-            return StorageError(f"{place}: an earlier error undid this transaction; begin it anew")
+            return StorageError(f"{place}: an earlier error undid this transaction; begin it again")
         case _ if isinstance(error, _MISSING):
             return StorageError(f"{place} lacks a part ({said}); bring it up to date with: jiyi migrate")
         case _ if isinstance(error, _FULL):

@@ -35,7 +35,7 @@ class Reading:
     """Statements that only look: what is asked at once is a transaction and costs one round trip.
 
     What is sent before one `Sync` of the protocol is one transaction, so that the settings
-    reach the statement behind them without BEGIN and COMMIT.
+    reach the statement after them without BEGIN and COMMIT.
     """
 
     in_transaction = False
@@ -145,7 +145,7 @@ class Writing:
 
     @property
     def numbers(self) -> dict[str, tuple[int, int]]:
-        """The first number that was given of each user, and the one behind the last."""
+        """The first number that was given of each user, and the one after the last."""
         given = self._state.next_doc
         return {user: (first, given[user]) for user, first in self._taken.items() if user in given}
 
@@ -167,7 +167,7 @@ class Writing:
         ended = self._send([("COMMIT", None)])[-1]
         self.committing = False
         if ended.statusmessage != "COMMIT":
-            raise StorageError("an earlier error undid this transaction; begin it anew")
+            raise StorageError("an earlier error undid this transaction; begin it again")
 
     def rollback(self) -> None:
         """Undo everything, as far as the connection still knows of it."""
@@ -227,7 +227,7 @@ class Writing:
             self._send([(f"ROLLBACK TO {name}", None), (f"RELEASE {name}", None)])
 
     def _begin_with(self, user_id: str, statement: Statement) -> Cursor:
-        """Send the first statement together with the lock; begin anew where the user is new."""
+        """Send the first statement together with the lock; begin again where the user is new."""
         waiting, lock = list(self._waiting), (named("lock_owner"), {"user_id": user_id})
         *_, locked, cursor = self._send([*self._turn_to(user_id), lock, statement])
         row = locked.fetchone()

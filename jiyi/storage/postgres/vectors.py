@@ -206,7 +206,7 @@ def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[dict[int, float
 
 
 def _matches(mine: UserTerms, scores: dict[int, float]) -> list[Match]:
-    """Return records by their numbers; those that came behind ``mine`` are left out."""
+    """Return records by their numbers; those that came after ``mine`` are left out."""
     places = mine.places_of(np.fromiter(scores, np.int64, len(scores)))
     there = places >= 0
     found = zip(mine.keys(places[there]), np.array(list(scores.values()))[there].tolist(), strict=True)

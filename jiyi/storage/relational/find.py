@@ -79,7 +79,7 @@ def _by(kind: Kind, query: Query, order: str, aside: str) -> str:
 def scan_records(
     db: Connection, kind: Kind, query: Query, after: Cursor | None
 ) -> tuple[list[Record], list[int], Cursor | None]:
-    """Return records of one kind behind a place in time, oldest first, their numbers, and the last place.
+    """Return records of one kind after a place in time, oldest first, their numbers, and the last place.
 
     The last place is None where nothing follows. Summaries come as they were stored: a version
     never before the one it builds on.

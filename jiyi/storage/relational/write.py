@@ -257,7 +257,7 @@ def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
 
 
 def _given_anew(kind: Kind, id_: str) -> DuplicateId:
-    return DuplicateId(f"{kind} id {id_!r} was given anew meanwhile; take that {kind} out first")
+    return DuplicateId(f"{kind} id {id_!r} was given again meanwhile; take that {kind} out first")
 
 
 def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: Record | None) -> None:

@@ -181,7 +181,7 @@ class SqliteDatabase:
     def _check_whole(self, connection: SqliteConnection) -> None:
         """Refuse to go on where an error, such as a full disk, made SQLite undo the transaction."""
         if not connection.in_transaction:
-            raise StorageError(f"{self.path}: an earlier error undid this transaction; begin it anew")
+            raise StorageError(f"{self.path}: an earlier error undid this transaction; begin it again")
 
     @contextlib.contextmanager
     def read(self, user_id: str | None = None) -> Iterator[SqliteConnection]:

@@ -27,7 +27,7 @@ class UserVectors:
     """Vectors of length 1 by record, the parts of a record side by side.
 
     Arrays grow with room to spare, rows in use never change: a search goes on with its own
-    view while rows are added behind it.
+    view while rows are added after it.
 
     Beyond `EXACT_MOST` a number takes one byte instead of four: the mean is taken off and the
     rest rounded to 255 steps. The nearest by the rounded vectors are then compared exactly,
@@ -52,7 +52,7 @@ class UserVectors:
         return self.parts.nbytes + self.docs.nbytes + self.rows.nbytes
 
     def append(self, parts: Ints, docs: Ints, vectors: Floats) -> None:
-        """Take in rows behind those that are there; ``parts`` ascend."""
+        """Take in rows after those that are there; ``parts`` ascend."""
         if self.mean is None and self.size + len(parts) > EXACT_MOST:
             self._begin_rounding(vectors)
         rows = vectors if self.mean is None else self._rounded(vectors)

@@ -116,7 +116,7 @@ class SqliteVectors(VectorIndex):
 
 
 def _read_new(db: Connection, owner: int, mine: UserVectors) -> None:
-    """Read the rows behind the newest one known, in pieces: a million must not be in memory at once.
+    """Read the rows after the newest one known, in pieces: a million must not be in memory at once.
 
     All are of the set that is searched, also where another process switches meanwhile.
     """

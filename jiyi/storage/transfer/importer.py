@@ -121,7 +121,7 @@ def _put_records(store: Store, upkeep: Upkeep, batch: Sequence[Found]) -> None:
 
 
 def _check_places(store: Store, summary: Summary) -> None:
-    """Refuse a summary whose messages lie behind the place up to which it goes."""
+    """Refuse a summary whose messages lie after the place up to which it goes."""
     session = Scope(user_id=summary.scope.user_id, session_id=summary.scope.session_id)
     for start in range(0, len(summary.covers), _MOST):
         ids = summary.covers[start : start + _MOST]
