@@ -252,5 +252,5 @@ def _known() -> dict[str, Any]:
 def _tagged(sentence: str) -> list[tuple[str, str]]:
     import rjieba  # a dictionary of 5 MB, read when it is needed
 
-    found: list[tuple[str, str]] = rjieba.tag(re.sub(r"[\ud800-\udfff]", "\ufffd", sentence))  # no lone surrogates
-    return found
+    whole = re.sub(r"[\ud800-\udfff]", "\ufffd", sentence)  # it takes no lone surrogates
+    return list(rjieba.tag(whole))
