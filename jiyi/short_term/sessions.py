@@ -18,6 +18,7 @@ from jiyi.storage.store import Store
 __all__ = ["ShortTermMemory"]
 
 _Key = tuple[str, str]  # user_id, session_id
+_MOST_SESSIONS = 1_000  # kept in memory, so that it is bounded however many come
 
 
 @dataclass(slots=True, eq=False)
@@ -38,8 +39,8 @@ class ShortTermMemory:
     - Where ``changes`` is given, what anybody removed, brought back, pinned or unpinned is
       seen too: a window older than the last such change is read again.
     - A read costs the same however long the session is.
-    - A session nobody touched for ``ttl`` is let go; its messages stay in the store, and
-      the next read takes it up from there.
+    - A session nobody touched for ``ttl`` is let go, and of more than 1,000 those longest
+      untouched; their messages stay in the store, and the next read takes them up from there.
     - Safe to use from several threads. The store is never called with a lock held.
 
     Args:
@@ -145,10 +146,13 @@ class ShortTermMemory:
             if self._stop.is_set():
                 raise Closed("this memory was closed; open it again to read")
             self._sweep_if_due(now)
-            session = self._sessions.get(key)
+            session = self._sessions.pop(key, None)
             if session is None or session.changes < changes:
-                session = self._sessions[key] = _Session(now, changes)
+                session = _Session(now, changes)
                 self._start_sweeper()
+            self._sessions[key] = session  # used last at the end
+            if len(self._sessions) > _MOST_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
             session.last_active = now
             return session, session.windows.get(agent_id)
 

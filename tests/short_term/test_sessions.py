@@ -183,6 +183,18 @@ def test_access_sweeps_when_it_is_due(store, memory, clock):
     assert memory.sweep() == 0
 
 
+def test_of_very_many_sessions_those_longest_untouched_go(store, memory, clock):
+    save(store, *talk_of(2))
+    before = memory.messages(SCOPE)
+    for number in range(1_200):
+        memory.messages(Scope(user_id="ben", session_id=f"s-{number}"))
+        if number < 600:
+            assert memory.messages(SCOPE) == before
+    clock.forward(minutes=31)
+    assert memory.sweep() == 1_000
+    assert memory.messages(SCOPE) == before
+
+
 def test_age_of_messages_does_not_matter_only_access(store, memory, clock):
     save(store, user("years ago", created_at=None))
     clock.forward(days=2_000)
