@@ -72,4 +72,5 @@ def check_prompt(text: str, *, needed: Sequence[str], others: Sequence[str] = ()
 
 def quote(text: str) -> str:
     """Put ``> `` before each line: whatever it says, it cannot pass for a line of the prompt."""
-    return "\n".join(f"> {line}" for line in text.splitlines()) or ">"
+    lines = text.splitlines()
+    return "> " + "\n> ".join(lines) if lines else ">"

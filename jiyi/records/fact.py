@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from jiyi.errors import InputError
@@ -31,6 +32,7 @@ _NAMED = (
 _IN_BRACKETS = re.compile(r"(?:\A|\s)\([^()]*\)\Z|（[^（）]*）\Z")
 
 
+@lru_cache(maxsize=1024)
 def names_point(predicate: str) -> bool:
     """Return whether a predicate names a point that has one value at a time.
 

@@ -205,7 +205,7 @@ class Message:
     @property
     def text(self) -> str:
         """The words of the message: its content, without pictures, sound or tool calls."""
-        if self.content is None or isinstance(self.content, str):
+        if isinstance(self.content, str) or self.content is None:
             return self.content or ""
         words = (part.get("text") or part.get("refusal") for part in self.content)
         return "\n".join(w for w in words if isinstance(w, str))
@@ -213,6 +213,8 @@ class Message:
     @property
     def search_text(self) -> str:
         """What search reads: the words and the tool calls with their arguments."""
+        if not self.tool_calls:
+            return self.content if isinstance(self.content, str) else self.text
         calls = [f"{call.name} {call.arguments}" for call in self.tool_calls]
         return "\n".join(filter(None, [self.text, *calls]))
 

@@ -11,7 +11,7 @@ from jiyi.storage.damage import Damaged
 from jiyi.storage.database import Database, retried
 from jiyi.storage.matching import candidates
 from jiyi.storage.relational.conditions import on_documents, on_kind
-from jiyi.storage.relational.find import find_records
+from jiyi.storage.relational.find import find_named, find_records
 from jiyi.storage.relational.users import Snapshot, look, read_allowed, seen_or_look
 from jiyi.storage.relational.write import age_of, delete_record, drop_damaged, mend_session, prepare, put_all
 from jiyi.storage.rows import kind_of
@@ -113,6 +113,12 @@ class Store:
         if len(query.kinds) > 1:
             found.sort(key=age_of, reverse=query.newest_first)
         return found[: query.limit]
+
+    @retried()
+    def named(self, user_id: str, keys: Sequence[Key]) -> dict[Key, Record]:
+        """Return a user's records by their keys, at most 10,000, without those that are not there."""
+        with self._db.read(user_id) as db:
+            return find_named(db, user_id, keys)
 
     @retried()
     def match(self, query: Query, near: Sequence[Key] = (), *, seen: Snapshot | None = None) -> Candidates:

@@ -12,7 +12,7 @@ from jiyi.errors import EmbedderMismatch, WrongState
 from jiyi.records import Kind, Match, Query, Role, Scope, Searchable
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection, Database, retried
-from jiyi.storage.relational.find import find_records
+from jiyi.storage.relational.find import find_named
 from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
 from jiyi.storage.relational.users import Snapshot
 
@@ -378,16 +378,11 @@ def by_user(rows: Sequence[VectorRow]) -> dict[str, dict[int, VectorRow]]:
 
 
 def _texts(db: Connection, user_id: str, rows: Sequence[_Waiting]) -> list[PendingText]:
-    texts: dict[tuple[Kind, str], str] = {}
-    for kind in {row[1] for row in rows}:
-        ids = tuple(row[2] for row in rows if row[1] == kind)
-        query = Query(scope=Scope(user_id=user_id), kinds=(kind,), ids=ids, limit=len(ids))
-        found = cast("list[Searchable]", find_records(db, query))
-        texts |= {(kind, record.id): record.search_text for record in found}
+    found = cast("dict[Key, Searchable]", find_named(db, user_id, [row[1:3] for row in rows]))
     return [
-        PendingText(key=(user_id, doc), text=texts[kind, id_], role=role)
+        PendingText(key=(user_id, doc), text=found[kind, id_].search_text, role=role)
         for doc, kind, id_, role in rows
-        if (kind, id_) in texts  # else it was deleted this moment
+        if (kind, id_) in found  # else it was deleted this moment
     ]
 
 

@@ -67,14 +67,12 @@ def analyse(text: str) -> list[str]:
 
     English stop words are left out unless the text has nothing else.
     """
-    return list(_kept(text) if len(text) <= _KEPT else _analysed(text))
+    return list((_analysed if len(text) <= _KEPT else _analysed.__wrapped__)(text))
 
 
+@lru_cache(maxsize=2048)
 def _analysed(text: str) -> tuple[str, ...]:
     return tuple(_terms(text, stopwords().english)) or tuple(_terms(text, frozenset()))
-
-
-_kept = lru_cache(maxsize=2048)(_analysed)
 
 
 def query_terms(text: str) -> list[str]:
@@ -83,6 +81,11 @@ def query_terms(text: str) -> list[str]:
     Question and function words of both languages are left out, and Chinese is paired only
     inside what they leave, unless nothing would remain: then all terms of the text are given.
     """
+    return list((_query if len(text) <= _KEPT else _query.__wrapped__)(text))
+
+
+@lru_cache(maxsize=2048)
+def _query(text: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for kind, run in _runs(_normal(text)):
         if kind == "han":
@@ -93,7 +96,7 @@ def query_terms(text: str) -> list[str]:
             for token in _TOKEN.findall(run):
                 if token.lower() not in stopwords().english_question:
                     found.update(dict.fromkeys(_expand(token, stopwords().english)))
-    return list(found) or list(dict.fromkeys(analyse(text)))
+    return tuple(found) or tuple(dict.fromkeys(analyse(text)))
 
 
 def language(text: str) -> Literal["zh", "en"]:

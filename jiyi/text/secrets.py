@@ -58,9 +58,10 @@ def secrets(text: str, *wordings: str) -> tuple[Secret, ...]:
 
 
 def _written(text: str) -> tuple[Secret, ...]:
-    return _kept(text) if len(text) <= _KEPT else _matched(text)
+    return (_matched if len(text) <= _KEPT else _matched.__wrapped__)(text)
 
 
+@lru_cache(maxsize=2048)
 def _matched(text: str) -> tuple[Secret, ...]:
     found: list[Secret] = []
     known, lower, taken = _known(), text.lower(), bytearray(len(text))
@@ -77,9 +78,6 @@ def _matched(text: str) -> tuple[Secret, ...]:
                 taken[start:end] = b"\1" * (end - start)
                 found.append(Secret(kind=rule.kind, start=start, end=end))
     return tuple(found)
-
-
-_kept = lru_cache(maxsize=2048)(_matched)
 
 
 class Secrecy:

@@ -66,7 +66,7 @@ class TokenCounter:
 
     def count_text(self, text: str) -> int:
         """Return the tokens of ``text`` alone; 5 MB take about 0.1 s."""
-        found = (_kept if len(text) <= _KEPT else _count)(self.encoding, text)
+        found = (_count if len(text) <= _KEPT else _count.__wrapped__)(self.encoding, text)
         return found if self.factor is None else _scaled(found, self.factor)
 
     def count(self, message: Message) -> int:
@@ -233,6 +233,7 @@ def _vocabulary(encoding: str) -> tuple[Callable[[str], int], Callable[[str, int
     return loaded.count, lambda text, limit: str(loaded.truncate(text, limit)[0])
 
 
+@lru_cache(maxsize=4096)
 def _count(encoding: str, text: str) -> int:
     count, _ = _vocabulary(encoding)
     try:
@@ -241,18 +242,16 @@ def _count(encoding: str, text: str) -> int:
         return count(_prepared(encoding, _SURROGATE.sub("\ufffd", text)))
 
 
-_kept = lru_cache(maxsize=4096)(_count)
-
-
 def _truncate(encoding: str, text: str, limit: int) -> str:
     _, truncate = _vocabulary(encoding)
     clean = _SURROGATE.sub("\ufffd", text)  # as long as the text: the cut is at the same place
     if _prepared(encoding, clean) is clean:
         return text[: len(truncate(clean, limit))]
     # The vocabulary reads the text in another form: find the place by counting beginnings.
-    if _count(encoding, text) <= limit:  # "nginx" can take fewer than "ngin"
+    count = _count.__wrapped__
+    if count(encoding, text) <= limit:  # "nginx" can take fewer than "ngin"
         return text
-    return text[: bisect_right(range(1, len(text) + 1), limit, key=lambda n: _count(encoding, text[:n]))]
+    return text[: bisect_right(range(1, len(text) + 1), limit, key=lambda n: count(encoding, text[:n]))]
 
 
 def _prepared(encoding: str, text: str) -> str:

@@ -14,7 +14,7 @@ import jiyi
 from jiyi.embeddings import E5Embedder
 from jiyi.evaluate.metrics import auroc
 from jiyi.long_term.recall.features import NAMES, Features
-from jiyi.long_term.recall.ranking import rank, repeats
+from jiyi.long_term.recall.ranking import rank, repeats, wordings
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 
 
@@ -212,7 +212,8 @@ records = st.lists(
 
 
 def repeats_last(found, question=""):
-    return sorted(range(len(found)), key=repeats(found, question).__getitem__)
+    said = wordings([(record, record.search_text) for record in found], question)
+    return sorted(range(len(found)), key=repeats(said).__getitem__)
 
 
 @given(records)

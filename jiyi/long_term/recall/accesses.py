@@ -11,7 +11,7 @@ from typing import cast
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import Closed, JiyiError, StorageError
 from jiyi.long_term.worker import Worker
-from jiyi.records import FIELDS, Episode, Fact, Hit, Knowledge, Query, Scope
+from jiyi.records import FIELDS, Episode, Fact, Hit, Knowledge, Scope
 from jiyi.storage import Key, Store
 from jiyi.time_limit import OutOfTime, run_within
 
@@ -75,7 +75,7 @@ class Accesses(Worker):
                     mine = [place for place in waiting if place[0] == user_id]
                     for start in range(0, len(mine), _BATCH):
                         piece = {place: waiting[place] for place in mine[start : start + _BATCH]}
-                        self._store.together(partial(self._write, piece))
+                        self._store.together(partial(self._write, user_id, piece))
                         for place in piece:
                             del waiting[place]
             except BaseException:
@@ -101,13 +101,17 @@ class Accesses(Worker):
         before, last = self._waiting.get(place, (0, at))
         self._waiting[place] = before + times, max(last, at)
 
-    def _write(self, accesses: dict[_Place, _Accessed]) -> None:
-        for (user_id, (kind, id_)), (times, at) in accesses.items():
-            query = Query(scope=Scope(user_id=user_id), kinds=(kind,), ids=(id_,), limit=1)
-            for record in cast("list[Episode | Knowledge | Fact]", self._store.find(query)):
-                counted = replace(
-                    record,
-                    access_count=record.access_count + times,
-                    last_accessed_at=max(at, record.last_accessed_at or at),
-                )
-                self._store.put([counted])
+    def _write(self, user_id: str, accesses: dict[_Place, _Accessed]) -> None:
+        there = cast(
+            "dict[Key, Episode | Knowledge | Fact]", self._store.named(user_id, [key for _, key in accesses])
+        )
+        counted = [
+            replace(
+                record,
+                access_count=record.access_count + times,
+                last_accessed_at=max(at, record.last_accessed_at or at),
+            )
+            for (_, key), (times, at) in accesses.items()
+            if (record := there.get(key))
+        ]
+        self._store.put(counted)

@@ -6,7 +6,7 @@ messages are compared in pairs (`jiyi.long_term.recall.pairs`), together with ho
 question, and put in order by what came of it. Pure functions; all weights are learned.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -91,6 +91,7 @@ class Judged:
     order: _Floats  # (n, `ORDER_SIGNS`)
     scores: _Floats  # by the ranking, and by what is in force
     timed: bool  # the question asks about a time
+    asking: NDArray[np.bool_]  # those that only ask the question again
 
     @property
     def lifts(self) -> Mapping[int, float]:
@@ -126,6 +127,7 @@ def judge(
     table, features = ranked.table, ranked.features
     rows = np.array(list(texts), np.intp)
     known = table.traits[rows].tolist()
+    asking = np.array([asks_again(text, features.question.terms) for text in texts.values()], np.bool_)
     signs = [signs_of(text, own) for text, own in zip(texts.values(), known, strict=True)]
     scores = ranked.scores[rows].astype(np.float64)
     likely = np.zeros((len(rows), len(rows)))
@@ -135,7 +137,7 @@ def judge(
         group = statements(ranked, rows, signs)
         found = succession_signs(features, group, rows, scores, replaced(group, pair))
         chances = chance(dot(succession, SUCCESSION_SIGNS, found))
-        likely = np.where(_compared(features, group, texts.values()), chances, 0.0)
+        likely = np.where(_compared(features, group, texts.values(), asking), chances, 0.0)
         made = _order_signs(features, group, scores, texts=list(texts.values()))
         last = dealt(scores, in_order(features, group, dot(order, ORDER_SIGNS, made), likely))
     outdated = likely.max(axis=1, initial=0.0)
@@ -148,6 +150,7 @@ def judge(
         order=made,
         timed=features.question.time is not None,
         scores=last,
+        asking=asking,
     )
 
 
@@ -252,19 +255,20 @@ def _order_signs(features: Features, group: Statements, scores: _Floats, *, text
     return np.stack([*columns, *(column * (kind == "now") for column in force)], axis=1)
 
 
-def _compared(features: Features, group: Statements, texts: Collection[str]) -> NDArray[np.bool_]:
+def _compared(
+    features: Features, group: Statements, texts: Iterable[str], asking: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Say which pairs are a statement and a later one in other words, both said by the time asked about.
 
     Both have vectors: words alone do not tell whether two statements are about one thing. The
     question asked once more is no statement.
     """
-    asked = np.array([asks_again(text, features.question.terms) for text in texts], np.bool_)
     by_then = group.at <= _latest(features)
     wordings: dict[str, int] = {}
     same = [wordings.setdefault(" ".join(text.casefold().split()), len(wordings)) for text in texts]
     others = np.not_equal.outer(same, same)
     ready = by_then & group.vectors.any(axis=1)
-    return np.asarray((group.at > group.at[:, None]) & others & ready[:, None] & ready & ~asked)
+    return np.asarray((group.at > group.at[:, None]) & others & ready[:, None] & ready & ~asking)
 
 
 def _latest(features: Features) -> int:

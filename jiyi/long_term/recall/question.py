@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache, lru_cache
+from operator import methodcaller
 from typing import Literal
 
 from jiyi.clock import to_micros, utc_from_micros
@@ -150,8 +151,14 @@ def read_question(text: str, asked_at: datetime, zone: tzinfo = UTC) -> Question
 
 def asks_again(text: str, terms: Collection[str]) -> bool:
     """Say whether a text asks, and has no term that is not among those of a question."""
-    asks = len(text) <= _LONGEST_ASKED and cues("asked_time")["asks"].search(text)
-    return bool(asks) and all(term in terms for term in query_terms(text))
+    asked = _asked(text) if len(text) <= _LONGEST_ASKED else None
+    return asked is not None and asked.issubset(terms)
+
+
+@lru_cache(maxsize=4096)  # what is found once is found again
+def _asked(text: str) -> frozenset[str] | None:
+    """Return the terms of a text that asks; None of one that does not."""
+    return frozenset(query_terms(text)) if cues("asked_time")["asks"].search(text) else None
 
 
 def named_speakers(text: str, speakers: Sequence[str]) -> list[int]:
@@ -167,13 +174,32 @@ def named_speakers(text: str, speakers: Sequence[str]) -> list[int]:
 @lru_cache(maxsize=256)  # a search asks twice
 def _named(text: str, speakers: tuple[str, ...]) -> tuple[int, ...]:
     words = _names_perhaps(text)
-    named = (not _is_role(name) and _called(name, text, words) for name in speakers)
-    return tuple(place for place, called in enumerate(named) if called)
+    whole, short = set(map(str.lower, words)), tuple(map(str.lower, filter(_may_be_short, words)))
+    begins = methodcaller("startswith", short)
+    named = []
+    for place, name in enumerate(speakers):
+        parts, cjk = _parts(name)
+        if cjk in text if cjk else not whole.isdisjoint(parts) or any(map(begins, parts)):
+            named.append(place)
+    return tuple(named)
 
 
-def _is_role(name: str) -> bool:
-    """Say whether a speaker's name is only a role, such as "assistant" or 助手."""
-    return name.lower() in _ROLES
+@lru_cache(maxsize=4096)
+def _parts(name: str) -> tuple[tuple[str, ...], str]:
+    """Return the words of a speaker's name, in lower case, or the name where it is named as a whole.
+
+    Neither of one that is only a role, such as "assistant" or 助手.
+    """
+    if name.lower() in _ROLES:
+        return (), ""
+    if _CJK.search(name):
+        return (), name.strip()
+    return tuple(part for part in _WORD.findall(name.lower()) if len(part) > 1), ""
+
+
+def _may_be_short(word: str) -> bool:
+    """Say whether a word may be the short form of a name."""
+    return len(word) >= _SHORT and word[0].isupper() and word.lower() not in _stop()
 
 
 def without_names(text: str, names: Sequence[str]) -> str:
@@ -204,19 +230,14 @@ def _begins(text: str, place: int) -> bool:
 
 def _called(name: str, text: str, words: set[str]) -> set[str]:
     """Return what of a text, which has these words, calls somebody of this name."""
-    if _CJK.search(name):
-        return {name.strip()} if name.strip() in text else set()
-    parts = [part for part in _WORD.findall(name.lower()) if len(part) > 1]
+    parts, cjk = _parts(name)
+    if cjk:
+        return {cjk} if cjk in text else set()
     return {
         word
         for word in words
         if word.lower() in parts
-        or (
-            len(word) >= _SHORT
-            and word[0].isupper()
-            and word.lower() not in _stop()
-            and any(part.startswith(word.lower()) for part in parts)
-        )
+        or (_may_be_short(word) and any(part.startswith(word.lower()) for part in parts))
     }
 
 

@@ -1,8 +1,9 @@
 """Ranking: features and weights become one order, and what in it is a repeat. Pure functions."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,16 @@ from jiyi.records import Message, Searchable
 from jiyi.storage import Candidates
 from jiyi.text import query_terms
 
-__all__ = ["Ranked", "rank", "repeats"]
+__all__ = ["Ranked", "Worded", "Wording", "rank", "repeats", "wordings"]
+
+Worded = tuple[Searchable, str]
+"""A record with its search text."""
+
+Wording = tuple[str, str | None]
+"""What a record says, but for case, punctuation and white space, and who says it."""
 
 _WORD = re.compile(r"\w+")
+_KEPT = 500  # characters up to which a text's words are kept: what is found once is found again
 _ROUND = 4  # decimals of a share: enough to explain, short enough to read
 
 
@@ -58,22 +66,31 @@ def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> R
     return Ranked(table=table, features=features, rows=rows[order], scores=scores, shares=shares)
 
 
-def repeats(records: Sequence[Searchable], question: str = "") -> list[bool]:
-    """Say of each record, given best first, whether it only says again what stands before it.
+def wordings(found: Iterable[Worded], question: str = "") -> list[Wording]:
+    """Return what each record says; see `repeats`."""
+    terms, told = frozenset(query_terms(question)), list[Wording]()
+    for record, text in found:
+        said = record if isinstance(record, Message) else None
+        if said and asks_again(said.text if said.tool_calls else text, terms):
+            told.append(("", None))
+            continue
+        words = _words if len(text) <= _KEPT else _words.__wrapped__
+        told.append((words(text), (said.name or said.role) if said else None))
+    return told
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> str:
+    return " ".join(_WORD.findall(text.casefold())) or text
+
+
+def repeats(said: Sequence[Wording]) -> list[bool]:
+    """Say of each record, given by its wording and best first, whether it only repeats one before it.
 
     That is a text which is the same as an earlier one but for case, punctuation and white space, by
     the same one, and every message but the first that asks the question again and adds no word to
     it: however often a question was asked, its answer does not come after all of them. What merely
     resembles another may hold the answer that the other lacks.
     """
-    terms = frozenset(query_terms(question))
-    seen: set[tuple[str, str | None]] = set()
-    again: list[bool] = []
-    for record in records:
-        who = (record.name or record.role) if isinstance(record, Message) else None
-        key = " ".join(_WORD.findall(record.search_text.casefold())) or record.search_text, who
-        if isinstance(record, Message) and asks_again(record.text, terms):
-            key = "", None
-        again.append(key in seen)
-        seen.add(key)
-    return again
+    first = {one: place for place, one in reversed(list(enumerate(said)))}
+    return [first[one] != place for place, one in enumerate(said)]

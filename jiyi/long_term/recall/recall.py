@@ -3,10 +3,9 @@
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import UTC, datetime, tzinfo
-from itertools import islice
+from datetime import UTC, tzinfo
 from typing import TypeVar, cast
 
 import numpy as np
@@ -20,15 +19,15 @@ from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.asked_point import asked_point, holding
 from jiyi.long_term.recall.features import Evidence, Features, evidence_of, measure
 from jiyi.long_term.recall.outdated import judge, judged_rows
-from jiyi.long_term.recall.question import asks_again, named_speakers, read_question, without_names
-from jiyi.long_term.recall.ranking import Ranked, rank, repeats
+from jiyi.long_term.recall.question import named_speakers, read_question, without_names
+from jiyi.long_term.recall.ranking import Ranked, Worded, Wording, rank, repeats, wordings
 from jiyi.long_term.recall.surroundings import with_surroundings
 from jiyi.long_term.recall.unanswerable import nothing_relevant
 from jiyi.long_term.recall.weighing import Weighed, answering, as_hits, told_first, weighed
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Hit, Hits, Item, Kind, Query, Scope, Searchable
 from jiyi.rerank import Reranker, rerank
-from jiyi.storage import Candidates, Key, Store, VectorIndex, kind_of
+from jiyi.storage import Candidates, Key, Store, VectorIndex
 
 __all__ = ["Recall", "Second"]
 
@@ -36,7 +35,6 @@ _CANDIDATES = 3  # times the limit, of each kind, from each index and for the re
 _DEEPER = 8  # times as many are fetched where repeats leave too few
 _FEWEST = 200  # candidates of each kind from each index: neighbours and sessions need company
 _MOST = 10_000
-_FETCHED = 2_500  # records of four kinds at once: a listing gives 10,000
 _FALL = 3.0  # points of score below the best for which relevance falls to 1/e
 _READ_AGAIN = 100  # candidates a reranker is shown at most: it may take 10 ms and more for each
 _FURTHEST = 1_000  # messages on either side of a hit
@@ -214,68 +212,65 @@ class Recall:
         table, best = ranked.table, judged_rows(ranked)
         sought = {key for answer in answers for key in answer}
         also = [row for row in ranked.rows.tolist() if table.keys[row] in sought] if sought else []
-        rows, records = self._fetched(query, ranked, limits, [*best, *also])
-        texts = {row: records[table.keys[row]].search_text for row in best if table.keys[row] in records}
+        records, said = self._fetched(query, ranked, limits, [*best, *also])
+        texts = {row: records[row][1] for row in best if row in records}
         with np.errstate(invalid="ignore"):  # as in `examine`
             judged = judge(ranked, texts)
         told = answering(answers, ranked, judged) if answers else []
-        found = told_first(weighed(rows, records, ranked, judged), told)
-        asked = [row for row, text in texts.items() if asks_again(text, ranked.features.question.terms)]
-        nothing = min(nothing_relevant(ranked, judged, asked), _ANSWERED if told else 1.0)
+        found = told_first(weighed(records, ranked, judged), told)
+        nothing = min(nothing_relevant(ranked, judged), _ANSWERED if told else 1.0)
         # The best has the probability that there is an answer at all; the others less, the further below.
         relevance = {one.row: (1 - nothing) * math.exp((one.score - found[0].score) / _FALL) for one in found}
         notes: list[str] = []
         if self.second is not None:
             found, notes = _reranked(self.second, query.text, found)
-        again = repeats([one.record for one in found], query.text)
-        best_first = (found[place] for place in sorted(range(len(found)), key=again.__getitem__))
-        chosen = list(islice(_first(best_first, lambda one: kind_of(one.record), limits), query.limit))
+        again = repeats([said[one.row] for one in found])
+        best_first = [found[place] for place in sorted(range(len(found)), key=again.__getitem__)]
+        chosen = _first(best_first, [table.keys[one.row][0] for one in best_first], limits)[: query.limit]
         return list(as_hits(chosen, ranked, judged, relevance)), notes, nothing
 
     def _fetched(
         self, query: Query, ranked: Ranked, limits: Mapping[Kind, int], best: Sequence[int]
-    ) -> tuple[list[int], dict[Key, Searchable]]:
-        """Fetch more of the first candidates than are asked for; far more where most of them are repeats."""
+    ) -> tuple[dict[int, Worded], dict[int, Wording]]:
+        """Fetch more of the first candidates than are asked for; far more where most of them are repeats.
+
+        Return by row those that are there still, and what they say.
+        """
         more = _CANDIDATES - 1 if self.second else 1  # priors and repeats may change places
-        table = ranked.table
-        kind = [key[0] for key in table.keys].__getitem__
+        keys, order = ranked.table.keys, ranked.rows.tolist()
+        kinds = [keys[row][0] for row in order]
         while True:
             most = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
-            rows = list(dict.fromkeys([*_first(ranked.rows.tolist(), kind, most), *best]))
-            records = self._records(query.scope, [table.keys[row] for row in rows])
-            found = [records[key] for row in rows if (key := table.keys[row]) in records]
-            told = len(found) - sum(repeats(found, query.text))
+            rows = list(dict.fromkeys([*_first(order, kinds, most), *best]))
+            there = self._there(query.scope.user_id, [keys[row] for row in rows])
+            found = {row: there[keys[row]] for row in rows if keys[row] in there}
+            said = wordings(found.values(), query.text)
+            told = len(set(said))
             if told >= sum(limits.values()) or more > _CANDIDATES or told == len(found):
-                return rows, records
+                return found, dict(zip(found, said, strict=True))
             more *= _DEEPER
 
-    def _records(self, scope: Scope, keys: Sequence[Key]) -> dict[Key, Searchable]:
-        records: dict[Key, Searchable] = {}
-        for start in range(0, len(keys), _FETCHED):
-            piece = keys[start : start + _FETCHED]
-            kinds = tuple(dict.fromkeys(kind for kind, _ in piece))
-            ids = tuple(id_ for _, id_ in piece)
-            user = Scope(user_id=scope.user_id)
-            # Records of different kinds may have one id.
-            query = Query(scope=user, kinds=kinds, ids=ids, limit=len(kinds) * len(ids))
-            found = cast("list[Searchable]", self.store.find(query))
-            now = self.clock()
-            records |= {(kind_of(record), record.id): record for record in found if _counts(record, now)}
-        return records
+    def _there(self, user_id: str, keys: Sequence[Key]) -> dict[Key, Worded]:
+        """Fetch records, and return those that can be hits: their time is not over, and they have words."""
+        found: dict[Key, Worded] = {}
+        now = self.clock()
+        for start in range(0, len(keys), _MOST):
+            named = self.store.named(user_id, keys[start : start + _MOST])
+            for key, record in cast("dict[Key, Searchable]", named).items():
+                lasts = not isinstance(record, Item) or record.is_there(now)
+                if lasts and (text := record.search_text).strip():
+                    found[key] = record, text
+        return found
 
 
-def _counts(record: Searchable, now: datetime) -> bool:
-    """Say whether a record can be a hit: its time is not over, and it has words to be one for."""
-    lasts = not isinstance(record, Item) or record.is_there(now)
-    return lasts and bool(record.search_text.strip())
-
-
-def _first(found: Iterable[_Row], kind: Callable[[_Row], Kind], most: Mapping[Kind, int]) -> Iterator[_Row]:
-    left = dict(most)
-    for one in found:
-        if left.get(kind(one), 0) > 0:
-            left[kind(one)] -= 1
-            yield one
+def _first(found: Iterable[_Row], kinds: Iterable[Kind], most: Mapping[Kind, int]) -> list[_Row]:
+    """Return the first of each kind, at most so many, in their order."""
+    left, chosen = dict(most), []
+    for one, kind in zip(found, kinds, strict=True):
+        if left.get(kind, 0) > 0:
+            left[kind] -= 1
+            chosen.append(one)
+    return chosen
 
 
 def _reranked(second: Second, question: str, found: list[Weighed]) -> tuple[list[Weighed], list[str]]:

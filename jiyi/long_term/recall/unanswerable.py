@@ -45,16 +45,17 @@ NOTHING_SIGNS = (
 def nothing_relevant(
     ranked: Ranked,
     judged: Judged,
-    asked: Sequence[int] = (),
     *,
     nothing: Weights = NOTHING,
     missing: Weights = MISSING,
 ) -> float:
     """Return the probability, 0 to 1, that no candidate answers; 1 where there is none.
 
-    ``asked`` are rows that only ask the question again: however well they fit, they answer nothing.
+    Rows that only ask the question again answer nothing, however well they fit.
     """
-    ranked = replace(ranked, rows=ranked.rows[~np.isin(ranked.rows, asked)])
+    asked = judged.rows[judged.asking].tolist()
+    if asked:
+        ranked = replace(ranked, rows=ranked.rows[~np.isin(ranked.rows, asked)])
     if not len(ranked.rows):
         return 1.0
     signs = nothing_signs(ranked, judged, asked)

@@ -1,10 +1,11 @@
 """From ranked candidates to hits: what records, judgement and known facts add to the order."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from jiyi.long_term.recall.outdated import LIFTED, MAYBE, SURE, Judged
-from jiyi.long_term.recall.ranking import Ranked
+from jiyi.long_term.recall.ranking import Ranked, Worded
 from jiyi.long_term.recall.weights import PRIORS
 from jiyi.records import Fact, Hit, Item, Knowledge, Searchable
 from jiyi.storage import Candidates, Key
@@ -16,7 +17,7 @@ _STEP = 0.1  # points of score between records that are put in an order
 
 def _prior(record: Searchable) -> dict[str, float]:
     """Return what a record is worth whatever is asked: kept by hand, rated as important, certain."""
-    prior = {"pinned": PRIORS["pinned"] * record.pinned}
+    prior = {"pinned": PRIORS["pinned"]} if record.pinned else {}
     if isinstance(record, Knowledge | Fact):
         prior["confidence"] = PRIORS["confidence"] * (record.confidence - 0.5)
     elif not isinstance(record, Item) and record.importance is not None:
@@ -33,18 +34,15 @@ class Weighed(NamedTuple):
     why: dict[str, float]  # what moved it, apart from its features
 
 
-def weighed(
-    rows: Iterable[int], records: Mapping[Key, Searchable], ranked: Ranked, judged: Judged
-) -> list[Weighed]:
-    """Return candidates with what their records and the judgement add to their scores, best first."""
+def weighed(records: Mapping[int, Worded], ranked: Ranked, judged: Judged) -> list[Weighed]:
+    """Return candidates, given by row, with what records and judgement add to their scores, best first."""
     lifts, found = judged.lifts, []
-    for row in rows:
-        record = records.get(ranked.table.keys[row])
-        if record is not None:  # else deleted since, or over
-            why = _prior(record)
-            if lift := lifts.get(row, 0.0):
-                why["in_force"] = round(lift, 6)
-            found.append(Weighed(float(ranked.scores[row]) + sum(why.values()), row, record, why))
+    scores = ranked.scores[list(records)].tolist()
+    for (row, (record, _)), score in zip(records.items(), scores, strict=True):
+        why = _prior(record)
+        if lift := lifts.get(row, 0.0):
+            why["in_force"] = round(lift, 6)
+        found.append(Weighed(score + sum(why.values()), row, record, why))
     return _after_successors(found, ranked.table, judged)
 
 
@@ -56,9 +54,9 @@ def _after_successors(found: list[Weighed], table: Candidates, judged: Judged) -
     for one in found:
         after = later.get(_source(one.record, table.keys[one.row])) if isinstance(one.record, Fact) else None
         lower = one.score if after is None else scores.get(after, one.score) - _STEP
-        why = {"in_force": round(lower - one.score, 6), **one.why}
-        moved.append(one._replace(score=lower, why=why) if lower < one.score else one)
-    return sorted(moved, key=lambda one: -one.score)
+        why = {"in_force": round(lower - one.score, 6)} if lower < one.score else {}
+        moved.append(one._replace(score=lower, why={**why, **one.why}) if why else one)
+    return sorted(moved, key=itemgetter(0), reverse=True)
 
 
 def _source(record: Searchable, key: Key) -> Key:
@@ -86,7 +84,7 @@ def answering(answers: Iterable[Sequence[Key]], ranked: Ranked, judged: Judged) 
 
 def told_first(found: list[Weighed], rows: Sequence[int]) -> list[Weighed]:
     """Put the rows that say what is asked for first, in their order; the others keep theirs."""
-    if not found:
+    if not found or not rows:
         return found
     target = {row: found[0].score + _STEP * place for place, row in enumerate(reversed(rows), 1)}
     moved = [
@@ -95,7 +93,7 @@ def told_first(found: list[Weighed], rows: Sequence[int]) -> list[Weighed]:
         else one
         for one in found
     ]
-    return sorted(moved, key=lambda one: -one.score)
+    return sorted(moved, key=itemgetter(0), reverse=True)
 
 
 def as_hits(

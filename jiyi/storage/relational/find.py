@@ -7,11 +7,12 @@ from typing import Any, cast
 
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import Kind, Query, Record, Scope, Step
-from jiyi.storage.database import Call, Connection, Dialect
+from jiyi.storage.candidates import Key
+from jiyi.storage.database import Answer, Call, Connection, Dialect
 from jiyi.storage.relational.conditions import on_kind
 from jiyi.storage.rows import Row, decode, is_storable
 
-__all__ = ["Cursor", "find_records", "scan_records", "whole"]
+__all__ = ["Cursor", "find_named", "find_records", "scan_records", "whole"]
 
 Cursor = tuple[int, int]
 """A place in a scan: microseconds since 1970 and the backend's own number of a record."""
@@ -26,30 +27,68 @@ def find_records(db: Connection, query: Query) -> list[Record]:
     answers = db.all_of([_call(kind, query, db.dialect) for kind in query.kinds])
     found: list[Record] = []
     for kind, answer in zip(query.kinds, answers, strict=True):
-        found += _filled(db, kind, query, answer.records())
+        found += _filled(db, kind, query, answer)
     return found
 
 
-def _filled(db: Connection, kind: Kind, query: Query, rows: list[Row]) -> list[Record]:
-    """Return the records of rows; of a full page others come in place of the damaged ones."""
+def find_named(db: Connection, user_id: str, keys: Iterable[Key]) -> dict[Key, Record]:
+    """Return a user's records by their keys, without those that are not there."""
+    ids: dict[Kind, list[str]] = {}
+    for kind, id_ in keys:
+        ids.setdefault(kind, []).append(id_)
+    user = Scope(user_id=user_id)
+    queries = [
+        Query(scope=user, kinds=(kind,), ids=tuple(some), limit=len(some)) for kind, some in ids.items()
+    ]
+    answers = db.all_of([_call(query.kinds[0], query, db.dialect) for query in queries])
+    found = zip(ids, answers, strict=True)
+    return {(kind, record.id): record for kind, answer in found for record in _records(db, kind, answer)}
+
+
+def _filled(db: Connection, kind: Kind, query: Query, answer: Answer) -> list[Record]:
+    """Return the records of an answer; of a full page others come in place of the damaged ones."""
     while True:
-        found = [record for record, _ in whole(db, kind, rows)]
-        if len(found) == len(rows) or len(rows) < query.limit:
+        found = _records(db, kind, answer)
+        if len(found) == len(answer.rows) or len(answer.rows) < query.limit:
             return found
         ids = {record.id for record in found}
-        lost = [row.get("id") for row in rows if row.get("id") not in ids]
+        lost = [row.get("id") for row in answer.records() if row.get("id") not in ids]
         named = tuple(str(id_) for id_ in lost if is_storable(id_) and id_ not in query.without)
         if not named:
             return found
         query = replace(query, kinds=(kind,), without=(*query.without, *named))
-        rows = db.all_of([_call(kind, query, db.dialect)])[0].records()
+        answer = db.all_of([_call(kind, query, db.dialect)])[0]
+
+
+def _records(db: Connection, kind: Kind, answer: Answer) -> list[Record]:
+    """Return the records of an answer; a damaged one is noted and left out.
+
+    Of a short message or fact it is the one made of the same row before: records are frozen, and the
+    same ones are read for one window after another.
+    """
+    if kind not in ("message", "fact") or not answer.rows:
+        return [record for record, _ in whole(db, kind, answer.records())]
+    names, found = tuple(answer.names), list[Record]()
+    body = names.index("body")
+    for row in answer.rows:
+        short = isinstance(row[body], str) and len(row[body]) <= _KEPT
+        try:
+            found.append((_decoded if short else _decoded.__wrapped__)(kind, names, row))
+        except DatabaseDamaged as error:
+            db.damage.add(kind, dict(zip(names, row, strict=True)), error)
+    return found
+
+
+@lru_cache(maxsize=4_096)
+def _decoded(kind: Kind, names: tuple[str, ...], row: tuple[Any, ...]) -> Record:
+    return decode(kind, dict(zip(names, row, strict=True)))
 
 
 def whole(db: Connection, kind: Kind, rows: Iterable[Row]) -> Iterator[tuple[Record, Row]]:
     """Give the records of rows, each with its row; those that are damaged are noted and left out."""
     for row in rows:
         try:
-            yield (decode(kind, row, _steps_of(db, row)) if kind == "task" else _decode(kind, row)), row
+            yield decode(kind, row, _steps_of(db, row) if kind == "task" else ()), row
         except DatabaseDamaged as error:
             db.damage.add(kind, row, error)
 
@@ -94,22 +133,6 @@ def scan_records(
     last = (rows[-1]["created_at"], rows[-1][number]) if len(rows) == query.limit else None
     found = list(whole(db, kind, rows))
     return [record for record, _ in found], [row[number] for _, row in found], last
-
-
-def _decode(kind: Kind, row: Row) -> Record:
-    """Return the record of a row: of a short message or fact the one made of it before.
-
-    Records are frozen, and the same ones are read for one window after another.
-    """
-    body = row["body"] if kind in ("message", "fact") else None
-    if isinstance(body, str) and len(body) <= _KEPT:
-        return _kept(kind, tuple(row), tuple(row.values()))
-    return decode(kind, row)
-
-
-@lru_cache(maxsize=4_096)
-def _kept(kind: Kind, names: tuple[str, ...], values: tuple[Any, ...]) -> Record:
-    return decode(kind, dict(zip(names, values, strict=True)))
 
 
 def _steps_of(db: Connection, row: Row) -> tuple[Step, ...]:
