@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from jiyi.errors import DatabaseDamaged
 from jiyi.records import Kind
 from jiyi.storage.damage import Damage
 from jiyi.storage.rows import Row
@@ -82,21 +83,22 @@ class Connection(Protocol):
         """Whether what is read here may be undone: it must not be kept."""
         ...
 
-    def rows(self, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows."""
-        ...
-
-    def records(self, name: str, values: Values, **parts: str) -> list[Row]:
-        """Run a statement and return its rows, each by the names of its columns."""
-        ...
-
     def all_of(self, calls: Sequence[Call]) -> list[Answer]:
         """Run statements that only look; a server is sent all of them at once."""
         ...
 
+    def rows(self, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        return self.all_of([Call(name, values, parts)])[0].rows
+
+    def records(self, name: str, values: Values, **parts: str) -> list[Row]:
+        """Run a statement and return its rows, each by the names of its columns."""
+        return self.all_of([Call(name, values, parts)])[0].records()
+
     def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
         """Run a statement and return its first row, None where there is none."""
-        ...
+        rows = self.rows(name, values, **parts)
+        return rows[0] if rows else None
 
     def run(self, name: str, values: Values, **parts: str) -> None:
         """Run a statement that gives nothing back."""
@@ -129,6 +131,7 @@ class Database(Protocol):
     place: str  # names it in messages
     overwrites: bool  # whether `scrub` leaves no byte of what was dropped
     retries: bool  # whether `attempt` does anything again
+    agreements: Sequence[str]  # statements that count what disagrees
 
     def read(self, user_id: str | None = None) -> AbstractContextManager[Connection]:
         """Give a connection for looking at a user's rows; None is for what concerns all users.
@@ -146,7 +149,7 @@ class Database(Protocol):
         """
         ...
 
-    def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:
+    def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:  # noqa: ARG002
         """Do something again while the connection to a server breaks or other writers come between.
 
         Inside this thread's `write` block it is done once: who began the block decides.
@@ -156,11 +159,16 @@ class Database(Protocol):
             repeatable: doing it twice is the same as doing it once. Else it is not done again
                 where its COMMIT may have arrived.
         """
-        ...
+        return verb()
 
     def users(self) -> list[str]:
         """Return the names of all users, in alphabetical order."""
-        ...
+
+        def users() -> list[str]:
+            with self.read() as db:
+                return [str(row[0]) for row in db.rows("users", {})]
+
+        return self.attempt(users)
 
     def check(self) -> str:
         """Verify that the parts agree and return in a line what it holds.
@@ -168,11 +176,17 @@ class Database(Protocol):
         Raises:
             DatabaseDamaged: they do not.
         """
-        ...
+        with self.read() as db:
+            for name in self.agreements:
+                count = db.rows(name, {})[0][0]
+                if count:
+                    raise DatabaseDamaged(f"{self.place}: {count} {name.replace('_', ' ')}; restore a backup")
+            users, documents, waiting, summaries = db.rows("totals", {})[0]
+        held = f"{users} users, {documents} records, {waiting} without vectors yet"
+        return f"{self.place} is sound: {held}" + (f", {summaries} summaries" if summaries else "")
 
     def check_alone(self) -> None:
-        """See `jiyi.storage.trash.Trash.check_alone`."""
-        ...
+        """See `jiyi.storage.trash.Trash.check_alone`; a server needs nothing."""
 
     def scrub(self) -> None:
         """See `jiyi.storage.trash.Trash.scrub`."""

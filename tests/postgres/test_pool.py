@@ -85,7 +85,7 @@ def test_a_slow_statement_is_stopped(open_database):
 
 
 def _sleeping(user_id: str):
-    from jiyi.storage.postgres.transaction import Ask
+    from jiyi.storage.postgres.connection import Ask
 
     return Ask(user_id=user_id, statement="SELECT pg_sleep(30)", values={})
 
@@ -144,7 +144,7 @@ class Lossy:
     """Breaks the connection right behind the COMMIT of every transaction, as long as it is told to."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-        from jiyi.storage.postgres.transaction import Writing
+        from jiyi.storage.postgres.connection import Writing
 
         self.left, committed = times, Writing.commit
 

@@ -19,10 +19,9 @@ from psycopg import sql
 
 from jiyi.errors import WrongState
 from jiyi.records import Kind
-from jiyi.storage.postgres.database import PostgresDatabase
+from jiyi.storage.postgres.database import PostgresDatabase, Recent
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.statements import SQL, named
-from jiyi.storage.postgres.users import Recent
 from jiyi.storage.relational.spaces import read_spaces
 
 __all__ = ["ANN_FROM", "ANN_SHARE", "AnnIndex", "AnnPlan", "Progress"]

@@ -16,10 +16,14 @@ from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrDumperUnknown
 
-from jiyi.storage.sql import load_queries
+from jiyi.storage.database import Dialect
+from jiyi.storage.rows import is_storable
+from jiyi.storage.sql import load_conditions, load_queries
 
 __all__ = [
+    "DOCUMENT_COLUMNS",
     "OUTGROWN",
+    "POSTGRES",
     "SQL",
     "Adapters",
     "Halves",
@@ -52,6 +56,29 @@ def converted(text: str) -> str:
     """Return a statement with its parameters ``:name`` as psycopg writes them."""
     return _NAMED.sub(r"%(\1)s", text.replace("%", "%%"))
 
+
+_CONDITIONS = dict(load_conditions("postgres"))
+_READABLE = _CONDITIONS.pop("readable")
+_STAGED = _CONDITIONS.pop("staged")
+
+
+def _inside(body: str, keys: Sequence[str], test: str) -> str:
+    """See `Dialect.inside`."""
+    found = f"({_READABLE.format(body=body)})::jsonb -> 'value'" + "".join(
+        f" -> :{key}::text" for key in keys
+    )
+    return f"EXISTS (SELECT 1 FROM (SELECT {found} AS value) AS e WHERE e.value IS NOT NULL AND {test})"
+
+
+POSTGRES = Dialect(
+    **{name: text.replace("@readable", _READABLE) for name, text in _CONDITIONS.items()},
+    # What cannot be stored is nowhere, and PostgreSQL takes no text with a zero byte.
+    listed=lambda values: [value for value in values if not isinstance(value, str) or is_storable(value)],
+    inside=_inside,
+)
+
+DOCUMENT_COLUMNS = dict(re.findall(r"(\w+)\s(\w+)", _STAGED))
+"""Columns of a staged document and their types, in the order in which they are copied."""
 
 # It divides by zero once the database has become a cluster's coordinator: what is set here would not reach
 # the machines that have the rows by then, and none of these would be seen. `OUTGROWN` is that error.

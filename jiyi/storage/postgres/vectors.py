@@ -18,10 +18,10 @@ from jiyi.storage.candidates import Key
 from jiyi.storage.database import retried
 from jiyi.storage.known_vectors import KnownVectors, look_up
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
-from jiyi.storage.postgres.connection import POSTGRES, PostgresConnection
+from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
-from jiyi.storage.postgres.statements import SQL, Halves
+from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.relational.users import Snapshot, seen_or_look
 from jiyi.storage.user_terms import UserTerms

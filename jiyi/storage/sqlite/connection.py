@@ -12,7 +12,7 @@ import apsw.ext
 from jiyi.errors import Closed, DatabaseDamaged
 from jiyi.records import Kind
 from jiyi.storage.damage import Damage
-from jiyi.storage.database import Answer, Call, Dialect, Values
+from jiyi.storage.database import Answer, Call, Connection, Dialect, Values
 from jiyi.storage.rows import SEALED, Row, seal
 from jiyi.storage.sql import load_conditions, load_queries
 
@@ -41,7 +41,7 @@ _SQL = load_queries("sqlite")
 _SEALED = {f"put_{kind}": kind for kind in SEALED} | {"add_summary": "summary"}
 
 
-class SqliteConnection:
+class SqliteConnection(Connection):
     """`jiyi.storage.database.Connection` on an `apsw.Connection`."""
 
     dialect = SQLITE
@@ -58,14 +58,6 @@ class SqliteConnection:
     def in_transaction(self) -> bool:
         """See `Connection.in_transaction`."""
         return self.raw.in_transaction
-
-    def rows(self, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
-        """See `Connection.rows`."""
-        return self._answer(Call(name, values, parts)).rows
-
-    def records(self, name: str, values: Values, **parts: str) -> list[Row]:
-        """See `Connection.records`."""
-        return self.all_of([Call(name, values, parts)])[0].records()
 
     def all_of(self, calls: Sequence[Call]) -> list[Answer]:
         """See `Connection.all_of`."""
