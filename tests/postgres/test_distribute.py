@@ -13,7 +13,7 @@ from jiyi.errors import StorageError, WrongState
 from jiyi.records import Query
 from jiyi.storage import Store
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
-from jiyi.storage.postgres import distribute as module
+from jiyi.storage.postgres import migrate as module
 from jiyi.storage.postgres.cluster import finish
 from jiyi.storage.postgres.migrate import about, distribute, tables
 from jiyi.storage.postgres.pool import connect

@@ -16,7 +16,7 @@ from jiyi.storage.store import Store
 from jiyi.storage.transfer.conversations import read_conversations
 from jiyi.storage.transfer.export import is_export, read_export
 from jiyi.storage.transfer.lines import Found, Rejected
-from jiyi.storage.transfer.write import parts_of, put_or_refuse
+from jiyi.storage.transfer.pieces import parts_of, put_or_refuse
 from jiyi.storage.upkeep import Upkeep
 
 __all__ = ["ImportReceipt", "import_file", "import_messages", "known_keys", "put_entries"]

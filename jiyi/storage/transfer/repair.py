@@ -17,8 +17,7 @@ from jiyi.storage.relational.find import whole
 from jiyi.storage.rows import Row
 from jiyi.storage.sqlite import SqliteDatabase
 from jiyi.storage.sqlite.checksums import readable_rows
-from jiyi.storage.transfer.pieces import PARTS, Entry, Part
-from jiyi.storage.transfer.write import put_piece
+from jiyi.storage.transfer.pieces import PARTS, Entry, Part, put_piece
 from jiyi.storage.trash import whole_entries
 
 __all__ = ["RepairReceipt", "repair_file"]
