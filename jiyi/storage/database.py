@@ -12,8 +12,9 @@ from jiyi.storage.damage import Damage
 from jiyi.storage.rows import Row
 from jiyi.storage.user_cache import UserCache
 
-__all__ = ["Answer", "Call", "Connection", "Database", "Dialect", "Values", "retried"]
+__all__ = ["Answer", "Call", "Connection", "Database", "Dialect", "Values", "grouped", "retried"]
 
+_K = TypeVar("_K")
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -99,6 +100,11 @@ class Connection(Protocol):
         """Run a statement and return its first row, None where there is none."""
         rows = self.rows(name, values, **parts)
         return rows[0] if rows else None
+
+    def number(self, name: str, values: Values, **parts: str) -> int:
+        """Run a statement and return the number it gives, 0 where it gives none."""
+        row = self.first(name, values, **parts)
+        return int(row[0]) if row else 0
 
     def run(self, name: str, values: Values, **parts: str) -> None:
         """Run a statement that gives nothing back."""
@@ -195,6 +201,14 @@ class Database(Protocol):
     def close(self) -> None:
         """Release it. Closing twice is fine; using it afterwards raises `Closed`."""
         ...
+
+
+def grouped(pairs: Iterable[tuple[_K, _T]]) -> dict[_K, list[_T]]:
+    """Return the values of each key, keys and values in the order in which they came."""
+    found: dict[_K, list[_T]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 class _OnDatabase(Protocol):

@@ -43,7 +43,7 @@ class Ledger:
     def key(self, name: str) -> str | None:
         """Return what is kept about a key, None where there is none of this name."""
         with self._db.read() as db:
-            row = db.first("find_meta", {"name": _KEY + name})
+            row = db.first("get_meta", {"name": _KEY + name})
         return None if row is None else str(row[0])
 
     @retried()

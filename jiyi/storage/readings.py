@@ -90,8 +90,7 @@ class Readings:
         """Return how many places of sessions are not read yet, of one user or of all."""
         with self._db.read(user_id) as db:
             where = "1 = 1" if user_id is None else f"s.{db.dialect.user} = :user_id"
-            row = db.first("count_unread", {"user_id": user_id}, where=where)
-        return int(row[0]) if row else 0
+            return db.number("count_unread", {"user_id": user_id}, where=where)
 
     @retried()
     def figures(self) -> Mapping[str, str]:

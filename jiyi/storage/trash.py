@@ -1,18 +1,19 @@
 """What was taken out and can still be brought back."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import BadQuery, DatabaseDamaged, StorageError
-from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Message, Query, Record, Scope
+from jiyi.records import FORGETTABLE, Kind, Message, Query, Record, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection, Database, Dialect, retried
 from jiyi.storage.relational.conditions import Where, on_kind
 from jiyi.storage.relational.find import whole
-from jiyi.storage.relational.write import delete_records, mend_session, put_back
+from jiyi.storage.relational.write import put_back, remove
 from jiyi.storage.rows import NO_RECORD, Row, decode_whole, encode_whole, is_storable, seal
 from jiyi.storage.vectors import VectorIndex
 
@@ -73,7 +74,7 @@ class Trash:
 
     @retried(repeatable=False)
     def _discard(self, scope: Scope, keys: Sequence[Key], reason: str, at: datetime) -> Mapping[Kind, int]:
-        counts: dict[Kind, int] = {}
+        counts = Counter[Kind]()
         user_id = scope.user_id
         # Neither half a surrogate pair nor a zero byte can be stored everywhere.
         storable = reason.encode(errors="replace").decode().replace("\0", "\ufffd")
@@ -87,14 +88,9 @@ class Trash:
                     for place, (record, row) in enumerate(found)
                 ]
                 db.many("put_trash", out)
-                delete_records(db, kind, user_id, [row["id"] for row in rows])
-                counts[kind] = counts.get(kind, 0) + len(rows)
-                if kind == "message":
-                    for session_id in {row["session_id"] for row in rows}:
-                        mend_session(db, Scope(user_id=user_id, session_id=session_id))
-            if any(kind in SEARCHABLE for kind in counts):
-                db.run("bump_generation", {"user_id": user_id})
-        return counts
+                sessions = [row["session_id"] for row in rows] if kind == "message" else []
+                counts.update(remove(db, user_id, [(kind, row["id"]) for row in rows], sessions))
+        return dict(counts)
 
     @retried()
     def discarded(self, query: Query) -> list[Discarded]:
@@ -222,7 +218,7 @@ class Trash:
     def owed(self) -> bool:
         """Whether bytes of a purge that was cut short are still to be overwritten."""
         with self._db.read() as db:
-            return self._db.overwrites and db.first("find_meta", {"name": _OWED}) is not None
+            return self._db.overwrites and db.first("get_meta", {"name": _OWED}) is not None
 
     def finish(self) -> bool:
         """Overwrite what a purge that was cut short left; return whether nothing of the kind is left.

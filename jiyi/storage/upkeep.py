@@ -132,8 +132,7 @@ class Upkeep:
         Cheap: for noticing that what is held in memory is out of date.
         """
         with self._db.read(scope.user_id) as db:
-            row = db.first("count_changes", {"user_id": scope.user_id})
-        return 0 if row is None else int(row[0])
+            return db.number("count_changes", {"user_id": scope.user_id})
 
     @retried()
     def put_back(

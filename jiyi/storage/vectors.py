@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from jiyi.errors import EmbedderMismatch, WrongState
 from jiyi.records import Kind, Match, Query, Role, Scope, Searchable
 from jiyi.storage.candidates import Key
-from jiyi.storage.database import Connection, Database, retried
+from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.relational.find import find_records
 from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
 from jiyi.storage.relational.users import Snapshot
@@ -120,9 +120,7 @@ class VectorIndex:
             self._complete(spaces)
         values = self._leases(limit, leased)
         with self._db.read() as db:
-            waiting: dict[str, list[int]] = {}
-            for user_id, doc in db.rows("first_pending", values):
-                waiting.setdefault(user_id, []).append(doc)
+            waiting = grouped(cast("list[tuple[str, int]]", db.rows("first_pending", values)))
         return [text for user_id, docs in waiting.items() for text in self._lease(user_id, docs, values)]
 
     @retried()
@@ -266,8 +264,7 @@ class VectorIndex:
         lacking = 0
         for user_id in self._db.users():
             with self._db.read(user_id) as db:
-                row = db.first("count_without", {"user_id": user_id, "space": spaces.next_number})
-            lacking += int(row[0]) if row else 0
+                lacking += db.number("count_without", {"user_id": user_id, "space": spaces.next_number})
         return lacking
 
     @retried()
@@ -309,8 +306,7 @@ class VectorIndex:
 
     def _waiting(self) -> int:
         with self._db.read() as db:
-            row = db.first("count_pending", {})
-        return int(row[0]) if row else 0
+            return db.number("count_pending", {})
 
     def _spaces(self) -> Spaces:
         with self._db.read() as db:
@@ -371,17 +367,14 @@ class VectorIndex:
 
 def by_user(rows: Sequence[VectorRow]) -> dict[str, dict[int, VectorRow]]:
     """Return vectors by user and number of the record."""
-    found: dict[str, dict[int, VectorRow]] = {}
-    for row in rows:
-        found.setdefault(row.key[0], {})[row.key[1]] = row
-    return found
+    of_users = grouped((row.key[0], (row.key[1], row)) for row in rows)
+    return {user_id: dict(own) for user_id, own in of_users.items()}
 
 
 def _texts(db: Connection, user_id: str, rows: Sequence[_Waiting]) -> list[PendingText]:
     texts: dict[tuple[Kind, str], str] = {}
-    for kind in {row[1] for row in rows}:
-        ids = tuple(row[2] for row in rows if row[1] == kind)
-        query = Query(scope=Scope(user_id=user_id), kinds=(kind,), ids=ids, limit=len(ids))
+    for kind, ids in grouped((row[1], row[2]) for row in rows).items():
+        query = Query(scope=Scope(user_id=user_id), kinds=(kind,), ids=tuple(ids), limit=len(ids))
         found = cast("list[Searchable]", find_records(db, query))
         texts |= {(kind, record.id): record.search_text for record in found}
     return [

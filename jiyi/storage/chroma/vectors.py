@@ -19,7 +19,7 @@ from jiyi.storage.chroma.collections import Collections, Item
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
 from jiyi.storage.chroma.nearest import Nearest
 from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
-from jiyi.storage.database import Connection, Database
+from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.elsewhere import bind
 from jiyi.storage.known_vectors import KnownVectors
 from jiyi.storage.place import Place
@@ -141,10 +141,9 @@ class ChromaVectors(VectorIndex):
         def allowed() -> dict[Key, tuple[int, str, int]]:
             found: list[tuple[Any, ...]] = []
             with self._db.read(scope.user_id) as db:
-                for kind in dict.fromkeys(kind for kind, _ in keys):
-                    ids = db.dialect.listed([id_ for other, id_ in keys if other == kind])
-                    values = {"user_id": scope.user_id, "kind": kind, "ids": ids, "space": space}
-                    found += db.rows("chroma_of", values)
+                for kind, ids in grouped(keys).items():
+                    values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.listed(ids)}
+                    found += db.rows("chroma_of", values | {"space": space})
             return {(kind, id_): (doc, token, parts) for token, parts, kind, id_, doc in found}
 
         rows = self._db.attempt(allowed)

@@ -84,8 +84,7 @@ class SqliteConnection(Connection):
         """See `Connection.take_numbers`: they are taken when the rows are written, inside the write lock."""
         del count
         self.run("add_owner", {"user_id": user_id})
-        row = self.first("newest_number", {})
-        return 1 + (row[0] if row else 0)
+        return 1 + self.number("newest_number", {})
 
     def add_documents(self, kind: Kind, rows: Sequence[Row]) -> None:
         """See `Connection.add_documents`."""

@@ -126,8 +126,7 @@ def _read_new(db: Connection, owner: int, mine: UserVectors) -> None:
             mine.begin_anew(space)
         whose = {"owner": owner, "space": space}
         if not mine.size:
-            count = db.first("count_vectors", whose)
-            mine.expected = min(int(count[0]), EXACT_MOST) if count else 0
+            mine.expected = min(db.number("count_vectors", whose), EXACT_MOST)
         rows = db.rows("read_vectors", whose | {"after": mine.last_part, "limit": _PIECE})
         if rows:
             parts, docs = np.asarray([row[:2] for row in rows], dtype=np.int64).T
@@ -139,8 +138,7 @@ def _read_new(db: Connection, owner: int, mine: UserVectors) -> None:
 
 
 def _searched(db: Connection) -> int:
-    row = db.first("get_meta", {"name": "embedder_space"})
-    return int(row[0]) if row else 0
+    return db.number("get_meta", {"name": "embedder_space"})
 
 
 def _read_exactly(db: Connection, space: int, docs: list[int]) -> Vectors:

@@ -11,6 +11,7 @@ from typing import cast
 from jiyi.errors import InputError
 from jiyi.records import Kind, Message, Query, Scope, Summary
 from jiyi.storage.candidates import Key
+from jiyi.storage.database import grouped
 from jiyi.storage.rows import kind_of
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.conversations import read_conversations
@@ -175,12 +176,9 @@ def _key(found: Found) -> Key:
 def known_keys(store: Store, batch: Sequence[Found]) -> set[Key]:
     """Return the keys of the records that are there already."""
     scope = Scope(user_id=cast("Scope", batch[0].record.scope).user_id)
-    by_kind: dict[Kind, dict[str, None]] = {}
-    for kind, id_ in map(_key, batch):
-        by_kind.setdefault(kind, {})[id_] = None
     return {
         (kind, record.id)
-        for kind, ids in by_kind.items()
+        for kind, ids in grouped(dict.fromkeys(map(_key, batch))).items()
         for record in store.find(Query(scope=scope, kinds=(kind,), ids=tuple(ids), limit=len(ids)))
     }
 

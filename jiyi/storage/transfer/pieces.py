@@ -9,10 +9,11 @@ from typing import Literal, TypeVar, cast, get_args
 
 from jiyi.clock import to_micros
 from jiyi.errors import DuplicateId, InputError
-from jiyi.records import FORGETTABLE, Kind, Message, Query, Record, Scope, Session, Summary, Task
+from jiyi.records import FORGETTABLE, Message, Query, Record, Scope, Session, Summary, Task
 from jiyi.records.checks import new_id
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
+from jiyi.storage.database import grouped
 from jiyi.storage.pages import all_pages, all_records
 from jiyi.storage.rows import encode_whole, kind_of
 from jiyi.storage.store import Store
@@ -293,10 +294,7 @@ def _bridge(target: Backend, scope: Scope, summary: Summary) -> list[Summary]:
 
 def _put_discarded(target: Backend, scope: Scope, entries: Sequence[Discarded]) -> None:
     """Put records and discard them: they get into the trash the way everything does."""
-    by_kind: dict[Kind, list[Record]] = {}
-    for entry in entries:
-        by_kind.setdefault(entry.kind, []).append(entry.record)
-    for kind, records in by_kind.items():
+    for kind, records in grouped((entry.kind, entry.record) for entry in entries).items():
         ids = tuple(record.id for record in records)
         living = target.store.find(Query(scope=scope, kinds=(kind,), ids=ids, limit=len(ids)))
         if living:
