@@ -3,8 +3,7 @@
 from jiyi.storage.candidates import ROLES, Candidates, Key
 from jiyi.storage.damage import Damaged
 from jiyi.storage.database import Database
-from jiyi.storage.ledger import Answered, Ledger
-from jiyi.storage.readings import Claim, Due, Readings
+from jiyi.storage.ledger import Answered, Claim, Due, Ledger, Readings
 from jiyi.storage.relational.write import age_of
 from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors

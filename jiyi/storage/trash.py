@@ -8,9 +8,9 @@ from datetime import datetime
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import BadQuery, DatabaseDamaged, StorageError
-from jiyi.records import FORGETTABLE, Kind, Message, Query, Record, Scope
+from jiyi.records import FORGETTABLE, Kind, Query, Record, Scope
 from jiyi.storage.candidates import Key
-from jiyi.storage.database import Connection, Database, Dialect, retried
+from jiyi.storage.database import Connection, Database, Dialect, grouped, retried
 from jiyi.storage.relational.conditions import Where, on_kind
 from jiyi.storage.relational.find import whole
 from jiyi.storage.relational.write import put_back, remove
@@ -20,6 +20,7 @@ from jiyi.storage.vectors import VectorIndex
 __all__ = ["Discarded", "Trash", "TrashPage", "whole_entries"]
 
 _PIECE = 1_000  # records read at once
+_KEPT = ("user_id", "id", "doc", "agent_id", "session_id")  # beside the body; a task has no number
 _EVER = 2**62  # microseconds: later than all
 _OWED = "bytes_to_overwrite"  # among the figures of the whole database
 
@@ -84,7 +85,9 @@ class Trash:
                 rows = [row for _, row in found]
                 first = db.take_numbers(user_id, len(rows))
                 out = [
-                    _bare(row) | taken | {"entry": first + place, "kind": kind, "body": encode_whole(record)}
+                    {name: row.get(name) for name in _KEPT}
+                    | taken
+                    | {"entry": first + place, "kind": kind, "body": encode_whole(record)}
                     for place, (record, row) in enumerate(found)
                 ]
                 db.many("put_trash", out)
@@ -170,7 +173,9 @@ class Trash:
         with self._db.write(scope.user_id) as db:
             found = _on_query(Query(scope=scope, kinds=FORGETTABLE, until=before), db.dialect)
             if keys is not None:
-                found.add(_among_keys(found, keys))
+                of_kinds = _by_kind(keys).items()
+                parts = [f"t.kind = '{k}' AND {found.among('t.id', f'ids_{k}', ids)}" for k, ids in of_kinds]
+                found.add(f"({' OR '.join([db.dialect.no, *parts])})")
             where, values = found.done()
             if before is None:  # what was answered may hold the same words
                 db.run("drop_answers", {"user_id": scope.user_id, "before": _EVER})
@@ -237,12 +242,10 @@ class Trash:
 def _take(db: Connection, scope: Scope, keys: Sequence[Key]) -> list[tuple[Record, int | None]]:
     """Take records out of the trash, in the order of the keys, each with the number it had."""
     taken: dict[Key, tuple[Record, int | None]] = {}
-    for kind in FORGETTABLE:
-        ids = [id_ for other, id_ in dict.fromkeys(keys) if other == kind and is_storable(id_)]
-        for start in range(0, len(ids), _PIECE):
-            piece = db.dialect.listed(ids[start : start + _PIECE])
-            rows = db.records("take_trash", {"user_id": scope.user_id, "kind": kind, "ids": piece})
-            taken |= {(kind, row["id"]): (entry.record, row["doc"]) for entry, row in whole_entries(db, rows)}
+    for kind, ids in _pieces(keys):
+        values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.listed(ids)}
+        entries = whole_entries(db, db.records("take_trash", values))
+        taken |= {(kind, row["id"]): (entry.record, row["doc"]) for entry, row in entries}
     return [taken[key] for key in dict.fromkeys(keys) if key in taken]
 
 
@@ -250,29 +253,30 @@ def _find(
     db: Connection, scope: Scope, keys: Sequence[Key]
 ) -> Iterator[tuple[Kind, list[tuple[Record, Row]]]]:
     """Give the records of keys in pieces, tasks with their steps, each with its row."""
-    user = Scope(user_id=scope.user_id)
-    for kind in FORGETTABLE:
-        ids = tuple(dict.fromkeys(id_ for other, id_ in keys if other == kind))
-        for start in range(0, len(ids), _PIECE):
-            piece = ids[start : start + _PIECE]
-            query = Query(scope=user, kinds=(kind,), ids=piece, limit=_PIECE)
-            where, values = on_kind(kind, query, db.dialect)
-            by = f"{db.dialect.aside}d.doc"
-            rows = db.records(f"find_{kind}", values | {"limit": _PIECE}, where=where, order="ASC", by=by)
-            found = list(whole(db, kind, rows))
-            if found:
-                yield kind, found
+    user, by = Scope(user_id=scope.user_id), f"{db.dialect.aside}d.doc"
+    for kind, ids in _pieces(keys):
+        query = Query(scope=user, kinds=(kind,), ids=tuple(ids), limit=_PIECE)
+        where, values = on_kind(kind, query, db.dialect)
+        rows = db.records(f"find_{kind}", values | {"limit": _PIECE}, where=where, order="ASC", by=by)
+        found = list(whole(db, kind, rows))
+        if found:
+            yield kind, found
 
 
-def _bare(row: Row) -> Row:
-    """Return what the trash keeps beside the body; a task has no number."""
-    return {name: row.get(name) for name in ("user_id", "id", "doc", "agent_id", "session_id")}
+def _by_kind(keys: Sequence[Key]) -> dict[Kind, list[str]]:
+    """Return the ids of what can be in the trash."""
+    found = grouped(key for key in dict.fromkeys(keys) if is_storable(key[1]))
+    return {kind: found[kind] for kind in FORGETTABLE if kind in found}
+
+
+def _pieces(keys: Sequence[Key]) -> Iterator[tuple[Kind, list[str]]]:
+    for kind, ids in _by_kind(keys).items():
+        yield from ((kind, ids[start : start + _PIECE]) for start in range(0, len(ids), _PIECE))
 
 
 def _place(taken: tuple[Record, int | None]) -> int:
     """Return what restored messages are sorted by: those that go to the end keep their order."""
-    record = taken[0]
-    return (record.seq or 0) if isinstance(record, Message) else 0
+    return getattr(taken[0], "seq", None) or 0
 
 
 def whole_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discarded, Row]]:
@@ -296,13 +300,3 @@ def _on_query(query: Query, dialect: Dialect) -> Where:
         where.add(where.among("t.id", "ids", query.ids))
     where.times("t.discarded_at")
     return where
-
-
-def _among_keys(where: Where, keys: Sequence[Key]) -> str:
-    """Return the condition for records of these kinds and ids, and keep its values."""
-    parts = [where.dialect.no]
-    for kind in FORGETTABLE:
-        ids = [id_ for other, id_ in keys if other == kind and is_storable(id_)]
-        if ids:
-            parts.append(f"t.kind = '{kind}' AND {where.among('t.id', f'ids_{kind}', ids)}")
-    return f"({' OR '.join(parts)})"
