@@ -25,7 +25,7 @@ from jiyi.storage.rows import Row
 from jiyi.text import analyse
 from jiyi.text.traits import traits
 
-__all__ = ["ENTRY", "Words", "encode_terms", "pack", "term_hash", "unpack"]
+__all__ = ["ENTRY", "Words", "encode_terms", "pack", "storable", "term_hash", "unpack"]
 
 ENTRY = np.dtype([("term", "<u4"), ("count", "u1")])
 """One term of an entry: 5 bytes without padding."""
@@ -52,12 +52,17 @@ def unpack(entries: bytes) -> NDArray[np.void]:
 Words = tuple[int, int, bytes]
 """What the analysis of a text gave: number of terms, traits, and the terms as `pack` writes them."""
 
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # in a column of text
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """Return a text as a column of text can hold it: without zero bytes and halves of surrogate pairs."""
+    return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
 
 
 def encode_terms(record: Searchable, known: Words | None = None) -> Row:
     """Return the columns of the text index for a record; ``known`` are length, traits and entry of it."""
-    speaker = _UNSTORABLE.sub("\ufffd", record.speaker) if isinstance(record, Message) else None
+    speaker = storable(record.speaker) if isinstance(record, Message) else None
     if known is None:
         terms = analyse(record.search_text)
         known = len(terms), int(traits(record.search_text)), pack(terms)

@@ -12,8 +12,9 @@ from jiyi.errors import StorageError
 from jiyi.records import Kind
 from jiyi.storage.damage import Damage
 from jiyi.storage.database import Answer, Call, Connection, Values
-from jiyi.storage.postgres.statements import DOCUMENT_COLUMNS, POSTGRES, Statement, named, set_local, storable
+from jiyi.storage.postgres.statements import DOCUMENT_COLUMNS, POSTGRES, Statement, named, set_local
 from jiyi.storage.rows import Row
+from jiyi.storage.words import storable
 
 __all__ = ["Ask", "PostgresConnection", "Reading", "Writing"]
 

@@ -205,10 +205,6 @@ class PostgresDatabase(Database):
             return verb()
         return repeat(verb, seconds=self._reconnect_seconds, repeatable=repeatable)
 
-    def pool_sizes(self) -> dict[str, int]:
-        """Return how many connections the pool has at most, open, and in use, by these names."""
-        return self._pool.sizes()
-
     def scrub(self) -> None:
         """See `Trash.scrub`: make the room of dropped rows free for others, who overwrite it.
 

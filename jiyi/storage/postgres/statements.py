@@ -19,6 +19,7 @@ from psycopg.types.string import StrDumperUnknown
 from jiyi.storage.database import Dialect
 from jiyi.storage.rows import is_storable
 from jiyi.storage.sql import load_conditions, load_queries
+from jiyi.storage.words import storable
 
 __all__ = [
     "DOCUMENT_COLUMNS",
@@ -32,7 +33,6 @@ __all__ = [
     "named",
     "set_local",
     "set_tenant",
-    "storable",
 ]
 
 Statement = tuple[str, dict[str, Any] | None]
@@ -40,7 +40,6 @@ Statement = tuple[str, dict[str, Any] | None]
 
 _COMMENT = re.compile(r"^[ \t]*--.*\n", re.MULTILINE)
 _NAMED = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 SQL = {name: _COMMENT.sub("", text + "\n").strip() for name, text in load_queries("postgres").items()}
 """The statements of ``queries.sql`` by name, without comments."""
@@ -128,11 +127,6 @@ def set_local(settings: Sequence[tuple[str, str]], *, plain: bool) -> list[State
         for name, value in settings
     ]
     return [(words.as_string(None), None) for words in written]
-
-
-def storable(text: str) -> str:
-    """Return a text as PostgreSQL can hold it: without zero bytes and halves of surrogate pairs."""
-    return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
 
 
 class _Text(StrDumperUnknown):
