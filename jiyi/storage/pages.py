@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
-from jiyi.errors import BadQuery
+from jiyi.clock import to_micros
 from jiyi.records import Message, Query, Record, Scope, Session, Task
 from jiyi.storage.store import Store
 from jiyi.storage.upkeep import Page, Upkeep
@@ -67,21 +67,11 @@ def all_messages(store: Store, scope: Scope, limit: int) -> Iterator[Message]:
 
 
 def _tasks(store: Store, query: Query) -> Iterator[Task]:
-    """Give tasks in the order of their start; those of one moment are read at once."""
-    seen: set[str] = set()
+    """Give tasks in the order of their start, those of one moment in that of their ids."""
     query = replace(query, newest_first=False)
     while True:
         found = cast("list[Task]", store.find(query))
-        new = [task for task in found if task.id not in seen]
-        yield from new
+        yield from found
         if len(found) < query.limit:
             return
-        if new:
-            last = found[-1].started_at
-            same = seen if query.since == last else set[str]()
-            seen = same | {task.id for task in found if task.started_at == last}
-            query = replace(query, since=last)
-        elif query.limit < _MOST:
-            query = replace(query, limit=_MOST)
-        else:
-            raise BadQuery(f"more than {_MOST:,} tasks were started in one moment, {query.since}")
+        query = replace(query, after=(to_micros(found[-1].started_at), found[-1].id))
