@@ -26,26 +26,10 @@ Values = Mapping[str, Any]
 class Dialect:
     """How conditions are written where databases differ."""
 
-    user: str  # the column that holds a record's user
-    among: str  # a column is one of a list that is a parameter: {column}, {name}
-    listed: Callable[[Sequence[Any]], Any]  # makes the value of such a parameter
-    owned: str  # a row of another table belongs to the user: {alias}
-    same: str  # a row of another table belongs to that of documents AS d: {alias}
-    yes: str  # a flag that is set
-    no: str  # a flag that is not, and a condition that nothing meets
-    kept: (
-        str  # what of documents AS d, or of its message, is kept elsewhere in one database: {table}, {column}
-    )
-    json_text: str  # a text in JSON, NULL where it is not there: {body}, {name}
-    label: str  # JSON has a {key} in its metadata of which a {test} holds: {body}
+    words: Mapping[str, str]  # by name, see `jiyi.storage.sql.load_conditions`
+    listed: Callable[[Sequence[Any]], Any]  # makes the value of a parameter that is a list
     inside: Callable[[str, Sequence[str], str], str]  # JSON has in its "value", along keys given by the names
     # of parameters, something of which a test holds: body, names, test
-    label_in: str  # such a test: it equals one of the values of a JSON list: {value}
-    label_number: str  # it is a number that compares so with another: {sign}, {value}
-    label_text: str  # such a test: it is a text of which another {test} holds
-    label_words: str  # this text
-    holds: str  # a {text} has another in it: {value}
-    aside: str  # put before a column, keeps its index out of use
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ class Readings:
     def unread(self, user_id: str | None = None) -> int:
         """Return how many places of sessions are not read yet, of one user or of all."""
         with self._db.read(user_id) as db:
-            where = "1 = 1" if user_id is None else f"s.{db.dialect.user} = :user_id"
+            where = "1 = 1" if user_id is None else db.dialect.words["session_user"]
             return db.number("count_unread", {"user_id": user_id}, where=where)
 
     @retried()
@@ -139,7 +139,7 @@ def _due(
     db: Connection, due: Due, limit: int, user_id: str | None, session_id: str | None = None
 ) -> list[tuple[str, str, int]]:
     """Return user, session and the place after the last message of sessions that are due."""
-    of_user = "" if user_id is None else f"AND s.{db.dialect.user} = :user_id"
+    of_user = "" if user_id is None else f"AND {db.dialect.words['session_user']}"
     of_session = "" if session_id is None else "AND s.session_id = :session_id"
     values = {
         "now": to_micros(due.now),

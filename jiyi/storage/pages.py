@@ -1,17 +1,19 @@
 """Going through all records of a kind, in pieces, by the protocols alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from jiyi.clock import to_micros
 from jiyi.records import Message, Query, Record, Scope, Session, Task
 from jiyi.storage.store import Store
+from jiyi.storage.trash import TrashPage
 from jiyi.storage.upkeep import Page, Upkeep
 
-__all__ = ["all_messages", "all_pages", "all_records", "all_sessions"]
+__all__ = ["all_messages", "all_pages", "all_records", "all_sessions", "walk"]
 
+_P = TypeVar("_P", Page, TrashPage)
 _MOST = 10_000  # what one question may return
 
 
@@ -30,9 +32,14 @@ def all_records(store: Store, upkeep: Upkeep, query: Query) -> Iterator[Record]:
 
 def all_pages(upkeep: Upkeep, query: Query, *, words: bool = False) -> Iterator[Page]:
     """Give the same in the pieces in which it is read; ``words`` as for `Upkeep.scan`."""
+    return walk(lambda after: upkeep.scan(query, after, words=words))
+
+
+def walk(read: Callable[[Any], _P]) -> Iterator[_P]:
+    """Give all pieces, each read from where the one before says that the next begins; the first from None."""
     after = None
     while True:
-        page = upkeep.scan(query, after, words=words)
+        page = read(after)
         yield page
         after = page.next
         if after is None:

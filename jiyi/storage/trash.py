@@ -139,7 +139,9 @@ class Trash:
             DuplicateId: another record has the id by now.
         """
         with self._db.write(scope.user_id) as db:
-            restored = put_back(db, sorted(_take(db, scope, keys), key=_place))
+            # Those that go to the end of their session keep their order.
+            taken = sorted(_take(db, scope, keys), key=lambda one: getattr(one[0], "seq", None) or 0)
+            restored = put_back(db, taken)
             if restored:
                 db.run("bump_generation", {"user_id": scope.user_id})
         return restored
@@ -173,9 +175,10 @@ class Trash:
         with self._db.write(scope.user_id) as db:
             found = _on_query(Query(scope=scope, kinds=FORGETTABLE, until=before), db.dialect)
             if keys is not None:
-                of_kinds = _by_kind(keys).items()
-                parts = [f"t.kind = '{k}' AND {found.among('t.id', f'ids_{k}', ids)}" for k, ids in of_kinds]
-                found.add(f"({' OR '.join([db.dialect.no, *parts])})")
+                ids, among = _by_kind(keys), db.dialect.words["among"]
+                parts = [f"t.kind = '{kind}' AND t.id {among.format(f':ids_{kind}')}" for kind in ids]
+                of_kinds = {f"ids_{kind}": of_kind for kind, of_kind in ids.items()}
+                found.add(f"({' OR '.join([db.dialect.words['no'], *parts])})", **of_kinds)
             where, values = found.done()
             if before is None:  # what was answered may hold the same words
                 db.run("drop_answers", {"user_id": scope.user_id, "before": _EVER})
@@ -253,7 +256,7 @@ def _find(
     db: Connection, scope: Scope, keys: Sequence[Key]
 ) -> Iterator[tuple[Kind, list[tuple[Record, Row]]]]:
     """Give the records of keys in pieces, tasks with their steps, each with its row."""
-    user, by = Scope(user_id=scope.user_id), f"{db.dialect.aside}d.doc"
+    user, by = Scope(user_id=scope.user_id), f"{db.dialect.words['aside']}d.doc"
     for kind, ids in _pieces(keys):
         query = Query(scope=user, kinds=(kind,), ids=tuple(ids), limit=_PIECE)
         where, values = on_kind(kind, query, db.dialect)
@@ -274,11 +277,6 @@ def _pieces(keys: Sequence[Key]) -> Iterator[tuple[Kind, list[str]]]:
         yield from ((kind, ids[start : start + _PIECE]) for start in range(0, len(ids), _PIECE))
 
 
-def _place(taken: tuple[Record, int | None]) -> int:
-    """Return what restored messages are sorted by: those that go to the end keep their order."""
-    return getattr(taken[0], "seq", None) or 0
-
-
 def whole_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discarded, Row]]:
     """Give the entries of rows, each with its row; those that are damaged are noted and left out."""
     for row in rows:
@@ -293,10 +291,6 @@ def whole_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discard
 
 
 def _on_query(query: Query, dialect: Dialect) -> Where:
-    where = Where(query, dialect, "t")
-    where.add(where.among("t.kind", "kinds", query.kinds))
-    where.equal("t.", agent_id=query.scope.agent_id, session_id=query.scope.session_id)
-    if query.ids is not None:
-        where.add(where.among("t.id", "ids", query.ids))
-    where.times("t.discarded_at")
+    where = Where("trash", query, dialect)
+    where.ask("kinds", "agent_id", "session_id", "ids", "since", "until")
     return where

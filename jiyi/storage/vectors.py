@@ -16,7 +16,7 @@ from jiyi.storage.relational.find import find_records
 from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
 from jiyi.storage.relational.users import Snapshot
 
-__all__ = ["Binding", "Parts", "PendingText", "VectorIndex", "VectorRow", "by_user"]
+__all__ = ["Binding", "Parts", "PendingText", "VectorIndex", "VectorRow", "by_user", "other_dims"]
 
 _LEASE_SECONDS = 120
 _EVER = 2**62  # later than any lease ends, even where a clock went back
@@ -363,6 +363,14 @@ class VectorIndex:
             f"{place} holds vectors of {spaces.name} ({spaces.dims} numbers), not of {name}; "
             f"open it with that embedder, or embed all anew with: jiyi reembed --db {place}"
         )
+
+
+def other_dims(place: str, held: int | None, asked: int) -> EmbedderMismatch:
+    """Return the error for a question whose vector has other numbers than those that are held."""
+    return EmbedderMismatch(
+        f"{place} holds vectors of {held} numbers, the question's has {asked}; "
+        "open it with the embedder that made them"
+    )
 
 
 def by_user(rows: Sequence[VectorRow]) -> dict[str, dict[int, VectorRow]]:

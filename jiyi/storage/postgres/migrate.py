@@ -206,11 +206,7 @@ def _run(raw: Raw, place: str) -> None:
             for statement in statements(scripts[number]):
                 raw.execute(statement.encode())
         for name, value in (("application", "jiyi"), ("schema", str(len(scripts)))):
-            raw.execute(
-                "INSERT INTO meta (name, value) VALUES (%s, %s) "
-                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                (name, value),
-            )
+            raw.execute(named("set_meta"), {"name": name, "value": value})
     if found.citus:
         # Tables spread over machines take no part in what is not: new ones follow. Where this breaks off,
         # `jiyi migrate --distribute` does it.

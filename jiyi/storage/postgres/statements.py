@@ -70,7 +70,7 @@ def _inside(body: str, keys: Sequence[str], test: str) -> str:
 
 
 POSTGRES = Dialect(
-    **{name: text.replace("@readable", _READABLE) for name, text in _CONDITIONS.items()},
+    words={name: text.replace("@readable", _READABLE) for name, text in _CONDITIONS.items()},
     # What cannot be stored is nowhere, and PostgreSQL takes no text with a zero byte.
     listed=lambda values: [value for value in values if not isinstance(value, str) or is_storable(value)],
     inside=_inside,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import errors as pg
 
-from jiyi.errors import EmbedderMismatch, StorageError
+from jiyi.errors import StorageError
 from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import retried
@@ -24,8 +24,7 @@ from jiyi.storage.postgres.errors import MachineLost
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.relational.users import Snapshot, seen_or_look
-from jiyi.storage.user_terms import UserTerms
-from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user, other_dims
 
 __all__ = ["PostgresVectors"]
 
@@ -139,8 +138,11 @@ class PostgresVectors(VectorIndex):
                 self._ann.forget()  # the index is gone, or another set is searched
                 plan = None
             elif plan or all(given[kind] < parts for kind in short):
-                found = _matches(mine, best)
-                return [match for match in found if match.id not in query.without]
+                places = mine.places_of(np.fromiter(best, np.int64, len(best)))
+                there = places >= 0  # others came after what was seen
+                scores = np.array(list(best.values()))[there].tolist()
+                found = zip(mine.keys(places[there]), scores, strict=True)
+                return [Match(kind, id_, score) for (kind, id_), score in found if id_ not in query.without]
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8
 
@@ -162,7 +164,9 @@ class PostgresVectors(VectorIndex):
             return self._db.attempt(nearest)
         except StorageError as error:
             if isinstance(error.__cause__, pg.DataException):
-                raise self._wrong_dims(user_id, len(values["vector"].numbers)) from error
+                with self._db.read(user_id) as db:
+                    held = db.number("dims_held", {"user_id": user_id})
+                raise other_dims(self._db.place, held or None, len(values["vector"].numbers)) from error
             raise
 
     @retried()
@@ -184,14 +188,6 @@ class PostgresVectors(VectorIndex):
         """
         return self._ann.make(progress)
 
-    def _wrong_dims(self, user_id: str, dims: int) -> EmbedderMismatch:
-        with self._db.read(user_id) as db:
-            held = db.first("dims_held", {"user_id": user_id})
-        return EmbedderMismatch(
-            f"{self._db.place} holds vectors of {held and held[0]} numbers, the question's has {dims}; "
-            "open it with the embedder that made them"
-        )
-
 
 def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[dict[int, float], Counter[Kind], list[Kind]]:
     """Return the best part of each record, ``limit`` of each kind; parts there are; kinds that fall short."""
@@ -203,14 +199,6 @@ def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[dict[int, float
             best[doc] = score
             left[kind] -= 1
     return best, seen, [kind for kind in seen if left[kind]]
-
-
-def _matches(mine: UserTerms, scores: dict[int, float]) -> list[Match]:
-    """Return records by their numbers; those that came behind ``mine`` are left out."""
-    places = mine.places_of(np.fromiter(scores, np.int64, len(scores)))
-    there = places >= 0
-    found = zip(mine.keys(places[there]), np.array(list(scores.values()))[there].tolist(), strict=True)
-    return [Match(kind=kind, id=id_, score=score) for (kind, id_), score in found]
 
 
 def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:

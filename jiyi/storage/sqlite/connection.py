@@ -32,7 +32,7 @@ def _inside(body: str, keys: Sequence[str], test: str) -> str:
 
 
 SQLITE = Dialect(
-    **load_conditions("sqlite"),
+    words=load_conditions("sqlite"),
     listed=lambda values: json.dumps(list(values)),
     inside=_inside,
 )

@@ -137,7 +137,10 @@ class SqliteDatabase(Database):
             try:
                 yield connection
                 self._check_whole(connection)
-                self._check_place(connection)
+                self._file.check()  # a file that nobody finds is not committed into
+                if not self._marked:  # whatever it is: the file counts a change
+                    version = pragma(connection.raw, "user_version")
+                    connection.raw.execute(f"PRAGMA user_version={version}")
                 connection.raw.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -145,21 +148,10 @@ class SqliteDatabase(Database):
                 raise
             finally:
                 self._depth, self._writing.here = 0, False
-            self._settle(connection)
-
-    def _check_place(self, connection: SqliteConnection) -> None:
-        """Refuse to commit into a file that nobody finds."""
-        self._file.check()
-        if not self._marked:  # whatever it is: the file counts a change
-            version = pragma(connection.raw, "user_version")
-            connection.raw.execute(f"PRAGMA user_version={version}")
-
-    def _settle(self, connection: SqliteConnection) -> None:
-        """Look again after a commit, and the first time let the file itself show that it was written to."""
-        if not self._marked:
-            self._marked = True
-            connection.raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        self._file.check(written=True)
+            if not self._marked:  # the first time the file itself is to show that it was written to
+                self._marked = True
+                connection.raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._file.check(written=True)
 
     @contextlib.contextmanager
     def _savepoint(self, connection: SqliteConnection) -> Iterator[None]:

@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.errors import EmbedderMismatch
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import Match, Query, Scope
 from jiyi.storage.candidates import Key
@@ -17,7 +16,7 @@ from jiyi.storage.matching import allowed_rows, kinds_of
 from jiyi.storage.relational.users import Snapshot, hold, read_allowed, seen_or_look
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.sqlite.user_vectors import EXACT_MOST, UserVectors
-from jiyi.storage.vectors import Parts, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, VectorIndex, VectorRow, by_user, other_dims
 
 __all__ = ["Among", "SqliteVectors"]
 
@@ -61,10 +60,7 @@ class SqliteVectors(VectorIndex):
             if not mine.size:
                 return []
             if mine.dims != len(vector):
-                raise EmbedderMismatch(
-                    f"{self._db.path} holds vectors of {mine.dims} numbers, the question's has "
-                    f"{len(vector)}; open it with the embedder that made them"
-                )
+                raise other_dims(self._db.place, mine.dims, len(vector))
             rows = seen.terms
             allowed = allowed_rows(rows, query, read_allowed(db, query))
             groups = np.where(allowed, kinds_of(rows), np.int8(-1))

@@ -1,6 +1,6 @@
 """Putting a file into a memory: in batches, nothing twice, and the rest despite bad entries."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from functools import partial
@@ -145,8 +145,14 @@ def put_entries(
     """Hand sound entries to ``put`` in batches, each in a transaction; as `import_messages` else."""
     counts: dict[Kind, int] = {}
     known, seen, rejected = 0, 0, list[Rejected]()
-    for batch in _batches(entries):
-        found = [_prepared(entry, prepare) for entry in batch if isinstance(entry, Found)]
+    rest = iter(entries)
+    while True:
+        batch = list(islice(rest, _BATCH))  # the last one may be empty
+        found = [
+            replace(entry, record=prepare(entry.record)) if isinstance(entry.record, Message) else entry
+            for entry in batch
+            if isinstance(entry, Found)
+        ]
         rejected += [entry for entry in batch if isinstance(entry, Rejected)]
         if found:
             new, bad = store.together(lambda found=found: _put(store, put, found), repeatable=True)  # type: ignore[misc]
@@ -157,6 +163,8 @@ def put_entries(
         seen += len(batch)
         if progress:
             progress(seen)
+        if len(batch) < _BATCH:
+            break
     return ImportReceipt(added=sum(counts.values()), known=known, rejected=tuple(rejected), counts=counts)
 
 
@@ -181,18 +189,3 @@ def known_keys(store: Store, batch: Sequence[Found]) -> set[Key]:
         for kind, ids in grouped(dict.fromkeys(map(_key, batch))).items()
         for record in store.find(Query(scope=scope, kinds=(kind,), ids=tuple(ids), limit=len(ids)))
     }
-
-
-def _batches(entries: Iterable[Found | Rejected]) -> Iterator[list[Found | Rejected]]:
-    """Give the entries in batches; the last one may be empty."""
-    rest = iter(entries)
-    while True:
-        batch = list(islice(rest, _BATCH))
-        yield batch
-        if len(batch) < _BATCH:
-            return
-
-
-def _prepared(found: Found, prepare: _Prepare) -> Found:
-    record = found.record
-    return replace(found, record=prepare(record)) if isinstance(record, Message) else found

@@ -14,7 +14,7 @@ from jiyi.records.checks import new_id
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import grouped
-from jiyi.storage.pages import all_pages, all_records
+from jiyi.storage.pages import all_pages, all_records, walk
 from jiyi.storage.rows import encode_whole, kind_of
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Discarded
@@ -107,7 +107,10 @@ def pieces(
     most expensive part of a copy.
     """
     if part == "trash":
-        yield from ((entries, {}) for entries in _trash(side, scope))
+        whole = Query(scope=scope, kinds=FORGETTABLE, limit=PIECE)
+        for trash in walk(lambda after: side.trash.walk(whole, after or 0)):
+            if trash.entries:
+                yield trash.entries, {}
         return
     query = Query(scope=scope, kinds=(part,), limit=PIECE)
     if part == "task":
@@ -134,17 +137,6 @@ def compared(
     there = {key_of(item): text_of(item) for item in found}
     missing = [item for item in items if key_of(item) not in there]
     return missing, [item for item in items if there.get(key_of(item), text_of(item)) != text_of(item)]
-
-
-def _trash(side: Backend, scope: Scope) -> Iterator[Sequence[Entry]]:
-    query, after = Query(scope=scope, kinds=FORGETTABLE, limit=PIECE), 0
-    while True:
-        page = side.trash.walk(query, after)
-        if page.entries:
-            yield page.entries
-        if page.next is None:
-            return
-        after = page.next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
