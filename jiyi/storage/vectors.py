@@ -16,7 +16,11 @@ from jiyi.storage.relational.find import find_records
 from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
 from jiyi.storage.relational.users import Snapshot
 
-__all__ = ["Binding", "Parts", "PendingText", "VectorIndex", "VectorRow", "by_user", "other_dims"]
+__all__ = ["Binding", "Parts", "PendingText", "Seen", "Vector", "VectorIndex", "VectorRow", "by_user"]
+
+Vector = NDArray[np.float32]
+Seen = Snapshot | None
+"""A `Store.snapshot`, where there is one."""
 
 _LEASE_SECONDS = 120
 _EVER = 2**62  # later than any lease ends, even where a clock went back
@@ -75,9 +79,7 @@ class VectorIndex:
         self._at = ("", 0)  # user and number behind which the second set is looked through
 
     @retried()
-    def claim(
-        self, name: str | None = None, dims: int | None = None, *, seen: Snapshot | None = None
-    ) -> Binding:
+    def claim(self, name: str | None = None, dims: int | None = None, *, seen: Seen = None) -> Binding:
         """Bind the data to an embedder, or check that it is bound to this one; return whose it is.
 
         Without ``dims`` only the name is checked and nothing is bound; without ``name`` nothing
@@ -160,18 +162,14 @@ class VectorIndex:
         """
         raise NotImplementedError
 
-    def nearest(
-        self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
-    ) -> list[Match]:
+    def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """Return the records nearest to ``vector`` by cosine, best first, at most ``limit`` of each kind.
 
         A record with several parts counts with its best one. ``seen`` is a `Store.snapshot`.
         """
         raise NotImplementedError
 
-    def read(
-        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Snapshot | None = None
-    ) -> Parts:
+    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """Return the vectors of these records of a user; an unknown or pending one has none.
 
         Of very many they may be a little rounded, good for comparing: ``exact`` gives them as
@@ -357,20 +355,18 @@ class VectorIndex:
                 return []
             user_id, after = str(row[0]), 0
 
+    def _other_dims(self, held: int | None, asked: Vector) -> EmbedderMismatch:
+        return EmbedderMismatch(
+            f"{self._db.place} holds vectors of {held} numbers, the question's has {len(asked)}; "
+            "open it with the embedder that made them"
+        )
+
     def _mismatch(self, spaces: Spaces, name: str | None) -> EmbedderMismatch:
         place = self._db.place
         return EmbedderMismatch(
             f"{place} holds vectors of {spaces.name} ({spaces.dims} numbers), not of {name}; "
             f"open it with that embedder, or embed all anew with: jiyi reembed --db {place}"
         )
-
-
-def other_dims(place: str, held: int | None, asked: int) -> EmbedderMismatch:
-    """Return the error for a question whose vector has other numbers than those that are held."""
-    return EmbedderMismatch(
-        f"{place} holds vectors of {held} numbers, the question's has {asked}; "
-        "open it with the embedder that made them"
-    )
 
 
 def by_user(rows: Sequence[VectorRow]) -> dict[str, dict[int, VectorRow]]:

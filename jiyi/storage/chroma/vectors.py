@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jiyi.errors import EmbedderMismatch, IndexUnreachable, SettingsError, StorageError, WrongState
 from jiyi.records import Kind, Match, Query, Scope
@@ -24,8 +23,7 @@ from jiyi.storage.elsewhere import bind
 from jiyi.storage.known_vectors import KnownVectors
 from jiyi.storage.place import Place
 from jiyi.storage.relational.spaces import Sets
-from jiyi.storage.relational.users import Snapshot
-from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["ChromaVectors", "open_vectors"]
 
@@ -118,9 +116,7 @@ class ChromaVectors(VectorIndex):
             db.run("chroma_let_go", {"user_id": user_id, "tokens": tokens})
         return complete
 
-    def nearest(
-        self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
-    ) -> list[Match]:
+    def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
         del seen
         self._drain()
@@ -131,9 +127,7 @@ class ChromaVectors(VectorIndex):
 
         return self._db.attempt(nearest)
 
-    def read(
-        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Snapshot | None = None
-    ) -> Parts:
+    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
         del exact, seen
         space = self._spaces().number

@@ -24,7 +24,7 @@ from jiyi.storage.postgres.errors import MachineLost
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.relational.users import Snapshot, seen_or_look
-from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user, other_dims
+from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["PostgresVectors"]
 
@@ -109,9 +109,7 @@ class PostgresVectors(VectorIndex):
             )
         return complete
 
-    def nearest(
-        self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
-    ) -> list[Match]:
+    def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
         mine = self._look(query.scope.user_id, seen).terms
         kinds = [kind for kind in mine.kinds() if kind in query.kinds]
@@ -166,13 +164,11 @@ class PostgresVectors(VectorIndex):
             if isinstance(error.__cause__, pg.DataException):
                 with self._db.read(user_id) as db:
                     held = db.number("dims_held", {"user_id": user_id})
-                raise other_dims(self._db.place, held or None, len(values["vector"].numbers)) from error
+                raise self._other_dims(held or None, values["vector"].numbers) from error
             raise
 
     @retried()
-    def read(
-        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Snapshot | None = None
-    ) -> Parts:
+    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
         with self._db.read(scope.user_id) as db:
             if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping

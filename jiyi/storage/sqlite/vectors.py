@@ -16,7 +16,7 @@ from jiyi.storage.matching import allowed_rows, kinds_of
 from jiyi.storage.relational.users import Snapshot, hold, read_allowed, seen_or_look
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.sqlite.user_vectors import EXACT_MOST, UserVectors
-from jiyi.storage.vectors import Parts, VectorIndex, VectorRow, by_user, other_dims
+from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["Among", "SqliteVectors"]
 
@@ -50,9 +50,7 @@ class SqliteVectors(VectorIndex):
                     db.many("add_vector", [of_record | {"vector": half.tobytes()} for half in halves])
         return added
 
-    def nearest(
-        self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
-    ) -> list[Match]:
+    def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
         with self._db.read() as db:
             seen = seen_or_look(self._db, db, query.scope.user_id, seen)
@@ -60,7 +58,7 @@ class SqliteVectors(VectorIndex):
             if not mine.size:
                 return []
             if mine.dims != len(vector):
-                raise other_dims(self._db.place, mine.dims, len(vector))
+                raise self._other_dims(mine.dims, vector)
             rows = seen.terms
             allowed = allowed_rows(rows, query, read_allowed(db, query))
             groups = np.where(allowed, kinds_of(rows), np.int8(-1))
@@ -84,9 +82,7 @@ class SqliteVectors(VectorIndex):
             for (kind, id_), score in zip(keys, scores[places >= 0].tolist(), strict=True)
         ]
 
-    def read(
-        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Snapshot | None = None
-    ) -> Parts:
+    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`."""
         with self._db.read() as db:
             if exact:
