@@ -151,6 +151,12 @@ class Database(Protocol):
         """
         return verb()
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether this thread is inside a `write` block."""
+        with self.read() as db:
+            return db.in_transaction
+
     def users(self) -> list[str]:
         """Return the names of all users, in alphabetical order."""
 

@@ -77,7 +77,7 @@ class ChromaVectors(VectorIndex):
                 return sets, items
 
         sets, items = self._db.attempt(begin)
-        if self._in_transaction():
+        if self._db.in_transaction:
             self._outbox.suspect(user_id, _sent(items))
         for space, own in items.items():
             try:
@@ -155,7 +155,7 @@ class ChromaVectors(VectorIndex):
             found = self._collections.read(space, asked) if asked else {}
             known.add({lacking[token]: vectors for token, vectors in found.items()})
 
-        if not self._in_transaction():
+        if not self._db.in_transaction:
             return self._db.cache.use(user_id, KnownVectors, 0, extend)
         fresh = KnownVectors()  # numbers may be given again where it is undone
         extend(fresh)
@@ -196,7 +196,7 @@ class ChromaVectors(VectorIndex):
 
     def scrub(self) -> bool:
         """See `VectorIndex.scrub`: a server's database keeps ids and users' names, see docs/chroma.md."""
-        if self._in_transaction():
+        if self._db.in_transaction:
             raise WrongState("overwriting is no part of a transaction; call it after that")
         with self._adding:
             self._outbox.drain()
@@ -229,10 +229,6 @@ class ChromaVectors(VectorIndex):
             for space in there:
                 if space not in used:
                     self._outbox.forget_space(self._db.users(), space)
-
-    def _in_transaction(self) -> bool:
-        with self._db.read() as db:
-            return db.in_transaction
 
     def _drain(self) -> None:
         self._db.attempt(self._outbox.drain)

@@ -40,6 +40,7 @@ class Ask:
     settings: _Settings = ()  # for this statement where it only looks
 
 
+@dataclass
 class Reading:
     """Statements that only look: what is asked at once is a transaction and costs one round trip.
 
@@ -47,13 +48,10 @@ class Reading:
     reach the statement behind them without BEGIN and COMMIT.
     """
 
+    _raw: _Raw
+    _set_tenant: _SetTenant
+    _explicit: bool  # write BEGIN and COMMIT all the same, where other machines take part
     in_transaction = False
-
-    def __init__(self, raw: _Raw, set_tenant: _SetTenant, *, explicit: bool) -> None:
-        """``explicit``: write BEGIN and COMMIT all the same, where other machines take part."""
-        self._raw = raw
-        self._set_tenant = set_tenant
-        self._explicit = explicit
 
     def ask(self, ask: Ask) -> _Cursor:
         """Run a statement and return its result."""
@@ -77,9 +75,7 @@ class Reading:
                 self._raw.execute(words, values)
         return cursors
 
-    def tell(self, ask: Ask) -> None:
-        """Run a statement without a result."""
-        self.ask(ask)
+    tell = ask  # see `Writing.tell`
 
 
 @dataclass(slots=True)
@@ -279,30 +275,16 @@ class Writing:
             return [self.raw.execute(words, values, binary=True) for words, values in everything]
 
 
+@dataclass
 class PostgresConnection(Connection):
     """`jiyi.storage.database.Connection` for one user, or for what concerns all."""
 
+    _channel: Reading | Writing
+    _user_id: str | None
+    damage: Damage
+    _to_lock: bool = False  # nobody else may come between what it reads and writes of what concerns all
+    _bulk: bool = False  # many documents may go in by way of a table of the transaction's own
     dialect = POSTGRES
-
-    def __init__(
-        self,
-        channel: Reading | Writing,
-        user_id: str | None,
-        damage: Damage,
-        *,
-        writes: bool = False,
-        bulk: bool = False,
-    ) -> None:
-        """Speak for one user, or for all.
-
-        ``writes``: nobody else may come between what it reads and writes. ``bulk``: many documents
-        may go in by way of a table of the transaction's own.
-        """
-        self._channel = channel
-        self._user_id = user_id
-        self.damage = damage
-        self._to_lock = writes and user_id is None
-        self._bulk = bulk
 
     @property
     def in_transaction(self) -> bool:

@@ -165,9 +165,7 @@ class PostgresDatabase(Database):
                 yield PostgresConnection(here, user_id, self.damage)
             return
         with self._pool.borrow() as raw, self._translated(raw):
-            yield PostgresConnection(
-                Reading(raw, self._set_tenant, explicit=self.citus), user_id, self.damage
-            )
+            yield PostgresConnection(Reading(raw, self._set_tenant, self.citus), user_id, self.damage)
 
     @contextlib.contextmanager
     def write(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
@@ -177,12 +175,12 @@ class PostgresDatabase(Database):
         here = self._writing
         if here is not None:
             with self._translated(here.raw), here.inner():
-                yield PostgresConnection(here, user_id, self.damage, writes=True, bulk=self._bulk)
+                yield PostgresConnection(here, user_id, self.damage, user_id is None, self._bulk)
             return
         with self._pool.borrow() as raw:
             writing = Writing(raw, self._set_tenant)
             with self._translated(raw, writing), self._here(writing):
-                yield PostgresConnection(writing, user_id, self.damage, writes=True, bulk=self._bulk)
+                yield PostgresConnection(writing, user_id, self.damage, user_id is None, self._bulk)
             if self._bulk and self._growth.outgrown(writing.numbers):
                 _gather(raw, tables())
 
