@@ -61,9 +61,14 @@ class Readings:
             found = _due(db, due, _LOOKED_AT, user_id)
         for user, session, _ in found:
             with self._db.write(user) as db:
-                claimed = _claim(db, Scope(user_id=user, session_id=session), due, until)
-            if claimed is not None:
-                return claimed
+                still = _due(db, due, 1, user, session)
+                if not still:  # others have read it since it was seen to be due
+                    continue
+                values = {"user_id": user, "session_id": session, "holder": new_id()}
+                row = db.first("claim_reading", values | {"until": to_micros(until)})
+            assert row is not None
+            scope, holder = Scope(user_id=user, session_id=session), values["holder"]
+            return Claim(scope=scope, next_seq=row[0], upto=still[0][2], failures=row[1], holder=holder)
         return None
 
     @retried()
@@ -121,18 +126,6 @@ class Readings:
         with self._db.write() as db:
             for name, value in figures.items():
                 db.run("set_meta", {"name": _PREFIX + name, "value": str(value)})
-
-
-def _claim(db: Connection, scope: Scope, due: Due, until: datetime) -> Claim | None:
-    """Take a session if it is still due; others may have read it since it was seen to be."""
-    still = _due(db, due, 1, scope.user_id, scope.session_id)
-    if not still:
-        return None
-    values = {"user_id": scope.user_id, "session_id": scope.session_id}
-    holder = new_id()
-    row = db.first("claim_reading", values | {"holder": holder, "until": to_micros(until)})
-    assert row is not None
-    return Claim(scope=scope, next_seq=row[0], upto=still[0][2], failures=row[1], holder=holder)
 
 
 def _due(

@@ -152,7 +152,13 @@ class _Copy:
         if not all(same):
             self.changed.setdefault(scope.user_id)
         elif self._embedder and self._extra == extra and not any(refused for _, refused in copied.values()):
-            self._check_vectors(scope, waiting)
+            # Some may have got theirs meanwhile.
+            here, there = max(waiting, _pending(self._source, scope)), _pending(self._target, scope)
+            if there > here:
+                raise CopyMismatch(
+                    f"{self._target.database.place}: user {scope.user_id!r}: {there} records lack vectors, "
+                    f"{here} in {self._source.database.place}; copy again"
+                )
         return fingerprint
 
     def _copy_part(self, scope: Scope, part: Part) -> tuple[Digest, int]:
@@ -226,15 +232,6 @@ class _Copy:
             )
             if not same:
                 yield session.id
-
-    def _check_vectors(self, scope: Scope, waiting: int) -> None:
-        """Compare how many records wait for vectors; some may have got theirs meanwhile."""
-        here, there = max(waiting, _pending(self._source, scope)), _pending(self._target, scope)
-        if there > here:
-            raise CopyMismatch(
-                f"{self._target.database.place}: user {scope.user_id!r}: {there} records lack vectors, "
-                f"{here} in {self._source.database.place}; copy again"
-            )
 
     def _mismatch(self, scope: Scope, part: str, what: str) -> CopyMismatch:
         return CopyMismatch(
