@@ -10,7 +10,7 @@ from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.conversations import read_conversations
 from jiyi.storage.transfer.export import ExportReceipt, export_lines
-from jiyi.storage.transfer.importer import ImportReceipt, import_file, import_messages
+from jiyi.storage.transfer.importer import ImportReceipt, import_file
 from jiyi.storage.transfer.lines import Found, Rejected
 from jiyi.storage.transfer.markdown import export_markdown
 from jiyi.storage.trash import Discarded, Trash
@@ -49,7 +49,6 @@ __all__ = [
     "export_lines",
     "export_markdown",
     "import_file",
-    "import_messages",
     "kind_of",
     "read_conversations",
 ]

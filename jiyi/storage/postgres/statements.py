@@ -88,6 +88,10 @@ _PRELUDE = converted(
     "1 / (SELECT 1 - count(*) FROM pg_extension WHERE extname = 'citus')"
 )
 OUTGROWN = pg.DivisionByZero
+_SETTINGS = (
+    *("jiyi.tenant", "jiyi.every_tenant", "statement_timeout", "lock_timeout"),
+    "idle_in_transaction_session_timeout",
+)
 _IDLE_LEAST = 60_000  # milliseconds
 
 
@@ -101,20 +105,13 @@ def set_tenant(user_id: str | None, timeouts: tuple[int, int], *, plain: bool = 
             with `OUTGROWN`. On several, a function would not reach the others: settings that they
             must know are then written out.
     """
-    statement, lock = map(str, timeouts)
     # A client that fell silent in the middle must not hold its lock until TCP gives it up.
-    idle = str(max(_IDLE_LEAST, 2 * timeouts[0]))
-    every = "on" if user_id is None else "off"
+    limits = (*map(str, timeouts), str(max(_IDLE_LEAST, 2 * timeouts[0])))
+    values = (user_id or "", "on" if user_id is None else "off", *limits)
     if plain:
-        values = {"tenant": user_id or "", "every": every, "statement": statement, "lock": lock, "idle": idle}
-        return [(_PRELUDE, values)]
-    settings = {"jiyi.tenant": user_id or "", "jiyi.every_tenant": every}
-    settings |= {"statement_timeout": statement, "lock_timeout": lock}
-    settings |= {"idle_in_transaction_session_timeout": idle}
-    return [
-        ("SET LOCAL citus.propagate_set_commands TO 'local'", None),
-        *set_local(list(settings.items()), plain=False),
-    ]
+        return [(_PRELUDE, dict(zip(("tenant", "every", "statement", "lock", "idle"), values, strict=True)))]
+    settings = list(zip(_SETTINGS, values, strict=True))
+    return [("SET LOCAL citus.propagate_set_commands TO 'local'", None), *set_local(settings, plain=False)]
 
 
 def set_local(settings: Sequence[tuple[str, str]], *, plain: bool) -> list[Statement]:

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import numpy as np
-
 from jiyi.errors import CopyMismatch, NotFound
 from jiyi.records import SEARCHABLE, Kind, Message, Query, Scope, Searchable
 from jiyi.storage.backend import Backend
@@ -269,14 +267,10 @@ def _vector_rows(
         if texts.get(record.id) == record.search_text  # otherwise they are vectors of other words
     ]
     parts = source.vectors.read(query.scope, [(kind, id_) for id_, _ in same], exact=True)
-    if not len(parts.rows):
-        return []
-    order = np.argsort(parts.rows, kind="stable")
-    owners, starts = np.unique(parts.rows[order], return_index=True)
-    of_owners = np.split(parts.vectors[order], starts[1:])
     return [
-        VectorRow(key=(user_id, same[owner][1]), vectors=vectors)
-        for owner, vectors in zip(owners.tolist(), of_owners, strict=True)
+        VectorRow(key=(user_id, number), vectors=parts.vectors[parts.rows == place])
+        for place, (_, number) in enumerate(same)
+        if (parts.rows == place).any()
     ]
 
 

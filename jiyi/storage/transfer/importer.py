@@ -20,7 +20,7 @@ from jiyi.storage.transfer.lines import Found, Rejected
 from jiyi.storage.transfer.pieces import parts_of, put_or_refuse
 from jiyi.storage.upkeep import Upkeep
 
-__all__ = ["ImportReceipt", "import_file", "import_messages", "known_keys", "put_entries"]
+__all__ = ["ImportReceipt", "import_file", "known_keys", "put_entries"]
 
 _BATCH = 200
 _MOST = 10_000  # what one question may return
@@ -74,29 +74,15 @@ def import_file(
         StorageError: the database cannot take it; what went in before stays, and importing
             again goes on from there.
     """
-    if not is_export(path):
-        found = read_conversations(path, scope, zone=zone, session_id=session_id)
-        return import_messages(store, found, prepare=prepare, learn=learn, progress=progress)
-    entries, put = read_export(path, scope.user_id), partial(_put_records, store, upkeep)
-    return put_entries(store, put, entries, prepare=prepare, progress=progress)
-
-
-def import_messages(
-    store: Store,
-    entries: Iterable[Found | Rejected],
-    *,
-    prepare: _Prepare,
-    learn: _Learn = lambda _: None,
-    progress: _Progress | None = None,
-) -> ImportReceipt:
-    """Store what messages can be stored, of what a reader made of a file; else as `import_file`.
-
-    Each batch is one transaction, and what ``learn`` does with its messages is in it.
-    """
+    if is_export(path):
+        exported = read_export(path, scope.user_id)
+        put_known = partial(_put_records, store, upkeep)
+        return put_entries(store, put_known, exported, prepare=prepare, progress=progress)
 
     def put(batch: Sequence[Found]) -> None:
         learn(cast("list[Message]", store.put([found.record for found in batch])))
 
+    entries = read_conversations(path, scope, zone=zone, session_id=session_id)
     return put_entries(store, put, entries, prepare=prepare, progress=progress)
 
 
@@ -142,7 +128,7 @@ def put_entries(
     prepare: _Prepare,
     progress: _Progress | None,
 ) -> ImportReceipt:
-    """Hand sound entries to ``put`` in batches, each in a transaction; as `import_messages` else."""
+    """Hand sound entries to ``put`` in batches, each in a transaction; as `import_file` else."""
     counts: dict[Kind, int] = {}
     known, seen, rejected = 0, 0, list[Rejected]()
     rest = iter(entries)
