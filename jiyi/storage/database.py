@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import Kind
@@ -210,16 +210,23 @@ _S = TypeVar("_S", bound=_OnDatabase)
 
 
 def retried(
-    *, repeatable: bool = True
+    *, repeatable: bool = True, removes: bool = False
 ) -> Callable[[Callable[Concatenate[_S, _P], _T]], Callable[Concatenate[_S, _P], _T]]:
-    """Make a verb of a class with a database one that `Database.attempt` does."""
+    """Make a verb of a class with a database one that `Database.attempt` does.
+
+    Where it ``removes`` records, the class's vector index is told of it in the end.
+    """
 
     def decorate(verb: Callable[Concatenate[_S, _P], _T]) -> Callable[Concatenate[_S, _P], _T]:
         @wraps(verb)
         def attempted(self: _S, /, *args: _P.args, **options: _P.kwargs) -> _T:
-            if not self._db.retries:
-                return verb(self, *args, **options)
-            return self._db.attempt(partial(verb, self, *args, **options), repeatable=repeatable)
+            if self._db.retries:
+                done = self._db.attempt(partial(verb, self, *args, **options), repeatable=repeatable)
+            else:
+                done = verb(self, *args, **options)
+            if removes:
+                cast("Any", self)._vectors.records_removed()
+            return done
 
         return attempted
 

@@ -136,6 +136,7 @@ class Store:
             allowed = read_allowed(db, query)
         return candidates(seen.terms, query, near, allowed)
 
+    @retried(repeatable=False, removes=True)
     def delete(self, query: Query) -> Mapping[Kind, int]:
         """Remove what `find` would return, with its text index and vectors; return counts by kind.
 
@@ -146,12 +147,6 @@ class Store:
                 "delete messages, episodes, knowledge, facts, tasks or summaries; "
                 "sessions go with their last message"
             )
-        counts = self._delete(query)
-        self._vectors.records_removed()
-        return counts
-
-    @retried(repeatable=False)
-    def _delete(self, query: Query) -> Mapping[Kind, int]:
         with self._db.write(query.scope.user_id) as db:
             found = self.find(query)
             sessions = [m.scope.session_id for m in found if isinstance(m, Message) and m.scope]

@@ -58,6 +58,7 @@ class Trash:
         self._db = database
         self._vectors = vectors or VectorIndex(database)
 
+    @retried(repeatable=False, removes=True)
     def discard(self, scope: Scope, keys: Sequence[Key], *, reason: str, at: datetime) -> Mapping[Kind, int]:
         """Take records of a user out, all or none, with their text index and vectors; return counts by kind.
 
@@ -69,12 +70,6 @@ class Trash:
             raise BadQuery(
                 f"{', '.join(sorted(odd))} cannot be taken out; there are {', '.join(FORGETTABLE)}"
             )
-        counts = self._discard(scope, keys, reason, at)
-        self._vectors.records_removed()
-        return counts
-
-    @retried(repeatable=False)
-    def _discard(self, scope: Scope, keys: Sequence[Key], reason: str, at: datetime) -> Mapping[Kind, int]:
         counts = Counter[Kind]()
         user_id = scope.user_id
         # Neither half a surrogate pair nor a zero byte can be stored everywhere.

@@ -80,20 +80,19 @@ class PostgresVectors(VectorIndex):
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
         """See `VectorIndex.add`."""
-        added = [self._add_again(user_id, own, name) for user_id, own in by_user(rows).items()]
-        for one in added:
-            if isinstance(one, MachineLost):  # the others' are added all the same
-                raise one
-        return sum(one for one in added if isinstance(one, int))
 
-    def _add_again(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int | MachineLost:
-        def add() -> int | MachineLost:
+        def add(user_id: str, own: dict[int, VectorRow]) -> int | MachineLost:
             try:
-                return self._add(user_id, rows, name)
-            except MachineLost as error:
+                return self._add(user_id, own, name)
+            except MachineLost as error:  # the others' are added all the same
                 return error
 
-        return self._db.attempt(add, repeatable=False)
+        tries = [partial(add, user_id, own) for user_id, own in by_user(rows).items()]
+        added = [self._db.attempt(one, repeatable=False) for one in tries]
+        for one in added:
+            if isinstance(one, MachineLost):
+                raise one
+        return sum(one for one in added if isinstance(one, int))
 
     def _add(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int:
         with self._db.write(user_id) as db:
