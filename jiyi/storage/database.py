@@ -21,6 +21,8 @@ _T = TypeVar("_T")
 Values = Mapping[str, Any]
 """Values of a statement's named parameters; those it does not name are left alone."""
 
+_NOTHING: Values = {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
@@ -151,6 +153,16 @@ class Database(Protocol):
         """
         return verb()
 
+    def ask(self, name: str, values: Values = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
+        """Run a statement that only looks in a block of its own and return its rows."""
+        with self.read(values.get("user_id")) as db:
+            return db.rows(name, values, **parts)
+
+    def tell(self, name: str, values: Values = _NOTHING) -> None:
+        """Run a statement that gives nothing back in a block of its own."""
+        with self.write(values.get("user_id")) as db:
+            db.run(name, values)
+
     @property
     def in_transaction(self) -> bool:
         """Whether this thread is inside a `write` block."""
@@ -159,12 +171,7 @@ class Database(Protocol):
 
     def users(self) -> list[str]:
         """Return the names of all users, in alphabetical order."""
-
-        def users() -> list[str]:
-            with self.read() as db:
-                return [str(row[0]) for row in db.rows("users", {})]
-
-        return self.attempt(users)
+        return [str(row[0]) for row in self.attempt(lambda: self.ask("users"))]
 
     def check(self) -> str:
         """Verify that the parts agree and return in a line what it holds.

@@ -102,8 +102,7 @@ class Readings:
     @retried()
     def figures(self) -> Mapping[str, str]:
         """Return the figures of the whole database by name."""
-        with self._db.read() as db:
-            found = db.rows("all_meta", {})
+        found = self._db.ask("all_meta")
         return {name.removeprefix(_PREFIX): value for name, value in found if name.startswith(_PREFIX)}
 
     @retried()
@@ -168,22 +167,19 @@ class Ledger:
     @retried()
     def keys(self) -> Mapping[str, str]:
         """Return what is kept about all keys, by their names."""
-        with self._db.read() as db:
-            found = dict(db.rows("all_meta", {}))
-        return {name.removeprefix(_KEY): text for name, text in found.items() if name.startswith(_KEY)}
+        found = self._db.ask("all_meta")
+        return {name.removeprefix(_KEY): text for name, text in found if name.startswith(_KEY)}
 
     @retried()
     def key(self, name: str) -> str | None:
         """Return what is kept about a key, None where there is none of this name."""
-        with self._db.read() as db:
-            row = db.first("get_meta", {"name": _KEY + name})
-        return None if row is None else str(row[0])
+        rows = self._db.ask("get_meta", {"name": _KEY + name})
+        return str(rows[0][0]) if rows else None
 
     @retried()
     def put_key(self, name: str, text: str) -> None:
         """Keep a text about a key, in place of the one before."""
-        with self._db.write() as db:
-            db.run("set_meta", {"name": _KEY + name, "value": text})
+        self._db.tell("set_meta", {"name": _KEY + name, "value": text})
 
     @retried()
     def answered(self, user_id: str, key: str, now: datetime) -> Answered | None:

@@ -158,8 +158,7 @@ class Trash:
         if scope is not None:
             return self._erase_of(scope, keys, before, limit)
         moment = _EVER if before is None else to_micros(before)
-        with self._db.read() as db:
-            users = [row[0] for row in db.rows("users_with_trash", {"before": moment, "limit": limit})]
+        users = [row[0] for row in self._db.ask("users_with_trash", {"before": moment, "limit": limit})]
         erased = 0
         for user_id in users:  # each in a transaction of its own: nothing here joins two users
             if erased < limit:
@@ -204,8 +203,7 @@ class Trash:
         if not self._db.overwrites:
             return False
         if self.owed:
-            with self._db.write() as db:
-                db.run("drop_meta", {"name": _OWED})
+            self._db.tell("drop_meta", {"name": _OWED})
         return gone
 
     def owe(self) -> None:
@@ -214,14 +212,12 @@ class Trash:
         Whoever opens the database after a purge that was cut short sees it and finishes the work.
         """
         if self._db.overwrites:
-            with self._db.write() as db:
-                db.run("set_meta", {"name": _OWED, "value": "1"})
+            self._db.tell("set_meta", {"name": _OWED, "value": "1"})
 
     @property
     def owed(self) -> bool:
         """Whether bytes of a purge that was cut short are still to be overwritten."""
-        with self._db.read() as db:
-            return self._db.overwrites and db.first("get_meta", {"name": _OWED}) is not None
+        return self._db.overwrites and bool(self._db.ask("get_meta", {"name": _OWED}))
 
     def finish(self) -> bool:
         """Overwrite what a purge that was cut short left; return whether nothing of the kind is left.

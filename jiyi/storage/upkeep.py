@@ -139,8 +139,8 @@ class Upkeep:
 
         Cheap: for noticing that what is held in memory is out of date.
         """
-        with self._db.read(scope.user_id) as db:
-            return db.number("count_changes", {"user_id": scope.user_id})
+        rows = self._db.ask("count_changes", {"user_id": scope.user_id})
+        return int(rows[0][0]) if rows else 0
 
     @retried()
     def put_back(

@@ -121,8 +121,7 @@ class VectorIndex:
         if spaces.switching:  # whoever began it was broken off
             self._complete(spaces)
         values = self._leases(limit, leased)
-        with self._db.read() as db:
-            waiting = grouped(cast("list[tuple[str, int]]", db.rows("first_pending", values)))
+        waiting = grouped(cast("list[tuple[str, int]]", self._db.ask("first_pending", values)))
         return [text for user_id, docs in waiting.items() for text in self._lease(user_id, docs, values)]
 
     @retried()
@@ -131,15 +130,13 @@ class VectorIndex:
 
         It still counts as pending. A reason is 1 or more: an HTTP status, or what the caller likes.
         """
-        with self._db.write(key[0]) as db:
-            db.run("set_apart", {"user_id": key[0], "doc": key[1], "lease": -why})
+        self._db.tell("set_apart", {"user_id": key[0], "doc": key[1], "lease": -why})
 
     @retried()
     def apart(self, user_id: str | None = None) -> Mapping[int, int]:
         """Return how many records are set apart, of a user or of all, by their reasons."""
-        with self._db.read(user_id) as db:
-            name, values = ("count_apart", {}) if user_id is None else ("apart_of", {"user_id": user_id})
-            return {int(why): int(count) for why, count in db.rows(name, values)}
+        name, values = ("count_apart", {}) if user_id is None else ("apart_of", {"user_id": user_id})
+        return {int(why): int(count) for why, count in self._db.ask(name, values)}
 
     @retried()
     def take_up(self) -> int:
@@ -261,8 +258,8 @@ class VectorIndex:
         self._at = ("", 0)
         lacking = 0
         for user_id in self._db.users():
-            with self._db.read(user_id) as db:
-                lacking += db.number("count_without", {"user_id": user_id, "space": spaces.next_number})
+            values = {"user_id": user_id, "space": spaces.next_number}
+            lacking += int(self._db.ask("count_without", values)[0][0])
         return lacking
 
     @retried()
@@ -303,8 +300,7 @@ class VectorIndex:
         return self._waiting()
 
     def _waiting(self) -> int:
-        with self._db.read() as db:
-            return db.number("count_pending", {})
+        return int(self._db.ask("count_pending")[0][0])
 
     def _spaces(self) -> Spaces:
         with self._db.read() as db:
@@ -348,12 +344,11 @@ class VectorIndex:
                         return found
                     after = rows[-1][0]  # all of them were deleted this moment
                     continue
-            with self._db.read() as db:
-                row = db.first("users_after", {"after": user_id, "limit": 1})
-            if row is None:
+            users = self._db.ask("users_after", {"after": user_id, "limit": 1})
+            if not users:
                 self._at = ("", 0)
                 return []
-            user_id, after = str(row[0]), 0
+            user_id, after = str(users[0][0]), 0
 
     def _other_dims(self, held: int | None, asked: Vector) -> EmbedderMismatch:
         return EmbedderMismatch(

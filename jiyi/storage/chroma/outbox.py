@@ -98,8 +98,7 @@ class Outbox:
         """Drop a whole set, and all that is noted of it."""
         self._collections.drop(space)
         for user_id in users:
-            with self._db.write(user_id) as db:
-                db.run("chroma_forget_space", {"user_id": user_id, "space": space})
+            self._db.tell("chroma_forget_space", {"user_id": user_id, "space": space})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +145,7 @@ def drift(database: Database, collections: Collections) -> Drift:
                 wanted[token] = (user_id, parts)
                 if not marked:
                     stray += [(space, id_) for id_ in vector_ids(token, parts)]
-            with database.read(user_id) as db:
-                unheld = db.rows("chroma_unheld", {"user_id": user_id, "space": space})
+            unheld = database.ask("chroma_unheld", {"user_id": user_id, "space": space})
             missing += [(user_id, space, "")] * len(unheld)
         held += len(wanted)
         ids = {token: vector_ids(token, parts) for token, (_, parts) in wanted.items()}
@@ -157,8 +155,7 @@ def drift(database: Database, collections: Collections) -> Drift:
         missing += [(wanted[token][0], space, token) for token in absent if token not in found]
         unexpected = there.difference(*ids.values())
         stray += [(space, id_) for id_ in _unknown(database, sorted(unexpected))]
-    with database.read() as db:
-        waiting = len(db.rows("chroma_to_go", {"now": 0, "limit": _LOOKED_AT}))
+    waiting = len(database.ask("chroma_to_go", {"now": 0, "limit": _LOOKED_AT}))
     return Drift(
         held=held,
         missing=tuple(missing),
@@ -171,8 +168,7 @@ def drift(database: Database, collections: Collections) -> Drift:
 
 def repair(database: Database, collections: Collections, outbox: Outbox) -> list[str]:
     """Mend it; return what was done, a line each."""
-    with database.write() as db:
-        db.run("chroma_prepare", {})
+    database.tell("chroma_prepare")
     lacking = 0
     for user_id in database.users():  # what is held and what has vectors by the rows become the same
         with database.write(user_id) as db:
@@ -205,9 +201,8 @@ def repair(database: Database, collections: Collections, outbox: Outbox) -> list
 def _held(database: Database, user_id: str, space: int) -> Iterator[tuple[str, int, bool]]:
     after = ""
     while True:
-        with database.read(user_id) as db:
-            values = {"user_id": user_id, "space": space, "after": after, "limit": _LOOKED_AT}
-            rows = db.rows("chroma_held", values)
+        values = {"user_id": user_id, "space": space, "after": after, "limit": _LOOKED_AT}
+        rows = database.ask("chroma_held", values)
         yield from ((token, parts, bool(marked)) for token, parts, marked in rows)
         if len(rows) < _LOOKED_AT:
             return

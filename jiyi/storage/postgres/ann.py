@@ -159,14 +159,12 @@ class AnnIndex:
 
     def _ask_index(self) -> tuple[int, int, int]:
         """Return the set of the index, numbers in a vector, and about how many there are: 0 without one."""
-        with self._db.read() as db:
-            name, vectors = db.first("ann_index", {}) or (f"{_NAME}0_0", 0)
+        name, vectors = next(iter(self._db.ask("ann_index")), (f"{_NAME}0_0", 0))
         space, dims = str(name).removeprefix(_NAME).split("_")
         return int(space), int(dims), int(vectors)
 
     def _ask_sizes(self, user_id: str) -> dict[Kind, int]:
-        with self._db.read(user_id) as db:
-            rows = db.rows("count_kinds", {"user_id": user_id})
+        rows = self._db.ask("count_kinds", {"user_id": user_id})
         return {cast("Kind", kind): int(count) for kind, count in rows}
 
 

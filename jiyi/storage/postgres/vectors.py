@@ -73,8 +73,8 @@ class PostgresVectors(VectorIndex):
             if len(found) < limit:
                 values = self._leases(limit - len(found), leased)
                 with suppress(MachineLost):
-                    with self._db.read(user_id) as db:
-                        docs = [int(row[0]) for row in db.rows("pending_of", values | {"user_id": user_id})]
+                    rows = self._db.ask("pending_of", {**values, "user_id": user_id})
+                    docs = [int(row[0]) for row in rows]
                     found += self._lease(user_id, docs, values) if docs else []
         return found
 
@@ -161,9 +161,8 @@ class PostgresVectors(VectorIndex):
             return self._db.attempt(nearest)
         except StorageError as error:
             if isinstance(error.__cause__, pg.DataException):
-                with self._db.read(user_id) as db:
-                    held = db.number("dims_held", {"user_id": user_id})
-                raise self._other_dims(held or None, values["vector"].numbers) from error
+                held = self._db.ask("dims_held", {"user_id": user_id})
+                raise self._other_dims(held[0][0] if held else None, values["vector"].numbers) from error
             raise
 
     @retried()
