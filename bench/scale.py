@@ -40,9 +40,9 @@ from shared import at_least, parser_of, write_json
 import jiyi
 from jiyi.records import Message, Scope
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
-from jiyi.storage.postgres.connection import DOCUMENT_COLUMNS
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.server import LocalServer
+from jiyi.storage.postgres.statements import DOCUMENT_COLUMNS
 from jiyi.storage.relational.write import prepare
 from jiyi.testing import HashEmbedder
 

@@ -216,7 +216,7 @@ class CitusDatabase:
 
     def __init__(self, url: str) -> None:
         from jiyi.storage.postgres import PostgresDatabase
-        from jiyi.storage.postgres.distribute import distribute
+        from jiyi.storage.postgres.migrate import distribute
 
         self.url = url
         with psycopg.connect(url, autocommit=True) as database:

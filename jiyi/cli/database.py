@@ -48,7 +48,7 @@ def migrate(
 
 def _distribute(db: Place, settings: Settings) -> list[str]:
     adapter("postgres")
-    distributing = import_module("jiyi.storage.postgres.distribute")
+    distributing = import_module("jiyi.storage.postgres.migrate")
     with closing(open_database(db, settings)) as database:
         return list(distributing.distribute(database))
 

@@ -11,9 +11,8 @@ from jiyi.errors import MissingExtra, SettingsError
 from jiyi.settings import Settings
 from jiyi.storage.database import Database
 from jiyi.storage.elsewhere import leave, refuse_bound, take_over
-from jiyi.storage.ledger import Ledger
+from jiyi.storage.ledger import Ledger, Readings
 from jiyi.storage.place import Place
-from jiyi.storage.readings import Readings
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.sqlite.migrate import pending_steps
 from jiyi.storage.store import Store

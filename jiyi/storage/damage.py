@@ -8,7 +8,7 @@ from typing import Any
 
 from jiyi.records import Kind, Scope
 
-__all__ = ["Damage", "Damaged"]
+__all__ = ["Damage", "Damaged", "readable"]
 
 _MOST = 10_000  # kept
 
@@ -40,8 +40,8 @@ class Damage:
 
     def add(self, kind: Kind, row: Mapping[str, Any], why: object) -> None:
         """Take in a row that is damaged; it is left out of what is being read."""
-        texts = {name: _readable(row.get(name)) for name in ("session_id", "agent_id")}
-        user_id, id_ = _readable(row.get("user_id")) or "?", _readable(row.get("id")) or "?"
+        texts = {name: readable(row.get(name)) for name in ("session_id", "agent_id")}
+        user_id, id_ = readable(row.get("user_id")) or "?", readable(row.get("id")) or "?"
         number = row.get("doc") if kind != "summary" else row.get("entry")
         one = Damaged(user_id=user_id, kind=kind, id=id_, number=number, **texts)
         with self._lock:
@@ -81,7 +81,8 @@ class Damage:
         return (f"damaged records left out: {count}; run: jiyi doctor",) if count else ()
 
 
-def _readable(value: object) -> str | None:
+def readable(value: object) -> str | None:
+    """Return a text, with signs in place of damaged bytes."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return None if value is None else str(value)

@@ -32,12 +32,10 @@ def bind(database: Database) -> str:
         WrongState: it holds vectors itself; says how to go over.
         StorageError: its tables are spread over several machines.
     """
-    with database.read() as db:
-        owner = db.first("get_meta", {"name": _OWNER})
-        own = owner is None and db.first("any_vectors", {}) is not None
-    if owner is not None:
-        return str(owner[0])
-    if own:
+    owner = database.ask("get_meta", {"name": _OWNER})
+    if owner:
+        return str(owner[0][0])
+    if database.ask("any_vectors"):
         raise WrongState(
             f"{database.place} holds its vectors itself; to embed its records again into Chroma, run with "
             "the same settings: jiyi doctor --repair"
@@ -63,8 +61,7 @@ def leave(database: Database) -> int:
         return 0
     waiting = VectorIndex(database).empty()
     for user_id in database.users():
-        with database.write(user_id) as db:
-            db.run("chroma_forget_all", {"user_id": user_id})
+        database.tell("chroma_forget_all", {"user_id": user_id})
     with database.write() as db:
         db.run("chroma_leave", {})
         for name in (_INDEX, _OWNER):
@@ -73,8 +70,7 @@ def leave(database: Database) -> int:
 
 
 def _bound(database: Database) -> bool:
-    with database.read() as db:
-        return db.first("get_meta", {"name": _INDEX}) is not None
+    return bool(database.ask("get_meta", {"name": _INDEX}))
 
 
 def _enter(database: Database) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.storage.candidates import Key
-from jiyi.storage.database import Call, Connection
+from jiyi.storage.database import Call, Connection, grouped
 from jiyi.storage.relational.spaces import spaces_of
 from jiyi.storage.user_cache import with_room
 from jiyi.storage.vectors import Parts
@@ -89,9 +89,7 @@ def look_up(
 
     ``read`` gives those of a set by the numbers of records, shape (parts, dims) of each.
     """
-    ids: dict[str, list[str]] = {}
-    for kind, id_ in dict.fromkeys(keys):
-        ids.setdefault(kind, []).append(id_)
+    ids = grouped(dict.fromkeys(keys))
     asked = [
         Call("docs_of", {"user_id": user_id, "kind": kind, "ids": db.dialect.listed(some)})
         for kind, some in ids.items()

@@ -1,17 +1,19 @@
 """Going through all records of a kind, in pieces, by the protocols alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import cast
+from typing import Any, TypeVar, cast
 
-from jiyi.errors import BadQuery
+from jiyi.clock import to_micros
 from jiyi.records import Message, Query, Record, Scope, Session, Task
 from jiyi.storage.store import Store
+from jiyi.storage.trash import TrashPage
 from jiyi.storage.upkeep import Page, Upkeep
 
-__all__ = ["all_messages", "all_pages", "all_records", "all_sessions"]
+__all__ = ["all_messages", "all_pages", "all_records", "all_sessions", "walk"]
 
+_P = TypeVar("_P", Page, TrashPage)
 _MOST = 10_000  # what one question may return
 
 
@@ -30,9 +32,14 @@ def all_records(store: Store, upkeep: Upkeep, query: Query) -> Iterator[Record]:
 
 def all_pages(upkeep: Upkeep, query: Query, *, words: bool = False) -> Iterator[Page]:
     """Give the same in the pieces in which it is read; ``words`` as for `Upkeep.scan`."""
+    return walk(lambda after: upkeep.scan(query, after, words=words))
+
+
+def walk(read: Callable[[Any], _P]) -> Iterator[_P]:
+    """Give all pieces, each read from where the one before says that the next begins; the first from None."""
     after = None
     while True:
-        page = upkeep.scan(query, after, words=words)
+        page = read(after)
         yield page
         after = page.next
         if after is None:
@@ -67,21 +74,11 @@ def all_messages(store: Store, scope: Scope, limit: int) -> Iterator[Message]:
 
 
 def _tasks(store: Store, query: Query) -> Iterator[Task]:
-    """Give tasks in the order of their start; those of one moment are read at once."""
-    seen: set[str] = set()
+    """Give tasks in the order of their start, those of one moment in that of their ids."""
     query = replace(query, newest_first=False)
     while True:
         found = cast("list[Task]", store.find(query))
-        new = [task for task in found if task.id not in seen]
-        yield from new
+        yield from found
         if len(found) < query.limit:
             return
-        if new:
-            last = found[-1].started_at
-            same = seen if query.since == last else set[str]()
-            seen = same | {task.id for task in found if task.started_at == last}
-            query = replace(query, since=last)
-        elif query.limit < _MOST:
-            query = replace(query, limit=_MOST)
-        else:
-            raise BadQuery(f"more than {_MOST:,} tasks were started in one moment, {query.since}")
+        query = replace(query, after=(to_micros(found[-1].started_at), found[-1].id))

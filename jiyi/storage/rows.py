@@ -35,6 +35,7 @@ from jiyi.records.checks import check_id
 from jiyi.text.keys import entity_key, predicate_key
 
 __all__ = [
+    "CLASSES",
     "FORMATS",
     "NO_RECORD",
     "SEALED",
@@ -220,7 +221,7 @@ def _fields(kind: Kind, row: Mapping[str, Any]) -> Row:
 
 
 def _made(kind: Kind, row: Mapping[str, Any], scope: Scope) -> Record:
-    return cast("Record", _CLASSES[kind](scope=scope, **_fields(kind, row)))
+    return cast("Record", CLASSES[kind](scope=scope, **_fields(kind, row)))
 
 
 def _episode(row: Mapping[str, Any], scope: Scope) -> Episode:
@@ -323,7 +324,7 @@ FORMATS: Mapping[Kind, _Format] = {
         lambda s: {"created_at": _said_at(s), "covers": _dump(s.covers)},
     ),
 }
-_CLASSES: Mapping[Kind, type[Any]] = {
+CLASSES: Mapping[Kind, type[Any]] = {
     "message": Message,
     "episode": Episode,
     "knowledge": Knowledge,
@@ -334,7 +335,7 @@ _CLASSES: Mapping[Kind, type[Any]] = {
     "session": Session,
     "summary": Summary,
 }
-_KINDS: Mapping[type, Kind] = {made: kind for kind, made in _CLASSES.items()}
+_KINDS: Mapping[type, Kind] = {made: kind for kind, made in CLASSES.items()}
 _ENCODERS: Mapping[type, Callable[[Any], Row]] = {Message: _message_row, Step: _step_row}
 _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
     "message": _message,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.storage.postings import unpack
+from jiyi.storage.words import unpack
 
 __all__ = ["MOST_ROWS", "Segment", "id_keys", "merged"]
 
@@ -45,7 +45,7 @@ class Segment:
 
     @classmethod
     def of(cls, start: int, entries: Sequence[bytes], ids: _Keys) -> "Segment":
-        """Invert rows given by their entries (`jiyi.storage.postings`) and `id_keys`."""
+        """Invert rows given by their entries (`jiyi.storage.words`) and `id_keys`."""
         rows = np.arange(len(entries), dtype=np.uint64)
         found = unpack(b"".join(entries))
         sizes = [len(entry) // found.itemsize for entry in entries]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from jiyi.errors import BadQuery
 from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope
@@ -13,7 +13,7 @@ from jiyi.storage.matching import candidates
 from jiyi.storage.relational.conditions import on_documents, on_kind
 from jiyi.storage.relational.find import find_named, find_records
 from jiyi.storage.relational.users import Snapshot, look, read_allowed, seen_or_look
-from jiyi.storage.relational.write import age_of, delete_record, drop_damaged, mend_session, prepare, put_all
+from jiyi.storage.relational.write import age_of, drop_damaged, prepare, put_all, remove
 from jiyi.storage.rows import kind_of
 from jiyi.storage.vectors import VectorIndex
 
@@ -142,6 +142,7 @@ class Store:
             allowed = read_allowed(db, query)
         return candidates(seen.terms, query, near, allowed)
 
+    @retried(repeatable=False, removes=True)
     def delete(self, query: Query) -> Mapping[Kind, int]:
         """Remove what `find` would return, with its text index and vectors; return counts by kind.
 
@@ -152,25 +153,11 @@ class Store:
                 "delete messages, episodes, knowledge, facts, tasks or summaries; "
                 "sessions go with their last message"
             )
-        counts = self._delete(query)
-        self._vectors.records_removed()
-        return counts
-
-    @retried(repeatable=False)
-    def _delete(self, query: Query) -> Mapping[Kind, int]:
-        counts: dict[Kind, int] = dict.fromkeys(query.kinds, 0)
-        user_id = query.scope.user_id
-        with self._db.write(user_id) as db:
+        with self._db.write(query.scope.user_id) as db:
             found = self.find(query)
-            for record in found:
-                kind = kind_of(record)
-                delete_record(db, kind, {"user_id": user_id, "kind": kind, "id": record.id})
-                counts[kind] += 1
-            if any(counts[kind] for kind in counts if kind in SEARCHABLE):
-                db.run("bump_generation", {"user_id": user_id})
-            for scope in {m.scope for m in found if isinstance(m, Message)}:
-                mend_session(db, cast("Scope", scope))
-        return counts
+            sessions = [m.scope.session_id for m in found if isinstance(m, Message) and m.scope]
+            keys = [(kind_of(record), record.id) for record in found]
+            return dict.fromkeys(query.kinds, 0) | remove(db, query.scope.user_id, keys, sessions)
 
     @retried()
     def paths(self, query: Query, after: str = "") -> list[str]:

@@ -1,24 +1,26 @@
 """What was taken out and can still be brought back."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import BadQuery, DatabaseDamaged, StorageError
-from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Message, Query, Record, Scope
+from jiyi.records import FORGETTABLE, Kind, Query, Record, Scope
 from jiyi.storage.candidates import Key
-from jiyi.storage.database import Connection, Database, Dialect, retried
+from jiyi.storage.database import Connection, Database, Dialect, grouped, retried
 from jiyi.storage.relational.conditions import Where, on_kind
 from jiyi.storage.relational.find import whole
-from jiyi.storage.relational.write import delete_records, mend_session, put_back
+from jiyi.storage.relational.write import put_back, remove
 from jiyi.storage.rows import NO_RECORD, Row, decode_whole, encode_whole, is_storable, seal
 from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["Discarded", "Trash", "TrashPage", "whole_entries"]
 
 _PIECE = 1_000  # records read at once
+_KEPT = ("user_id", "id", "doc", "agent_id", "session_id")  # beside the body; a task has no number
 _EVER = 2**62  # microseconds: later than all
 _OWED = "bytes_to_overwrite"  # among the figures of the whole database
 
@@ -56,6 +58,7 @@ class Trash:
         self._db = database
         self._vectors = vectors or VectorIndex(database)
 
+    @retried(repeatable=False, removes=True)
     def discard(self, scope: Scope, keys: Sequence[Key], *, reason: str, at: datetime) -> Mapping[Kind, int]:
         """Take records of a user out, all or none, with their text index and vectors; return counts by kind.
 
@@ -67,13 +70,7 @@ class Trash:
             raise BadQuery(
                 f"{', '.join(sorted(odd))} cannot be taken out; there are {', '.join(FORGETTABLE)}"
             )
-        counts = self._discard(scope, keys, reason, at)
-        self._vectors.records_removed()
-        return counts
-
-    @retried(repeatable=False)
-    def _discard(self, scope: Scope, keys: Sequence[Key], reason: str, at: datetime) -> Mapping[Kind, int]:
-        counts: dict[Kind, int] = {}
+        counts = Counter[Kind]()
         user_id = scope.user_id
         # Neither half a surrogate pair nor a zero byte can be stored everywhere.
         storable = reason.encode(errors="replace").decode().replace("\0", "\ufffd")
@@ -83,18 +80,15 @@ class Trash:
                 rows = [row for _, row in found]
                 first = db.take_numbers(user_id, len(rows))
                 out = [
-                    _bare(row) | taken | {"entry": first + place, "kind": kind, "body": encode_whole(record)}
+                    {name: row.get(name) for name in _KEPT}
+                    | taken
+                    | {"entry": first + place, "kind": kind, "body": encode_whole(record)}
                     for place, (record, row) in enumerate(found)
                 ]
                 db.many("put_trash", out)
-                delete_records(db, kind, user_id, [row["id"] for row in rows])
-                counts[kind] = counts.get(kind, 0) + len(rows)
-                if kind == "message":
-                    for session_id in {row["session_id"] for row in rows}:
-                        mend_session(db, Scope(user_id=user_id, session_id=session_id))
-            if any(kind in SEARCHABLE for kind in counts):
-                db.run("bump_generation", {"user_id": user_id})
-        return counts
+                sessions = [row["session_id"] for row in rows] if kind == "message" else []
+                counts.update(remove(db, user_id, [(kind, row["id"]) for row in rows], sessions))
+        return dict(counts)
 
     @retried()
     def discarded(self, query: Query) -> list[Discarded]:
@@ -140,7 +134,9 @@ class Trash:
             DuplicateId: another record has the id by now.
         """
         with self._db.write(scope.user_id) as db:
-            restored = put_back(db, sorted(_take(db, scope, keys), key=_place))
+            # Those that go to the end of their session keep their order.
+            taken = sorted(_take(db, scope, keys), key=lambda one: getattr(one[0], "seq", None) or 0)
+            restored = put_back(db, taken)
             if restored:
                 db.run("bump_generation", {"user_id": scope.user_id})
         return restored
@@ -162,8 +158,7 @@ class Trash:
         if scope is not None:
             return self._erase_of(scope, keys, before, limit)
         moment = _EVER if before is None else to_micros(before)
-        with self._db.read() as db:
-            users = [row[0] for row in db.rows("users_with_trash", {"before": moment, "limit": limit})]
+        users = [row[0] for row in self._db.ask("users_with_trash", {"before": moment, "limit": limit})]
         erased = 0
         for user_id in users:  # each in a transaction of its own: nothing here joins two users
             if erased < limit:
@@ -174,7 +169,10 @@ class Trash:
         with self._db.write(scope.user_id) as db:
             found = _on_query(Query(scope=scope, kinds=FORGETTABLE, until=before), db.dialect)
             if keys is not None:
-                found.add(_among_keys(found, keys))
+                ids, among = _by_kind(keys), db.dialect.words["among"]
+                parts = [f"t.kind = '{kind}' AND t.id {among.format(f':ids_{kind}')}" for kind in ids]
+                of_kinds = {f"ids_{kind}": of_kind for kind, of_kind in ids.items()}
+                found.add(f"({' OR '.join([db.dialect.words['no'], *parts])})", **of_kinds)
             where, values = found.done()
             if before is None:  # what was answered may hold the same words
                 db.run("drop_answers", {"user_id": scope.user_id, "before": _EVER})
@@ -205,8 +203,7 @@ class Trash:
         if not self._db.overwrites:
             return False
         if self.owed:
-            with self._db.write() as db:
-                db.run("drop_meta", {"name": _OWED})
+            self._db.tell("drop_meta", {"name": _OWED})
         return gone
 
     def owe(self) -> None:
@@ -215,14 +212,12 @@ class Trash:
         Whoever opens the database after a purge that was cut short sees it and finishes the work.
         """
         if self._db.overwrites:
-            with self._db.write() as db:
-                db.run("set_meta", {"name": _OWED, "value": "1"})
+            self._db.tell("set_meta", {"name": _OWED, "value": "1"})
 
     @property
     def owed(self) -> bool:
         """Whether bytes of a purge that was cut short are still to be overwritten."""
-        with self._db.read() as db:
-            return self._db.overwrites and db.first("find_meta", {"name": _OWED}) is not None
+        return self._db.overwrites and bool(self._db.ask("get_meta", {"name": _OWED}))
 
     def finish(self) -> bool:
         """Overwrite what a purge that was cut short left; return whether nothing of the kind is left.
@@ -241,12 +236,10 @@ class Trash:
 def _take(db: Connection, scope: Scope, keys: Sequence[Key]) -> list[tuple[Record, int | None]]:
     """Take records out of the trash, in the order of the keys, each with the number it had."""
     taken: dict[Key, tuple[Record, int | None]] = {}
-    for kind in FORGETTABLE:
-        ids = [id_ for other, id_ in dict.fromkeys(keys) if other == kind and is_storable(id_)]
-        for start in range(0, len(ids), _PIECE):
-            piece = db.dialect.listed(ids[start : start + _PIECE])
-            rows = db.records("take_trash", {"user_id": scope.user_id, "kind": kind, "ids": piece})
-            taken |= {(kind, row["id"]): (entry.record, row["doc"]) for entry, row in whole_entries(db, rows)}
+    for kind, ids in _pieces(keys):
+        values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.listed(ids)}
+        entries = whole_entries(db, db.records("take_trash", values))
+        taken |= {(kind, row["id"]): (entry.record, row["doc"]) for entry, row in entries}
     return [taken[key] for key in dict.fromkeys(keys) if key in taken]
 
 
@@ -254,29 +247,25 @@ def _find(
     db: Connection, scope: Scope, keys: Sequence[Key]
 ) -> Iterator[tuple[Kind, list[tuple[Record, Row]]]]:
     """Give the records of keys in pieces, tasks with their steps, each with its row."""
-    user = Scope(user_id=scope.user_id)
-    for kind in FORGETTABLE:
-        ids = tuple(dict.fromkeys(id_ for other, id_ in keys if other == kind))
-        for start in range(0, len(ids), _PIECE):
-            piece = ids[start : start + _PIECE]
-            query = Query(scope=user, kinds=(kind,), ids=piece, limit=_PIECE)
-            where, values = on_kind(kind, query, db.dialect)
-            by = f"{db.dialect.aside}d.doc"
-            rows = db.records(f"find_{kind}", values | {"limit": _PIECE}, where=where, order="ASC", by=by)
-            found = list(whole(db, kind, rows))
-            if found:
-                yield kind, found
+    user, by = Scope(user_id=scope.user_id), f"{db.dialect.words['aside']}d.doc"
+    for kind, ids in _pieces(keys):
+        query = Query(scope=user, kinds=(kind,), ids=tuple(ids), limit=_PIECE)
+        where, values = on_kind(kind, query, db.dialect)
+        rows = db.records(f"find_{kind}", values | {"limit": _PIECE}, where=where, order="ASC", by=by)
+        found = list(whole(db, kind, rows))
+        if found:
+            yield kind, found
 
 
-def _bare(row: Row) -> Row:
-    """Return what the trash keeps beside the body; a task has no number."""
-    return {name: row.get(name) for name in ("user_id", "id", "doc", "agent_id", "session_id")}
+def _by_kind(keys: Sequence[Key]) -> dict[Kind, list[str]]:
+    """Return the ids of what can be in the trash."""
+    found = grouped(key for key in dict.fromkeys(keys) if is_storable(key[1]))
+    return {kind: found[kind] for kind in FORGETTABLE if kind in found}
 
 
-def _place(taken: tuple[Record, int | None]) -> int:
-    """Return what restored messages are sorted by: those that go to the end keep their order."""
-    record = taken[0]
-    return (record.seq or 0) if isinstance(record, Message) else 0
+def _pieces(keys: Sequence[Key]) -> Iterator[tuple[Kind, list[str]]]:
+    for kind, ids in _by_kind(keys).items():
+        yield from ((kind, ids[start : start + _PIECE]) for start in range(0, len(ids), _PIECE))
 
 
 def whole_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discarded, Row]]:
@@ -293,20 +282,6 @@ def whole_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discard
 
 
 def _on_query(query: Query, dialect: Dialect) -> Where:
-    where = Where(query, dialect, "t")
-    where.add(where.among("t.kind", "kinds", query.kinds))
-    where.equal("t.", agent_id=query.scope.agent_id, session_id=query.scope.session_id)
-    if query.ids is not None:
-        where.add(where.among("t.id", "ids", query.ids))
-    where.times("t.discarded_at")
+    where = Where("trash", query, dialect)
+    where.ask("kinds", "agent_id", "session_id", "ids", "since", "until")
     return where
-
-
-def _among_keys(where: Where, keys: Sequence[Key]) -> str:
-    """Return the condition for records of these kinds and ids, and keep its values."""
-    parts = [where.dialect.no]
-    for kind in FORGETTABLE:
-        ids = [id_ for other, id_ in keys if other == kind and is_storable(id_)]
-        if ids:
-            parts.append(f"t.kind = '{kind}' AND {where.among('t.id', f'ids_{kind}', ids)}")
-    return f"({' OR '.join(parts)})"

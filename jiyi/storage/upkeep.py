@@ -112,8 +112,16 @@ class Upkeep:
         with self._db.write(user_id) as db:
             ids = db.dialect.listed([change.id for change in storable])
             docs = dict(db.rows("docs_of", {"user_id": user_id, "kind": kind, "ids": ids}))
-            rows = [
-                _row(change, docs[change.id]) | {"user_id": user_id}
+            rows: list[dict[str, Any]] = [
+                {
+                    "user_id": user_id,
+                    "doc": docs[change.id],
+                    "importance": change.importance,
+                    "confidence": change.confidence,
+                    "consolidated": None if change.consolidated is None else int(change.consolidated),
+                    "pinned": None if change.pinned is None else int(change.pinned),
+                    "expires_at": change.expires_at and to_micros(change.expires_at),
+                }
                 for change in storable
                 if change.id in docs
             ]
@@ -131,9 +139,8 @@ class Upkeep:
 
         Cheap: for noticing that what is held in memory is out of date.
         """
-        with self._db.read(scope.user_id) as db:
-            row = db.first("count_changes", {"user_id": scope.user_id})
-        return 0 if row is None else int(row[0])
+        rows = self._db.ask("count_changes", {"user_id": scope.user_id})
+        return int(rows[0][0]) if rows else 0
 
     @retried()
     def put_back(
@@ -151,14 +158,3 @@ class Upkeep:
             BadScope: a message lacks user or session.
         """
         return cast("list[Message]", put_all_back(self._db, messages, words or {}))
-
-
-def _row(change: Amendment, doc: int) -> dict[str, Any]:
-    return {
-        "doc": doc,
-        "importance": change.importance,
-        "confidence": change.confidence,
-        "consolidated": None if change.consolidated is None else int(change.consolidated),
-        "pinned": None if change.pinned is None else int(change.pinned),
-        "expires_at": change.expires_at and to_micros(change.expires_at),
-    }

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from jiyi.records import Kind, Role
 from jiyi.storage.candidates import KINDS_BY_LABEL, LABELS, Key, label_each
-from jiyi.storage.postings import ENTRY, term_hash
 from jiyi.storage.segment import MOST_ROWS, Segment, id_keys, merged
 from jiyi.storage.user_cache import with_room
+from jiyi.storage.words import ENTRY, term_hash
 
 __all__ = ["Numbers", "TermRow", "UserTerms", "WordScores", "are_sound"]
 

@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 from jiyi.errors import EmbedderMismatch, WrongState
 from jiyi.records import Kind, Match, Query, Role, Scope, Searchable
 from jiyi.storage.candidates import Key
-from jiyi.storage.database import Connection, Database, retried
+from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.relational.find import find_named
 from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
 from jiyi.storage.relational.users import Snapshot
 
-__all__ = ["Binding", "Parts", "PendingText", "VectorIndex", "VectorRow", "by_user"]
+__all__ = ["Binding", "Parts", "PendingText", "Seen", "Vector", "VectorIndex", "VectorRow", "by_user"]
+
+Vector = NDArray[np.float32]
+Seen = Snapshot | None
+"""A `Store.snapshot`, where there is one."""
 
 _LEASE_SECONDS = 120
 _EVER = 2**62  # later than any lease ends, even where a clock went back
@@ -75,9 +79,7 @@ class VectorIndex:
         self._at = ("", 0)  # user and number after which the second set is looked through
 
     @retried()
-    def claim(
-        self, name: str | None = None, dims: int | None = None, *, seen: Snapshot | None = None
-    ) -> Binding:
+    def claim(self, name: str | None = None, dims: int | None = None, *, seen: Seen = None) -> Binding:
         """Bind the data to an embedder, or check that it is bound to this one; return whose it is.
 
         Without ``dims`` only the name is checked and nothing is bound; without ``name`` nothing
@@ -119,10 +121,7 @@ class VectorIndex:
         if spaces.switching:  # whoever began it was broken off
             self._complete(spaces)
         values = self._leases(limit, leased)
-        with self._db.read() as db:
-            waiting: dict[str, list[int]] = {}
-            for user_id, doc in db.rows("first_pending", values):
-                waiting.setdefault(user_id, []).append(doc)
+        waiting = grouped(cast("list[tuple[str, int]]", self._db.ask("first_pending", values)))
         return [text for user_id, docs in waiting.items() for text in self._lease(user_id, docs, values)]
 
     @retried()
@@ -131,15 +130,13 @@ class VectorIndex:
 
         It still counts as pending. A reason is 1 or more: an HTTP status, or what the caller likes.
         """
-        with self._db.write(key[0]) as db:
-            db.run("set_apart", {"user_id": key[0], "doc": key[1], "lease": -why})
+        self._db.tell("set_apart", {"user_id": key[0], "doc": key[1], "lease": -why})
 
     @retried()
     def apart(self, user_id: str | None = None) -> Mapping[int, int]:
         """Return how many records are set apart, of a user or of all, by their reasons."""
-        with self._db.read(user_id) as db:
-            name, values = ("count_apart", {}) if user_id is None else ("apart_of", {"user_id": user_id})
-            return {int(why): int(count) for why, count in db.rows(name, values)}
+        name, values = ("count_apart", {}) if user_id is None else ("apart_of", {"user_id": user_id})
+        return {int(why): int(count) for why, count in self._db.ask(name, values)}
 
     @retried()
     def take_up(self) -> int:
@@ -162,18 +159,14 @@ class VectorIndex:
         """
         raise NotImplementedError
 
-    def nearest(
-        self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
-    ) -> list[Match]:
+    def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """Return the records nearest to ``vector`` by cosine, best first, at most ``limit`` of each kind.
 
         A record with several parts counts with its best one. ``seen`` is a `Store.snapshot`.
         """
         raise NotImplementedError
 
-    def read(
-        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Snapshot | None = None
-    ) -> Parts:
+    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """Return the vectors of these records of a user; an unknown or pending one has none.
 
         Of very many they may be a little rounded, good for comparing: ``exact`` gives them as
@@ -265,9 +258,8 @@ class VectorIndex:
         self._at = ("", 0)
         lacking = 0
         for user_id in self._db.users():
-            with self._db.read(user_id) as db:
-                row = db.first("count_without", {"user_id": user_id, "space": spaces.next_number})
-            lacking += int(row[0]) if row else 0
+            values = {"user_id": user_id, "space": spaces.next_number}
+            lacking += int(self._db.ask("count_without", values)[0][0])
         return lacking
 
     @retried()
@@ -308,9 +300,7 @@ class VectorIndex:
         return self._waiting()
 
     def _waiting(self) -> int:
-        with self._db.read() as db:
-            row = db.first("count_pending", {})
-        return int(row[0]) if row else 0
+        return int(self._db.ask("count_pending")[0][0])
 
     def _spaces(self) -> Spaces:
         with self._db.read() as db:
@@ -354,12 +344,17 @@ class VectorIndex:
                         return found
                     after = rows[-1][0]  # all of them were deleted this moment
                     continue
-            with self._db.read() as db:
-                row = db.first("users_after", {"after": user_id, "limit": 1})
-            if row is None:
+            users = self._db.ask("users_after", {"after": user_id, "limit": 1})
+            if not users:
                 self._at = ("", 0)
                 return []
-            user_id, after = str(row[0]), 0
+            user_id, after = str(users[0][0]), 0
+
+    def _other_dims(self, held: int | None, asked: Vector) -> EmbedderMismatch:
+        return EmbedderMismatch(
+            f"{self._db.place} holds vectors of {held} numbers, the question's has {len(asked)}; "
+            "open it with the embedder that made them"
+        )
 
     def _mismatch(self, spaces: Spaces, name: str | None) -> EmbedderMismatch:
         place = self._db.place
@@ -371,10 +366,8 @@ class VectorIndex:
 
 def by_user(rows: Sequence[VectorRow]) -> dict[str, dict[int, VectorRow]]:
     """Return vectors by user and number of the record."""
-    found: dict[str, dict[int, VectorRow]] = {}
-    for row in rows:
-        found.setdefault(row.key[0], {})[row.key[1]] = row
-    return found
+    of_users = grouped((row.key[0], (row.key[1], row)) for row in rows)
+    return {user_id: dict(own) for user_id, own in of_users.items()}
 
 
 def _texts(db: Connection, user_id: str, rows: Sequence[_Waiting]) -> list[PendingText]:

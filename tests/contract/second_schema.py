@@ -4,8 +4,8 @@ import json
 
 import apsw
 
-from jiyi.storage.postings import pack
 from jiyi.storage.sql import load_migrations
+from jiyi.storage.words import pack
 from jiyi.text import analyse
 
 __all__ = ["TARGETS", "make_second_schema"]

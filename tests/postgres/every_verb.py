@@ -14,8 +14,7 @@ from jiyi.records import Query, Scope, Step
 from jiyi.storage import Amendment
 from jiyi.storage.backend import open_backend
 from jiyi.storage.place import locate
-from jiyi.storage.postgres.connection import PostgresConnection
-from jiyi.storage.postgres.transaction import Ask
+from jiyi.storage.postgres.connection import Ask, PostgresConnection
 from jiyi.testing import HashEmbedder
 
 __all__ = ["NARROW", "plain", "traced", "use_every_verb"]

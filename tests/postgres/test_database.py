@@ -14,8 +14,8 @@ from jiyi.errors import DatabaseDamaged, DuplicateId, EmbedderMismatch, StorageE
 from jiyi.records import Query, Scope
 from jiyi.storage import Store, Upkeep
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
+from jiyi.storage.postgres.connection import Reading, Writing
 from jiyi.storage.postgres.statements import converted, named
-from jiyi.storage.postgres.transaction import Reading, Writing
 from jiyi.storage.vectors import VectorRow
 from jiyi.testing import HashEmbedder
 

@@ -13,10 +13,9 @@ from jiyi.errors import StorageError, WrongState
 from jiyi.records import Query
 from jiyi.storage import Store
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
-from jiyi.storage.postgres import distribute as module
+from jiyi.storage.postgres import migrate as module
 from jiyi.storage.postgres.cluster import finish
-from jiyi.storage.postgres.distribute import distribute
-from jiyi.storage.postgres.migrate import about, tables
+from jiyi.storage.postgres.migrate import about, distribute, tables
 from jiyi.storage.postgres.pool import connect
 from jiyi.storage.postgres.statements import set_tenant
 

@@ -14,8 +14,8 @@ from jiyi.long_term import Indexer
 from jiyi.records import Query, Scope
 from jiyi.storage import Store, VectorRow
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
+from jiyi.storage.postgres.database import Recent
 from jiyi.storage.postgres.errors import ConnectionLost, MachineLost, is_lost, translate
-from jiyi.storage.postgres.users import Recent
 from jiyi.testing import HashEmbedder
 
 TOLD = {

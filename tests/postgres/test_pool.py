@@ -68,8 +68,8 @@ def test_fifty_threads_share_three_connections(open_database):
     assert database.users() == [f"user {n}" for n in range(5)]
     counts = [store.count(Query(scope=Scope(user_id=user)))["message"] for user in database.users()]
     assert counts == [60] * 5
-    assert database.pool_sizes()["most"] == 3
-    assert database.pool_sizes()["open"] <= 3
+    assert database._pool.sizes()["most"] == 3
+    assert database._pool.sizes()["open"] <= 3
     assert "300 records" in database.check()
 
 
@@ -85,7 +85,7 @@ def test_a_slow_statement_is_stopped(open_database):
 
 
 def _sleeping(user_id: str):
-    from jiyi.storage.postgres.transaction import Ask
+    from jiyi.storage.postgres.connection import Ask
 
     return Ask(user_id=user_id, statement="SELECT pg_sleep(30)", values={})
 
@@ -144,7 +144,7 @@ class Lossy:
     """Breaks the connection right after the COMMIT of every transaction, as long as it is told to."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-        from jiyi.storage.postgres.transaction import Writing
+        from jiyi.storage.postgres.connection import Writing
 
         self.left, committed = times, Writing.commit
 

@@ -10,9 +10,9 @@ import pytest
 from postgres.every_verb import plain, traced, use_every_verb
 from postgres.statement_reader import faults_of
 
+from jiyi.storage.postgres.connection import Ask
 from jiyi.storage.postgres.pool import connect
 from jiyi.storage.postgres.statements import named, set_tenant
-from jiyi.storage.postgres.transaction import Ask
 
 pytestmark = pytest.mark.slow
 

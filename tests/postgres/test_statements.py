@@ -10,8 +10,8 @@ from postgres.statement_reader import faults_of, faults_of_schema, is_marked
 from samples import ANA
 
 from jiyi.records import SEARCHABLE, Query
-from jiyi.storage.postgres.connection import POSTGRES
 from jiyi.storage.postgres.migrate import statements
+from jiyi.storage.postgres.statements import POSTGRES
 from jiyi.storage.relational.conditions import on_documents, on_kind
 from jiyi.storage.sql import load_migrations, load_queries
 

@@ -9,7 +9,7 @@ from jiyi.records import Query
 from jiyi.storage import Store
 from jiyi.storage.postgres import PostgresDatabase
 from jiyi.storage.postgres.connection import PostgresConnection
-from jiyi.storage.postgres.users import Growth
+from jiyi.storage.postgres.database import Growth
 from jiyi.testing import HashEmbedder
 
 

@@ -16,7 +16,7 @@ from jiyi.settings import load_settings
 from jiyi.storage.backend import open_backend
 from jiyi.storage.place import locate
 from jiyi.storage.postgres import PostgresDatabase
-from jiyi.storage.postgres.transaction import Writing
+from jiyi.storage.postgres.connection import Writing
 from jiyi.storage.transfer.copy import copy_memory
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jiyi.storage import segment, user_terms
-from jiyi.storage.postings import pack, unpack
 from jiyi.storage.user_terms import UserTerms
+from jiyi.storage.words import pack, unpack
 
 TERMS = [f"t{i}" for i in range(40)]
 

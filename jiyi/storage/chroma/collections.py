@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from jiyi.errors import StorageError
 from jiyi.records import Kind
 from jiyi.storage.chroma.connection import ChromaConnection, CollectionMissing, translated
+from jiyi.storage.vectors import Vector
 
-__all__ = ["Collections", "Found", "Item", "vector_ids"]
+__all__ = ["Collections", "Item", "Near", "vector_ids"]
 
 # The inner product of vectors of length 1 is their cosine. Chroma's own "cosine" would scale them
 # once more, and what is read back would not be what was stored.
@@ -26,6 +27,10 @@ _PIECE = 2_000  # ids in one question
 _SYNC = 1_000  # changes after which Chroma writes its index to its files, by default
 
 
+Near = tuple[str, float]
+"""A vector near a question: the token of its record, and its cosine."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """The vectors of one record, as they go to Chroma."""
@@ -34,15 +39,7 @@ class Item:
     user_id: str
     doc: int
     kind: Kind
-    vectors: NDArray[np.float32]  # shape (parts, dims)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A vector near a question."""
-
-    token: str  # of its record
-    score: float  # cosine
+    vectors: Vector  # shape (parts, dims)
 
 
 def vector_ids(token: str, parts: int) -> list[str]:
@@ -100,9 +97,7 @@ class Collections:
                 collection.update(ids=list(ids[piece]), embeddings=noise.astype(np.float32))
                 collection.delete(ids=list(ids[piece]))
 
-    def nearest(
-        self, space: int, user_id: str, kind: Kind, vector: NDArray[np.float32], count: int
-    ) -> list[Found]:
+    def nearest(self, space: int, user_id: str, kind: Kind, vector: Vector, count: int) -> list[Near]:
         """Return up to ``count`` vectors of a user's records of one kind near ``vector``, best first."""
         where: Any = {"$and": [{"user": user_id}, {"kind": kind}]}
         with self.connection.use(changing=False) as client:
@@ -111,11 +106,11 @@ class Collections:
             )
         distances = answer["distances"] or [[]]
         return [
-            Found(id_.rpartition(".")[0], 1.0 - float(distance))
+            (id_.rpartition(".")[0], 1.0 - float(distance))
             for id_, distance in zip(answer["ids"][0], distances[0], strict=True)
         ]
 
-    def read(self, space: int, parts: Mapping[str, int]) -> dict[str, NDArray[np.float32]]:
+    def read(self, space: int, parts: Mapping[str, int]) -> dict[str, Vector]:
         """Return the vectors of these tokens, each with so many parts; of those that are whole there."""
         ids = [id_ for token, count in parts.items() for id_ in vector_ids(token, count)]
         found: dict[str, NDArray[Any]] = {}

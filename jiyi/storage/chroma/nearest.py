@@ -1,9 +1,9 @@
 """From a question to the nearest records: Chroma finds, the rows decide."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jiyi.errors import EmbedderMismatch
 from jiyi.one_thread import one_blas_thread
@@ -12,6 +12,7 @@ from jiyi.storage.chroma.collections import Collections
 from jiyi.storage.database import Database
 from jiyi.storage.known_vectors import KnownVectors
 from jiyi.storage.relational.conditions import on_documents
+from jiyi.storage.vectors import Vector
 
 __all__ = ["Nearest", "Recall"]
 
@@ -25,6 +26,8 @@ _SAME = 1e-6  # scores no further apart are those of equal vectors
 Recall = Callable[[str, int, Mapping[int, tuple[str, int]]], KnownVectors]
 """Gives the vectors that Chroma has of a user and a set: by the numbers of records, with token and parts."""
 
+_Allowed = tuple[str, int, Kind, str, int]  # token, number of vectors, kind, id and number of a record
+_Entry = tuple[int, float, Kind, str]  # number of a record, its score, kind and id
 _Best = dict[int, tuple[float, Kind, str]]
 """By number of the record: its best score, kind and id."""
 
@@ -43,7 +46,7 @@ class Nearest:
         self._recall = recall
         self._space = space
 
-    def find(self, query: Query, vector: NDArray[np.float32]) -> list[Match]:
+    def find(self, query: Query, vector: Vector) -> list[Match]:
         """Return the matches, best first."""
         kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
         allowed = self._allowed(query, _EXACT + 1)
@@ -55,18 +58,16 @@ class Nearest:
         found.sort(key=lambda entry: (-entry[1], -entry[0]))
         return [Match(kind=kind, id=id_, score=score) for _, score, kind, id_ in found]
 
-    def _of_kind(
-        self, query: Query, kind: Kind, vector: NDArray[np.float32]
-    ) -> list[tuple[int, float, Kind, str]]:
+    def _of_kind(self, query: Query, kind: Kind, vector: Vector) -> list[_Entry]:
         count = max(_FIRST, 2 * query.limit)
         while count <= max(_MOST, 2 * query.limit):
             near = self._collections.nearest(self._space, query.scope.user_id, kind, vector, count)
             scores: dict[str, float] = {}
-            for found in near:  # best first: a record counts with its best part
-                scores.setdefault(found.token, found.score)
+            for token, score in near:  # best first: a record counts with its best part
+                scores.setdefault(token, score)
             best = self._join(query, kind, scores)
             top = _top(best, kind, query.limit)
-            if len(top) == query.limit and (len(near) < count or top[-1][1] > near[-1].score + _SAME):
+            if len(top) == query.limit and (len(near) < count or top[-1][1] > near[-1][1] + _SAME):
                 return top
             if len(near) < count:
                 break
@@ -82,20 +83,16 @@ class Nearest:
             rows = db.rows("chroma_among", values | {"tokens": tokens, "space": self._space}, where=where)
         return {doc: (scores[token], kind, id_) for token, other, id_, doc in rows if other == kind}
 
-    def _allowed(
-        self, query: Query, limit: int, *, kind: Kind | None = None
-    ) -> list[tuple[str, int, Kind, str, int]]:
+    def _allowed(self, query: Query, limit: int, *, kind: Kind | None = None) -> list[_Allowed]:
         """Return token, vectors, kind, id and number of the records that a question allows."""
         with self._db.read(query.scope.user_id) as db:
             where, values = on_documents(query, db.dialect)
             if kind is not None:
                 where += f" AND d.kind = '{kind}'"
             rows = db.rows("chroma_allowed", values | {"space": self._space, "limit": limit}, where=where)
-        return [(token, parts, other, id_, doc) for token, parts, other, id_, doc in rows]
+        return cast("list[_Allowed]", rows)
 
-    def _compare(
-        self, user_id: str, allowed: Sequence[tuple[str, int, Kind, str, int]], vector: NDArray[np.float32]
-    ) -> _Best:
+    def _compare(self, user_id: str, allowed: Sequence[_Allowed], vector: Vector) -> _Best:
         records = {doc: (kind, id_) for _, _, kind, id_, doc in allowed}
         known = self._recall(user_id, self._space, {doc: (token, n) for token, n, _, _, doc in allowed})
         parts = known.parts(np.fromiter(records, np.int64))
@@ -116,7 +113,7 @@ class Nearest:
         return best
 
 
-def _top(best: _Best, kind: Kind, limit: int) -> list[tuple[int, float, Kind, str]]:
+def _top(best: _Best, kind: Kind, limit: int) -> list[_Entry]:
     """Return the best of a kind, the newer of equal ones first."""
     own = [(doc, score, kind, id_) for doc, (score, other, id_) in best.items() if other == kind]
     return sorted(own, key=lambda entry: (-entry[1], -entry[0]))[:limit]

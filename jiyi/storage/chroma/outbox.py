@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jiyi.storage.chroma.collections import Collections, vector_ids
-from jiyi.storage.database import Connection, Database
+from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.relational.spaces import read_spaces
 
 __all__ = ["Drift", "Outbox", "drift", "repair", "spaces_in_use"]
@@ -13,9 +13,6 @@ __all__ = ["Drift", "Outbox", "drift", "repair", "spaces_in_use"]
 _PIECE = 1_000  # records taken out at once
 _LOOKED_AT = 5_000  # rows read at once to compare
 _LEASE_SECONDS = 120  # how long vectors may take on their way to Chroma
-
-_Going = Mapping[tuple[str, int], Mapping[str, int]]
-"""By user and set: tokens with the number of their vectors."""
 
 
 class Outbox:
@@ -63,19 +60,16 @@ class Outbox:
                 if db.in_transaction:
                     return done
                 rows = db.rows("chroma_to_go", {"now": int(self._now()), "limit": _PIECE})
-            going: dict[tuple[str, int], dict[str, int]] = {}
-            for user_id, space, token, parts in rows:
-                going.setdefault((user_id, space), {})[token] = parts
-            self._take_out(going)
+            self._take_out(grouped(((user_id, space), token) for user_id, space, token, _ in rows))
             done += len(rows)
             if len(rows) < _PIECE:
                 self._settle_suspects()
                 return done
 
-    def _take_out(self, going: _Going) -> None:
+    def _take_out(self, going: Mapping[tuple[str, int], Sequence[str]]) -> None:
         for (user_id, space), tokens in going.items():
             with self._db.write(user_id) as db:  # whoever is still adding them learns that they are gone
-                values = {"user_id": user_id, "tokens": db.dialect.listed(list(tokens))}
+                values = {"user_id": user_id, "tokens": db.dialect.listed(tokens)}
                 db.run("chroma_expire", values | {"now": int(self._now())})
                 found = {token: parts for token, _, parts in db.rows("chroma_going", values)}
             self.erase(space, found)
@@ -84,11 +78,12 @@ class Outbox:
 
     def _settle_suspects(self) -> None:
         """Take out what a transaction that was undone had sent."""
-        for user_id, pieces in _by_user(self._unsure):
+        unsure = list(self._unsure.items())
+        for user_id, pieces in grouped((sent[0], (token, sent)) for token, sent in unsure).items():
             with self._db.read(user_id) as db:
-                tokens = db.dialect.listed(list(pieces))
+                tokens = db.dialect.listed([token for token, _ in pieces])
                 known = {row[0] for row in db.rows("chroma_known", {"user_id": user_id, "tokens": tokens})}
-            for token, (_, space, parts) in pieces.items():
+            for token, (_, space, parts) in pieces:
                 if token not in known:
                     self.erase(space, {token: parts})
                 self._unsure.pop(token, None)
@@ -103,16 +98,7 @@ class Outbox:
         """Drop a whole set, and all that is noted of it."""
         self._collections.drop(space)
         for user_id in users:
-            with self._db.write(user_id) as db:
-                db.run("chroma_forget_space", {"user_id": user_id, "space": space})
-
-
-def _by_user(
-    unsure: Mapping[str, tuple[str, int, int]],
-) -> Iterator[tuple[str, dict[str, tuple[str, int, int]]]]:
-    users = dict.fromkeys(user_id for user_id, _, _ in list(unsure.values()))
-    for user_id in users:
-        yield user_id, {token: item for token, item in list(unsure.items()) if item[0] == user_id}
+            self._db.tell("chroma_forget_space", {"user_id": user_id, "space": space})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +145,7 @@ def drift(database: Database, collections: Collections) -> Drift:
                 wanted[token] = (user_id, parts)
                 if not marked:
                     stray += [(space, id_) for id_ in vector_ids(token, parts)]
-            with database.read(user_id) as db:
-                unheld = db.rows("chroma_unheld", {"user_id": user_id, "space": space})
+            unheld = database.ask("chroma_unheld", {"user_id": user_id, "space": space})
             missing += [(user_id, space, "")] * len(unheld)
         held += len(wanted)
         ids = {token: vector_ids(token, parts) for token, (_, parts) in wanted.items()}
@@ -170,8 +155,7 @@ def drift(database: Database, collections: Collections) -> Drift:
         missing += [(wanted[token][0], space, token) for token in absent if token not in found]
         unexpected = there.difference(*ids.values())
         stray += [(space, id_) for id_ in _unknown(database, sorted(unexpected))]
-    with database.read() as db:
-        waiting = len(db.rows("chroma_to_go", {"now": 0, "limit": _LOOKED_AT}))
+    waiting = len(database.ask("chroma_to_go", {"now": 0, "limit": _LOOKED_AT}))
     return Drift(
         held=held,
         missing=tuple(missing),
@@ -184,8 +168,7 @@ def drift(database: Database, collections: Collections) -> Drift:
 
 def repair(database: Database, collections: Collections, outbox: Outbox) -> list[str]:
     """Mend it; return what was done, a line each."""
-    with database.write() as db:
-        db.run("chroma_prepare", {})
+    database.tell("chroma_prepare")
     lacking = 0
     for user_id in database.users():  # what is held and what has vectors by the rows become the same
         with database.write(user_id) as db:
@@ -195,7 +178,8 @@ def repair(database: Database, collections: Collections, outbox: Outbox) -> list
     found = drift(database, collections)
     for space in {space for space, _ in found.stray}:
         collections.erase(space, [id_ for other, id_ in found.stray if other == space])
-    for user_id, space, tokens in _groups(found.missing):
+    missing = grouped(((user_id, space), token) for user_id, space, token in found.missing)
+    for (user_id, space), tokens in missing.items():
         with database.write(user_id) as db:
             values = {"user_id": user_id, "space": space, "tokens": db.dialect.listed(tokens)}
             lacking += len({row[0] for row in db.rows("chroma_unmark", values)})
@@ -217,9 +201,8 @@ def repair(database: Database, collections: Collections, outbox: Outbox) -> list
 def _held(database: Database, user_id: str, space: int) -> Iterator[tuple[str, int, bool]]:
     after = ""
     while True:
-        with database.read(user_id) as db:
-            values = {"user_id": user_id, "space": space, "after": after, "limit": _LOOKED_AT}
-            rows = db.rows("chroma_held", values)
+        values = {"user_id": user_id, "space": space, "after": after, "limit": _LOOKED_AT}
+        rows = database.ask("chroma_held", values)
         yield from ((token, parts, bool(marked)) for token, parts, marked in rows)
         if len(rows) < _LOOKED_AT:
             return
@@ -236,11 +219,3 @@ def _unknown(database: Database, ids: Sequence[str]) -> list[str]:
             known = {row[0] for row in db.rows("chroma_known_to_any", {"tokens": tokens})}
         unknown += [id_ for id_ in piece if id_.rpartition(".")[0] not in known]
     return unknown
-
-
-def _groups(missing: Sequence[tuple[str, int, str]]) -> Iterator[tuple[str, int, list[str]]]:
-    groups: dict[tuple[str, int], list[str]] = {}
-    for user_id, space, token in missing:
-        groups.setdefault((user_id, space), []).append(token)
-    for (user_id, space), tokens in groups.items():
-        yield user_id, space, tokens

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jiyi.errors import EmbedderMismatch, IndexUnreachable, SettingsError, StorageError, WrongState
 from jiyi.records import Kind, Match, Query, Scope
@@ -19,13 +18,12 @@ from jiyi.storage.chroma.collections import Collections, Item
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
 from jiyi.storage.chroma.nearest import Nearest
 from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
-from jiyi.storage.database import Connection, Database
+from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.elsewhere import bind
 from jiyi.storage.known_vectors import KnownVectors
 from jiyi.storage.place import Place
 from jiyi.storage.relational.spaces import Sets
-from jiyi.storage.relational.users import Snapshot
-from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["ChromaVectors", "open_vectors"]
 
@@ -79,7 +77,7 @@ class ChromaVectors(VectorIndex):
                 return sets, items
 
         sets, items = self._db.attempt(begin)
-        if self._in_transaction():
+        if self._db.in_transaction:
             self._outbox.suspect(user_id, _sent(items))
         for space, own in items.items():
             try:
@@ -118,9 +116,7 @@ class ChromaVectors(VectorIndex):
             db.run("chroma_let_go", {"user_id": user_id, "tokens": tokens})
         return complete
 
-    def nearest(
-        self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
-    ) -> list[Match]:
+    def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
         del seen
         self._drain()
@@ -131,9 +127,7 @@ class ChromaVectors(VectorIndex):
 
         return self._db.attempt(nearest)
 
-    def read(
-        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Snapshot | None = None
-    ) -> Parts:
+    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
         del exact, seen
         space = self._spaces().number
@@ -141,10 +135,9 @@ class ChromaVectors(VectorIndex):
         def allowed() -> dict[Key, tuple[int, str, int]]:
             found: list[tuple[Any, ...]] = []
             with self._db.read(scope.user_id) as db:
-                for kind in dict.fromkeys(kind for kind, _ in keys):
-                    ids = db.dialect.listed([id_ for other, id_ in keys if other == kind])
-                    values = {"user_id": scope.user_id, "kind": kind, "ids": ids, "space": space}
-                    found += db.rows("chroma_of", values)
+                for kind, ids in grouped(keys).items():
+                    values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.listed(ids)}
+                    found += db.rows("chroma_of", values | {"space": space})
             return {(kind, id_): (doc, token, parts) for token, parts, kind, id_, doc in found}
 
         rows = self._db.attempt(allowed)
@@ -162,7 +155,7 @@ class ChromaVectors(VectorIndex):
             found = self._collections.read(space, asked) if asked else {}
             known.add({lacking[token]: vectors for token, vectors in found.items()})
 
-        if not self._in_transaction():
+        if not self._db.in_transaction:
             return self._db.cache.use(user_id, KnownVectors, 0, extend)
         fresh = KnownVectors()  # numbers may be given again where it is undone
         extend(fresh)
@@ -203,7 +196,7 @@ class ChromaVectors(VectorIndex):
 
     def scrub(self) -> bool:
         """See `VectorIndex.scrub`: a server's database keeps ids and users' names, see docs/chroma.md."""
-        if self._in_transaction():
+        if self._db.in_transaction:
             raise WrongState("overwriting is no part of a transaction; call it after that")
         with self._adding:
             self._outbox.drain()
@@ -236,10 +229,6 @@ class ChromaVectors(VectorIndex):
             for space in there:
                 if space not in used:
                     self._outbox.forget_space(self._db.users(), space)
-
-    def _in_transaction(self) -> bool:
-        with self._db.read() as db:
-            return db.in_transaction
 
     def _drain(self) -> None:
         self._db.attempt(self._outbox.drain)

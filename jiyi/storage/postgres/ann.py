@@ -19,10 +19,9 @@ from psycopg import sql
 
 from jiyi.errors import WrongState
 from jiyi.records import Kind
-from jiyi.storage.postgres.database import PostgresDatabase
+from jiyi.storage.postgres.database import PostgresDatabase, Recent
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.statements import SQL, named
-from jiyi.storage.postgres.users import Recent
 from jiyi.storage.relational.spaces import read_spaces
 
 __all__ = ["ANN_FROM", "ANN_SHARE", "AnnIndex", "AnnPlan", "Progress"]
@@ -81,13 +80,6 @@ class AnnPlan:
         return SQL["near_of_kind"].format(kind=kind, space=self.space, dims=self.dims)
 
 
-@dataclass(frozen=True, slots=True)
-class _Index:
-    space: int
-    dims: int
-    vectors: int  # about
-
-
 class AnnIndex:
     """The index of one database, and what is known of sizes; that is asked again every minute."""
 
@@ -100,21 +92,21 @@ class AnnIndex:
         """Return how the index is asked for ``parts`` vectors of a user and a kind, None where it is not."""
         if parts > _MOST_PARTS or self._db.in_transaction:
             return None
-        index: _Index | None = self._asked(None, self._ask_index)
-        if index is None or index.vectors < ANN_FROM:
+        space, dims, vectors = self._asked(None, self._ask_index)
+        if vectors < ANN_FROM:
             return None
         sizes: dict[Kind, int] = self._asked(user_id, lambda: self._ask_sizes(user_id))
-        shares = {kind: min(1.0, n / index.vectors) for kind, n in sizes.items()}
+        shares = {kind: min(1.0, n / vectors) for kind, n in sizes.items()}
         paying = {
             kind: share
             for kind, share in shares.items()
-            if share >= ANN_SHARE and share * share * index.vectors >= ANN_FROM
+            if share >= ANN_SHARE and share * share * vectors >= ANN_FROM
         }
         if not paying:
             return None
         # Of the candidates only so many are the user's: as many more are needed.
         ef_search = min(round(_EF_SEARCH / min(paying.values())), _MOST_EF_SEARCH)
-        return AnnPlan(space=index.space, dims=index.dims, kinds=frozenset(paying), ef_search=ef_search)
+        return AnnPlan(space=space, dims=dims, kinds=frozenset(paying), ef_search=ef_search)
 
     def forget(self) -> None:
         """Ask for everything again: what was known is not so any more."""
@@ -165,17 +157,14 @@ class AnnIndex:
             self._known.put(whose, known)
         return known[1]
 
-    def _ask_index(self) -> _Index | None:
-        with self._db.read() as db:
-            row = db.first("ann_index", {})
-        if row is None:
-            return None
-        space, dims = str(row[0]).removeprefix(_NAME).split("_")
-        return _Index(int(space), int(dims), int(row[1]))
+    def _ask_index(self) -> tuple[int, int, int]:
+        """Return the set of the index, numbers in a vector, and about how many there are: 0 without one."""
+        name, vectors = next(iter(self._db.ask("ann_index")), (f"{_NAME}0_0", 0))
+        space, dims = str(name).removeprefix(_NAME).split("_")
+        return int(space), int(dims), int(vectors)
 
     def _ask_sizes(self, user_id: str) -> dict[Kind, int]:
-        with self._db.read(user_id) as db:
-            rows = db.rows("count_kinds", {"user_id": user_id})
+        rows = self._db.ask("count_kinds", {"user_id": user_id})
         return {cast("Kind", kind): int(count) for kind, count in rows}
 
 

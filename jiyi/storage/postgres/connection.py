@@ -1,92 +1,302 @@
-"""Named statements on one connection to PostgreSQL."""
+"""Named statements on one connection to PostgreSQL: several in one round trip, in a transaction or not."""
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from psycopg import Copy
+import psycopg
+from psycopg.pq import TransactionStatus
 
+from jiyi.errors import StorageError
 from jiyi.records import Kind
 from jiyi.storage.damage import Damage
-from jiyi.storage.database import Answer, Call, Dialect, Values
-from jiyi.storage.postgres.statements import named, storable
-from jiyi.storage.postgres.transaction import Ask, Channel, Settings, Writing
-from jiyi.storage.rows import Row, is_storable
-from jiyi.storage.sql import load_conditions
+from jiyi.storage.database import Answer, Call, Connection, Values
+from jiyi.storage.postgres.statements import DOCUMENT_COLUMNS, POSTGRES, Statement, named, set_local
+from jiyi.storage.rows import Row
+from jiyi.storage.words import storable
 
-__all__ = ["DOCUMENT_COLUMNS", "POSTGRES", "PostgresConnection"]
+__all__ = ["Ask", "PostgresConnection", "Reading", "Writing"]
 
-_CONDITIONS = dict(load_conditions("postgres"))
-_READABLE = _CONDITIONS.pop("readable")
-_STAGED = _CONDITIONS.pop("staged")
-
-
-def _inside(body: str, keys: Sequence[str], test: str) -> str:
-    """See `Dialect.inside`."""
-    found = f"({_READABLE.format(body=body)})::jsonb -> 'value'" + "".join(
-        f" -> :{key}::text" for key in keys
-    )
-    return f"EXISTS (SELECT 1 FROM (SELECT {found} AS value) AS e WHERE e.value IS NOT NULL AND {test})"
-
-
-POSTGRES = Dialect(
-    **{name: text.replace("@readable", _READABLE) for name, text in _CONDITIONS.items()},
-    # What cannot be stored is nowhere, and PostgreSQL takes no text with a zero byte.
-    listed=lambda values: [value for value in values if not isinstance(value, str) or is_storable(value)],
-    inside=_inside,
-)
-
+_MOST_WAITING = 1_000  # statements: beyond that they go
 _BULK = 100  # documents from which on a COPY is quicker than one INSERT each
-DOCUMENT_COLUMNS = dict(re.findall(r"(\w+)\s(\w+)", _STAGED))
-"""Columns of a staged document and their types, in the order in which they are copied."""
 _STAGES = {"staged": "stage_documents", "staged_vectors": "stage_vectors"}
 _MESSAGE_ONLY = dict.fromkeys(("importance", "tokens", "tokens_by"))
 
+_Cursor = psycopg.Cursor[Any]
+_Raw = psycopg.Connection[Any]
+_Rows = list[tuple[Any, ...]]
+_Settings = Sequence[tuple[str, str]]  # of the server
+_SetTenant = Callable[[str | None], list[Statement]]
 
-class PostgresConnection:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A statement for one user's rows."""
+
+    user_id: str | None  # None: of all users
+    statement: str
+    values: dict[str, Any]
+    settings: _Settings = ()  # for this statement where it only looks
+
+
+@dataclass
+class Reading:
+    """Statements that only look: what is asked at once is a transaction and costs one round trip.
+
+    What is sent before one `Sync` of the protocol is one transaction, so that the settings
+    reach the statement after them without BEGIN and COMMIT.
+    """
+
+    _raw: _Raw
+    _set_tenant: _SetTenant
+    _explicit: bool  # write BEGIN and COMMIT all the same, where other machines take part
+    in_transaction = False
+
+    def ask(self, ask: Ask) -> _Cursor:
+        """Run a statement and return its result."""
+        return self.ask_all([ask])[0]
+
+    def ask_all(self, asks: Sequence[Ask]) -> list[_Cursor]:
+        """Run statements for the same user and return their results; settings hold for those after it too."""
+        before, after = list[Statement](self._set_tenant(asks[0].user_id)), list[Statement]()
+        if self._explicit:
+            before.insert(0, ("BEGIN READ ONLY", None))
+            after.append(("COMMIT", None))
+        cursors = []
+        with self._raw.pipeline():
+            for words, values in before:
+                self._raw.execute(words, values)
+            for ask in asks:
+                for words, values in set_local(ask.settings, plain=not self._explicit):
+                    self._raw.execute(words, values)
+                cursors.append(self._raw.execute(ask.statement, ask.values, binary=True))
+            for words, values in after:
+                self._raw.execute(words, values)
+        return cursors
+
+    tell = ask  # see `Writing.tell`
+
+
+@dataclass(slots=True)
+class _State:
+    """What a savepoint takes back."""
+
+    tenant: str | None = None  # whose rows are seen
+    next_doc: dict[str, int] = field(default_factory=dict)  # by user whose row in owners is locked
+
+
+class Writing:
+    """One transaction. Whoever writes to a user first holds the lock on this user's row in ``owners``.
+
+    Statements without a result wait and go with the next one that has one, or with the
+    COMMIT: the server gets them in their order, and their errors come up there.
+    """
+
+    in_transaction = True
+
+    def __init__(self, raw: _Raw, set_tenant: _SetTenant) -> None:
+        self.committing = False
+        self.raw = raw
+        self._set_tenant = set_tenant
+        self._begun = False
+        self._waiting: list[Statement] = []
+        self._unsaved = False  # something other than savepoints waits
+        self._state = _State()
+        self._taken: dict[str, int] = {}  # first number given to users whose next_doc is to be written
+        self._depth = 0
+        self._sends = 0
+
+    def ask(self, ask: Ask) -> _Cursor:
+        """Run a statement and return its result."""
+        statement = (ask.statement, ask.values)
+        if ask.user_id is None:
+            return self._send([*self._turn_to_nobody(), statement])[-1]
+        if ask.user_id not in self._state.next_doc:
+            if not self._begun and not self._unsaved:
+                return self._begin_with(ask.user_id, statement)
+            self._lock(ask.user_id)
+        return self._send([*self._turn_to(ask.user_id), statement])[-1]
+
+    def ask_all(self, asks: Sequence[Ask]) -> list[_Cursor]:
+        """See `Reading.ask_all`."""
+        return [self.ask(ask) for ask in asks]
+
+    def tell(self, ask: Ask) -> None:
+        """Run a statement without a result, at the latest when the block ends."""
+        if ask.user_id is None:
+            self._waiting += self._turn_to_nobody()
+        else:
+            if ask.user_id not in self._state.next_doc:
+                self._lock(ask.user_id)
+            self._waiting += self._turn_to(ask.user_id)
+        self._waiting.append((ask.statement, ask.values))
+        self._unsaved = True
+        if len(self._waiting) >= _MOST_WAITING:
+            self._send([])
+
+    def lock_all(self) -> None:
+        """Wait for others who change what concerns all users, before this one looks at it."""
+        self.ask(Ask(user_id=None, statement=named("lock_meta"), values={}))
+
+    def take_numbers(self, user_id: str, count: int) -> int:
+        """Set aside so many numbers of a user and return the first; under the lock nobody else does."""
+        if user_id not in self._state.next_doc:
+            self._lock(user_id)
+        first = self._state.next_doc[user_id]
+        self._state.next_doc[user_id] = first + count
+        self._taken.setdefault(user_id, first)
+        return first
+
+    @property
+    def numbers(self) -> dict[str, tuple[int, int]]:
+        """The first number that was given of each user, and the one after the last."""
+        given = self._state.next_doc
+        return {user: (first, given[user]) for user, first in self._taken.items() if user in given}
+
+    def at_once(self, user_id: str) -> _Raw:
+        """Send what waits and return the connection, for what is no statement, such as COPY."""
+        if user_id not in self._state.next_doc:
+            self._lock(user_id)
+        self._send(self._turn_to(user_id))
+        return self.raw
+
+    def commit(self) -> None:
+        """Write what waits and end the transaction; nothing is sent where nothing was asked."""
+        if not self._begun and not self._unsaved:
+            return
+        for user_id, (_, behind) in sorted(self.numbers.items()):
+            values = {"user_id": user_id, "next_doc": behind}
+            self._waiting += [*self._turn_to(user_id), (named("set_next_doc"), values)]
+        self.committing = True
+        ended = self._send([("COMMIT", None)])[-1]
+        self.committing = False
+        if ended.statusmessage != "COMMIT":
+            raise StorageError("an earlier error undid this transaction; begin it again")
+
+    def rollback(self) -> None:
+        """Undo everything, as far as the connection still knows of it."""
+        self._waiting.clear()
+        status = self.raw.info.transaction_status
+        if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+            with contextlib.suppress(psycopg.Error):
+                self.raw.execute("ROLLBACK")
+        elif status == TransactionStatus.ACTIVE:  # broken off in the middle of an answer
+            self.raw.close()
+
+    @contextlib.contextmanager
+    def inner(self) -> Iterator[None]:
+        """A block whose exception, caught outside, undoes it alone."""
+        if not self._begun and not self._waiting:
+            with self._first():
+                yield
+            return
+        if self._unsaved:
+            self._send([])  # its errors are not this block's
+        before = _State(self._state.tenant, dict(self._state.next_doc))
+        sends, place = self._sends, len(self._waiting)
+        self._depth += 1
+        name = f"inner_{self._depth}"
+        self._waiting.append((f"SAVEPOINT {name}", None))
+        try:
+            yield
+            if self._unsaved:
+                self._send([])
+        except BaseException:
+            del self._waiting[place if sends == self._sends else 0 :]
+            self._unsaved, self._state = False, before
+            if sends != self._sends:
+                self._undo(name)
+            raise
+        finally:
+            self._depth -= 1
+        if sends == self._sends:
+            del self._waiting[place:]  # nothing was asked
+        else:
+            self._waiting.append((f"RELEASE {name}", None))
+
+    @contextlib.contextmanager
+    def _first(self) -> Iterator[None]:
+        """An inner block with nothing before it: undoing it undoes the transaction, without a savepoint."""
+        try:
+            yield
+        except BaseException:
+            self.rollback()
+            self._begun = self._unsaved = False
+            self._state = _State()
+            self._taken.clear()
+            raise
+
+    def _undo(self, name: str) -> None:
+        with contextlib.suppress(psycopg.Error):  # what is raised already says more
+            self._send([(f"ROLLBACK TO {name}", None), (f"RELEASE {name}", None)])
+
+    def _begin_with(self, user_id: str, statement: Statement) -> _Cursor:
+        """Send the first statement together with the lock; begin again where the user is new."""
+        waiting, lock = list(self._waiting), (named("lock_owner"), {"user_id": user_id})
+        *_, locked, cursor = self._send([*self._turn_to(user_id), lock, statement])
+        row = locked.fetchone()
+        if row is None:
+            self.raw.execute("ROLLBACK")
+            self._begun, self._waiting, self._state.tenant = False, waiting, None
+            self._lock(user_id)
+            return self._send([statement])[-1]
+        self._state.next_doc[user_id] = row[0]
+        return cursor
+
+    def _lock(self, user_id: str) -> None:
+        lock = (named("lock_owner"), {"user_id": user_id})
+        row = self._send([*self._turn_to(user_id), lock])[-1].fetchone()
+        if row is None:
+            row = self._send([(named("add_owner"), {"user_id": user_id}), lock])[-1].fetchone()
+            assert row is not None
+        self._state.next_doc[user_id] = row[0]
+
+    def _turn_to(self, user_id: str) -> list[Statement]:
+        if self._state.tenant == user_id:
+            return []
+        self._state.tenant = user_id
+        return self._set_tenant(user_id)
+
+    def _turn_to_nobody(self) -> list[Statement]:
+        """Make sure that the limits hold; what concerns no user needs to see no rows."""
+        return [] if self._state.tenant is not None else self._turn_to("")
+
+    def _send(self, statements: Sequence[Statement]) -> list[_Cursor]:
+        """Send what waits and these in one round trip."""
+        everything = [*self._waiting, *statements]
+        if not self._begun:
+            everything.insert(0, ("BEGIN ISOLATION LEVEL READ COMMITTED", None))
+        self._waiting, self._unsaved, self._begun = [], False, True
+        self._sends += 1
+        if not everything:
+            return []
+        with self.raw.pipeline() if len(everything) > 1 else contextlib.nullcontext():
+            return [self.raw.execute(words, values, binary=True) for words, values in everything]
+
+
+@dataclass
+class PostgresConnection(Connection):
     """`jiyi.storage.database.Connection` for one user, or for what concerns all."""
 
+    _channel: Reading | Writing
+    _user_id: str | None
+    damage: Damage
+    _to_lock: bool = False  # nobody else may come between what it reads and writes of what concerns all
+    _bulk: bool = False  # many documents may go in by way of a table of the transaction's own
     dialect = POSTGRES
-
-    def __init__(
-        self,
-        channel: Channel,
-        user_id: str | None,
-        damage: Damage,
-        *,
-        writes: bool = False,
-        bulk: bool = False,
-    ) -> None:
-        """Speak for one user, or for all.
-
-        ``writes``: nobody else may come between what it reads and writes. ``bulk``: many documents
-        may go in by way of a table of the transaction's own.
-        """
-        self._channel = channel
-        self._user_id = user_id
-        self.damage = damage
-        self._to_lock = writes and user_id is None
-        self._bulk = bulk
 
     @property
     def in_transaction(self) -> bool:
         """See `Connection.in_transaction`."""
         return self._channel.in_transaction
 
-    def rows(self, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
-        """See `Connection.rows`."""
-        return self.rows_with((), name, values, **parts)
-
-    def rows_with(self, settings: Settings, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
+    def rows_with(
+        self, settings: Sequence[tuple[str, str]], name: str, values: Values, **parts: str
+    ) -> _Rows:
         """Run a statement under settings of the server and return its rows."""
-        ask = self._of(named(name, **parts), values)
-        return self._channel.ask(replace(ask, settings=settings) if settings else ask).fetchall()
-
-    def records(self, name: str, values: Values, **parts: str) -> list[Row]:
-        """See `Connection.records`."""
-        return self.all_of([Call(name, values, parts)])[0].records()
+        ask = replace(self._of(named(name, **parts), values), settings=settings)
+        return self._channel.ask(ask).fetchall()
 
     def all_of(self, calls: Sequence[Call]) -> list[Answer]:
         """See `Connection.all_of`."""
@@ -95,10 +305,6 @@ class PostgresConnection:
             Answer([column.name for column in cursor.description or ()], cursor.fetchall())
             for cursor in self._channel.ask_all(asks)
         ]
-
-    def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
-        """See `Connection.first`."""
-        return self._channel.ask(self._of(named(name, **parts), values)).fetchone()
 
     def run(self, name: str, values: Values, **parts: str) -> None:
         """See `Connection.run`; in a transaction it goes with the next statement that has a result."""
@@ -147,8 +353,8 @@ class PostgresConnection:
         for name in ("add_staged", "add_staged_pending", "drop_staged"):
             self.run(name, rows[0])
 
-    @contextmanager
-    def _staged(self, user_id: str, table: str) -> Iterator[Copy]:
+    @contextlib.contextmanager
+    def _staged(self, user_id: str, table: str) -> Iterator[psycopg.Copy]:
         """Make a table of the transaction's own and give what fills it."""
         self.run(_STAGES[table], {"user_id": user_id})
         raw = self._transaction.at_once(user_id)

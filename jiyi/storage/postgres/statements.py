@@ -16,10 +16,15 @@ from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrDumperUnknown
 
-from jiyi.storage.sql import load_queries
+from jiyi.storage.database import Dialect
+from jiyi.storage.rows import is_storable
+from jiyi.storage.sql import load_conditions, load_queries
+from jiyi.storage.words import storable
 
 __all__ = [
+    "DOCUMENT_COLUMNS",
     "OUTGROWN",
+    "POSTGRES",
     "SQL",
     "Adapters",
     "Halves",
@@ -28,7 +33,6 @@ __all__ = [
     "named",
     "set_local",
     "set_tenant",
-    "storable",
 ]
 
 Statement = tuple[str, dict[str, Any] | None]
@@ -36,7 +40,6 @@ Statement = tuple[str, dict[str, Any] | None]
 
 _COMMENT = re.compile(r"^[ \t]*--.*\n", re.MULTILINE)
 _NAMED = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 SQL = {name: _COMMENT.sub("", text + "\n").strip() for name, text in load_queries("postgres").items()}
 """The statements of ``queries.sql`` by name, without comments."""
@@ -53,6 +56,29 @@ def converted(text: str) -> str:
     return _NAMED.sub(r"%(\1)s", text.replace("%", "%%"))
 
 
+_CONDITIONS = dict(load_conditions("postgres"))
+_READABLE = _CONDITIONS.pop("readable")
+_STAGED = _CONDITIONS.pop("staged")
+
+
+def _inside(body: str, keys: Sequence[str], test: str) -> str:
+    """See `Dialect.inside`."""
+    found = f"({_READABLE.format(body=body)})::jsonb -> 'value'" + "".join(
+        f" -> :{key}::text" for key in keys
+    )
+    return f"EXISTS (SELECT 1 FROM (SELECT {found} AS value) AS e WHERE e.value IS NOT NULL AND {test})"
+
+
+POSTGRES = Dialect(
+    words={name: text.replace("@readable", _READABLE) for name, text in _CONDITIONS.items()},
+    # What cannot be stored is nowhere, and PostgreSQL takes no text with a zero byte.
+    listed=lambda values: [value for value in values if not isinstance(value, str) or is_storable(value)],
+    inside=_inside,
+)
+
+DOCUMENT_COLUMNS = dict(re.findall(r"(\w+)\s(\w+)", _STAGED))
+"""Columns of a staged document and their types, in the order in which they are copied."""
+
 # It divides by zero once the database has become a cluster's coordinator: what is set here would not reach
 # the machines that have the rows by then, and none of these would be seen. `OUTGROWN` is that error.
 _PRELUDE = converted(
@@ -62,6 +88,10 @@ _PRELUDE = converted(
     "1 / (SELECT 1 - count(*) FROM pg_extension WHERE extname = 'citus')"
 )
 OUTGROWN = pg.DivisionByZero
+_SETTINGS = (
+    *("jiyi.tenant", "jiyi.every_tenant", "statement_timeout", "lock_timeout"),
+    "idle_in_transaction_session_timeout",
+)
 _IDLE_LEAST = 60_000  # milliseconds
 
 
@@ -75,20 +105,13 @@ def set_tenant(user_id: str | None, timeouts: tuple[int, int], *, plain: bool = 
             with `OUTGROWN`. On several, a function would not reach the others: settings that they
             must know are then written out.
     """
-    statement, lock = map(str, timeouts)
     # A client that fell silent in the middle must not hold its lock until TCP gives it up.
-    idle = str(max(_IDLE_LEAST, 2 * timeouts[0]))
-    every = "on" if user_id is None else "off"
+    limits = (*map(str, timeouts), str(max(_IDLE_LEAST, 2 * timeouts[0])))
+    values = (user_id or "", "on" if user_id is None else "off", *limits)
     if plain:
-        values = {"tenant": user_id or "", "every": every, "statement": statement, "lock": lock, "idle": idle}
-        return [(_PRELUDE, values)]
-    settings = {"jiyi.tenant": user_id or "", "jiyi.every_tenant": every}
-    settings |= {"statement_timeout": statement, "lock_timeout": lock}
-    settings |= {"idle_in_transaction_session_timeout": idle}
-    return [
-        ("SET LOCAL citus.propagate_set_commands TO 'local'", None),
-        *set_local(list(settings.items()), plain=False),
-    ]
+        return [(_PRELUDE, dict(zip(("tenant", "every", "statement", "lock", "idle"), values, strict=True)))]
+    settings = list(zip(_SETTINGS, values, strict=True))
+    return [("SET LOCAL citus.propagate_set_commands TO 'local'", None), *set_local(settings, plain=False)]
 
 
 def set_local(settings: Sequence[tuple[str, str]], *, plain: bool) -> list[Statement]:
@@ -101,11 +124,6 @@ def set_local(settings: Sequence[tuple[str, str]], *, plain: bool) -> list[State
         for name, value in settings
     ]
     return [(words.as_string(None), None) for words in written]
-
-
-def storable(text: str) -> str:
-    """Return a text as PostgreSQL can hold it: without zero bytes and halves of surrogate pairs."""
-    return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
 
 
 class _Text(StrDumperUnknown):

@@ -12,20 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import errors as pg
 
-from jiyi.errors import EmbedderMismatch, StorageError
+from jiyi.errors import StorageError
 from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import retried
 from jiyi.storage.known_vectors import KnownVectors, look_up
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
-from jiyi.storage.postgres.connection import POSTGRES, PostgresConnection
+from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
-from jiyi.storage.postgres.statements import SQL, Halves
+from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.relational.users import Snapshot, seen_or_look
-from jiyi.storage.user_terms import UserTerms
-from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["PostgresVectors"]
 
@@ -74,27 +73,26 @@ class PostgresVectors(VectorIndex):
             if len(found) < limit:
                 values = self._leases(limit - len(found), leased)
                 with suppress(MachineLost):
-                    with self._db.read(user_id) as db:
-                        docs = [int(row[0]) for row in db.rows("pending_of", values | {"user_id": user_id})]
+                    rows = self._db.ask("pending_of", {**values, "user_id": user_id})
+                    docs = [int(row[0]) for row in rows]
                     found += self._lease(user_id, docs, values) if docs else []
         return found
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
         """See `VectorIndex.add`."""
-        added = [self._add_again(user_id, own, name) for user_id, own in by_user(rows).items()]
-        for one in added:
-            if isinstance(one, MachineLost):  # the others' are added all the same
-                raise one
-        return sum(one for one in added if isinstance(one, int))
 
-    def _add_again(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int | MachineLost:
-        def add() -> int | MachineLost:
+        def add(user_id: str, own: dict[int, VectorRow]) -> int | MachineLost:
             try:
-                return self._add(user_id, rows, name)
-            except MachineLost as error:
+                return self._add(user_id, own, name)
+            except MachineLost as error:  # the others' are added all the same
                 return error
 
-        return self._db.attempt(add, repeatable=False)
+        tries = [partial(add, user_id, own) for user_id, own in by_user(rows).items()]
+        added = [self._db.attempt(one, repeatable=False) for one in tries]
+        for one in added:
+            if isinstance(one, MachineLost):
+                raise one
+        return sum(one for one in added if isinstance(one, int))
 
     def _add(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int:
         with self._db.write(user_id) as db:
@@ -110,9 +108,7 @@ class PostgresVectors(VectorIndex):
             )
         return complete
 
-    def nearest(
-        self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
-    ) -> list[Match]:
+    def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
         mine = self._look(query.scope.user_id, seen).terms
         kinds = [kind for kind in mine.kinds() if kind in query.kinds]
@@ -139,8 +135,11 @@ class PostgresVectors(VectorIndex):
                 self._ann.forget()  # the index is gone, or another set is searched
                 plan = None
             elif plan or all(given[kind] < parts for kind in short):
-                found = _matches(mine, best)
-                return [match for match in found if match.id not in query.without]
+                places = mine.places_of(np.fromiter(best, np.int64, len(best)))
+                there = places >= 0  # others came after what was seen
+                scores = np.array(list(best.values()))[there].tolist()
+                found = zip(mine.keys(places[there]), scores, strict=True)
+                return [Match(kind, id_, score) for (kind, id_), score in found if id_ not in query.without]
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8
 
@@ -162,13 +161,12 @@ class PostgresVectors(VectorIndex):
             return self._db.attempt(nearest)
         except StorageError as error:
             if isinstance(error.__cause__, pg.DataException):
-                raise self._wrong_dims(user_id, len(values["vector"].numbers)) from error
+                held = self._db.ask("dims_held", {"user_id": user_id})
+                raise self._other_dims(held[0][0] if held else None, values["vector"].numbers) from error
             raise
 
     @retried()
-    def read(
-        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Snapshot | None = None
-    ) -> Parts:
+    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
         with self._db.read(scope.user_id) as db:
             if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
@@ -184,14 +182,6 @@ class PostgresVectors(VectorIndex):
         """
         return self._ann.make(progress)
 
-    def _wrong_dims(self, user_id: str, dims: int) -> EmbedderMismatch:
-        with self._db.read(user_id) as db:
-            held = db.first("dims_held", {"user_id": user_id})
-        return EmbedderMismatch(
-            f"{self._db.place} holds vectors of {held and held[0]} numbers, the question's has {dims}; "
-            "open it with the embedder that made them"
-        )
-
 
 def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[dict[int, float], Counter[Kind], list[Kind]]:
     """Return the best part of each record, ``limit`` of each kind; parts there are; kinds that fall short."""
@@ -203,14 +193,6 @@ def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[dict[int, float
             best[doc] = score
             left[kind] -= 1
     return best, seen, [kind for kind in seen if left[kind]]
-
-
-def _matches(mine: UserTerms, scores: dict[int, float]) -> list[Match]:
-    """Return records by their numbers; those that came after ``mine`` are left out."""
-    places = mine.places_of(np.fromiter(scores, np.int64, len(scores)))
-    there = places >= 0
-    found = zip(mine.keys(places[there]), np.array(list(scores.values()))[there].tolist(), strict=True)
-    return [Match(kind=kind, id=id_, score=score) for (kind, id_), score in found]
 
 
 def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:

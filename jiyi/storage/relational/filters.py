@@ -21,14 +21,14 @@ class OfDocuments:
     """Writes filters as conditions on ``documents AS d``; their values go into ``values``."""
 
     def __init__(self, dialect: Dialect, values: dict[str, Any]) -> None:
-        self._dialect = dialect
+        self._dialect, self._words = dialect, dialect.words
         self._values = values
 
     def sql(self, where: Filter) -> str:
         """Return the condition that a filter is; it is true or false, never unknown."""
         if isinstance(where, Condition):
             found = self._labelled(where) if where.field in ("metadata", "value") else self._tested(where)
-            return f"coalesce({found}, {self._dialect.no})"
+            return f"coalesce({found}, {self._words['no']})"
         parts = (" AND " if where.word == "and" else " OR ").join(map(self.sql, where.parts))
         return f"NOT ({parts})" if where.word == "not" else f"({parts})"
 
@@ -47,33 +47,33 @@ class OfDocuments:
         table = TABLES[kind]
         name = "content" if (kind, field) == ("knowledge", "text") else field
         if kind in FORMATS and name in FORMATS[kind].body:
-            return self._dialect.json_text.format(body=self._body(kind), name=name)
+            return self._words["json_text"].format(body=self._body(kind), name=name)
         if kind == "message":
-            return self._dialect.kept.format(table=table, column=field)
-        same = self._dialect.same.format(alias="x")
+            return self._words["kept"].format(table=table, column=field)
+        same = self._words["same"].format("x")
         return f"(SELECT x.{field} FROM {table} AS x WHERE {same})"
 
     def _body(self, kind: Kind) -> str:
-        return self._dialect.kept.format(table=TABLES[kind], column="body")
+        return self._words["kept"].format(table=TABLES[kind], column="body")
 
     def _labelled(self, where: Condition) -> str:
         """Return the condition on a key of metadata, or on what lies on a way into the value of an item."""
         first = where.values[0] if where.values else None
         ordered = isinstance(first, str | int | float) and not isinstance(first, bool)
         if where.op == "exists":
-            test = self._dialect.yes
+            test = self._words["yes"]
         elif where.op == "in" and not (ordered and len(where.values) == 1):
-            test = self._dialect.label_in.format(value=self._keep(json.dumps(where.values)))
+            test = self._words["label_in"].format(value=self._keep(json.dumps(where.values)))
         elif isinstance(first, str):  # one value alone needs no list
-            compared = self._compared(self._dialect.label_words, where.op, first)
-            test = self._dialect.label_text.format(test=compared)
+            compared = self._compared(self._words["label_words"], where.op, first)
+            test = self._words["label_text"].format(test=compared)
         else:
-            test = self._dialect.label_number.format(sign=_SIGNS[where.op], value=self._keep(first))
+            test = self._words["label_number"].format(sign=_SIGNS[where.op], value=self._keep(first))
         if where.field == "value":
             keys = [self._keep(key) for key in where.key.split(".")]
             return self._dialect.inside(self._by_kind({"item": self._body("item")}), keys, test)
         body = self._by_kind({kind: self._body(kind) for kind in _WITH_METADATA})
-        return self._dialect.label.format(body=body, key=self._keep(where.key), test=test)
+        return self._words["label"].format(body=body, key=self._keep(where.key), test=test)
 
     def _tested(self, where: Condition) -> str:
         column = self.column(where.field)
@@ -83,18 +83,18 @@ class OfDocuments:
         if FIELDS[where.field].type is bool:
             return self._one_of_flags(column, values)
         if where.op == "in":
-            return self._dialect.among.format(column=column, name=self._keep(self._dialect.listed(values)))
+            return f"{column} {self._words['among'].format(':' + self._keep(self._dialect.listed(values)))}"
         return self._compared(column, where.op, values[0])
 
     def _compared(self, column: str, op: Op, value: object) -> str:
         if op not in ("contains", "icontains"):
             return f"{column} {_SIGNS[op]} :{self._keep(value)}"
         text = column if op == "contains" else f"lower({column})"  # of A to Z alone
-        return self._dialect.holds.format(text=text, value=self._keep(value))
+        return self._words["holds"].format(text=text, value=self._keep(value))
 
     def _one_of_flags(self, column: str, values: Sequence[Any]) -> str:
-        flags = (f"{column} = {self._dialect.yes if value else self._dialect.no}" for value in values)
-        return " OR ".join(flags) or self._dialect.no
+        flags = (f"{column} = {self._words['yes'] if value else self._words['no']}" for value in values)
+        return " OR ".join(flags) or self._words["no"]
 
     def _keep(self, value: object) -> str:
         """Keep a value and return the name of its parameter."""
@@ -115,11 +115,11 @@ class OfTasks(OfDocuments):
         if field == "created_at":
             return "t.started_at"
         return (
-            self._dialect.json_text.format(body="t.body", name=field)
+            self._words["json_text"].format(body="t.body", name=field)
             if field in FORMATS["task"].body
             else f"t.{field}"
         )
 
     def _labelled(self, where: Condition) -> str:
         del where  # tasks have neither metadata nor a value
-        return self._dialect.no
+        return self._words["no"]

@@ -96,7 +96,7 @@ def whole(db: Connection, kind: Kind, rows: Iterable[Row]) -> Iterator[tuple[Rec
 def _call(kind: Kind, query: Query, dialect: Dialect) -> Call:
     where, values = on_kind(kind, query, dialect)
     order = "DESC" if query.newest_first else "ASC"
-    parts = {"where": where, "order": order, "by": _by(kind, query, order, dialect.aside)}
+    parts = {"where": where, "order": order, "by": _by(kind, query, order, dialect.words["aside"])}
     return Call(f"find_{kind}", values | {"limit": query.limit}, parts)
 
 

@@ -1,7 +1,7 @@
 """Records into rows: what every writing verb does inside its transaction."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,8 +23,9 @@ from jiyi.records import (
     Summary,
     Task,
 )
+from jiyi.storage.candidates import Key
 from jiyi.storage.damage import Damaged
-from jiyi.storage.database import Connection, Database
+from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.relational.find import find_records
 from jiyi.storage.rows import Row, encode, kind_of
 from jiyi.storage.words import Words, encode_terms
@@ -32,14 +33,12 @@ from jiyi.storage.words import Words, encode_terms
 __all__ = [
     "Prepared",
     "age_of",
-    "delete_record",
-    "delete_records",
     "drop_damaged",
-    "mend_session",
     "prepare",
     "put_all",
     "put_all_back",
     "put_back",
+    "remove",
 ]
 
 Prepared = tuple[Record, Row]
@@ -77,9 +76,7 @@ def _for_each_user(
     write: Callable[[Connection, Sequence[Prepared]], Sequence[Record]],
 ) -> list[Record]:
     """Write what belongs to each user, all in one transaction; return the results in the items' order."""
-    places: dict[str, list[int]] = {}
-    for place, (_, row) in enumerate(items):
-        places.setdefault(row["user_id"], []).append(place)
+    places = grouped((row["user_id"], place) for place, (_, row) in enumerate(items))
     if len(places) == 1:
         with database.write(next(iter(places))) as db:
             return list(write(db, items))
@@ -167,13 +164,10 @@ def drop_damaged(db: Connection, user_id: str, lost: Sequence[Damaged]) -> None:
     """Remove the rows of damaged records by their numbers: their ids may be damaged, too."""
     if not lost:
         return
+    remove(db, user_id, [(one.kind, one.id) for one in lost if one.kind in ("task", "summary")])
     docs = [one.number for one in lost if one.number is not None and one.kind in SEARCHABLE]
     db.run("delete_numbered", {"user_id": user_id, "docs": db.dialect.listed(docs)})
-    for one in lost:
-        if one.kind in ("task", "summary"):
-            delete_record(db, one.kind, {"user_id": user_id, "id": one.id})
-    for session_id in {one.session_id for one in lost if one.kind == "message" and one.session_id}:
-        mend_session(db, Scope(user_id=user_id, session_id=session_id))
+    _mend_sessions(db, user_id, (one.session_id for one in lost if one.kind == "message"))
     db.run("bump_generation", {"user_id": user_id})
     db.damage.gone(lost)
 
@@ -184,7 +178,7 @@ def _enter_session(db: Connection, rows: Sequence[Row]) -> None:
     there = db.first("go_on_session", values)
     if there is None:
         # A session whose messages are all gone may still have a summary: it goes on after its places.
-        there = db.first("seq_behind_summaries", values) or (0,)
+        there = (db.number("seq_behind_summaries", values),)
         db.run("begin_session", values | {"next_seq": there[0] + len(rows)})
     for seq, row in enumerate(rows, there[0]):
         row["seq"] = seq
@@ -242,7 +236,7 @@ def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
     values = _extent(rows)
     wanted = db.dialect.listed([row["seq"] for row in rows if row["seq"] is not None])
     taken = {seq for (seq,) in db.rows("taken_places", values | {"places": wanted})}
-    behind = (db.first("seq_behind_summaries", values) or (0,))[0]
+    behind = db.number("seq_behind_summaries", values)
     there = db.first("next_place", values)
     following = there[0] if there else behind
     for row in rows:
@@ -275,8 +269,7 @@ def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: R
     else:
         # Other words are another document: a vector made of the old ones cannot land on it.
         if known:
-            delete_record(db, kind, row)
-            db.run("bump_generation", row)
+            remove(db, row["user_id"], [(kind, row["id"])])
         row |= _index_row(cast("Searchable", record))
         _add(db, kind, [row])
     db.many("add_source", [row | {"source": source} for source in row.get("sources", ())])
@@ -287,8 +280,7 @@ def _put_step(db: Connection, step: Step, row: Row) -> Step:
         raise NotFound(
             f"no task {step.task_id!r} of user {step.scope.user_id!r}; put the task before its steps"
         )
-    place = db.first("next_step", row)
-    stored = db.first("put_step", row | {"seq": place[0] if place else 0})
+    stored = db.first("put_step", row | {"seq": db.number("next_step", row)})
     if stored is None:
         raise DuplicateId(f"step id {step.id!r} is taken by a step of another task; leave the id out")
     return replace(step, seq=stored[0])
@@ -314,27 +306,30 @@ def _put_summary(db: Connection, summary: Summary, row: Row) -> Summary:
     return summary
 
 
-def delete_record(db: Connection, kind: Kind, row: Row) -> None:
-    """Remove one record with all that hangs on it."""
-    db.run(f"delete_{kind}" if kind in ("task", "summary") else "delete_document", row)
+def remove(
+    db: Connection, user_id: str, keys: Sequence[Key], sessions: Iterable[str | None] = ()
+) -> dict[Kind, int]:
+    """Remove a user's records with all that hangs on them; return their counts by kind.
+
+    ``sessions`` are those of messages among them.
+    """
+    of_kinds = grouped(keys)
+    for kind, ids in of_kinds.items():
+        values = {"user_id": user_id, "kind": kind, "ids": db.dialect.listed(ids)}
+        db.run({"task": "delete_tasks", "summary": "delete_summaries"}.get(kind, "delete_documents"), values)
+    _mend_sessions(db, user_id, sessions)
+    if any(kind in SEARCHABLE for kind in of_kinds):
+        db.run("bump_generation", {"user_id": user_id})
+    return {kind: len(ids) for kind, ids in of_kinds.items()}
 
 
-def delete_records(db: Connection, kind: Kind, user_id: str, ids: Sequence[str]) -> None:
-    """Remove records of one kind with all that hangs on them."""
-    values = {"user_id": user_id, "kind": kind, "ids": db.dialect.listed(ids)}
-    db.run("delete_tasks" if kind == "task" else "delete_documents", values)
-
-
-def mend_session(db: Connection, scope: Scope) -> None:
-    """Bring a session's row in line with the messages it still has."""
-    row = {"user_id": scope.user_id, "session_id": scope.session_id}
-    extent = db.first("session_extent", row)
-    messages, started_at, last_active_at = extent or (0, 0, 0)
-    if messages:
+def _mend_sessions(db: Connection, user_id: str, ids: Iterable[str | None]) -> None:
+    """Bring rows of sessions in line with the messages they still have."""
+    for session_id in dict.fromkeys(ids):
+        row = {"user_id": user_id, "session_id": session_id}
+        messages, started_at, last_active_at = db.first("session_extent", row) or (0, 0, 0)
         more = {"messages": messages, "started_at": started_at, "last_active_at": last_active_at}
-        db.run("set_session", row | more)
-    else:
-        db.run("drop_session", row)
+        db.run("set_session" if messages else "drop_session", row | more)
 
 
 def age_of(record: Record) -> Any:

@@ -15,20 +15,23 @@ _SPELLED = re.compile(r"@([a-z_]+)(?:\(([:.\w]+)\))?")
 
 @cache
 def load_conditions(dialect: str) -> Mapping[str, str]:
-    """Return how a dialect writes conditions, by name: see ``<dialect>/conditions.sql``."""
-    return MappingProxyType(_read(f"{dialect}/conditions.sql"))
+    """Return how a dialect writes conditions, and what it spells in its own way, by name."""
+    own = _read(f"{dialect}/spellings.sql") | _read(f"{dialect}/conditions.sql")
+    return MappingProxyType(own | _spelled("conditions.sql", dialect))
 
 
 @cache
 def load_queries(dialect: str) -> Mapping[str, str]:
     """Return the statements of a dialect by name: those of ``queries.sql`` and ``<dialect>/queries.sql``."""
+    return MappingProxyType(_spelled("queries.sql", dialect) | _read(f"{dialect}/queries.sql"))
+
+
+def _spelled(path: str, dialect: str) -> dict[str, str]:
     words = _read(f"{dialect}/spellings.sql")
-    spelled = {
+    return {
         name: _SPELLED.sub(lambda found: words[found[1]].format(found[2]), text)
-        for name, text in _read("queries.sql").items()
+        for name, text in _read(path).items()
     }
-    own = _read(f"{dialect}/queries.sql")
-    return MappingProxyType(spelled | own)
 
 
 def _read(path: str) -> dict[str, str]:

@@ -111,9 +111,6 @@ FROM tasks AS t WHERE {where} ORDER BY started_at {order}, id {order} LIMIT :lim
 -- name: count_task
 SELECT count(*) FROM tasks AS t WHERE {where};
 
--- name: delete_task
-DELETE FROM tasks WHERE @user = :user_id AND id = :id;
-
 -- name: delete_tasks
 DELETE FROM tasks WHERE @user = :user_id AND id @among(:ids);
 
@@ -134,8 +131,8 @@ FROM summaries AS s WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 -- name: count_summary
 SELECT count(*) FROM summaries AS s WHERE {where};
 
--- name: delete_summary
-DELETE FROM summaries WHERE @user = :user_id AND id = :id;
+-- name: delete_summaries
+DELETE FROM summaries WHERE @user = :user_id AND id @among(:ids);
 
 -- name: find_trash
 SELECT t.entry, t.@user AS user_id, t.agent_id, t.session_id, t.kind, t.id, t.discarded_at, t.reason, t.body@crc
@@ -155,10 +152,6 @@ SELECT value FROM meta WHERE name = :name;
 -- name: all_meta
 -- every tenant: a table of the whole database
 SELECT name, value FROM meta;
-
--- name: find_meta
--- every tenant: a table of the whole database
-SELECT value FROM meta WHERE name = :name;
 
 -- name: set_meta
 -- every tenant: a table of the whole database
@@ -322,9 +315,6 @@ WHERE {where} AND i.path > :after_path ORDER BY i.path LIMIT :limit;
 -- name: count_targets
 SELECT e.target_key, count(*) FROM documents AS d JOIN episodes AS e ON @same(e)
 WHERE {where} GROUP BY e.target_key HAVING count(*) >= :at_least ORDER BY e.target_key;
-
--- name: delete_document
-DELETE FROM documents WHERE @user = :user_id AND kind = :kind AND id = :id;
 
 -- name: amend_pin
 UPDATE documents SET pinned = @bool(:pinned) WHERE @row;

@@ -8,7 +8,7 @@ import apsw
 
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import SEARCHABLE
-from jiyi.storage.damage import Damaged
+from jiyi.storage.damage import Damaged, readable
 from jiyi.storage.rows import SEALED, TABLES, Row, seal
 from jiyi.storage.sqlite.connection import SqliteConnection
 
@@ -45,8 +45,8 @@ def damaged_records(connection: apsw.Connection) -> Iterator[Damaged]:
             f"SELECT {shown}, {number}, {real} FROM {table} AS t{joined} WHERE t.crc IS NOT {_sealed(kind)}"
         )
         for *texts, row, of in rows:
-            user_id, id_, session_id, agent_id = map(_readable, texts)
-            named: Any = _readable(of) if isinstance(of, bytes) else of
+            user_id, id_, session_id, agent_id = map(readable, texts)
+            named: Any = readable(of) if isinstance(of, bytes) else of
             yield Damaged(
                 user_id=user_id or "?",
                 kind=named,
@@ -76,10 +76,6 @@ def _seal(*given: Any) -> int:
         return seal(kind, dict(zip((*SEALED[kind], "body"), texts, strict=True)))
     except (UnicodeDecodeError, AttributeError):
         return 0
-
-
-def _readable(value: bytes | None) -> str | None:
-    return None if value is None else value.decode(errors="replace")
 
 
 def readable_rows(db: SqliteConnection, part: str) -> Iterator[list[Row] | None]:

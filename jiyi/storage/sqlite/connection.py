@@ -12,7 +12,7 @@ import apsw.ext
 from jiyi.errors import Closed, DatabaseDamaged
 from jiyi.records import Kind
 from jiyi.storage.damage import Damage
-from jiyi.storage.database import Answer, Call, Dialect, Values
+from jiyi.storage.database import Answer, Call, Connection, Dialect, Values
 from jiyi.storage.rows import SEALED, Row, seal
 from jiyi.storage.sql import load_conditions, load_queries
 
@@ -32,7 +32,7 @@ def _inside(body: str, keys: Sequence[str], test: str) -> str:
 
 
 SQLITE = Dialect(
-    **load_conditions("sqlite"),
+    words=load_conditions("sqlite"),
     listed=lambda values: json.dumps(list(values)),
     inside=_inside,
 )
@@ -41,7 +41,7 @@ _SQL = load_queries("sqlite")
 _SEALED = {f"put_{kind}": kind for kind in SEALED} | {"add_summary": "summary"}
 
 
-class SqliteConnection:
+class SqliteConnection(Connection):
     """`jiyi.storage.database.Connection` on an `apsw.Connection`."""
 
     dialect = SQLITE
@@ -58,14 +58,6 @@ class SqliteConnection:
     def in_transaction(self) -> bool:
         """See `Connection.in_transaction`."""
         return self.raw.in_transaction
-
-    def rows(self, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
-        """See `Connection.rows`."""
-        return self._answer(Call(name, values, parts)).rows
-
-    def records(self, name: str, values: Values, **parts: str) -> list[Row]:
-        """See `Connection.records`."""
-        return self.all_of([Call(name, values, parts)])[0].records()
 
     def all_of(self, calls: Sequence[Call]) -> list[Answer]:
         """See `Connection.all_of`."""
@@ -92,8 +84,7 @@ class SqliteConnection:
         """See `Connection.take_numbers`: they are taken when the rows are written, inside the write lock."""
         del count
         self.run("add_owner", {"user_id": user_id})
-        row = self.first("newest_number", {})
-        return 1 + (row[0] if row else 0)
+        return 1 + self.number("newest_number", {})
 
     def add_documents(self, kind: Kind, rows: Sequence[Row]) -> None:
         """See `Connection.add_documents`."""

@@ -6,10 +6,10 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import apsw
 
@@ -25,6 +25,7 @@ from jiyi.errors import (
 )
 from jiyi.forks import leave_at_fork, quiet
 from jiyi.storage.damage import Damage
+from jiyi.storage.database import Database
 from jiyi.storage.sqlite.checksums import damaged_records
 from jiyi.storage.sqlite.connection import SqliteConnection
 from jiyi.storage.sqlite.file import APPLICATION_ID, OpenFile, make_file, refuse_foreign
@@ -37,17 +38,9 @@ _READERS = 4
 _INSTEAD = "restore a backup, or save what is whole into a new file: jiyi repair"
 _NAMED = 20  # damaged records in a message
 _log = logging.getLogger("jiyi")
-_T = TypeVar("_T")
-_AGREEMENTS = (
-    "rows_without_terms",
-    "terms_without_rows",
-    "wrong_vector_states",
-    "covered_messages_without_summary",
-    "summaries_without_user",
-)  # statements that count what disagrees
 
 
-class SqliteDatabase:
+class SqliteDatabase(Database):
     """A file in WAL mode with one writing connection and a few reading ones.
 
     Guarantees: what a `write` block committed survives a crash of the process and of the
@@ -61,6 +54,10 @@ class SqliteDatabase:
 
     overwrites = True
     retries = False  # nothing that fails here passes by itself
+    agreements = (
+        *("rows_without_terms", "terms_without_rows", "wrong_vector_states"),
+        *("covered_messages_without_summary", "summaries_without_user"),
+    )
     _writer: SqliteConnection | None
 
     def __init__(
@@ -140,7 +137,10 @@ class SqliteDatabase:
             try:
                 yield connection
                 self._check_whole(connection)
-                self._check_place(connection)
+                self._file.check()  # a file that nobody finds is not committed into
+                if not self._marked:  # whatever it is: the file counts a change
+                    version = pragma(connection.raw, "user_version")
+                    connection.raw.execute(f"PRAGMA user_version={version}")
                 connection.raw.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -148,21 +148,10 @@ class SqliteDatabase:
                 raise
             finally:
                 self._depth, self._writing.here = 0, False
-            self._settle(connection)
-
-    def _check_place(self, connection: SqliteConnection) -> None:
-        """Refuse to commit into a file that nobody finds."""
-        self._file.check()
-        if not self._marked:  # whatever it is: the file counts a change
-            version = pragma(connection.raw, "user_version")
-            connection.raw.execute(f"PRAGMA user_version={version}")
-
-    def _settle(self, connection: SqliteConnection) -> None:
-        """Look again after a commit, and the first time let the file itself show that it was written to."""
-        if not self._marked:
-            self._marked = True
-            connection.raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        self._file.check(written=True)
+            if not self._marked:  # the first time the file itself is to show that it was written to
+                self._marked = True
+                connection.raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._file.check(written=True)
 
     @contextlib.contextmanager
     def _savepoint(self, connection: SqliteConnection) -> Iterator[None]:
@@ -235,43 +224,22 @@ class SqliteDatabase:
             self._file.check()
             yield connection.raw
 
-    def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:  # noqa: ARG002
-        """See `Database.attempt`: it is done once."""
-        return verb()
-
-    def users(self) -> list[str]:
-        """Return the names of all users, in alphabetical order."""
-        with self.read() as db:
-            return [str(row[0]) for row in db.rows("users", {})]
-
     def check(self) -> str:
-        """Verify the file and that its parts agree; return in a line what it holds.
-
-        The parts are rows, text index, vectors, and summaries with what they cover.
-
-        Raises:
-            DatabaseDamaged: they do not.
-        """
+        """See `Database.check`: pages, rows, text index, vectors, and summaries with what they cover."""
         with self.read() as db:
             faults = [str(row[0]) for row in db.raw.execute("PRAGMA integrity_check(5)")]
             if faults != ["ok"]:
                 raise DatabaseDamaged(f"{self.path} is damaged: {'; '.join(faults)}; {_INSTEAD}")
-            for name in _AGREEMENTS:
-                count = db.first(name, {})
-                if count is None or count[0]:
-                    raise DatabaseDamaged(
-                        f"{self.path}: {count and count[0]} {name.replace('_', ' ')}; restore a backup"
-                    )
+        sound = super().check()
+        with self.read() as db:
             damaged = list(islice(damaged_records(db.raw), _NAMED + 1))
-            if damaged:
-                more = " and others" if len(damaged) > _NAMED else ""
-                raise DatabaseDamaged(
-                    f"{self.path}: damaged are {'; '.join(map(str, damaged[:_NAMED]))}{more}; "
-                    f"all else is whole; {_INSTEAD}"
-                )
-            users, documents, pending, summaries = cast("tuple[int, int, int, int]", db.first("totals", {}))
-        held = f"{users} users, {documents} records, {pending} without vectors yet"
-        return f"{self.path} is sound: {held}" + (f", {summaries} summaries" if summaries else "")
+        if damaged:
+            more = " and others" if len(damaged) > _NAMED else ""
+            raise DatabaseDamaged(
+                f"{self.path}: damaged are {'; '.join(map(str, damaged[:_NAMED]))}{more}; "
+                f"all else is whole; {_INSTEAD}"
+            )
+        return sound
 
     def close(self) -> None:
         """Close every connection; a checkpoint folds the write-ahead log into the file."""

@@ -116,27 +116,24 @@ class OpenFile:
             DatabaseMoved: it is not.
         """
         with self._looking:
-            self._check(written)
-
-    def _check(self, written: bool) -> None:
-        found, changed_at = _identity(self._names[0])
-        if found != self._known[0]:
-            what = "was moved or deleted" if found is None else "is another file by now"
-            raise self._moved(f"{what}; put back the one that was open, or open this one again", written)
-        if changed_at != self._changed_at:
-            self._look_inside()
-            self._changed_at = changed_at
-        if self.spoilt:
-            raise self._moved(
-                "had an older file copied over it; close all that have it open, remove those named "
-                "like it with -wal and -shm, and copy it again",
-                written,
-            )
-        for name, known in zip(self._names[1:], self._known[1:], strict=True):
-            if not written and _identity(name)[0] != known:
+            found, changed_at = _identity(self._names[0])
+            if found != self._known[0]:
+                what = "was moved or deleted" if found is None else "is another file by now"
+                raise self._moved(f"{what}; put back the one that was open, or open this one again", written)
+            if changed_at != self._changed_at:
+                self._look_inside()
+                self._changed_at = changed_at
+            if self.spoilt:
                 raise self._moved(
-                    f"lost {name}; close it, which keeps what was saved, and open it again", written
+                    "had an older file copied over it; close all that have it open, remove those named "
+                    "like it with -wal and -shm, and copy it again",
+                    written,
                 )
+            for name, known in zip(self._names[1:], self._known[1:], strict=True):
+                if not written and _identity(name)[0] != known:
+                    raise self._moved(
+                        f"lost {name}; close it, which keeps what was saved, and open it again", written
+                    )
 
     def _look_inside(self) -> None:
         """Compare the counter of changes, which only grows; called where the file was written to."""

@@ -1,7 +1,7 @@
 """Bringing a SQLite file to the newest schema: scripts, then steps that derive data."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -10,7 +10,7 @@ import apsw
 
 from jiyi.errors import DatabaseDamaged, ForeignDatabase, NewerDatabase
 from jiyi.forks import quiet
-from jiyi.records import SEARCHABLE, Episode, Kind, Searchable
+from jiyi.records import SEARCHABLE, Episode, Searchable
 from jiyi.storage.damage import Damage
 from jiyi.storage.rows import decode
 from jiyi.storage.sql import load_migrations, load_queries
@@ -58,9 +58,11 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
         missing = range(check_version(connection, path) + 1, len(migrations) + 1)
         for number in missing:
             connection.execute(migrations[number])
-        for number, step in _STEPS.items():  # with the schema complete: they read and write as everybody does
-            if number in missing:
-                step(connection)
+        # With the schema complete: what follows reads and writes as everybody does.
+        if 9 in missing:
+            fill_checksums(connection)  # first: only whole rows are read
+        if 3 in missing:
+            _fill_in(connection, analyse=2 in missing)
         connection.execute(f"PRAGMA user_version={len(migrations)}")
         connection.execute("COMMIT")
     except BaseException:
@@ -90,31 +92,30 @@ def pragma(connection: apsw.Connection, name: str) -> Any:
     return row[0]
 
 
-def _analyse_everything(connection: apsw.Connection) -> None:
-    """Write the terms of every record."""
-    add_terms = load_queries("sqlite")["add_terms"]
-    for doc, record in _every_record(connection, SEARCHABLE):
-        assert record.scope is not None
-        connection.execute(add_terms, encode_terms(record) | {"doc": doc, "user_id": record.scope.user_id})
-
-
-def _prepare_life(connection: apsw.Connection) -> None:
-    """Fill what the rows of older schemas lack: owners and targets of episodes, sources, new traits."""
+def _fill_in(connection: apsw.Connection, *, analyse: bool) -> None:
+    """Fill what rows of older schemas lack: owners and targets of episodes, sources, terms or new traits."""
     queries = load_queries("sqlite")
     connection.execute(queries["fill_owner_of_episodes"])
     connection.execute(queries["fill_sources"])
-    for doc, record in _every_record(connection, ("message", "episode", "knowledge")):
-        connection.execute(queries["fill_traits"], {"doc": doc, "traits": int(traits(record.search_text))})
+    for doc, record in _every_record(connection):
+        assert record.scope is not None
+        if analyse:
+            terms = encode_terms(record) | {"doc": doc, "user_id": record.scope.user_id}
+            connection.execute(queries["add_terms"], terms)
+        else:
+            connection.execute(
+                queries["fill_traits"], {"doc": doc, "traits": int(traits(record.search_text))}
+            )
         if isinstance(record, Episode):
             key = entity_key(record.target or "")
             connection.execute(queries["fill_target"], {"doc": doc, "target_key": key})
     connection.execute(queries["bump_every_generation"])
 
 
-def _every_record(connection: apsw.Connection, kinds: Sequence[Kind]) -> Iterator[tuple[int, Searchable]]:
+def _every_record(connection: apsw.Connection) -> Iterator[tuple[int, Searchable]]:
     """Give the records of all users with their numbers, in batches; tell of work on a large file."""
     db, done = SqliteConnection(connection, Damage()), 0
-    for kind in kinds:
+    for kind in SEARCHABLE:
         after = 0
         while batch := db.records(
             f"find_{kind}", {"after": after, "limit": _BATCH}, where="d.doc > :after", order="ASC", by="d.doc"
@@ -128,10 +129,3 @@ def _every_record(connection: apsw.Connection, kinds: Sequence[Kind]) -> Iterato
                 if done % _TOLD == 0:
                     _log.info("bringing the file to its new form: %d records so far", done)
             after = batch[-1]["doc"]
-
-
-_STEPS: Mapping[int, Callable[[apsw.Connection], None]] = {
-    9: fill_checksums,  # first: the others read whole rows only
-    2: _analyse_everything,
-    3: _prepare_life,
-}

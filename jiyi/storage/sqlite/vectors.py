@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.errors import EmbedderMismatch
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import Match, Query, Scope
 from jiyi.storage.candidates import Key
@@ -17,7 +16,7 @@ from jiyi.storage.matching import allowed_rows, kinds_of
 from jiyi.storage.relational.users import Snapshot, hold, read_allowed, seen_or_look
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.sqlite.user_vectors import EXACT_MOST, UserVectors
-from jiyi.storage.vectors import Parts, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["Among", "SqliteVectors"]
 
@@ -51,9 +50,7 @@ class SqliteVectors(VectorIndex):
                     db.many("add_vector", [of_record | {"vector": half.tobytes()} for half in halves])
         return added
 
-    def nearest(
-        self, query: Query, vector: NDArray[np.float32], *, seen: Snapshot | None = None
-    ) -> list[Match]:
+    def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
         with self._db.read() as db:
             seen = seen_or_look(self._db, db, query.scope.user_id, seen)
@@ -61,10 +58,7 @@ class SqliteVectors(VectorIndex):
             if not mine.size:
                 return []
             if mine.dims != len(vector):
-                raise EmbedderMismatch(
-                    f"{self._db.path} holds vectors of {mine.dims} numbers, the question's has "
-                    f"{len(vector)}; open it with the embedder that made them"
-                )
+                raise self._other_dims(mine.dims, vector)
             rows = seen.terms
             allowed = allowed_rows(rows, query, read_allowed(db, query))
             groups = np.where(allowed, kinds_of(rows), np.int8(-1))
@@ -88,9 +82,7 @@ class SqliteVectors(VectorIndex):
             for (kind, id_), score in zip(keys, scores[places >= 0].tolist(), strict=True)
         ]
 
-    def read(
-        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Snapshot | None = None
-    ) -> Parts:
+    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`."""
         with self._db.read() as db:
             if exact:
@@ -126,8 +118,7 @@ def _read_new(db: Connection, owner: int, mine: UserVectors) -> None:
             mine.begin_anew(space)
         whose = {"owner": owner, "space": space}
         if not mine.size:
-            count = db.first("count_vectors", whose)
-            mine.expected = min(int(count[0]), EXACT_MOST) if count else 0
+            mine.expected = min(db.number("count_vectors", whose), EXACT_MOST)
         rows = db.rows("read_vectors", whose | {"after": mine.last_part, "limit": _PIECE})
         if rows:
             parts, docs = np.asarray([row[:2] for row in rows], dtype=np.int64).T
@@ -139,8 +130,7 @@ def _read_new(db: Connection, owner: int, mine: UserVectors) -> None:
 
 
 def _searched(db: Connection) -> int:
-    row = db.first("get_meta", {"name": "embedder_space"})
-    return int(row[0]) if row else 0
+    return db.number("get_meta", {"name": "embedder_space"})
 
 
 def _read_exactly(db: Connection, space: int, docs: list[int]) -> Vectors:

@@ -1,17 +1,25 @@
 """From database to database: everything as it is, between any two backends, and compared in the end."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
-
-import numpy as np
 
 from jiyi.errors import CopyMismatch, NotFound
 from jiyi.records import SEARCHABLE, Kind, Message, Query, Scope, Searchable
 from jiyi.storage.backend import Backend
 from jiyi.storage.pages import all_pages
-from jiyi.storage.transfer.pieces import PARTS, PIECE, Digest, Part, compared, key_of, pieces
-from jiyi.storage.transfer.write import put_piece, sessions_ending
+from jiyi.storage.transfer.pieces import (
+    PARTS,
+    PIECE,
+    Digest,
+    Part,
+    compared,
+    key_of,
+    pieces,
+    put_piece,
+    sessions_ending,
+)
 from jiyi.storage.vectors import VectorRow
 
 __all__ = ["CopyConflict", "CopyReceipt", "Told", "copy_memory"]
@@ -86,7 +94,9 @@ def copy_memory(
     if unknown:
         raise NotFound(f"{source.database.place} holds nothing of user {', '.join(map(repr, unknown))}")
     chosen = tuple(there) if users is None else tuple(dict.fromkeys(users))
-    copy = _Copy(source, target, PARTS if trash else PARTS[1:], _Progress(source, chosen, progress))
+    copy = _Copy(source, target, PARTS if trash else PARTS[1:], progress)
+    if progress:
+        copy.total = sum(sum(_counts(source, Scope(user_id=user))) for user in chosen)
     fingerprints = [copy.user(Scope(user_id=user)) for user in chosen]
     for user, fingerprint in zip(chosen, fingerprints, strict=True):
         if fingerprint != _fingerprint(source, Scope(user_id=user)):
@@ -94,29 +104,24 @@ def copy_memory(
     return copy.receipt(chosen)
 
 
-class _Progress:
-    def __init__(self, source: Backend, users: Sequence[str], told: Told | None) -> None:
-        self._told = told
-        self._done: dict[str, int] = {}
-        self._total = sum(sum(_counts(source, Scope(user_id=user))) for user in users) if told else 0
-
-    def add(self, what: str, count: int) -> None:
-        """Say that so many more are done; the trash is counted as it is met."""
-        done = self._done[what] = self._done.get(what, 0) + count
-        if self._told:
-            self._total = max(self._total, done)
-            self._told(what, done, self._total)
-
-
 class _Copy:
-    def __init__(self, source: Backend, target: Backend, parts: Sequence[Part], progress: _Progress) -> None:
-        self._source, self._target, self._parts, self._progress = source, target, parts, progress
+    def __init__(self, source: Backend, target: Backend, parts: Sequence[Part], told: Told | None) -> None:
+        self._source, self._target, self._parts, self._told = source, target, parts, told
         self._embedder = _bind(source, target)
         self._added: dict[Part, int] = dict.fromkeys(parts, 0)
         self._checked: dict[Part, Digest] = dict.fromkeys(parts, Digest())
         self._conflicts: list[CopyConflict] = []
         self._known = self._vectors = self._conflicting = self._extra = 0
         self.changed: dict[str, None] = {}  # users, in the order in which it was noticed
+        self.total = 0  # records to be told of
+        self._done = Counter[str]()
+
+    def _tell(self, what: str, count: int) -> None:
+        """Say that so many more are done; the trash is counted as it is met."""
+        self._done[what] += count
+        self.total = max(self.total, self._done[what])
+        if self._told:
+            self._told(what, self._done[what], self.total)
 
     def receipt(self, users: tuple[str, ...]) -> CopyReceipt:
         """Return what was done."""
@@ -145,7 +150,13 @@ class _Copy:
         if not all(same):
             self.changed.setdefault(scope.user_id)
         elif self._embedder and self._extra == extra and not any(refused for _, refused in copied.values()):
-            self._check_vectors(scope, waiting)
+            # Some may have got theirs meanwhile.
+            here, there = max(waiting, _pending(self._source, scope)), _pending(self._target, scope)
+            if there > here:
+                raise CopyMismatch(
+                    f"{self._target.database.place}: user {scope.user_id!r}: {there} records lack vectors, "
+                    f"{here} in {self._source.database.place}; copy again"
+                )
         return fingerprint
 
     def _copy_part(self, scope: Scope, part: Part) -> tuple[Digest, int]:
@@ -161,7 +172,7 @@ class _Copy:
                 self._conflicts.append(
                     CopyConflict(user_id=scope.user_id, part=part, kind=kind, id=id_, why=why)
                 )
-            self._progress.add("records", len(piece))
+            self._tell("records", len(piece))
         self._conflicting += refused
         return digest, refused
 
@@ -177,7 +188,7 @@ class _Copy:
                 records = cast("Sequence[Searchable]", page.records)
                 rows = _vector_rows(self._source, query, records, page.numbers)
                 added += self._target.vectors.add(rows, name=name)
-                self._progress.add("vectors", len(records))
+                self._tell("vectors", len(records))
         return added
 
     def _check_part(self, scope: Scope, part: Part, copied: Digest, refused: int) -> bool:
@@ -186,27 +197,26 @@ class _Copy:
         Raises:
             CopyMismatch: something is missing in the target or differs; names up to ten ids.
         """
-        here, missing, different, sessions = Digest(), _Ids(), _Ids(), _Ids()
+        here, sessions = Digest(), list[str]()
+        apart: dict[str, list[str]] = {"missing": [], "different": []}
         for piece, _ in pieces(self._source, scope, part):
             here += Digest.of(piece)
-            lacking, differing = compared(self._target, scope, part, piece)
-            missing.add(key_of(item)[1] for item in lacking)
-            different.add(key_of(item)[1] for item in differing)
+            for ids, items in zip(apart.values(), compared(self._target, scope, part, piece), strict=True):
+                ids += [key_of(item)[1] for item in items]
             if part == "message":
-                sessions.add(self._sessions_apart(scope, cast("Sequence[Message]", piece)))
-            self._progress.add("checked", len(piece))
+                sessions += self._sessions_apart(scope, cast("Sequence[Message]", piece))
+            self._tell("checked", len(piece))
         held = _number(self._target, scope, part)
-        extra = held - (here.count - missing.count)
+        extra, differing = held - (here.count - len(apart["missing"])), sum(map(len, apart.values()))
         self._checked[part] += here
         self._extra += extra
         if here != copied:
             return False
-        if missing.count + different.count > refused:
-            apart = (("missing", missing), ("different", different))
-            told = [f"{what}: {ids.count} ({ids})" for what, ids in apart if ids.count]
+        if differing > refused:
+            told = [f"{what}: {len(ids)} ({_first(ids)})" for what, ids in apart.items() if ids]
             raise self._mismatch(scope, part, f"{here.count} records against {held}; {'; '.join(told)}")
-        if sessions.count and not (missing.count or different.count or extra):
-            raise self._mismatch(scope, "session", f"different: {sessions}")
+        if sessions and not (differing or extra):
+            raise self._mismatch(scope, "session", f"different: {_first(sessions)}")
         return True
 
     def _sessions_apart(self, scope: Scope, messages: Sequence[Message]) -> Iterator[str]:
@@ -221,15 +231,6 @@ class _Copy:
             if not same:
                 yield session.id
 
-    def _check_vectors(self, scope: Scope, waiting: int) -> None:
-        """Compare how many records wait for vectors; some may have got theirs meanwhile."""
-        here, there = max(waiting, _pending(self._source, scope)), _pending(self._target, scope)
-        if there > here:
-            raise CopyMismatch(
-                f"{self._target.database.place}: user {scope.user_id!r}: {there} records lack vectors, "
-                f"{here} in {self._source.database.place}; copy again"
-            )
-
     def _mismatch(self, scope: Scope, part: str, what: str) -> CopyMismatch:
         return CopyMismatch(
             f"{self._target.database.place} does not hold what {self._source.database.place} holds: user "
@@ -237,19 +238,8 @@ class _Copy:
         )
 
 
-@dataclass(slots=True)
-class _Ids:
-    count: int = 0
-    first: list[str] = field(default_factory=list)
-
-    def add(self, ids: Iterable[str]) -> None:
-        for id_ in ids:
-            self.count += 1
-            if len(self.first) < _MOST_IDS:
-                self.first.append(id_)
-
-    def __str__(self) -> str:
-        return ", ".join(self.first)
+def _first(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:_MOST_IDS])
 
 
 def _bind(source: Backend, target: Backend) -> str | None:
@@ -277,14 +267,10 @@ def _vector_rows(
         if texts.get(record.id) == record.search_text  # otherwise they are vectors of other words
     ]
     parts = source.vectors.read(query.scope, [(kind, id_) for id_, _ in same], exact=True)
-    if not len(parts.rows):
-        return []
-    order = np.argsort(parts.rows, kind="stable")
-    owners, starts = np.unique(parts.rows[order], return_index=True)
-    of_owners = np.split(parts.vectors[order], starts[1:])
     return [
-        VectorRow(key=(user_id, same[owner][1]), vectors=vectors)
-        for owner, vectors in zip(owners.tolist(), of_owners, strict=True)
+        VectorRow(key=(user_id, number), vectors=parts.vectors[parts.rows == place])
+        for place, (_, number) in enumerate(same)
+        if (parts.rows == place).any()
     ]
 
 

@@ -1,19 +1,27 @@
-"""A memory as JSON lines: a header, then one record a line. Written and read back."""
+"""A memory as JSON lines: a header, then one record a line. Written and read back.
+
+A line holds everything a record says except its user, vectors and counts of tokens; the last two are
+computed again. Reading checks every type, so that a line somebody edited is either a sound record or an
+`InputError` that says what is wrong.
+"""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
-from jiyi.errors import ImportFailed
-from jiyi.records import Kind, Query, Record, Scope
+from jiyi.errors import ImportFailed, InputError
+from jiyi.records import Item, Kind, Message, Query, Record, Scope, Step
+from jiyi.records.checks import check_id
+from jiyi.records.fits import misfit
 from jiyi.storage.pages import all_messages, all_records, all_sessions
-from jiyi.storage.rows import kind_of
+from jiyi.storage.rows import CLASSES, kind_of
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.files import open_to_read, whole_file
 from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines
-from jiyi.storage.transfer.plain import EXPORTED, from_plain, to_plain
 from jiyi.storage.upkeep import Upkeep
 
 __all__ = ["ExportReceipt", "export_lines", "is_export", "read_export", "write_export"]
@@ -24,6 +32,14 @@ _PIECE = 1_000  # records read at once
 _TOLD = 1_000  # records between two calls of progress
 _WIDEST = 10**12  # a count that every header has room for
 _LONGEST_HEADER = 65_536
+
+_EXPORTED: tuple[Kind, ...] = ("message", "task", "episode", "knowledge", "fact", "item", "summary")
+"""What an export holds, in its order."""
+
+_MESSAGE = ("seq", "created_at", "pinned", "importance")
+_IDS = ("id", "task_id", "supersedes", "superseded_by", "previous")
+_LARGEST = 2**53
+_HINTS = {kind: get_type_hints(CLASSES[kind]) for kind in (*_EXPORTED, "step")}
 
 _Counts = Mapping[Kind, int]
 
@@ -69,7 +85,7 @@ def export_lines(
         StorageError: the database cannot be read, or the file cannot be written (`DiskFull`
             where there is no room); nothing is left of it.
     """
-    lines = ((kind_of(record), _line(to_plain(record))) for record in _records(store, upkeep, scope))
+    lines = ((kind_of(record), _line(_to_plain(record))) for record in _records(store, upkeep, scope))
     return write_export(path, lines, header=lambda counts: _header(scope, counts), progress=progress)
 
 
@@ -91,7 +107,7 @@ def write_export(
     Raises:
         StorageError: it cannot be written; `DiskFull` where there is no room.
     """
-    counts: dict[Kind, int] = dict.fromkeys(EXPORTED, 0)
+    counts: dict[Kind, int] = dict.fromkeys(_EXPORTED, 0)
     written = 0
     with whole_file(path) as file:
         file.write(header(counts))
@@ -138,7 +154,7 @@ def read_export(path: Path, user_id: str) -> Iterator[Found | Rejected]:
             f"{path} is an export of version {str(version)[:20]}, this jiyi knows {_FORMAT}; "
             "upgrade with: pip install --upgrade jiyi"
         )
-    seen: dict[Kind, int] = dict.fromkeys(EXPORTED, 0)
+    seen: dict[Kind, int] = dict.fromkeys(_EXPORTED, 0)
     lines = json_lines(path, strict=True)
     next(lines)
     for where, value in lines:
@@ -146,9 +162,9 @@ def read_export(path: Path, user_id: str) -> Iterator[Found | Rejected]:
             yield value
             continue
         try:
-            if isinstance(value, Mapping) and value.get("kind") in EXPORTED:
+            if isinstance(value, Mapping) and value.get("kind") in _EXPORTED:
                 seen[value["kind"]] += 1
-            record = from_plain(value, user_id)
+            record = _from_plain(value, user_id)
         except (*NOT_JSON, TypeError) as error:
             yield Rejected.because(where, error)
         else:
@@ -162,7 +178,7 @@ def _records(store: Store, upkeep: Upkeep, scope: Scope) -> Iterator[Record]:
     else:
         for session_id in sorted(all_sessions(store, upkeep, scope)):
             yield from all_messages(store, scope.in_session(session_id), _PIECE)
-    for kind in EXPORTED:
+    for kind in _EXPORTED:
         if kind != "message":
             yield from all_records(store, upkeep, Query(scope=scope, kinds=(kind,), limit=_PIECE))
 
@@ -204,3 +220,106 @@ def _missing(name: str, promised: object, seen: _Counts) -> Iterator[Rejected]:
     if short:
         told = ", ".join(f"{promised.get(kind, 0)} of kind {kind}, found {seen[kind]}" for kind in short)
         yield Rejected.because(f"{name}:1", f"the header says {told}: the file was cut off or changed")
+
+
+def _to_plain(record: Record) -> dict[str, Any]:
+    """Return a record as JSON values, with its kind."""
+    kind, scope = kind_of(record), record.scope
+    assert scope is not None
+    head = {"kind": kind, "id": record.id, "agent_id": scope.agent_id, "session_id": scope.session_id}
+    if isinstance(record, Message):
+        body = {name: _value_of(getattr(record, name)) for name in _MESSAGE}
+        return {**head, **body, "message": record.to_dict()}
+    return {**head, **_fields_of(record)}
+
+
+def _from_plain(value: object, user_id: str) -> Record:
+    """Return the record of a user that `_to_plain` wrote.
+
+    Raises:
+        InputError: it is none, or something in it is of a wrong type.
+    """
+    if not isinstance(value, Mapping):
+        raise InputError(f"a record is an object, not {type(value).__name__}")
+    data = dict(value)
+    kind = data.pop("kind", None)
+    if kind not in _EXPORTED:
+        raise InputError(f"kind {kind!r} is not one of {', '.join(_EXPORTED)}")
+    whose = {name: _value(str | None, data.pop(name, None), name) for name in ("agent_id", "session_id")}
+    scope = Scope(user_id=user_id, **whose)
+    if kind == "message":
+        return _message(data, scope)
+    if kind in ("task", "episode"):
+        steps, task_id = data.get("steps", []), data.get("id" if kind == "task" else "task_id") or ""
+        if not isinstance(steps, list) or not all(isinstance(step, Mapping) for step in steps):
+            raise InputError("steps must be a list of objects")
+        data["steps"] = [_build("step", step, scope=scope, task_id=task_id) for step in steps]
+    record = cast("Record", _build(kind, data, scope=scope))
+    # The id of an item names the user, who may be another one.
+    return replace(record, id="") if isinstance(record, Item) else record
+
+
+def _fields_of(record: Any) -> dict[str, Any]:
+    left_out = ("scope", "task_id") if isinstance(record, Step) else ("scope", "id")
+    return {f.name: _value_of(getattr(record, f.name)) for f in fields(record) if f.name not in left_out}
+
+
+def _value_of(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, tuple):
+        return [_fields_of(item) if is_dataclass(item) else item for item in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _message(data: dict[str, Any], scope: Scope) -> Message:
+    body = data.pop("message", None)
+    if not isinstance(body, Mapping):
+        raise InputError("message must be an object with role and content")
+    if scope.session_id is None:
+        raise InputError("session_id is missing; a message belongs to a session")
+    values = _checked("message", data, ("id", *_MESSAGE))
+    if values.get("created_at") is None:
+        raise InputError("created_at is missing")
+    return Message.from_openai(body, scope=scope, **values)
+
+
+def _build(kind: Kind, data: Mapping[str, Any], **given: Any) -> Any:
+    allowed = [f for f in fields(CLASSES[kind]) if f.name not in given]
+    values = _checked(kind, data, [f.name for f in allowed])
+    for f in allowed:
+        if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
+            raise InputError(f"{f.name} is missing")
+    return CLASSES[kind](**given, **values)
+
+
+def _checked(kind: Kind, data: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
+    out = dict[str, Any]()
+    for name, value in data.items():
+        if name not in allowed:
+            raise InputError(f"there is no field {name!r}")
+        out[name] = _value(_HINTS[kind][name], value, name)
+        if name in _IDS and value is not None:
+            check_id(name, value)
+    if "id" not in out:
+        raise InputError("id is missing")
+    return out
+
+
+def _value(hint: Any, value: Any, name: str) -> Any:
+    """Return a JSON value as a field of this type has it."""
+    wanted = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if type(value) is int and float in wanted and abs(value) < _LARGEST:
+        value = float(value)
+    elif isinstance(value, str) and datetime in wanted:
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError as error:
+            raise InputError(f"{name} {value[:80]!r} is no ISO 8601 date") from error
+    elif isinstance(value, list) and any(get_origin(one) is tuple for one in wanted):
+        value = tuple(value)
+    elif isinstance(value, int | float) and not (0 if type(value) is int else -_LARGEST) <= value < _LARGEST:
+        raise InputError(f"{name} cannot be {str(value)[:80]}")
+    if type(value) not in wanted and (said := misfit(value, hint, name)):
+        raise InputError(said)
+    return value

@@ -1,6 +1,6 @@
 """Putting a file into a memory: in batches, nothing twice, and the rest despite bad entries."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from functools import partial
@@ -11,15 +11,16 @@ from typing import cast
 from jiyi.errors import InputError
 from jiyi.records import Kind, Message, Query, Scope, Summary
 from jiyi.storage.candidates import Key
+from jiyi.storage.database import grouped
 from jiyi.storage.rows import kind_of
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.conversations import read_conversations
 from jiyi.storage.transfer.export import is_export, read_export
 from jiyi.storage.transfer.lines import Found, Rejected
-from jiyi.storage.transfer.write import parts_of, put_or_refuse
+from jiyi.storage.transfer.pieces import parts_of, put_or_refuse
 from jiyi.storage.upkeep import Upkeep
 
-__all__ = ["ImportReceipt", "import_file", "import_messages", "known_keys", "put_entries"]
+__all__ = ["ImportReceipt", "import_file", "known_keys", "put_entries"]
 
 _BATCH = 200
 _MOST = 10_000  # what one question may return
@@ -73,29 +74,15 @@ def import_file(
         StorageError: the database cannot take it; what went in before stays, and importing
             again goes on from there.
     """
-    if not is_export(path):
-        found = read_conversations(path, scope, zone=zone, session_id=session_id)
-        return import_messages(store, found, prepare=prepare, learn=learn, progress=progress)
-    entries, put = read_export(path, scope.user_id), partial(_put_records, store, upkeep)
-    return put_entries(store, put, entries, prepare=prepare, progress=progress)
-
-
-def import_messages(
-    store: Store,
-    entries: Iterable[Found | Rejected],
-    *,
-    prepare: _Prepare,
-    learn: _Learn = lambda _: None,
-    progress: _Progress | None = None,
-) -> ImportReceipt:
-    """Store what messages can be stored, of what a reader made of a file; else as `import_file`.
-
-    Each batch is one transaction, and what ``learn`` does with its messages is in it.
-    """
+    if is_export(path):
+        exported = read_export(path, scope.user_id)
+        put_known = partial(_put_records, store, upkeep)
+        return put_entries(store, put_known, exported, prepare=prepare, progress=progress)
 
     def put(batch: Sequence[Found]) -> None:
         learn(cast("list[Message]", store.put([found.record for found in batch])))
 
+    entries = read_conversations(path, scope, zone=zone, session_id=session_id)
     return put_entries(store, put, entries, prepare=prepare, progress=progress)
 
 
@@ -141,11 +128,17 @@ def put_entries(
     prepare: _Prepare,
     progress: _Progress | None,
 ) -> ImportReceipt:
-    """Hand sound entries to ``put`` in batches, each in a transaction; as `import_messages` else."""
+    """Hand sound entries to ``put`` in batches, each in a transaction; as `import_file` else."""
     counts: dict[Kind, int] = {}
     known, seen, rejected = 0, 0, list[Rejected]()
-    for batch in _batches(entries):
-        found = [_prepared(entry, prepare) for entry in batch if isinstance(entry, Found)]
+    rest = iter(entries)
+    while True:
+        batch = list(islice(rest, _BATCH))  # the last one may be empty
+        found = [
+            replace(entry, record=prepare(entry.record)) if isinstance(entry.record, Message) else entry
+            for entry in batch
+            if isinstance(entry, Found)
+        ]
         rejected += [entry for entry in batch if isinstance(entry, Rejected)]
         if found:
             new, bad = store.together(lambda found=found: _put(store, put, found), repeatable=True)  # type: ignore[misc]
@@ -156,6 +149,8 @@ def put_entries(
         seen += len(batch)
         if progress:
             progress(seen)
+        if len(batch) < _BATCH:
+            break
     return ImportReceipt(added=sum(counts.values()), known=known, rejected=tuple(rejected), counts=counts)
 
 
@@ -175,26 +170,8 @@ def _key(found: Found) -> Key:
 def known_keys(store: Store, batch: Sequence[Found]) -> set[Key]:
     """Return the keys of the records that are there already."""
     scope = Scope(user_id=cast("Scope", batch[0].record.scope).user_id)
-    by_kind: dict[Kind, dict[str, None]] = {}
-    for kind, id_ in map(_key, batch):
-        by_kind.setdefault(kind, {})[id_] = None
     return {
         (kind, record.id)
-        for kind, ids in by_kind.items()
+        for kind, ids in grouped(dict.fromkeys(map(_key, batch))).items()
         for record in store.find(Query(scope=scope, kinds=(kind,), ids=tuple(ids), limit=len(ids)))
     }
-
-
-def _batches(entries: Iterable[Found | Rejected]) -> Iterator[list[Found | Rejected]]:
-    """Give the entries in batches; the last one may be empty."""
-    rest = iter(entries)
-    while True:
-        batch = list(islice(rest, _BATCH))
-        yield batch
-        if len(batch) < _BATCH:
-            return
-
-
-def _prepared(found: Found, prepare: _Prepare) -> Found:
-    record = found.record
-    return replace(found, record=prepare(record)) if isinstance(record, Message) else found

@@ -11,14 +11,12 @@ from jiyi.errors import DatabaseDamaged, InputError, StorageError
 from jiyi.records import Scope
 from jiyi.settings import Settings
 from jiyi.storage.backend import Backend, open_backend
-from jiyi.storage.database import Connection
+from jiyi.storage.database import grouped
 from jiyi.storage.place import Place
 from jiyi.storage.relational.find import whole
-from jiyi.storage.rows import Row
 from jiyi.storage.sqlite import SqliteDatabase
 from jiyi.storage.sqlite.checksums import readable_rows
-from jiyi.storage.transfer.pieces import PARTS, Entry, Part
-from jiyi.storage.transfer.write import put_piece
+from jiyi.storage.transfer.pieces import PARTS, Part, put_piece
 from jiyi.storage.trash import whole_entries
 
 __all__ = ["RepairReceipt", "repair_file"]
@@ -80,18 +78,12 @@ def _save(damaged: SqliteDatabase, new: Backend) -> RepairReceipt:
                 if rows is None:
                     unreadable += 1
                     continue
-                for user_id, items in _by_user(db, part, rows).items():
+                found = whole_entries(db, rows) if part == "trash" else whole(db, part, rows)
+                of_users = grouped((row["user_id"], item) for item, row in found)
+                for user_id, items in of_users.items():
                     done = put_piece(new, new, Scope(user_id=user_id), part, items, words={})
                     saved[part] += done.added
                     refused += [f"{kind} {id_!r}: {why}" for (kind, id_), why in done.refused]
     return RepairReceipt(
         saved=saved, damaged=damaged.damage.count, unreadable=unreadable, refused=tuple(refused)
     )
-
-
-def _by_user(db: Connection, part: Part, rows: list[Row]) -> dict[str, list[Entry]]:
-    found: dict[str, list[Entry]] = {}
-    items = whole_entries(db, rows) if part == "trash" else whole(db, part, rows)
-    for item, row in items:
-        found.setdefault(row["user_id"], []).append(item)
-    return found

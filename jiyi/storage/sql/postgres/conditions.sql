@@ -1,17 +1,5 @@
--- Conditions by the fields of `jiyi.storage.database.Dialect`.
+-- Conditions that are written otherwise elsewhere; see ../conditions.sql.
 
--- name: user
-tenant_id;
--- name: among
-{column} = ANY(:{name});
--- name: owned
-{alias}.tenant_id = :user_id;
--- name: same
-{alias}.tenant_id = :user_id AND {alias}.doc = d.doc;
--- name: yes
-true;
--- name: no
-false;
 -- name: kept
 d.{column};
 -- name: json_text

@@ -49,3 +49,7 @@ d.body;
 ;
 -- name: crc_of
 ;
+-- name: yes
+true;
+-- name: no
+false;

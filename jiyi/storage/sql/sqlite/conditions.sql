@@ -1,17 +1,5 @@
--- Conditions by the fields of `jiyi.storage.database.Dialect`.
+-- Conditions that are written otherwise elsewhere; see ../conditions.sql.
 
--- name: user
-user_id;
--- name: among
-{column} IN (SELECT value FROM json_each(:{name}));
--- name: owned
-{alias}.owner = (SELECT o.owner FROM owners AS o WHERE o.user_id = :user_id);
--- name: same
-{alias}.doc = d.doc;
--- name: yes
-1;
--- name: no
-0;
 -- name: kept
 (SELECT x.{column} FROM {table} AS x WHERE x.doc = d.doc);
 -- name: json_text

@@ -48,3 +48,7 @@ max;
 , crc = excluded.crc;
 -- name: crc_of
 , {0}.crc;
+-- name: yes
+1;
+-- name: no
+0;

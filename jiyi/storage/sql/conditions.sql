@@ -1,0 +1,150 @@
+-- Conditions by what they are on and the part of a query that asks for them, whose name their parameter has.
+-- They are spelled as `queries.sql` is. {aside} stands where an index may have to be kept out of use.
+-- What else databases write otherwise is in <dialect>/conditions.sql:
+--   aside         put before a column, keeps its index out of use
+--   kept          what of documents AS d, or of its message, is kept elsewhere in one: {table}, {column}
+--   json_text     a text in JSON, NULL where it is not there: {body}, {name}
+--   label         JSON has a {key} in its metadata of which a {test} holds: {body}
+--   label_in      such a test: it equals one of the values of a JSON list: {value}
+--   label_number  it is a number that compares so with another: {sign}, {value}
+--   label_text    it is a text of which another {test} holds
+--   label_words   this text
+--   holds         a {text} has another in it: {value}
+
+-- name: document_user
+{aside}d.@user = :user_id;
+-- name: document_agent_id
+d.agent_id = :agent_id;
+-- name: document_session_id
+d.session_id = :session_id;
+-- name: document_ids
+d.id @among(:ids);
+-- name: document_without
+NOT (d.id @among(:without));
+-- name: document_since
+d.created_at >= :since;
+-- name: document_until
+d.created_at < :until;
+-- name: document_after_seq
+d.seq > :after_seq;
+-- name: document_before_seq
+d.seq < :before_seq;
+-- name: document_task_id
+EXISTS (SELECT 1 FROM episodes AS o WHERE @same(o) AND o.task_id = :task_id);
+-- name: document_status
+@no;
+-- name: document_sources
+d.doc IN (SELECT s.doc FROM sources AS s WHERE s.@owner = @owned AND s.source @among(:sources));
+-- name: document_target
+d.doc IN (SELECT e.doc FROM episodes AS e WHERE e.@owner = @owned AND e.consolidated IN (@no, @yes) AND e.target_key = :target);
+-- name: document_target_none
+EXISTS (SELECT 1 FROM episodes AS e WHERE @same(e) AND e.target_key = '');
+-- name: document_consolidated
+EXISTS (SELECT 1 FROM episodes AS e WHERE @same(e) AND e.consolidated = {flag});
+
+-- Two questions: for an OR SQLite would read all facts of the user.
+
+-- name: document_entity
+d.doc IN (SELECT f.doc FROM facts AS f WHERE f.@owner = @owned AND f.subject_key = :entity
+UNION ALL SELECT f.doc FROM facts AS f WHERE f.@owner = @owned AND f.object_key = :entity);
+-- name: document_subject
+d.doc IN (SELECT f.doc FROM facts AS f WHERE f.@owner = @owned AND f.subject_key = :subject);
+-- name: document_predicate
+d.doc IN (SELECT f.doc FROM facts AS f WHERE f.@owner = @owned AND f.predicate_key @among(:predicate));
+-- name: document_predicate_of_few
+EXISTS (SELECT 1 FROM facts AS f WHERE @same(f) AND f.predicate_key @among(:predicate));
+-- name: document_fact_status
+EXISTS (SELECT 1 FROM facts AS f WHERE @same(f) AND {one_of});
+-- name: document_as_of
+EXISTS (SELECT 1 FROM facts AS f WHERE @same(f) AND f.status != 'retracted'
+AND coalesce(f.valid_from, d.created_at) <= :as_of AND (f.valid_to IS NULL OR f.valid_to > :as_of));
+-- name: document_namespace
+d.doc IN (SELECT i.doc FROM items AS i WHERE i.@owner = @owned AND i.path >= :path AND i.path < :path_end);
+-- name: document_there_at
+d.doc NOT IN (SELECT i.doc FROM items AS i WHERE i.@owner = @owned AND i.expires_at <= :there_at);
+
+-- name: summary_user
+{aside}s.@user = :user_id;
+-- name: summary_session_id
+{aside}s.session_id = :session_id;
+-- name: summary_agent_id
+{aside}s.agent_id = :agent_id;
+-- name: summary_ids
+s.id @among(:ids);
+-- name: summary_without
+NOT (s.id @among(:without));
+-- name: summary_sources
+s.entry IN (SELECT c.entry FROM covered AS c WHERE c.@owner = @owned AND c.message @among(:sources));
+-- name: summary_since
+s.created_at >= :since;
+-- name: summary_until
+s.created_at < :until;
+
+-- name: session_user
+s.@user = :user_id;
+-- name: session_session_id
+s.session_id = :session_id;
+-- name: session_agent_id
+EXISTS (SELECT 1 FROM documents AS d WHERE d.@user = :user_id AND d.kind = 'message' AND d.session_id = s.session_id
+AND d.agent_id = :agent_id);
+-- name: session_ids
+s.session_id @among(:ids);
+-- name: session_without
+NOT (s.session_id @among(:without));
+-- name: session_since
+s.started_at >= :since;
+-- name: session_until
+s.started_at < :until;
+
+-- name: task_user
+t.@user = :user_id;
+-- name: task_session_id
+t.session_id = :session_id;
+-- name: task_agent_id
+t.agent_id = :agent_id;
+-- name: task_status
+t.status = :status;
+-- name: task_task_id
+t.id = :task_id;
+-- name: task_ids
+t.id @among(:ids);
+-- name: task_without
+NOT (t.id @among(:without));
+-- name: task_since
+t.started_at >= :since;
+-- name: task_until
+t.started_at < :until;
+
+-- name: step_user
+t.@user = :user_id;
+-- name: step_session_id
+t.session_id = :session_id;
+-- name: step_agent_id
+t.agent_id = :agent_id;
+-- name: step_status
+t.status = :status;
+-- name: step_task_id
+s.task_id = :task_id;
+-- name: step_ids
+s.id @among(:ids);
+-- name: step_without
+NOT (s.id @among(:without));
+-- name: step_since
+t.started_at >= :since;
+-- name: step_until
+t.started_at < :until;
+
+-- name: trash_user
+t.@user = :user_id;
+-- name: trash_kinds
+t.kind @among(:kinds);
+-- name: trash_agent_id
+t.agent_id = :agent_id;
+-- name: trash_session_id
+t.session_id = :session_id;
+-- name: trash_ids
+t.id @among(:ids);
+-- name: trash_since
+t.discarded_at >= :since;
+-- name: trash_until
+t.discarded_at < :until;
