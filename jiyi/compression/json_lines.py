@@ -124,37 +124,37 @@ class _Column:
         return absent if cell is _ABSENT else "{…}" if cell is _OBJECT else _json(cell)
 
 
+@dataclass(slots=True)
 class _Lines:
     """Rows of a table and leaves, written when they are asked for."""
 
-    def __init__(self, columns: Sequence[_Column], rows: int, rest: Sequence[tuple[str, Any]]) -> None:
-        self._columns = columns
-        self._rows = rows
-        self._rest = rest
-        self._cell = _LEAST_CELL
+    columns: Sequence[_Column]
+    rows: int  # of the table
+    rest: Sequence[tuple[str, Any]]  # the leaves, by name
+    cell: int = _LEAST_CELL  # characters of a value that are shown
 
     def __len__(self) -> int:
-        return self._rows + len(self._rest)
+        return self.rows + len(self.rest)
 
     def __getitem__(self, place: int) -> str:
-        if place < self._rows:
-            return " | ".join(self._cut(column.cells[place]) for column in self._columns)
-        name, leaf = self._rest[place - self._rows]
+        if place < self.rows:
+            return " | ".join(self._cut(column.cells[place]) for column in self.columns)
+        name, leaf = self.rest[place - self.rows]
         return f"{name}: {self._cut(leaf)}" if name else self._cut(leaf)
 
     def all_in(self, room: int) -> list[str]:
         """Return all lines, with values cut so that they take about ``room`` characters."""
-        cells = [leaf for _, leaf in self._rest] + [cell for column in self._columns for cell in column.cells]
+        cells = [leaf for _, leaf in self.rest] + [cell for column in self.columns for cell in column.cells]
         lengths = [len(_shown(cell)) for cell in cells]
-        self._cell = max(_LEAST_CELL, room)
-        while self._cell > _LEAST_CELL and sum(min(length, self._cell) for length in lengths) > room:
-            self._cell = max(_LEAST_CELL, self._cell * 9 // 10)
+        self.cell = max(_LEAST_CELL, room)
+        while self.cell > _LEAST_CELL and sum(min(length, self.cell) for length in lengths) > room:
+            self.cell = max(_LEAST_CELL, self.cell * 9 // 10)
         made = [self[place] for place in range(len(self))]
-        self._cell = _LEAST_CELL
+        self.cell = _LEAST_CELL
         return made
 
     def _cut(self, cell: Any) -> str:
-        return clipped(_shown(cell), self._cell)
+        return clipped(_shown(cell), self.cell)
 
 
 def _head(

@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from jiyi.compression.compressor import (
-    Compressed,
-    Compressible,
-    Given,
-    check_rate,
-    check_words,
-)
+from jiyi.compression.compressor import Compressed, Compressible, Given, check_rate, check_words
 from jiyi.compression.pruned import PrunedText, says, spaced
 from jiyi.compression.words import KEPT, Word, words_of
 from jiyi.text import TokenCounter, counter_for

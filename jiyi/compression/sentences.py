@@ -1,14 +1,19 @@
-"""Turns and sentences: what relevance and extraction choose from."""
+"""Turns and sentences, which relevance and extraction choose from, and the signs by which they are judged."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 from jiyi.compression.protected import protected_spans
 from jiyi.records import Message
 from jiyi.text.cut import sentence_ends
+from jiyi.text.lexicon import lexicon
 
-__all__ = ["Sentence", "sentences_of"]
+__all__ = ["Sentence", "sentences_of", "signs"]
+
+signs = cache(partial(lexicon, __package__, "signs"))
+"""Returns the patterns of `signs.toml`: turns of phrase by which outputs and messages are judged."""
 
 _LONGEST = 400  # characters from which a sentence is cut at a comma too
 _SHORTEST = 6  # characters below which a sentence is one with the next

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
-from jiyi.compression.signs import signs
+from jiyi.compression.sentences import signs
 from jiyi.compression.summarize_points import Point, points_before, points_of
 from jiyi.prompts import Language
 from jiyi.records import Message

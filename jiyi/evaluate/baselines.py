@@ -223,12 +223,7 @@ class PolicySystem:
     """
 
     def __init__(
-        self,
-        name: str,
-        messages: Sequence[Message],
-        questions: Sequence[Question],
-        *,
-        counter: TokenCounter,
+        self, name: str, messages: Sequence[Message], questions: Sequence[Question], *, counter: TokenCounter
     ) -> None:
         self._leaves = POLICIES[name]
         self._messages = [counter.counted(message) for message in messages]

@@ -5,8 +5,7 @@ matter here: errors, commands, to-dos, what people tell about themselves. It und
 nothing; it is right often enough to say what leaves a full window first.
 """
 
-from functools import cache
-from types import SimpleNamespace
+from functools import cache, partial
 
 from jiyi.text.lexicon import lexicon
 from jiyi.text.traits import Trait, traits
@@ -26,9 +25,7 @@ _CHANGED = (Trait.CHANGES | Trait.CORRECTS | Trait.RETRACTS | Trait.REVERTS).val
 _ASKS, _SUPPOSES = Trait.MOSTLY_ASKS.value, Trait.SUPPOSES.value
 
 
-@cache
-def _signs() -> SimpleNamespace:
-    return SimpleNamespace(**lexicon(__package__, "salience"))
+_signs = cache(partial(lexicon, __package__, "salience"))
 
 
 def salience(text: str) -> float:
