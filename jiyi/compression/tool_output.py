@@ -16,7 +16,7 @@ from jiyi.errors import InputError
 from jiyi.prompts import wording
 from jiyi.text import TokenCounter, counter_for, language
 from jiyi.text.cut import word_break
-from jiyi.text.taking import Taken
+from jiyi.text.excerpt import Taken
 
 __all__ = ["Page", "ToolOutput", "page"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from itertools import pairwise
 
-from jiyi.compression.protected import protected_spans
+from jiyi.compression.sentences import protected_spans
 from jiyi.text import Trait, language, traits
 from jiyi.text.lexicon import jieba, lexicon
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import apsw
 
+from jiyi.importers.blocks import chat_body
 from jiyi.importers.entries import Entry, LeftOut, Maker, call_of, mapping, text
-from jiyi.importers.langchain import chat_body
 from jiyi.importers.sqlite import rows, tables
 from jiyi.storage.transfer.lines import NOT_JSON, Rejected
 

@@ -8,10 +8,10 @@ from typing import Literal, cast
 from jiyi.clock import Clock
 from jiyi.errors import LLMUnreachable
 from jiyi.llm import LLM
-from jiyi.long_term.consolidation.by_llm import ask_lesson
 from jiyi.long_term.consolidation.lesson import (
     Brief,
     Lesson,
+    ask_lesson,
     count_lesson,
     language_of_group,
     one_line,
