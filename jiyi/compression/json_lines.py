@@ -90,7 +90,13 @@ class _Column:
     def __init__(self, name: str, cells: Sequence[Any]) -> None:
         self.name = name
         self.cells = cells
-        self.keys = [cell if cell.__class__ in _AS_THEY_ARE else _key(cell) for cell in cells]
+        # What two cells have in common if, and only if, they hold the same JSON.
+        self.keys = [
+            cell
+            if cell.__class__ in _AS_THEY_ARE
+            else (cell.__class__, repr(cell) if isinstance(cell, list | dict) else cell)
+            for cell in cells
+        ]
         self.seen = Counter(self.keys)
 
     def told(self, words: Mapping[str, str]) -> str:
@@ -254,11 +260,6 @@ def _joined(path: str, key: str | int) -> str:
 
 def _numbers(value: Sequence[Any]) -> bool:
     return set(map(type, value)) <= {int, float, bool, type(None)}
-
-
-def _key(value: Any) -> Any:
-    """Return what two cells have in common if, and only if, they hold the same JSON."""
-    return value.__class__, (repr(value) if isinstance(value, list | dict) else value)
 
 
 def _number(key: Any) -> int | float | None:

@@ -17,17 +17,17 @@ _TRAILING = frozenset(("，", ",", "、", "：", ":", " ", "(", "（"))
 _MOST_RENDERED = 4_000  # words written again while restoring, at most
 
 
-def says(word: Word) -> bool:
+def _says(word: Word) -> bool:
     """Return whether a word is more than a mark or a line break."""
     return word.kind in ("kept", "word", "han")
 
 
-def spaced(word: Word) -> str:
+def _spaced(word: Word) -> str:
     """Return a word with the space before it."""
     return f" {word.text}" if word.space else word.text
 
 
-class PrunedText:
+class _PrunedText:
     """Words of which the first ones of an order are dropped.
 
     Lines are counted by themselves and remembered, so that another choice costs only the
@@ -75,7 +75,7 @@ class PrunedText:
             if not most or room < 0 or rendered > _MOST_RENDERED:
                 break
             word = self._words[place]
-            if not says(word) or not worth_it(word):
+            if not _says(word) or not worth_it(word):
                 continue
             line = self._line_of[place]
             rendered += 2 * (self._lines[line][1] - self._lines[line][0])
@@ -101,7 +101,7 @@ class PrunedText:
 
     def sources(self) -> list[int]:
         """Return the numbers of the texts that something is left of, in order."""
-        left = {w.source for place, w in enumerate(self._words) if says(w) and place not in self.dropped}
+        left = {w.source for place, w in enumerate(self._words) if _says(w) and place not in self.dropped}
         return sorted(left)
 
     def _estimate(self, cut: int) -> int:
@@ -221,9 +221,9 @@ class PruneTokens:
       and questions first, decisions and corrections last). Order and lines stay.
     - Never cut: numbers with units, names with digits, denials, code (fenced and inline), JSON,
       URLs, paths, settings, quotations, and ``force_tokens``. They stay even where that
-      leaves more than ``rate``; a note says so. A repeated sentence is dropped with them.
+      leaves more than ``rate``; a note _says so. A repeated sentence is dropped with them.
     - With ``max_tokens`` nothing stands above the limit: where what is never cut takes more,
-      whole spans of it are dropped, those of the least weighty sentences first; a note says how many.
+      whole spans of it are dropped, those of the least weighty sentences first; a note _says how many.
     - Never longer than its input; a text that is not pruned comes back as it is.
     - Deterministic; 1,000 tokens take 20 to 50 ms.
 
@@ -263,11 +263,11 @@ class PruneTokens:
             return texts.unchanged(*notes)
         return made
 
-    def _choose(self, words: list[Word], target: int, hard: bool) -> tuple[PrunedText, tuple[str, ...]]:
+    def _choose(self, words: list[Word], target: int, hard: bool) -> tuple[_PrunedText, tuple[str, ...]]:
         """Return what is left of the words, and what is to be said of it."""
         free, firm = self._ranked(words, target)
         order = [*free, *firm] if hard else free
-        left = PrunedText(words, order, self.counter.count_text)
+        left = _PrunedText(words, order, self.counter.count_text)
         left.cut_to(target)
         left.restore(target, lambda word: _LEAST_RESTORED <= word.worth < KEPT, _MOST_RESTORED)
         lost = sum(place in left.dropped for place in firm) if hard else 0
@@ -310,12 +310,12 @@ class PruneTokens:
 
     def _cost(self, words: list[Word], place: int) -> int:
         """Return the tokens a word takes where it stands: neighbours may share tokens with it."""
-        before = "".join(map(spaced, words[max(0, place - 2) : place]))
-        after = "".join(map(spaced, words[place + 1 : place + 3]))
+        before = "".join(map(_spaced, words[max(0, place - 2) : place]))
+        after = "".join(map(_spaced, words[place + 1 : place + 3]))
         if max(len(before), len(after)) > 200:  # beside long spans the word alone is close enough
-            return self.counter.count_text(spaced(words[place]))
+            return self.counter.count_text(_spaced(words[place]))
         count = self.counter.count_text
-        return count(before + spaced(words[place]) + after) - count(before + after)
+        return count(before + _spaced(words[place]) + after) - count(before + after)
 
 
 def _words_of_all(texts: Sequence[str], forced: Sequence[str]) -> list[Word]:
@@ -342,7 +342,7 @@ def _repetitions(words: list[Word]) -> set[int]:
     seen: set[str] = set()
     found = set()
     for number, group in groupby(words, key=lambda word: word.sentence):
-        text = " ".join(word.text for word in group if says(word)).casefold()
+        text = " ".join(word.text for word in group if _says(word)).casefold()
         if len(text) >= _LONG_ENOUGH and text in seen:
             found.add(number)
         seen.add(text)

@@ -237,14 +237,11 @@ def _of_client(client: Mem0Client, whose: Mapping[str, Any]) -> Iterator[Any]:
         raise InputError("mem0's clients for asyncio are not read: give its MemoryClient or Memory")
     most = next((name for name in ("top_k", "limit") if name in known), None)
     if most is None:
-        return _each_scope(lambda filters, page: _asked(client, filters=filters, **_paged(page)), whose)
+        paged = {"page_size": _PAGE, "show_expired": True}
+        return _each_scope(lambda filters, page: _asked(client, filters=filters, page=page, **paged), whose)
     given: dict[str, Any] = {"filters": dict(whose)} if most == "top_k" else dict(whose)
     given |= {"show_expired": True} if "show_expired" in known else {}
     return _growing(lambda size: _asked(client, **given, **{most: size})[0])
-
-
-def _paged(number: int) -> dict[str, Any]:
-    return {"page": number, "page_size": _PAGE, "show_expired": True}
 
 
 def _growing(ask: Callable[[int], list[Any]]) -> Iterator[Any]:

@@ -13,8 +13,7 @@ from typing import Any
 from jiyi.integrations.anthropic_blocks import Part, parts_of, plain, summed_up, tools_of, whole
 from jiyi.integrations.anthropic_memory import JiyiAsyncMemoryTool, JiyiMemoryTool
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.recalling import Owner
-from jiyi.integrations.talk import Talk
+from jiyi.integrations.recalling import Owner, Recaller
 from jiyi.manager import MemoryManager
 
 __all__ = ["JiyiAsyncMemoryTool", "JiyiMemoryTool", "JiyiMessages"]
@@ -61,7 +60,7 @@ class JiyiMessages:
         self.last: Fitted | None = None
         self._owner = Owner(memory, user_id, session_id)
         self._fitting = Fitting.of(memory, budget, recall_tokens, seconds)
-        self._talk = Talk(tokens=self._fitting.recaller.tokens)
+        self._talk = Recaller(tokens=self._fitting.recaller.tokens)
 
     def create(self, client: Any, **request: Any) -> Any:
         """Ask ``client.messages.create`` with a window for this request, keep both, return the answer.

@@ -16,7 +16,7 @@ from jiyi.integrations.keeping import every
 from jiyi.integrations.recalling import Owner, told, whole
 from jiyi.integrations.saving import Saver
 from jiyi.manager import MemoryManager
-from jiyi.records import SEARCHABLE, Hit, Hits, Kind
+from jiyi.records import SEARCHABLE, Kind
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -225,13 +225,12 @@ class JiyiRetriever(BaseRetriever):
             session_id=self.session_id,
             user_id=self.user_id,
         )
-        return [_document(hit, found) for hit in found]
-
-
-def _document(hit: Hit, found: Hits) -> Document:
-    return Document(
-        id=hit.id, page_content=hit.wordings[0], metadata={"score": hit.score, **told(hit, found)}
-    )
+        return [
+            Document(
+                id=hit.id, page_content=hit.wordings[0], metadata={"score": hit.score, **told(hit, found)}
+            )
+            for hit in found
+        ]
 
 
 def _session(runtime: Any) -> str:

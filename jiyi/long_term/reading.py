@@ -59,9 +59,7 @@ class _Allowance:
         messages: Sequence[Mapping[str, Any]],
         *,
         max_tokens: int | None = None,
-        temperature: float = 0,
-        schema: Mapping[str, Any] | None = None,
-        stop: Sequence[str] = (),
+        **options: Any,
     ) -> Reply:
         """Return the other model's reply; see `LLM.complete`.
 
@@ -74,9 +72,7 @@ class _Allowance:
         most = asked + (max_tokens or 0)
         tokens, used = self._set_aside(most), asked
         try:
-            reply = self._llm.complete(
-                messages, max_tokens=max_tokens, temperature=temperature, schema=schema, stop=stop
-            )
+            reply = self._llm.complete(messages, max_tokens=max_tokens, **options)
             answered = counted(reply.text) if reply.output_tokens is None else reply.output_tokens
             used = answered + (asked if reply.input_tokens is None else reply.input_tokens)
         finally:

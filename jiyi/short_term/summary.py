@@ -73,7 +73,6 @@ class Summarizer(Protocol):
         previous: str | None = None,
     ) -> Compressed:
         """Return the new summary: ``previous`` and ``given``, in fewer tokens."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,10 @@ class Grammar:
 
     @cached_property
     def _parts(self) -> Mapping[str, str]:
-        words = {f"any_{slot}": _either(meant) for slot, meant in self._data["words"].items()}
+        words = {
+            f"any_{slot}": f"(?:{'|'.join(sorted(meant, key=len, reverse=True))})"  # the longest first
+            for slot, meant in self._data["words"].items()
+        }
         holidays = {"holiday": "|".join(self._data["holidays"].values())}
         return {**words, **self._data["parts"], **holidays}
 
@@ -139,11 +142,6 @@ class Grammar:
         if isinstance(found, Days):
             return Piece(at, match.end(), found if sure else replace(found, weak=True))
         return Piece(at, match.end(), None, found)
-
-
-def _either(words: Iterable[str]) -> str:
-    """Return a pattern for any of ``words``, the longest tried first."""
-    return f"(?:{'|'.join(sorted(words, key=len, reverse=True))})"
 
 
 def _by_first(patterns: Iterable[str]) -> dict[str, list[str]]:
