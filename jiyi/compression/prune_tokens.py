@@ -221,9 +221,9 @@ class PruneTokens:
       and questions first, decisions and corrections last). Order and lines stay.
     - Never cut: numbers with units, names with digits, denials, code (fenced and inline), JSON,
       URLs, paths, settings, quotations, and ``force_tokens``. They stay even where that
-      leaves more than ``rate``; a note _says so. A repeated sentence is dropped with them.
+      leaves more than ``rate``; a note says so. A repeated sentence is dropped with them.
     - With ``max_tokens`` nothing stands above the limit: where what is never cut takes more,
-      whole spans of it are dropped, those of the least weighty sentences first; a note _says how many.
+      whole spans of it are dropped, those of the least weighty sentences first; a note says how many.
     - Never longer than its input; a text that is not pruned comes back as it is.
     - Deterministic; 1,000 tokens take 20 to 50 ms.
 

@@ -107,7 +107,7 @@ class _Files:
         lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
         changed = "\n".join(lines)
         self._put(_path(command.path), changed if changed.endswith("\n") else changed + "\n", file.version)
-        return f"The file {command.path} has been _edited."
+        return f"The file {command.path} has been edited."
 
     @_told
     def delete(self, command: Any) -> str:
@@ -310,7 +310,7 @@ def _listing_of(path: str, found: Iterable[tuple[str, int | None]]) -> str:
 def _edited(content: str, line: int) -> str:
     """Return the lines around one that was changed."""
     first = max(0, line - 1 - _NEAR)
-    head = "The memory file has been _edited. Here is the snippet showing the change (with line numbers):"
+    head = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
     return f"{head}\n" + _numbered(content.split("\n")[first : line + _NEAR], first)
 
 

@@ -85,7 +85,7 @@ class Operations:
         self._paths = _paths_of(index)
         self._users: set[str | None] = {user_id} if user_from is None else set()
 
-    def run(self, ops: Iterable[Op]) -> list[Result]:
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations and return their results in the same order.
 
         Raises:
@@ -104,7 +104,7 @@ class Operations:
         """Refuse what cannot be done, before it is done together with what can.
 
         Raises:
-            InvalidNamespaceError, InputError: as `run`.
+            InvalidNamespaceError, InputError: as `batch`.
         """
         _check(op)
         if isinstance(op, SearchOp):
@@ -116,13 +116,13 @@ class Operations:
             Item(scope=scope, namespace=space, key=op.key, value=op.value, created_at=now, updated_at=now)
 
     def delete_namespace(self, namespace: Sequence[str]) -> ForgetReceipt:
-        """Forget all items of a namespace and of those below it."""
+        """Delete the items of a namespace and of those below it; ``memory.restore`` brings them back."""
         space = tuple(namespace)
         _check(PutOp(space, "", {}))
         return self.memory.forget(namespace=space, reason="namespace deleted", user_id=self._user(space))
 
-    def sweep(self) -> int:
-        """Drop the items whose time is over for good, of all users that were served; return how many."""
+    def sweep_ttl(self) -> int:
+        """Drop the items whose time is over, of the users this store has served; return how many."""
         over = {"kind": "item", "expires_at": {"lte": self.memory.parts.clock()}}
         forget = partial(self.memory.forget, filters=over, reason="expired")
         swept = 0
