@@ -5,7 +5,6 @@
 
 import asyncio
 import json
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing import Any
 from jiyi.importers.entries import call_of, items, mapping, text
 from jiyi.integrations.anthropic_memory import JiyiAsyncMemoryTool, JiyiMemoryTool
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import kept, raw_of
+from jiyi.integrations.keeping import kept, raw_of, warned
 from jiyi.integrations.recalling import Owner, Recaller
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
@@ -24,8 +23,6 @@ from jiyi.text import TokenCounter
 __all__ = ["JiyiAsyncMemoryTool", "JiyiMemoryTool", "JiyiMessages"]
 
 _Request = dict[str, Any]
-
-_log = logging.getLogger("jiyi.integrations")
 
 
 class JiyiMessages:
@@ -85,12 +82,10 @@ class JiyiMessages:
 
     def window(self, **request: Any) -> _Request:
         """Return the arguments of ``client.messages.create`` with the messages that the model is shown."""
-        try:
+        with warned("a request passes without memory"):
             messages = list(request["messages"])
             return {**request, "messages": self._shown(messages, request)}
-        except Exception as error:
-            _log.warning("a request passes without memory: %s: %s", type(error).__name__, error)
-            return request
+        return request
 
     def save(self, messages: Sequence[Any], answer: object = None) -> int:
         """Keep what is new in a request's messages, then the answer; return how many records that were.
@@ -113,12 +108,9 @@ class JiyiMessages:
         return _whole(owner.memory.session_messages(owner.session_id, user_id=owner.user_id))
 
     def _kept(self, request: Mapping[str, Any], answer: object) -> None:
-        if request.get("stream"):
-            return
-        try:
-            self.save(request["messages"], answer)
-        except Exception as error:
-            _log.warning("a conversation is not kept: %s: %s", type(error).__name__, error)
+        if not request.get("stream"):
+            with warned("a conversation is not kept"):
+                self.save(request["messages"], answer)
 
     def _shown(self, messages: list[Any], request: Mapping[str, Any]) -> list[Any]:
         given = [_plain(message) for message in messages]

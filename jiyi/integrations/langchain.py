@@ -5,7 +5,6 @@
 
 import asyncio
 import json
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any
 from jiyi.errors import MissingExtra
 from jiyi.integrations import tools as verbs
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import every, raw_of
+from jiyi.integrations.keeping import every, raw_of, warned
 from jiyi.integrations.recalling import Owner, digest, told, whole
 from jiyi.integrations.saving import Entry, Saver
 from jiyi.integrations.tools import function
@@ -52,8 +51,6 @@ UserOf = Callable[[Any], str | None]
 """Says whose a run is, by the ``Runtime`` of LangGraph."""
 
 _INNER = "|graph:"  # between a thread and the path to an agent inside its graph
-
-_log = logging.getLogger("jiyi.integrations")
 
 
 class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -144,25 +141,19 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         return sum(forget(session_id=id_).total for id_ in ids)
 
     def _shown(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        try:
+        with warned("the request passes without memory"):
             owner = self._owner(request.runtime)
             try:
                 return self._fitted(owner, request)
             finally:  # not before: a question that is saved would be found as an answer to itself
                 self._save(owner, request.state["messages"])
-        except Exception as error:
-            _log.warning("the request passes without memory: %s: %s", type(error).__name__, error)
-            return request
+        return request
 
     def _answered(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> None:
-        try:
+        with warned("an answer is not saved yet"):
             # One without an id gets it from the state, and is saved with the next request.
-            self._save(
-                self._owner(request.runtime),
-                [*request.state["messages"], *(m for m in response.result if m.id)],
-            )
-        except Exception as error:
-            _log.warning("an answer is not saved yet: %s: %s", type(error).__name__, error)
+            known = [*request.state["messages"], *(m for m in response.result if m.id)]
+            self._save(self._owner(request.runtime), known)
 
     def _tools(self) -> list[StructuredTool]:
         def remember(text: str, runtime: ToolRuntime[Any, Any]) -> str:
@@ -187,11 +178,9 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         if owner.session_id == _INNER:  # no thread
             return
         counter = self._memory.counter
-        try:
+        with warned("messages are not saved yet"):
             entries = [_entry_of(m, _message_of(m, counter)) for m in messages if not _is_summary(m)]
             self._saver.save(owner, entries)
-        except Exception as error:
-            _log.warning("messages are not saved yet: %s: %s", type(error).__name__, error)
 
     def _fitted(self, owner: Owner, request: ModelRequest[Any]) -> ModelRequest[Any]:
         talk = [_message_of(message, self._memory.counter) for message in request.messages]

@@ -6,7 +6,6 @@ shows the model the part of them that fits, with what the memory recalls.
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import InputError, MissingExtra
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import kept, raw_of, settled
+from jiyi.integrations.keeping import kept, raw_of, settled, warned
 from jiyi.integrations.recalling import Owner, whole
 from jiyi.integrations.tools import function
 from jiyi.manager import MemoryManager
@@ -35,8 +34,6 @@ _Item = dict[str, Any]
 
 UserOf = Callable[[Any], str]
 """Says whose conversation it is, by the context an app gives to ``Runner.run``."""
-
-_log = logging.getLogger("jiyi.integrations")
 
 
 class JiyiSession:
@@ -164,11 +161,9 @@ class JiyiInputFilter:
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return what the model is shown."""
-        try:
+        with warned("the input passes without memory"):
             return await self._shown(data)
-        except Exception as error:
-            _log.warning("the input passes without memory: %s: %s", type(error).__name__, error)
-            return data.model_data
+        return data.model_data
 
     async def _shown(self, data: CallModelData[Any]) -> ModelInputData:
         items, instructions = data.model_data.input, data.model_data.instructions

@@ -5,7 +5,6 @@
 
 import asyncio
 import json
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Any
 from jiyi.errors import MissingExtra
 from jiyi.integrations import tools as verbs
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import raw_of
+from jiyi.integrations.keeping import raw_of, warned
 from jiyi.integrations.recalling import Owner, whole
 from jiyi.integrations.saving import Entry, Saver
 from jiyi.integrations.tools import function
@@ -49,8 +48,6 @@ except ImportError as error:
 
 UserOf = Callable[[Any], str | None]
 """Says whose a run is, by its ``RunContext``."""
-
-_log = logging.getLogger("jiyi.integrations")
 
 
 class JiyiMemory(AbstractCapability[Any]):
@@ -107,22 +104,18 @@ class JiyiMemory(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Save what is new; leave out what does not fit and put in what is recalled."""
-        try:
+        with warned("the request passes without memory"):
             owner = self._owner(ctx)
             try:
                 return await asyncio.to_thread(self._fitted, owner, request_context)
             finally:  # not before: a question that is saved would be found as an answer to itself
                 await asyncio.to_thread(self._save, owner, list(ctx.messages))
-        except Exception as error:
-            _log.warning("the request passes without memory: %s: %s", type(error).__name__, error)
-            return request_context
+        return request_context
 
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Save the rest of the conversation."""
-        try:
+        with warned("a run is not saved"):
             await asyncio.to_thread(self._save, self._owner(ctx), result.all_messages())
-        except Exception as error:
-            _log.warning("a run is not saved: %s: %s", type(error).__name__, error)
         return result
 
     def history(self, conversation_id: str, *, user_id: str | None = None) -> list[ModelMessage]:
@@ -143,11 +136,8 @@ class JiyiMemory(AbstractCapability[Any]):
         return replace(request, messages=shown)
 
     def _save(self, owner: Owner, messages: Sequence[ModelMessage]) -> None:
-        try:
-            entries = _entries_of(messages, _pieces_of(messages, self._memory.counter))
-            self._saver.save(owner, entries)
-        except Exception as error:
-            _log.warning("messages are not saved yet: %s: %s", type(error).__name__, error)
+        with warned("messages are not saved yet"):
+            self._saver.save(owner, _entries_of(messages, _pieces_of(messages, self._memory.counter)))
 
     def _owner(self, ctx: RunContext[Any]) -> Owner:
         return Owner(self._memory, self._user_of(ctx), ctx.conversation_id or ctx.run_id or "")
