@@ -35,7 +35,7 @@ from jiyi.compression import PruneTokens, Relevance
 from jiyi.evaluate import load_dataset
 from jiyi.records import Message
 from jiyi.text import analyse, counter_for
-from jiyi.text.stopwords import stopwords
+from jiyi.text.analyse import stopwords
 
 __all__ = ["Case", "Score", "cases", "compressors", "main", "score"]
 

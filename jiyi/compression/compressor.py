@@ -60,7 +60,6 @@ class Compressor(Protocol):
         Raises:
             InputError: ``given`` is none of these, or ``max_tokens`` is below 1.
         """
-        ...
 
 
 def as_messages(given: Given) -> tuple[Message, ...]:

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from jiyi.compression.compressor import Compressed, Compressible, Given, as_messages
-from jiyi.compression.sentences import Sentence, sentences_of
-from jiyi.compression.signs import signs
+from jiyi.compression.sentences import Sentence, sentences_of, signs
 from jiyi.compression.words import words_of
 from jiyi.extraction import Statement, extract_with
 from jiyi.llm import LLM
@@ -82,10 +81,7 @@ class Extract:
             if not names_point(statement.predicate):
                 continue
             item = ExtractedItem(
-                text=_text(statement),
-                source=statement.source,
-                confidence=statement.confidence,
-                method=read,
+                text=_text(statement), source=statement.source, confidence=statement.confidence, method=read
             )
             if statement.category in ("todo", "plan"):
                 todos.append(item)

@@ -90,7 +90,13 @@ class _Column:
     def __init__(self, name: str, cells: Sequence[Any]) -> None:
         self.name = name
         self.cells = cells
-        self.keys = [cell if cell.__class__ in _AS_THEY_ARE else _key(cell) for cell in cells]
+        # What two cells have in common if, and only if, they hold the same JSON.
+        self.keys = [
+            cell
+            if cell.__class__ in _AS_THEY_ARE
+            else (cell.__class__, repr(cell) if isinstance(cell, list | dict) else cell)
+            for cell in cells
+        ]
         self.seen = Counter(self.keys)
 
     def told(self, words: Mapping[str, str]) -> str:
@@ -124,37 +130,37 @@ class _Column:
         return absent if cell is _ABSENT else "{…}" if cell is _OBJECT else _json(cell)
 
 
+@dataclass(slots=True)
 class _Lines:
     """Rows of a table and leaves, written when they are asked for."""
 
-    def __init__(self, columns: Sequence[_Column], rows: int, rest: Sequence[tuple[str, Any]]) -> None:
-        self._columns = columns
-        self._rows = rows
-        self._rest = rest
-        self._cell = _LEAST_CELL
+    columns: Sequence[_Column]
+    rows: int  # of the table
+    rest: Sequence[tuple[str, Any]]  # the leaves, by name
+    cell: int = _LEAST_CELL  # characters of a value that are shown
 
     def __len__(self) -> int:
-        return self._rows + len(self._rest)
+        return self.rows + len(self.rest)
 
     def __getitem__(self, place: int) -> str:
-        if place < self._rows:
-            return " | ".join(self._cut(column.cells[place]) for column in self._columns)
-        name, leaf = self._rest[place - self._rows]
+        if place < self.rows:
+            return " | ".join(self._cut(column.cells[place]) for column in self.columns)
+        name, leaf = self.rest[place - self.rows]
         return f"{name}: {self._cut(leaf)}" if name else self._cut(leaf)
 
     def all_in(self, room: int) -> list[str]:
         """Return all lines, with values cut so that they take about ``room`` characters."""
-        cells = [leaf for _, leaf in self._rest] + [cell for column in self._columns for cell in column.cells]
+        cells = [leaf for _, leaf in self.rest] + [cell for column in self.columns for cell in column.cells]
         lengths = [len(_shown(cell)) for cell in cells]
-        self._cell = max(_LEAST_CELL, room)
-        while self._cell > _LEAST_CELL and sum(min(length, self._cell) for length in lengths) > room:
-            self._cell = max(_LEAST_CELL, self._cell * 9 // 10)
+        self.cell = max(_LEAST_CELL, room)
+        while self.cell > _LEAST_CELL and sum(min(length, self.cell) for length in lengths) > room:
+            self.cell = max(_LEAST_CELL, self.cell * 9 // 10)
         made = [self[place] for place in range(len(self))]
-        self._cell = _LEAST_CELL
+        self.cell = _LEAST_CELL
         return made
 
     def _cut(self, cell: Any) -> str:
-        return clipped(_shown(cell), self._cell)
+        return clipped(_shown(cell), self.cell)
 
 
 def _head(
@@ -254,11 +260,6 @@ def _joined(path: str, key: str | int) -> str:
 
 def _numbers(value: Sequence[Any]) -> bool:
     return set(map(type, value)) <= {int, float, bool, type(None)}
-
-
-def _key(value: Any) -> Any:
-    """Return what two cells have in common if, and only if, they hold the same JSON."""
-    return value.__class__, (repr(value) if isinstance(value, list | dict) else value)
 
 
 def _number(key: Any) -> int | float | None:

@@ -14,17 +14,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from jiyi.compression.compressor import (
-    Compressed,
-    Compressible,
-    Given,
-    check_rate,
-    check_words,
-)
+from jiyi.compression.compressor import Compressed, Compressible, Given, check_rate, check_words
 from jiyi.errors import InputError, JiyiError, MissingExtra, SettingsError
 from jiyi.forks import free_after_fork
 from jiyi.text import TokenCounter, counter_for
@@ -171,7 +166,7 @@ class LLMLingua:
             model = library.PromptCompressor.__new__(library.PromptCompressor)
             model.use_llmlingua2, model.retrieval_model, model.retrieval_model_name = True, None, None
             model.open_api_config, model.cache_bos_num, model.prefix_bos_num = {}, 10, 100
-            model.oai_tokenizer = _Counting(self._counter)
+            model.oai_tokenizer = SimpleNamespace(encode=lambda text: range(self._counter.count_text(text)))
             options = {"trust_remote_code": False, "local_files_only": True}
             with _quiet(), _own_dice():
                 model.load_model(folder, self._device, options)
@@ -194,14 +189,6 @@ class LLMLingua:
         model.tokenizer.model_max_length = 1 << 30  # the library cuts long lines into chunks itself
         model.model.eval()
         return model
-
-
-class _Counting:
-    def __init__(self, counter: TokenCounter) -> None:
-        self._counter = counter
-
-    def encode(self, text: str) -> range:
-        return range(self._counter.count_text(text))
 
 
 @contextmanager

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from jiyi.compression.compressor import Compressed, Compressible, Given
 from jiyi.compression.prune_tokens import PruneTokens
-from jiyi.compression.sentences import Sentence, sentences_of
-from jiyi.compression.signs import signs
+from jiyi.compression.sentences import Sentence, sentences_of, signs
 from jiyi.errors import InputError, LLMError
 from jiyi.llm import LLM, ask_json
 from jiyi.prompts import load_prompt, quote

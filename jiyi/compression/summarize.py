@@ -94,7 +94,7 @@ class Summarize:
         limit = self.max_tokens if max_tokens is None else max_tokens
         messages = as_messages(given)
         joined = "\n".join(text for message in messages if (text := message.search_text))
-        spoken: Language = self._language(joined or previous or "")
+        spoken = language_of(joined or previous or "") if self.language == "auto" else self.language
         if previous is None:
             before = self.counter.count_text(joined)
             if before <= limit:
@@ -104,9 +104,6 @@ class Summarize:
             lines = [f"- {one}" for one in labelled(messages, spoken)]
             before = self.counter.count_text("\n".join(filter(None, [previous.strip(), *lines])))
         return self._shortened(messages, previous or "", spoken, min(limit, before), before)
-
-    def _language(self, text: str) -> Language:
-        return language_of(text) if self.language == "auto" else self.language
 
     def _shortened(
         self, messages: Sequence[Message], previous: str, spoken: Language, limit: int, before: int

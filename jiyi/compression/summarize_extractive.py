@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
-from jiyi.compression.signs import signs
+from jiyi.compression.sentences import signs
 from jiyi.compression.summarize_points import Point, points_before, points_of
 from jiyi.prompts import Language
 from jiyi.records import Message
@@ -86,7 +86,10 @@ def choose(points: Sequence[Point], limit: int, counter: TokenCounter) -> list[P
     terms = [frozenset(analyse(point.said)) for point in distinct]
     numbers = [frozenset(_NUMBER.findall(point.said)) for point in distinct]
     distinct = _still_holding(distinct, terms, numbers)
-    worth = [point.worth * _shortness(point, terms[n], numbers[n]) for n, point in enumerate(distinct)]
+    worth = [point.worth for point in distinct]
+    for n, value in enumerate(worth):
+        if len(terms[n]) < 3 and not numbers[n] and value < _DECIDED:  # "Anything fun?"
+            worth[n] *= _FEW_WORDS
     stretches = [place * _STRETCHES // len(distinct) for place in range(len(distinct))]
     taken = _Taken(stretches, terms, numbers)
     worthy = [place for place in range(len(distinct)) if worth[place] >= _SMALL_TALK]
@@ -106,11 +109,6 @@ def write(points: Sequence[Point], limit: int, counter: TokenCounter) -> str:
     """Return points as bullet points; the one point there is may be cut to fit."""
     text = _written(points)
     return text if counter.count_text(text) <= limit else counter.truncate(text, limit).strip()
-
-
-def _shortness(point: Point, terms: frozenset[str], numbers: frozenset[str]) -> float:
-    """Return what is left of the worth of a few words without a number: "Anything fun?"."""
-    return _FEW_WORDS if len(terms) < 3 and not numbers and point.worth < _DECIDED else 1.0
 
 
 def _take_best(

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from jiyi.compression.signs import signs
+from jiyi.compression.sentences import signs
 from jiyi.prompts import Language, wording
 from jiyi.records import Message, ToolCall
 from jiyi.records.atoms import atoms

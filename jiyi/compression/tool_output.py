@@ -11,12 +11,12 @@ from typing import Protocol
 
 from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens, check_whole
 from jiyi.compression.json_lines import json_lines
-from jiyi.compression.signs import signs
+from jiyi.compression.sentences import signs
 from jiyi.errors import InputError
 from jiyi.prompts import wording
 from jiyi.text import TokenCounter, counter_for, language
 from jiyi.text.cut import word_break
-from jiyi.text.taking import Taken
+from jiyi.text.excerpt import Taken
 
 __all__ = ["Page", "ToolOutput", "page"]
 
@@ -132,7 +132,7 @@ class ToolOutput:
                 room,
                 spoken,
                 most=max(8, int(_CLIPPED * room)),
-                then=_spread(errors),
+                then=[*errors[-1:], *errors[:-1]],  # the last one is worth most
                 counts=[row.count for row in rows],
             )
         body = body or self.counter.truncate(text.lstrip(), room)
@@ -284,11 +284,6 @@ def _errors_in(texts: Sequence[str]) -> set[int]:
             found.add(place)
         at = starts[place + 1]
     return found
-
-
-def _spread(errors: list[int]) -> list[int]:
-    """Return the errors in the order they are worth showing: the last, the first, then the others."""
-    return [*errors[-1:], *errors[:-1]]
 
 
 def _joined(shown: Mapping[int, str], total: int, counts: Sequence[int], spoken: str) -> str:

@@ -10,11 +10,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import pairwise
-from types import SimpleNamespace
 
-from jiyi.compression.protected import protected_spans
+from jiyi.compression.sentences import protected_spans
 from jiyi.text import Trait, language, traits
 from jiyi.text.lexicon import jieba, lexicon
 
@@ -59,9 +58,7 @@ class Word:
     opener: int = -1  # for a closing bracket: the place of the opening one
 
 
-@cache
-def _tables() -> SimpleNamespace:
-    return SimpleNamespace(**lexicon(__package__, "words", flags=re.IGNORECASE))
+_tables = cache(partial(lexicon, __package__, "words", flags=re.IGNORECASE))
 
 
 def words_of(text: str, forced: Sequence[str] = ()) -> list[Word]:

@@ -45,7 +45,6 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """Identity of model and settings, stored with the data: "e5:multilingual-e5-small-q4"."""
-        ...
 
     @property
     def dims(self) -> int:
@@ -116,7 +115,8 @@ class CachedEmbedder:
         items = check_inputs(texts, kind)
         if not items:
             return self._inner.embed([], kind)
-        keys = [_key(kind, text) for text in items]
+        encoded = (text.encode("utf-8", "surrogatepass") for text in items)
+        keys: list[_Key] = [(kind, hashlib.blake2b(one, digest_size=16).digest()) for one in encoded]
         found = self._recall(keys)
         missing = {key: text for key, text in zip(keys, items, strict=True) if key not in found}
         if missing:
@@ -228,7 +228,3 @@ def items_in_order(
             raise ValueError(f"item {place} has a wrong or repeated index")
         found[index] = item
     return [found[index] for index in range(count)]
-
-
-def _key(kind: TextKind, text: str) -> _Key:
-    return kind, hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

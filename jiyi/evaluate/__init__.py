@@ -7,8 +7,7 @@ answer: no LLM is called.
 
 from jiyi.evaluate.baselines import BASELINES
 from jiyi.evaluate.dataset import Conversation, Dataset, Question, SessionLog, load_dataset, read_dataset
-from jiyi.evaluate.metrics import METRICS
-from jiyi.evaluate.results import Evaluation, Ingest, Latency, Run, Scores, differences
+from jiyi.evaluate.metrics import METRICS, Evaluation, Ingest, Latency, Run, Scores, differences
 from jiyi.evaluate.run import Progress, evaluate
 from jiyi.evaluate.systems import Opener, open_sqlite, opener_for, openers_for
 

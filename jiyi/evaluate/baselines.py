@@ -3,9 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from random import Random
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +116,7 @@ def ranked(scores: Scores, random: Random) -> list[int]:
     return [int(place) for place in order if scores[place] > -math.inf]
 
 
+@dataclass(slots=True, eq=False)
 class BaselineSystem:
     """One conversation, ranked by a scorer.
 
@@ -122,41 +124,36 @@ class BaselineSystem:
     does not fit any more is passed over. Tokens count as in a window of jiyi.
     """
 
-    def __init__(
-        self,
-        messages: Sequence[Message],
-        scorer: Scorer,
-        *,
-        counter: TokenCounter,
-        random: Random,
-        pack_backwards: bool = False,
-    ) -> None:
-        self._messages = [counter.counted(message) for message in messages]
-        self._scorer = scorer
-        self._counter = counter
-        self._random = random
-        self._pack_backwards = pack_backwards
-        self._last: tuple[Question, list[int]] | None = None
+    messages: Sequence[Message]
+    scorer: Scorer
+    _: KW_ONLY
+    counter: TokenCounter
+    random: Random
+    pack_backwards: bool = False
+    last: tuple[Question, list[int]] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.messages = [self.counter.counted(message) for message in self.messages]
 
     def rank(self, question: Question, limit: int) -> Ranking:
         """Return the best messages; asked the same again, it gives the same order."""
-        return Ranking(ids=tuple(self._messages[place].id for place in self._order(question)[:limit]))
+        return Ranking(ids=tuple(self.messages[place].id for place in self._order(question)[:limit]))
 
     def window(self, question: Question, budget: int) -> Shown:
         """Return what of the ranking fits beside the question."""
-        room, shown = budget - _needed(question, budget, self._counter), set[str]()
+        room, shown = budget - _needed(question, budget, self.counter), set[str]()
         order = self._order(question)
-        for place in reversed(order) if self._pack_backwards else order:
-            message = self._messages[place]
-            if (tokens := self._counter.count(message)) <= room:
+        for place in reversed(order) if self.pack_backwards else order:
+            message = self.messages[place]
+            if (tokens := self.counter.count(message)) <= room:
                 room -= tokens
                 shown.add(message.id)
         return Shown(ids=frozenset(shown))
 
     def _order(self, question: Question) -> list[int]:
-        if self._last is None or self._last[0] is not question:
-            self._last = question, ranked(self._scorer(question.text), self._random)
-        return self._last[1]
+        if self.last is None or self.last[0] is not question:
+            self.last = question, ranked(self.scorer(question.text), self.random)
+        return self.last[1]
 
 
 def by_token_budget(messages: Sequence[Message], room: int, counter: TokenCounter) -> frozenset[str]:
@@ -223,12 +220,7 @@ class PolicySystem:
     """
 
     def __init__(
-        self,
-        name: str,
-        messages: Sequence[Message],
-        questions: Sequence[Question],
-        *,
-        counter: TokenCounter,
+        self, name: str, messages: Sequence[Message], questions: Sequence[Question], *, counter: TokenCounter
     ) -> None:
         self._leaves = POLICIES[name]
         self._messages = [counter.counted(message) for message in messages]
@@ -261,15 +253,8 @@ class _Writer:
         self._said: dict[str, list[str]] = {}
         self.standing: list[str] = []
 
-    def __call__(
-        self,
-        given: Given,
-        *,
-        max_tokens: int | None = None,
-        query: str | None = None,
-        previous: str | None = None,
-    ) -> Compressed:
-        made = self._write(given, max_tokens=max_tokens, query=query, previous=previous)
+    def __call__(self, given: Given, **options: Any) -> Compressed:
+        made = self._write(given, **options)
         for point in points_of(as_messages(given), language_of(made.text)):
             for source in point.sources:
                 self._said.setdefault(source, []).append(point.said)

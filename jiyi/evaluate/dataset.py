@@ -319,14 +319,7 @@ def _shown(value: object) -> str:
 
 
 def _kind(value: object) -> str:
-    match value:
-        case str():
-            return "text"
-        case list():
-            return "a list"
-        case Mapping():
-            return "an object"
-        case bool() | None:
-            return json.dumps(value)
-        case _:
-            return "a number"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    kinds = {str: "text", list: "a list", Mapping: "an object"}
+    return next((name for kind, name in kinds.items() if isinstance(value, kind)), "a number")

@@ -13,8 +13,19 @@ from jiyi.embeddings import Embedder
 from jiyi.errors import BudgetTooSmall
 from jiyi.evaluate.baselines import check_baselines, make_baseline
 from jiyi.evaluate.dataset import Conversation, Dataset, Question, with_opaque_ids
-from jiyi.evaluate.metrics import DEPTH, SESSIONS, Outcome, measure, percentile, share_found
-from jiyi.evaluate.results import Evaluation, Ingest, Latency, Run, Scores
+from jiyi.evaluate.metrics import (
+    DEPTH,
+    SESSIONS,
+    Evaluation,
+    Ingest,
+    Latency,
+    Outcome,
+    Run,
+    Scores,
+    measure,
+    percentile,
+    share_found,
+)
 from jiyi.evaluate.systems import SQLITE, MemorySystem, Opener, System, open_sqlite
 from jiyi.evaluate.vectors import MeasuredEmbedder, VectorFolder
 from jiyi.records import Budget

@@ -54,7 +54,6 @@ class System(Protocol):
 
     def rank(self, question: Question, limit: int) -> Ranking:
         """Return the best ``limit`` messages, or as many as were found."""
-        ...
 
     def window(self, question: Question, budget: int) -> Shown:
         """Return the messages in a window of ``budget`` tokens made for the question.
@@ -62,7 +61,6 @@ class System(Protocol):
         Raises:
             BudgetTooSmall: the question alone is larger.
         """
-        ...
 
 
 class MemorySystem:

@@ -82,7 +82,7 @@ class MeasuredEmbedder:
         items = check_inputs(texts, kind)
         if not items:
             return self._inner.embed([], kind)
-        keys = [_key(text) for text in items]
+        keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in items]
         new = {k: t for k, t in zip(keys, items, strict=True) if (kind, k) not in self._rows}
         stored = self._folder.get(self.name, kind, new, self.dims) if self._folder and new else {}
         fresh = self._fresh({key: text for key, text in new.items() if key not in stored}, kind)
@@ -170,7 +170,3 @@ class VectorFolder:
                 f"the vectors in {self._path} cannot be used ({reason}); delete {self._path / _FILE} "
                 "or name another folder"
             ) from error
-
-
-def _key(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

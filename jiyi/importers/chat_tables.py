@@ -6,8 +6,8 @@ from typing import Any
 
 import apsw
 
+from jiyi.importers.blocks import chat_body
 from jiyi.importers.entries import Entry, LeftOut, Maker, call_of, mapping, text
-from jiyi.importers.langchain import chat_body
 from jiyi.importers.sqlite import rows, tables
 from jiyi.storage.transfer.lines import NOT_JSON, Rejected
 
@@ -32,7 +32,11 @@ _TOOL_OUTPUTS = ("function_call_output", "computer_call_output", "custom_tool_ca
 
 def read_chats(db: apsw.Connection, source: str, make: Maker) -> Iterator[Entry]:
     """Read the chats of one framework, in the order in which they were written."""
-    body_of = {"openai-agents": _item, "langchain": _langchain, "llama-index": _llama_index}[source]
+    body_of = {
+        "openai-agents": _item,
+        "langchain": lambda message: chat_body({**mapping(message.get("data")), "type": message.get("type")}),
+        "llama-index": _llama_index,
+    }[source]
     for table, columns in tables(db).items():
         if not CHAT_TABLES[source] <= columns:
             continue
@@ -62,10 +66,6 @@ def _item(item: Mapping[str, Any]) -> _Read:
         words = output if isinstance(output, str) else text(output) or json.dumps(output)
         return {"role": "tool", "tool_call_id": item.get("call_id"), "content": words}, []
     return {}, [f"items of type {str(kind)[:40]}"]
-
-
-def _langchain(message: Mapping[str, Any]) -> _Read:
-    return chat_body({**mapping(message.get("data")), "type": message.get("type")})
 
 
 def _llama_index(message: Mapping[str, Any]) -> _Read:

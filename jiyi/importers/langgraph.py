@@ -11,8 +11,8 @@ from typing import Any
 import apsw
 
 from jiyi.errors import ImportFailed, MissingExtra
+from jiyi.importers.blocks import chat_body
 from jiyi.importers.entries import Entry, LeftOut, Maker, items, mapping
-from jiyi.importers.langchain import chat_body
 from jiyi.importers.msgpack import unpacked
 from jiyi.importers.sqlite import tables
 from jiyi.storage.transfer.lines import NOT_JSON, Rejected

@@ -1,4 +1,4 @@
-"""Memories from mem0's API, or from one of its clients in Python: everything of a user, page by page."""
+"""Memories of mem0: its exported pages, its API, or one of its clients in Python."""
 
 import json
 import os
@@ -11,13 +11,67 @@ from urllib.parse import parse_qsl, urlsplit
 
 from jiyi.breaker import Breaker
 from jiyi.endpoint import Endpoint, Faults, patiently
-from jiyi.errors import InputError, JiyiError, ServerError, ServerUnreachable, SettingsError
-from jiyi.importers.entries import Entry, LeftOut, Maker, mapping
-from jiyi.importers.mem0 import note
+from jiyi.errors import ImportFailed, InputError, JiyiError, ServerError, ServerUnreachable, SettingsError
+from jiyi.importers.entries import Entry, LeftOut, Maker, items, mapping
+from jiyi.importers.files import Files, values
 from jiyi.posting import post
 from jiyi.storage.transfer.lines import NOT_JSON, Rejected
 
-__all__ = ["Mem0Client", "is_mem0", "read_mem0_client"]
+__all__ = ["Mem0Client", "is_mem0", "note", "read_mem0", "read_mem0_client"]
+
+_OWN = ("id", "memory", "data", "hash", "metadata", "created_at", "updated_at", "expiration_date", "score")
+
+
+def read_mem0(files: Files, make: Maker) -> Iterator[Entry]:
+    """Read memories as notes about the user; of a file of several users those of the one asked for.
+
+    Raises:
+        ImportFailed: it holds memories of several users, and none of the one they are imported for.
+    """
+    named = (mapping(memory).get("user_id") for _, memory in _memories(files))
+    users = {name for name in named if isinstance(name, str)}
+    mine = users & {make.scope.user_id.rpartition("//")[2]}  # a server puts the tenant before it
+    if len(users) > 1 and not mine:
+        raise ImportFailed(
+            f"{files.root} holds memories of {len(users)} users of mem0; import it as one of them, "
+            f"such as {min(users)[:40]}"
+        )
+    for where, memory in _memories(files):
+        if isinstance(memory, Rejected):
+            yield memory
+        elif len(users) > 1 and mapping(memory).get("user_id") not in (None, *mine):
+            yield LeftOut("memories of other users")
+        else:
+            yield note(where, mapping(memory), make)
+
+
+def _memories(files: Files) -> Iterator[tuple[str, Any]]:
+    for name in files.named("*.json"):
+        for where, value in values(files, name):
+            page = mapping(value).get("results") or mapping(value).get("memories")
+            if isinstance(page, list):
+                yield from ((f"{where} [{number}]", memory) for number, memory in enumerate(items(page)))
+            elif mapping(value).get("results") != []:
+                yield where, value
+
+
+def note(where: str, memory: Mapping[str, Any], make: Maker) -> Entry:
+    """Return a memory of mem0 as a note about the user."""
+    words, who = memory.get("memory") or memory.get("data"), memory.get("actor_id") or memory.get("role")
+    who = who if isinstance(who, str) and who else "user"
+    labels = {**mapping(memory.get("metadata"))}
+    labels |= {k: v for k, v in memory.items() if k not in (*_OWN, *labels) and v not in (None, "", [], {})}
+    return make.fact(
+        where,
+        (who, "note", words),
+        id=memory.get("id") or make.hashed(memory.get("user_id"), words),
+        origin=memory.get("user_id") or memory.get("agent_id") or "mem0",
+        date=memory.get("created_at"),
+        ends=memory.get("expiration_date"),
+        speaker=who,
+        labels=labels,
+    )
+
 
 _SCHEMES = {"mem0://": "https://", "mem0+https://": "https://", "mem0+http://": "http://"}
 _OWNERS = ("user_id", "agent_id", "app_id", "run_id")
@@ -183,14 +237,11 @@ def _of_client(client: Mem0Client, whose: Mapping[str, Any]) -> Iterator[Any]:
         raise InputError("mem0's clients for asyncio are not read: give its MemoryClient or Memory")
     most = next((name for name in ("top_k", "limit") if name in known), None)
     if most is None:
-        return _each_scope(lambda filters, page: _asked(client, filters=filters, **_paged(page)), whose)
+        paged = {"page_size": _PAGE, "show_expired": True}
+        return _each_scope(lambda filters, page: _asked(client, filters=filters, page=page, **paged), whose)
     given: dict[str, Any] = {"filters": dict(whose)} if most == "top_k" else dict(whose)
     given |= {"show_expired": True} if "show_expired" in known else {}
     return _growing(lambda size: _asked(client, **given, **{most: size})[0])
-
-
-def _paged(number: int) -> dict[str, Any]:
-    return {"page": number, "page_size": _PAGE, "show_expired": True}
 
 
 def _growing(ask: Callable[[int], list[Any]]) -> Iterator[Any]:

@@ -16,8 +16,7 @@ from jiyi.importers.entries import Entry, Maker, items, mapping
 from jiyi.importers.files import Files, opened_files, values
 from jiyi.importers.langgraph import LANGGRAPH_TABLES, read_langgraph, read_langgraph_server
 from jiyi.importers.letta import agent_file, read_letta
-from jiyi.importers.mem0 import read_mem0
-from jiyi.importers.mem0_client import Mem0Client, is_mem0, read_mem0_client
+from jiyi.importers.mem0_client import Mem0Client, is_mem0, read_mem0, read_mem0_client
 from jiyi.importers.mempalace import PALACE_FILES, PALACE_TABLES, read_mempalace
 from jiyi.importers.server_memory import read_server_memory
 from jiyi.importers.sqlite import foreign_database, tables

@@ -55,10 +55,5 @@ def _facts(where: str, line: Mapping[str, Any], make: Maker) -> Iterator[Entry]:
     for one in said:
         category: Any = "attribute" if one[1] == TYPE else "note"
         yield make.fact(
-            where,
-            one,
-            id=make.hashed(*one),
-            origin="memory.jsonl",
-            category=category,
-            speaker=BY,
+            where, one, id=make.hashed(*one), origin="memory.jsonl", category=category, speaker=BY
         )

@@ -2,24 +2,24 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial, wraps
 from itertools import accumulate
 from typing import Any
 
 from jiyi.errors import JiyiError, MissingExtra, NotFound
-from jiyi.integrations.anthropic_texts import MOST_LINES, content_of, edited, lines_with, listing_of
 from jiyi.integrations.keeping import every
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
+
+__all__ = ["JiyiAsyncMemoryTool", "JiyiMemoryTool"]
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 except ImportError as error:
     raise MissingExtra('the Anthropic SDK is missing: pip install "jiyi[anthropic]"') from error
 
-__all__ = ["JiyiAsyncMemoryTool", "JiyiMemoryTool"]
 
 _ROOT = "/memories"
 _NAMESPACE = "memories"  # the first label of all files
@@ -59,12 +59,12 @@ class _Files:
         path = _path(command.path)
         file = self._file(path)
         if file is not None:
-            if _text(file).count("\n") >= MOST_LINES:
+            if _text(file).count("\n") >= _MOST_LINES:
                 raise ToolError(f"File {command.path} exceeds maximum line limit of 999,999 lines.")
-            return content_of(command.path, _text(file), command.view_range)
+            return _content_of(command.path, _text(file), command.view_range)
         if path and not self._is_folder(path):
             raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
-        return listing_of(command.path, self._listed(path))
+        return _listing_of(command.path, self._listed(path))
 
     @_told
     def create(self, command: Any) -> str:
@@ -78,7 +78,7 @@ class _Files:
         """Replace a text that a file has once."""
         file = self._opened(command.path)
         content, old = _text(file), command.old_str
-        places = list(lines_with(content, old))
+        places = list(_lines_with(content, old))
         if not places:
             raise ToolError(
                 f"No replacement was performed, old_str `{old}` did not appear verbatim in {command.path}."
@@ -91,7 +91,7 @@ class _Files:
             )
         changed = content.replace(old, command.new_str)
         self._put(_path(command.path), changed, file.version)
-        return edited(changed, places[0])
+        return _edited(changed, places[0])
 
     @_told
     def insert(self, command: Any) -> str:
@@ -278,3 +278,58 @@ def _within(file: Item) -> _Path:
 
 def _text(file: Item) -> str:
     return str(file.value.get(_CONTENT, ""))
+
+
+_MOST_LINES = 999_999
+"""Lines of a file that is shown."""
+
+_WIDTH = len(str(_MOST_LINES))
+_FOLDER = "4K"  # what a file system says of a small folder
+_NEAR = 2  # lines on either side of a change
+
+
+def _content_of(path: str, content: str, view_range: Sequence[int] | None) -> str:
+    """Return a file's lines with their numbers; a range has the first and the last line, -1 for the end."""
+    lines, first = content.split("\n"), 0
+    if view_range and len(view_range) == 2:
+        first, last = max(1, view_range[0]) - 1, view_range[1]
+        lines = lines[first : len(lines) if last == -1 else last]
+    return f"Here's the content of {path} with line numbers:\n" + _numbered(lines, first)
+
+
+def _listing_of(path: str, found: Iterable[tuple[str, int | None]]) -> str:
+    """Return what is in a folder: names in it and their bytes, None for a folder."""
+    head = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
+    lines = (
+        f"{_FOLDER}\t{path}/{name}/" if size is None else f"{_size(size)}\t{path}/{name}"
+        for name, size in found
+    )
+    return "\n".join([head, f"{_FOLDER}\t{path}", *lines])
+
+
+def _edited(content: str, line: int) -> str:
+    """Return the lines around one that was changed."""
+    first = max(0, line - 1 - _NEAR)
+    head = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
+    return f"{head}\n" + _numbered(content.split("\n")[first : line + _NEAR], first)
+
+
+def _lines_with(content: str, text: str) -> Iterator[int]:
+    """Give the number of the line that each occurrence begins in."""
+    line, before, place = 1, 0, content.find(text)
+    while place >= 0:
+        line += content.count("\n", before, place)
+        yield line
+        before, place = place, content.find(text, place + 1)
+
+
+def _numbered(lines: Sequence[str], before: int) -> str:
+    return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in enumerate(lines, before + 1))
+
+
+def _size(size: int) -> str:
+    if size == 0:
+        return "0B"
+    power = min((size.bit_length() - 1) // 10, 3)
+    scaled = size / 1024**power
+    return f"{int(scaled) if scaled == int(scaled) else f'{scaled:.1f}'}{'BKMG'[power]}"

@@ -1,18 +1,22 @@
 """A framework's own items as messages of a conversation, and back as they were."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, TypeVar
 
 from jiyi.records import Listing, Message
 
-__all__ = ["RAW", "every", "kept", "kept_as", "pages", "raw_of", "settled"]
+__all__ = ["RAW", "every", "kept", "kept_as", "pages", "raw_of", "settled", "warned"]
 
 RAW = "raw"
 """The field of `Message.extra` that has a framework's item; no window shows it."""
 
 _T = TypeVar("_T")
+
+_log = logging.getLogger("jiyi.integrations")
 
 
 def kept(raw: object, message: Mapping[str, Any], **fields: Any) -> Message:
@@ -53,6 +57,15 @@ def pages(read: Callable[[str | None], Listing[_T]]) -> Iterator[Listing[_T]]:
 def every(read: Callable[[str | None], Listing[_T]]) -> Iterator[_T]:
     """Give all that a list has, page after page."""
     return chain.from_iterable(pages(read))
+
+
+@contextmanager
+def warned(what: str) -> Iterator[None]:
+    """Log what goes wrong, whatever it is: the conversation goes on."""
+    try:
+        yield
+    except Exception as error:
+        _log.warning("%s: %s: %s", what, type(error).__name__, error)
 
 
 async def settled(change: Coroutine[Any, Any, _T]) -> _T:

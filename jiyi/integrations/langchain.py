@@ -4,41 +4,53 @@
 """
 
 import asyncio
-import logging
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from jiyi.errors import MissingExtra
 from jiyi.integrations import tools as verbs
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import every
-from jiyi.integrations.recalling import Owner, told, whole
-from jiyi.integrations.saving import Saver
+from jiyi.integrations.keeping import every, raw_of, warned
+from jiyi.integrations.recalling import Owner, digest, told, whole
+from jiyi.integrations.saving import Entry, Saver
+from jiyi.integrations.tools import function
 from jiyi.manager import MemoryManager
-from jiyi.records import SEARCHABLE, Hit, Hits, Kind
+from jiyi.records import SEARCHABLE, Kind, Message
+from jiyi.text import TokenCounter
+
+__all__ = ["JiyiMemoryMiddleware", "JiyiRetriever", "UserOf"]
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+    from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
     from langchain.tools import ToolRuntime
     from langchain_core.documents import Document
-    from langchain_core.messages import BaseMessage, HumanMessage
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        ChatMessage,
+        HumanMessage,
+        ToolMessage,
+        convert_to_messages,
+        convert_to_openai_messages,
+        messages_from_dict,
+    )
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.tools import StructuredTool
+    from langchain_core.utils.function_calling import convert_to_openai_tool
     from pydantic import ConfigDict, Field
 
-    from jiyi.integrations.langchain_messages import entry_of, given_of, is_summary, message_of, tools_of
 except ImportError as error:
     raise MissingExtra('LangChain is missing: pip install "jiyi[langchain]"') from error
 
-__all__ = ["JiyiMemoryMiddleware", "JiyiRetriever", "UserOf"]
 
 UserOf = Callable[[Any], str | None]
 """Says whose a run is, by the ``Runtime`` of LangGraph."""
 
 _INNER = "|graph:"  # between a thread and the path to an agent inside its graph
-
-_log = logging.getLogger("jiyi.integrations")
 
 
 class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -116,7 +128,7 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def history(self, thread_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
         """Return all messages of a thread as they were, also those that the state has no more."""
-        return [given_of(message) for message in whole(Owner(self._memory, user_id, thread_id))]
+        return [_given_of(message) for message in whole(Owner(self._memory, user_id, thread_id))]
 
     def forget_thread(self, thread_id: str, *, user_id: str | None = None) -> int:
         """Forget a thread and its subagents' with all that came of them; return how many records.
@@ -129,25 +141,19 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         return sum(forget(session_id=id_).total for id_ in ids)
 
     def _shown(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        try:
+        with warned("the request passes without memory"):
             owner = self._owner(request.runtime)
             try:
                 return self._fitted(owner, request)
             finally:  # not before: a question that is saved would be found as an answer to itself
                 self._save(owner, request.state["messages"])
-        except Exception as error:
-            _log.warning("the request passes without memory: %s: %s", type(error).__name__, error)
-            return request
+        return request
 
     def _answered(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> None:
-        try:
+        with warned("an answer is not saved yet"):
             # One without an id gets it from the state, and is saved with the next request.
-            self._save(
-                self._owner(request.runtime),
-                [*request.state["messages"], *(m for m in response.result if m.id)],
-            )
-        except Exception as error:
-            _log.warning("an answer is not saved yet: %s: %s", type(error).__name__, error)
+            known = [*request.state["messages"], *(m for m in response.result if m.id)]
+            self._save(self._owner(request.runtime), known)
 
     def _tools(self) -> list[StructuredTool]:
         def remember(text: str, runtime: ToolRuntime[Any, Any]) -> str:
@@ -172,15 +178,13 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         if owner.session_id == _INNER:  # no thread
             return
         counter = self._memory.counter
-        try:
-            entries = [entry_of(m, message_of(m, counter)) for m in messages if not is_summary(m)]
+        with warned("messages are not saved yet"):
+            entries = [_entry_of(m, _message_of(m, counter)) for m in messages if not _is_summary(m)]
             self._saver.save(owner, entries)
-        except Exception as error:
-            _log.warning("messages are not saved yet: %s: %s", type(error).__name__, error)
 
     def _fitted(self, owner: Owner, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        talk = [message_of(message, self._memory.counter) for message in request.messages]
-        fitted = self._fitting.fit(owner, talk, system=request.system_prompt or "", tools=tools_of(request))
+        talk = [_message_of(message, self._memory.counter) for message in request.messages]
+        fitted = self._fitting.fit(owner, talk, system=request.system_prompt or "", tools=_tools_of(request))
         self.last = fitted
         return request.override(messages=list(fitted.shown(request.messages, HumanMessage)))
 
@@ -225,13 +229,12 @@ class JiyiRetriever(BaseRetriever):
             session_id=self.session_id,
             user_id=self.user_id,
         )
-        return [_document(hit, found) for hit in found]
-
-
-def _document(hit: Hit, found: Hits) -> Document:
-    return Document(
-        id=hit.id, page_content=hit.wordings[0], metadata={"score": hit.score, **told(hit, found)}
-    )
+        return [
+            Document(
+                id=hit.id, page_content=hit.wordings[0], metadata={"score": hit.score, **told(hit, found)}
+            )
+            for hit in found
+        ]
 
 
 def _session(runtime: Any) -> str:
@@ -251,3 +254,86 @@ def _user(runtime: Any) -> Any:
     if user is None and runtime.server_info is not None and runtime.server_info.user is not None:
         user = runtime.server_info.user.identity
     return user
+
+
+_ROLES = {"human": "user", "system": "system", "tool": "tool"}
+_BESIDE = ("text", "tool_use", "tool_call", "function_call")  # parts that words and calls have already
+
+
+def _message_of(message: BaseMessage, counter: TokenCounter) -> Message:
+    """Return what a message says, counted with what it has beside words and calls."""
+    body: dict[str, Any] = {"role": _role(message), "content": str(message.text)}
+    if isinstance(message, ToolMessage):
+        body["tool_call_id"] = message.tool_call_id
+    if isinstance(message, AIMessage):
+        calls = [*message.tool_calls, *message.invalid_tool_calls]
+        body["tool_calls"] = [_call(call, i) for i, call in enumerate(calls)]
+    said = Message.from_openai({name: value for name, value in body.items() if value != []})
+    return replace(said, tokens=counter.count(said) + _beside(message, counter), tokens_by=counter.name)
+
+
+def _entry_of(message: BaseMessage, said: Message) -> Entry:
+    """Return a message as it is saved: whole, but for an artifact that is no JSON."""
+    raw = json.dumps(message.model_dump(), ensure_ascii=False, skipkeys=True, default=repr)
+    return Entry(message.id or digest(raw), raw, said)
+
+
+def _is_summary(message: BaseMessage) -> bool:
+    """Say whether LangChain made a message of others: nobody said it."""
+    return message.additional_kwargs.get("lc_source") == "summarization"
+
+
+def _given_of(message: Message) -> BaseMessage:
+    """Return the message that was saved; what was saved by other means, as LangChain writes it."""
+    raw = raw_of(message)
+    if isinstance(raw, Mapping) and "type" in raw:
+        return messages_from_dict([{"type": raw["type"], "data": raw}])[0]
+    return convert_to_messages([message.to_openai()])[0]
+
+
+def _tools_of(request: ModelRequest[Any]) -> list[dict[str, Any]]:
+    """Return what a request sends of tools and of the schema of its output."""
+    given = [_tool(tool) for tool in request.tools]
+    output = request.response_format
+    if isinstance(output, ToolStrategy):
+        specs: Sequence[Any] = output.schema_specs
+    elif isinstance(output, ProviderStrategy):
+        specs = [output.schema_spec]
+    else:
+        specs = ToolStrategy(getattr(output, "schema", output)).schema_specs if output is not None else []
+    return [*given, *(function(spec.name, spec.description, spec.json_schema) for spec in specs)]
+
+
+def _role(message: BaseMessage) -> str:
+    if isinstance(message, ChatMessage):
+        return message.role if message.role in ("user", "system") else "assistant"
+    return _ROLES.get(message.type.removesuffix("MessageChunk").lower(), "assistant")
+
+
+def _call(call: Mapping[str, Any], place: int) -> dict[str, Any]:
+    args = call["args"]
+    written = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, default=repr)
+    body = {"name": call["name"] or "", "arguments": written}
+    return {"id": call["id"] or f"without-id-{place}", "type": "function", "function": body}
+
+
+def _beside(message: BaseMessage, counter: TokenCounter) -> int:
+    """Return the tokens of pictures, thoughts and other parts that are neither words nor calls."""
+    if isinstance(message.content, str):
+        return 0
+    parts = [p for p in message.content if isinstance(p, dict) and p.get("type") not in _BESIDE]
+    if not parts:
+        return 0
+    try:
+        body = convert_to_openai_messages([message.model_copy(update={"content": parts})])[0]
+        odd = [part for part in body["content"] if isinstance(part, dict)]
+    except (ValueError, KeyError, TypeError):  # parts of another provider
+        odd = parts
+    return sum(counter.count(Message.from_openai({"role": "user", "content": [p]})) for p in odd)
+
+
+def _tool(tool: Any) -> dict[str, Any]:
+    try:
+        return convert_to_openai_tool(tool)
+    except ValueError:  # a provider's own tool
+        return dict(tool)

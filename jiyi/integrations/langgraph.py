@@ -39,7 +39,7 @@ _SWEEP_MINUTES = 5.0
 _log = logging.getLogger("jiyi.integrations")
 
 
-class JiyiStore(BaseStore):
+class JiyiStore(Operations, BaseStore):
     """A store of LangGraph in a memory: its items are searched, forgotten and exported as other records.
 
     - A batch reads first, then writes: all puts and deletes in one transaction, the last of a key.
@@ -68,7 +68,7 @@ class JiyiStore(BaseStore):
         index: IndexConfig | None = None,
         ttl: TTLConfig | None = None,
     ) -> None:
-        self._operations = Operations(memory, user_id, user_from, index)
+        super().__init__(memory, user_id, user_from, index)
         self.index_config = index
         self.ttl_config = ttl
         self._sweeper: threading.Thread | None = None
@@ -99,26 +99,9 @@ class JiyiStore(BaseStore):
     def setup(self) -> None:
         """Do nothing: a memory that is open has its tables."""
 
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do operations and return their results in the same order.
-
-        Raises:
-            InvalidNamespaceError: a namespace that cannot be, or that does not say whose it is.
-            InputError: a value that is no JSON, or a filter that cannot be. Nothing was changed.
-        """
-        return self._operations.run(ops)
-
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do the same in a worker thread."""
-        return await asyncio.to_thread(self._operations.run, list(ops))
-
-    def delete_namespace(self, namespace: Sequence[str]) -> ForgetReceipt:
-        """Delete the items of a namespace and of those below it; ``memory.restore`` brings them back."""
-        return self._operations.delete_namespace(namespace)
-
-    def sweep_ttl(self) -> int:
-        """Drop the items whose time is over, of the users this store has served; return how many."""
-        return self._operations.sweep()
+        """Do operations in a worker thread; see `batch`."""
+        return await asyncio.to_thread(self.batch, list(ops))
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:
         """Sweep in a thread every so often until `stop_ttl_sweeper`; without a TTL configuration never."""
@@ -158,7 +141,7 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         self._store = JiyiStore(memory, **options)
         self.index_config = self._store.index_config
         self.ttl_config = self._store.ttl_config
-        self._check = self._store._operations.check
+        self._check = self._store.check
 
     @classmethod
     @asynccontextmanager

@@ -1,5 +1,8 @@
-"""What LangGraph's operations on a store do in a memory."""
+"""What LangGraph's operations on a store do in a memory, and its filters as those of the memory."""
 
+import math
+import re
+import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,12 +11,14 @@ from functools import partial
 from itertools import accumulate, islice
 from typing import Any
 
-from jiyi.errors import MissingExtra
+from jiyi.errors import BadQuery, MissingExtra
 from jiyi.integrations.keeping import every
-from jiyi.integrations.langgraph_filters import Asked
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Item, Scope
+from jiyi.records.checks import UNSTORABLE
+
+__all__ = ["FoundItem", "Operations", "UserFrom"]
 
 try:
     from langgraph.store.base import (
@@ -33,7 +38,6 @@ try:
 except ImportError as error:
     raise MissingExtra('LangGraph is missing: pip install "jiyi[langgraph]"') from error
 
-__all__ = ["FoundItem", "Operations", "UserFrom"]
 
 UserFrom = Callable[[tuple[str, ...]], str]
 """Says whose items are in a namespace, such as ``lambda namespace: namespace[1]``."""
@@ -81,7 +85,7 @@ class Operations:
         self._paths = _paths_of(index)
         self._users: set[str | None] = {user_id} if user_from is None else set()
 
-    def run(self, ops: Iterable[Op]) -> list[Result]:
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations and return their results in the same order.
 
         Raises:
@@ -100,25 +104,25 @@ class Operations:
         """Refuse what cannot be done, before it is done together with what can.
 
         Raises:
-            InvalidNamespaceError, InputError: as `run`.
+            InvalidNamespaceError, InputError: as `batch`.
         """
         _check(op)
         if isinstance(op, SearchOp):
             self._user(tuple(op.namespace_prefix))
-            Asked(op.filter)
+            _Asked(op.filter)
         else:
             space, now = tuple(op.namespace), self.memory.parts.clock()
             scope = Scope(user_id=self._user(space) or "anyone")
             Item(scope=scope, namespace=space, key=op.key, value=op.value, created_at=now, updated_at=now)
 
     def delete_namespace(self, namespace: Sequence[str]) -> ForgetReceipt:
-        """Forget all items of a namespace and of those below it."""
+        """Delete the items of a namespace and of those below it; ``memory.restore`` brings them back."""
         space = tuple(namespace)
         _check(PutOp(space, "", {}))
         return self.memory.forget(namespace=space, reason="namespace deleted", user_id=self._user(space))
 
-    def sweep(self) -> int:
-        """Drop the items whose time is over for good, of all users that were served; return how many."""
+    def sweep_ttl(self) -> int:
+        """Drop the items whose time is over, of the users this store has served; return how many."""
         over = {"kind": "item", "expires_at": {"lte": self.memory.parts.clock()}}
         forget = partial(self.memory.forget, filters=over, reason="expired")
         swept = 0
@@ -164,7 +168,7 @@ class Operations:
     def _searched(self, op: SearchOp) -> list[SearchItem]:
         if op.limit < 1:
             return []
-        asked = Asked(op.filter)
+        asked = _Asked(op.filter)
         user = self._user(tuple(op.namespace_prefix))
         if op.query and op.query.strip():
             found = list(self._best(op, asked, user))
@@ -180,7 +184,7 @@ class Operations:
                 user = item.scope.user_id
                 self.memory.get_item(item.namespace, item.key, refresh=True, user_id=user)
 
-    def _best(self, op: SearchOp, asked: Asked, user: str | None) -> Iterator[tuple[Item, SearchItem]]:
+    def _best(self, op: SearchOp, asked: "_Asked", user: str | None) -> Iterator[tuple[Item, SearchItem]]:
         """Give the items that a query finds, best first."""
         until = op.offset + op.limit
         hits = self.memory.search(
@@ -200,7 +204,7 @@ class Operations:
         for (item, hit), score in list(zip(held, scores, strict=True))[op.offset :]:
             yield item, FoundItem(item, hit, score, hits.nothing_relevant)
 
-    def _newest(self, op: SearchOp, asked: Asked, user: str | None) -> list[Item]:
+    def _newest(self, op: SearchOp, asked: "_Asked", user: str | None) -> list[Item]:
         """Return the items of a search without a query, the last changed first."""
         until, filters, prefix = op.offset + op.limit, asked.filters(), op.namespace_prefix
         size = min(until, _MOST)
@@ -294,3 +298,94 @@ def _paths_of(index: Mapping[str, Any] | None) -> list[str] | None:
 
 def _begins(labels: _Space, path: _Space) -> bool:
     return len(labels) >= len(path) and all(b in ("*", a) for a, b in zip(labels, path, strict=False))
+
+
+_OPERATORS = {"$eq": "eq", "$ne": "ne", "$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
+_ODD = re.compile(r"[\"'`\\\0-\x1f]")  # nothing here comes near SQL: such a key is a mistake or an attack
+_HIGHEST = sys.float_info.max
+_LARGEST = 2**63  # whole numbers beyond are compared as floating-point numbers
+
+
+class _Asked:
+    """What a filter of LangGraph asks of the values of items.
+
+    Names with dots reach into objects, and so do objects in the filter. A field that is not there is equal to
+    None only, ``$ne`` to all else, and neither greater nor less than anything; nor is a text than a number.
+
+    Args:
+        given: field names with what they equal, or with operators.
+
+    Raises:
+        BadQuery: a key with quotes or control characters, or an unknown operator.
+    """
+
+    def __init__(self, given: Mapping[str, Any] | None) -> None:
+        self._said: list[dict[str, Any]] = []
+        self._left: list[tuple[str, bool, Any]] = []
+        for key, asked in (given or {}).items():
+            self._field(_key(key), asked)
+
+    @property
+    def exact(self) -> bool:
+        """Whether `filters` say all of it."""
+        return not self._left
+
+    def filters(self, before: str = "") -> dict[str, Any] | None:
+        """Return as much of it as the memory's filters say; ``before`` is what names begin with there."""
+        parts = [{before + name: asked for name, asked in part.items()} for part in self._said]
+        return {"and": parts} if parts else None
+
+    def holds(self, value: Any) -> bool:
+        """Say whether a value meets the rest: lists and objects compared as a whole, and None."""
+        return all((_at(value, name) == wanted) is equal for name, equal, wanted in self._left)
+
+    def _field(self, name: str, asked: Any) -> None:
+        if not isinstance(asked, Mapping):
+            self._compare(name, "$eq", asked)
+        elif any(str(key).startswith("$") for key in asked):
+            for operator, value in asked.items():
+                self._compare(name, operator, value)
+        else:
+            self._said.append({name: {"exists": True}})
+            for key, inner in asked.items():
+                self._field(f"{name}.{_key(key)}", inner)
+
+    def _compare(self, name: str, operator: str, value: Any) -> None:
+        if operator not in _OPERATORS:
+            raise BadQuery(f"Unsupported operator: {operator!r}; there are {', '.join(_OPERATORS)}")
+        if operator in ("$eq", "$ne") and (value is None or isinstance(value, list | tuple | Mapping)):
+            self._left.append((name, operator == "$eq", list(value) if isinstance(value, tuple) else value))
+        elif not _equals_nothing(value):
+            self._said.append({name: {_OPERATORS[operator]: _finite(value)}})
+        elif operator != "$ne":  # which holds of everything
+            self._said.append({name: {"gt": _HIGHEST}})  # which holds of nothing
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str) or not key or _ODD.search(key):
+        raise BadQuery(
+            f"Invalid filter key: {key!r}; it names a field, without quotes and control characters"
+        )
+    return key
+
+
+def _equals_nothing(value: Any) -> bool:
+    """Say whether no value in JSON, or in a database, is the same."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    return isinstance(value, str) and UNSTORABLE.search(value) is not None
+
+
+def _at(value: Any, name: str) -> Any:
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _finite(value: Any) -> Any:
+    """Return a number that every database knows; JSON has none beyond the largest, so that is as good."""
+    if isinstance(value, float):
+        return max(-_HIGHEST, min(value, _HIGHEST))
+    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+        return float(max(-int(_HIGHEST), min(value, int(_HIGHEST))))
+    return value

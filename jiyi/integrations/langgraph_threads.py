@@ -131,7 +131,7 @@ class Threads:
         values = _puts(place, packer)
         put = _put(place, place.of("checkpoints"), str(place.id), row)
         while True:
-            head = self._head(place)
+            head = self._memory.get_item(place.of("newest"), place.label, user_id=place.user)
             former = head.value["id"] if head else max(map(_by_key, self.checkpoints(place)), default="")
             newest = _put(place, place.of("newest"), place.label, {"id": max(former, str(place.id))})
             newest["if_version"] = head.version if head else 0
@@ -201,9 +201,6 @@ class Threads:
         if len(found) < len(asked):
             raise NotFound(f"thread {place.thread!r} lacks {len(asked) - len(found)} of its values")
         return found
-
-    def _head(self, place: Place) -> Item | None:
-        return self._memory.get_item(place.of("newest"), place.label, user_id=place.user)
 
     def _heads(self, place: Place) -> list[str]:
         return [item.id for item in self._all(place.of("newest"), place.user)]

@@ -72,7 +72,8 @@ class Packer:
 
     def pack(self, value: Any) -> Any:
         """Return a value packed."""
-        if type(value) in (list, dict) and value and not _numbers(value):
+        numbers = type(value) is list and all(isinstance(one, int | float) for one in value)
+        if type(value) in (list, dict) and value and not numbers:
             name = type(value).__name__
             elements = value if name == "list" else [{key: one} for key, one in value.items()]
             typed = [self._serde.dumps_typed(element) for element in elements]
@@ -249,7 +250,3 @@ def _parts(elements: Iterable[tuple[str, bytes]]) -> list[list[tuple[str, bytes]
         parts[-1].append(typed)
         size += len(typed[1])
     return parts
-
-
-def _numbers(value: Any) -> bool:
-    return type(value) is list and all(isinstance(one, int | float) for one in value)

@@ -5,18 +5,22 @@ shows the model the part of them that fits, with what the memory recalls.
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import InputError, MissingExtra
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import settled
-from jiyi.integrations.openai_items import grouped, items_of, message_of
+from jiyi.integrations.keeping import kept, raw_of, settled, warned
 from jiyi.integrations.recalling import Owner, whole
 from jiyi.integrations.tools import function
 from jiyi.manager import MemoryManager
+from jiyi.records import Message, as_mapping
+from jiyi.text import TokenCounter
+
+__all__ = ["JiyiInputFilter", "JiyiSession", "UserOf"]
 
 try:
     from agents import Agent, FunctionTool, Handoff, RunConfig, RunContextWrapper, handoff
@@ -25,14 +29,11 @@ try:
 except ImportError as error:
     raise MissingExtra('the OpenAI Agents SDK is missing: pip install "jiyi[openai-agents]"') from error
 
-__all__ = ["JiyiInputFilter", "JiyiSession", "UserOf"]
 
 _Item = dict[str, Any]
 
 UserOf = Callable[[Any], str]
 """Says whose conversation it is, by the context an app gives to ``Runner.run``."""
-
-_log = logging.getLogger("jiyi.integrations")
 
 
 class JiyiSession:
@@ -80,7 +81,7 @@ class JiyiSession:
             stored = await asyncio.to_thread(whole, Owner(self._sync, user, self.session_id))
         else:
             stored = await self._memory.session_messages(self.session_id, most, user_id=user)
-        items = [item for message in stored for item in items_of(message)]
+        items = [item for message in stored for item in _items_of(message)]
         return items if most is None or most < 0 else items[-most:]
 
     async def add_items(
@@ -92,7 +93,7 @@ class JiyiSession:
             BadMessage: one of them is no dict of JSON.
         """
         if items:
-            messages = [message_of(item) for item in items]
+            messages = [_message_of(item) for item in items]
             user = self._user(wrapper)
             await settled(self._memory.save_messages(self.session_id, messages, user_id=user))
 
@@ -102,7 +103,7 @@ class JiyiSession:
         message = await settled(self._memory.pop_message(self.session_id, user_id=user))
         if message is None:
             return None
-        *before, item = items_of(message)
+        *before, item = _items_of(message)
         if before:  # saved by other means than this: one message, several items
             await self.add_items(before, wrapper=wrapper)
         return item
@@ -116,7 +117,7 @@ class JiyiSession:
         self, items: Sequence[_Item], *, wrapper: RunContextWrapper[Any] | None = None
     ) -> None:
         """Make these the items of the session, in one transaction; those it begins with already stay."""
-        messages = [message_of(item).to_dict() for item in items]
+        messages = [_message_of(item).to_dict() for item in items]
         user = self._user(wrapper)
         await settled(self._memory.replace_messages(self.session_id, messages, user_id=user))
 
@@ -142,6 +143,7 @@ class JiyiSession:
         return self._user_id
 
 
+@dataclass(slots=True, eq=False)
 class JiyiInputFilter:
     """What the model is shown: the items that fit, and what the memory recalls before the newest question.
 
@@ -152,26 +154,23 @@ class JiyiInputFilter:
         last: what was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``.
     """
 
-    def __init__(self, owner: Owner, fitting: Fitting, user_of: UserOf | None = None) -> None:
-        self.last: Fitted | None = None
-        self._owner = owner
-        self._fitting = fitting
-        self._user_of = user_of
+    owner: Owner
+    fitting: Fitting
+    user_of: UserOf | None = None
+    last: Fitted | None = field(default=None, init=False)
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return what the model is shown."""
-        try:
+        with warned("the input passes without memory"):
             return await self._shown(data)
-        except Exception as error:
-            _log.warning("the input passes without memory: %s: %s", type(error).__name__, error)
-            return data.model_data
+        return data.model_data
 
     async def _shown(self, data: CallModelData[Any]) -> ModelInputData:
         items, instructions = data.model_data.input, data.model_data.instructions
         tools = await _tools(data.agent, data.context)
-        owner = self._owner
-        if self._user_of is not None and data.context is not None:
-            owner = Owner(owner.memory, self._user_of(data.context), owner.session_id)
+        owner = self.owner
+        if self.user_of is not None and data.context is not None:
+            owner = Owner(owner.memory, self.user_of(data.context), owner.session_id)
         fitted, kept = await asyncio.to_thread(self._fitted, owner, items, instructions or "", tools)
         self.last = fitted
         return ModelInputData(input=kept, instructions=instructions)
@@ -179,9 +178,9 @@ class JiyiInputFilter:
     def _fitted(
         self, owner: Owner, items: Sequence[Any], instructions: str, tools: Sequence[dict[str, Any]]
     ) -> tuple[Fitted, list[Any]]:
-        groups = grouped(items, owner.memory.counter)
+        groups = _grouped(items, owner.memory.counter)
         talk = [message for message, _ in groups]
-        fitted = self._fitting.fit(owner, talk, system=instructions, tools=tools)
+        fitted = self.fitting.fit(owner, talk, system=instructions, tools=tools)
         given = [[items[i] for i in places] for _, places in groups]
         shown = fitted.shown(given, lambda text: [{"role": "user", "content": text}])
         return fitted, [item for group in shown for item in group]
@@ -203,3 +202,97 @@ async def _tools(agent: Agent[Any], context: Any) -> list[dict[str, Any]]:
         if not schema.is_plain_text():
             given.append((schema.name(), "", schema.json_schema()))
     return [function(*one) for one in given]
+
+
+_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+_RESULTS = ("function_call_output", "custom_tool_call_output")
+_ROLES = ("user", "assistant", "system", "developer")
+
+
+def _message_of(item: object) -> Message:
+    """Return the message that an item is, with the item itself; what has no words has none there.
+
+    Raises:
+        BadMessage: it is no dict of JSON.
+    """
+    return kept(dict(as_mapping(item)), _said(as_mapping(item)))
+
+
+def _items_of(message: Message) -> list[_Item]:
+    """Return the items that a message is: the one it was made of, or what says the same."""
+    raw = raw_of(message)
+    if raw is not None:
+        return [raw]
+    if message.role == "tool":
+        return [{"type": _RESULTS[0], "call_id": message.tool_call_id, "output": message.text}]
+    calls: list[_Item] = [
+        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+        for call in message.tool_calls
+    ]
+    said: list[_Item] = [{"role": message.role, "content": message.text}]
+    return calls if calls and not message.text else [*said, *calls]
+
+
+def _grouped(items: Sequence[_Item], counter: TokenCounter) -> list[tuple[Message, list[int]]]:
+    """Return messages for a window, each with the places of its items.
+
+    What the model thought, said and called without a break is one message: an API refuses a
+    thought without what follows it. Each is counted with what it has beside words.
+    """
+    groups: list[tuple[list[int], list[Mapping[str, Any]]]] = []
+    for place, item in enumerate(items):
+        said = _said(item)
+        turn = said["role"] == "assistant"
+        if not (turn and groups and groups[-1][1][-1]["role"] == "assistant"):
+            groups.append(([], []))
+        groups[-1][0].append(place)
+        groups[-1][1].append(said)
+    return [(_joined(said, [items[i] for i in places], counter), places) for places, said in groups]
+
+
+def _joined(said: Sequence[Mapping[str, Any]], items: Sequence[_Item], counter: TokenCounter) -> Message:
+    words = [str(one["content"]) for one in said if one["content"]]
+    calls = [call for one in said for call in one.get("tool_calls", ())]
+    whole: dict[str, Any] = {**said[0], "content": "\n".join(words)}
+    message = Message.from_openai(whole | ({"tool_calls": calls} if calls else {}))
+    tokens = counter.count(message) + sum(_beside(item, counter) for item in items)
+    return Message.from_openai(message.to_dict(), tokens=tokens, tokens_by=counter.name)
+
+
+def _beside(item: _Item, counter: TokenCounter) -> int:
+    """Return the tokens of what an item has beside its words and calls, such as pictures and thoughts."""
+    if item.get("type") in (*_CALLS, *_RESULTS) or (item.get("role") in _ROLES and "content" in item):
+        parts = item.get("content", item.get("output"))
+        odd = [p for p in parts if not _words([p])] if isinstance(parts, list) else []
+        pictures = [p for p in odd if isinstance(p, dict) and p.get("type") == "input_image"]
+        shown = [{"type": "image_url", "image_url": {"url": p.get("image_url") or ""}} for p in pictures]
+        rest = [part for part in odd if part not in pictures]
+        return (counter.count(Message(role="user", content=tuple(shown))) if shown else 0) + (
+            counter.count_text(json.dumps(rest, ensure_ascii=False, default=str)) if rest else 0
+        )
+    return counter.count_text(json.dumps(item, ensure_ascii=False, default=str))
+
+
+def _said(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an item says as a Chat Completions message."""
+    kind, role = item.get("type") or "message", item.get("role")
+    if kind in _RESULTS and isinstance(item.get("call_id"), str):
+        return {"role": "tool", "tool_call_id": item["call_id"], "content": _words(item.get("output"))}
+    if kind in _CALLS and item.get("call_id") and isinstance(item.get("name"), str):
+        written = str(item.get(_CALLS[kind]) or "")
+        body = {"name": item["name"], _CALLS[kind]: written}
+        call = {"type": "custom", "custom": body} if "custom" in kind else {"function": body}
+        return {"role": "assistant", "content": "", "tool_calls": [{"id": item["call_id"], **call}]}
+    if kind == "message" and role in _ROLES:
+        return {"role": role, "content": _words(item.get("content"))}
+    return {"role": "assistant", "content": ""}
+
+
+def _words(content: object) -> str:
+    """Return the words of what may be text or parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = [p.get("text") or p.get("refusal") for p in content if isinstance(p, dict)]
+    return "\n".join(part for part in parts if isinstance(part, str))

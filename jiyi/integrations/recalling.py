@@ -1,21 +1,23 @@
-"""What the memory has for a conversation that somebody else keeps."""
+"""What the memory does for a conversation that passes by: recalls for it, and keeps it."""
 
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from hashlib import sha256
 from typing import Any
 
 from jiyi.integrations.keeping import pages
 from jiyi.manager import MemoryManager
-from jiyi.records import Hit, Hits, Message, ReportItem
+from jiyi.records import Hit, Hits, Message, ReportItem, new_id
 
 __all__ = ["Owner", "Recalled", "Recaller", "digest", "key", "stored", "told", "whole"]
 
-_KNOWN = 200  # newest messages of a session among which those of a request are looked for
+_KNOWN = 200  # newest messages of a session, and of a request, that are compared
 _PIECE = 10_000  # messages read at once
 _ASKED = 4_000  # characters at either end of a question that are searched by
+_LOCKS = 64
 _RUNS = 1_000  # questions whose recalled text is kept while a run goes on
 _RECALLED = ("skills", "profile", "knowledge", "episodes", "recalled")
 
@@ -46,7 +48,7 @@ class Recalled:
 
 
 class Recaller:
-    """Recalls for conversations.
+    """Recalls for conversations that somebody else keeps, and stores each of their messages once.
 
     Args:
         tokens: most that is recalled for a question.
@@ -56,6 +58,7 @@ class Recaller:
         self.tokens = tokens
         self._runs: OrderedDict[str, Recalled] = OrderedDict()
         self._guard = threading.Lock()
+        self._locks = [threading.Lock() for _ in range(_LOCKS)]
 
     def recall(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
         """Return what the memory has for the user's newest message, without what the talk has itself.
@@ -75,6 +78,21 @@ class Recaller:
                 if len(self._runs) > _RUNS:
                     self._runs.popitem(last=False)
         return found
+
+    def keep(self, owner: Owner, talk: Sequence[Message], reply: Sequence[Message], *, whole: bool) -> int:
+        """Save what is new in a conversation, then the reply; return how many messages that were.
+
+        With ``whole`` the talk is all that the client shows of the conversation, else it is new.
+        """
+        with self._locks[hash((owner.user_id, owner.session_id)) % _LOCKS]:
+            there = stored(owner)
+            fresh = _unsaved(there, talk, whole=whole)
+            again = [key(m) for m in reply] == [key(m) for m in there[-len(reply) or len(there) :]]
+            if not fresh and again:
+                return 0
+            saved = [replace(message, id=new_id()) for message in (*fresh, *reply)]
+            owner.memory.save_messages(owner.session_id, saved, user_id=owner.user_id)
+            return len(saved)
 
     def _recalled(self, owner: Owner, talk: Sequence[Message], question: str) -> Recalled:
         if len(question) > 2 * _ASKED:
@@ -101,6 +119,24 @@ class Recaller:
             nothing_relevant=report.nothing_relevant,
             notes=report.notes,
         )
+
+
+def _unsaved(there: Sequence[Message], talk: Sequence[Message], *, whole: bool) -> Sequence[Message]:
+    """Return the end of a talk that is not stored yet.
+
+    Clients send what came before again, or the newest of it, and people edit it and ask again. So
+    what is new begins after the last message that is known, and with the model's last one at the
+    earliest: what was forgotten of earlier turns does not come back.
+    """
+    known, given = [key(m) for m in there], [key(m) for m in talk[-2 * _KNOWN :]]
+    if not whole:  # of a request that is sent once more nothing is new
+        return [] if known[-len(given) :] == given else talk
+    spoken = max((i for i, m in enumerate(talk) if m.role == "assistant"), default=-1)
+    blocks = SequenceMatcher(None, known, given, autojunk=False).get_matching_blocks()
+    matched = max((block.b + block.size for block in blocks if block.size), default=0)
+    if matched:
+        return talk[max(matched + len(talk) - len(given), spoken) :]
+    return talk[spoken:] if spoken >= 0 and talk[spoken].tool_calls else talk[spoken + 1 :]
 
 
 def stored(owner: Owner) -> list[Message]:

@@ -63,7 +63,7 @@ class Saver:
         with self._guard:
             seen = self._seen.get(place)
         if seen is None:
-            seen = _stored(owner)
+            seen = dict(_marks(message.id) for message in whole(owner))
             newest = max((i for i, name in enumerate(marks) if name in seen), default=-1)
             seen = {name: mark for i, (name, mark) in enumerate(marks.items()) if i <= newest} | seen
         fresh = [name for name, mark in marks.items() if seen.get(name) != mark]
@@ -95,10 +95,6 @@ class Saver:
 
         # One transaction: what another process saves meanwhile stays.
         owner.memory.parts.store.together(replaced, repeatable=True)
-
-
-def _stored(owner: Owner) -> dict[str, str]:
-    return dict(_marks(message.id) for message in whole(owner))
 
 
 def _marks(record_id: str) -> tuple[str, str]:

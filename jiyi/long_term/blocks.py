@@ -65,9 +65,8 @@ class BlockWriter:
     language: str  # "zh" or "en"
     longest: int  # tokens a block may take
     compress: Compressor | None = None  # makes every text smaller, in place of excerpts
-    secrecy: Callable[..., str] = lambda text, *_: (
-        text
-    )  # hides what the question does not ask for; see `Secrecy`
+    # Hides what the question does not ask for; see `Secrecy`.
+    secrecy: Callable[..., str] = lambda text, *_: text
 
     def __call__(self, hit: Hit) -> Block:
         """Return a hit as a block."""

@@ -63,7 +63,7 @@ def maintain(
     reading = consolidation = None
     expired = 0
     if not dry_run:
-        memory.forgetting.finish()
+        memory.forgetting.trash.finish()
         memory.recall.settle()
         if memory.reader is not None:
             reading = memory.reader.read_due(scope.user_id, lambda done: tell("reading", done, None))

@@ -38,6 +38,7 @@ class _Spent(LLMError):
     """A call was not made: it might have gone over a limit."""
 
 
+@dataclass(frozen=True, slots=True)
 class _Allowance:
     """An `LLM` whose calls are paid before they are made, from limits that all processes share.
 
@@ -47,21 +48,14 @@ class _Allowance:
     settings ``reader_calls_per_hour`` and ``reader_tokens_per_day``.
     """
 
-    def __init__(self, llm: LLM, readings: Readings, settings: Settings, clock: Clock = utc_now) -> None:
-        self._llm = llm
-        self._readings = readings
-        self._calls = settings.reader_calls_per_hour
-        self._tokens = settings.reader_tokens_per_day
-        self._clock = clock
+    llm: LLM
+    readings: Readings
+    calls: int  # of an hour
+    tokens: int  # of a day
+    clock: Clock
 
     def complete(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        max_tokens: int | None = None,
-        temperature: float = 0,
-        schema: Mapping[str, Any] | None = None,
-        stop: Sequence[str] = (),
+        self, messages: Sequence[Mapping[str, Any]], *, max_tokens: int | None = None, **options: Any
     ) -> Reply:
         """Return the other model's reply; see `LLM.complete`.
 
@@ -74,36 +68,34 @@ class _Allowance:
         most = asked + (max_tokens or 0)
         tokens, used = self._set_aside(most), asked
         try:
-            reply = self._llm.complete(
-                messages, max_tokens=max_tokens, temperature=temperature, schema=schema, stop=stop
-            )
+            reply = self.llm.complete(messages, max_tokens=max_tokens, **options)
             answered = counted(reply.text) if reply.output_tokens is None else reply.output_tokens
             used = answered + (asked if reply.input_tokens is None else reply.input_tokens)
         finally:
-            self._readings.add(tokens, used - most)
+            self.readings.add(tokens, used - most)
         return reply
 
     def spent(self, figures: Mapping[str, str]) -> str:
         """Return why no call can be made now, "" where one may."""
-        calls, tokens = _periods(self._clock())
-        if int(figures.get(calls, 0)) >= self._calls:
-            return f"nothing more is read now: reader_calls_per_hour={self._calls} is used up"
-        if int(figures.get(tokens, 0)) >= self._tokens:
-            return f"nothing more is read now: reader_tokens_per_day={self._tokens} is used up"
+        calls, tokens = _periods(self.clock())
+        if int(figures.get(calls, 0)) >= self.calls:
+            return f"nothing more is read now: reader_calls_per_hour={self.calls} is used up"
+        if int(figures.get(tokens, 0)) >= self.tokens:
+            return f"nothing more is read now: reader_tokens_per_day={self.tokens} is used up"
         return ""
 
     def _set_aside(self, most: int) -> str:
         """Take one call and so many tokens; return the name of the figure they were taken from."""
-        calls, tokens = _periods(self._clock())
-        if self._readings.add(calls, 1) > self._calls:
-            self._readings.add(calls, -1)
-            raise _Spent(f"nothing more is read now: reader_calls_per_hour={self._calls} is used up")
-        if (total := self._readings.add(tokens, most)) > self._tokens:
-            self._readings.add(tokens, -most)
-            self._readings.add(calls, -1)
+        calls, tokens = _periods(self.clock())
+        if self.readings.add(calls, 1) > self.calls:
+            self.readings.add(calls, -1)
+            raise _Spent(f"nothing more is read now: reader_calls_per_hour={self.calls} is used up")
+        if (total := self.readings.add(tokens, most)) > self.tokens:
+            self.readings.add(tokens, -most)
+            self.readings.add(calls, -1)
             raise _Spent(
                 f"nothing more is read now: a call may take {most} tokens, and "
-                f"reader_tokens_per_day={self._tokens} leaves {self._tokens - (total - most)}"
+                f"reader_tokens_per_day={self.tokens} leaves {self.tokens - (total - most)}"
             )
         return tokens
 
@@ -177,7 +169,8 @@ class Reader(Worker):
         self._store = store
         self._readings = readings
         self._facts = facts
-        self._llm = _Allowance(llm, readings, settings, clock)
+        limits = settings.reader_calls_per_hour, settings.reader_tokens_per_day
+        self._llm = _Allowance(llm, readings, *limits, clock)
         self._settings = settings
         # An answer may be asked for twice; a claim that takes longer is given up.
         self._lease = timedelta(seconds=2 * settings.llm_seconds + _LEASE_SPARE)

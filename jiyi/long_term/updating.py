@@ -9,7 +9,7 @@ from jiyi.errors import BadQuery, InputError, NotFound, WrongState
 from jiyi.extraction import Statement
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.slots import NOTE, value_key
-from jiyi.long_term.forgetting.plan import Learn, Rewrite, carry_out, plan_forgetting
+from jiyi.long_term.forgetting.plan import Learn, Planner, Rewrite, carry_out
 from jiyi.long_term.forgetting.provenance import Rows, mended, says
 from jiyi.records import (
     FORGETTABLE,
@@ -163,7 +163,7 @@ class Updating:
         rows, plan = Rows(self.store, self.upkeep, self.trash, user), None
         if old.search_text != new.search_text:
             staying = self._stated_again(rows, old, new)
-            plan = plan_forgetting(rows, (), at=at, rewrite=self.rewrite, gone=[old], staying=staying)
+            plan = Planner(rows, at, self.rewrite, [old], staying=staying).plan(())
             plan.unread[new.id] = new
         self.store.delete(Query(scope=user, kinds=("message",), ids=(old.id,), limit=1))
         self.upkeep.put_back([new])

@@ -6,7 +6,6 @@ from jiyi.records.experience import *
 from jiyi.records.fact import *
 from jiyi.records.filters import *
 from jiyi.records.item import *
-from jiyi.records.listing import *
 from jiyi.records.message import *
 from jiyi.records.query import *
 from jiyi.records.session import *

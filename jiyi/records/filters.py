@@ -131,7 +131,8 @@ def matches(record: object, where: Filter) -> bool:
     if where.op == "exists" or not there:
         return there
     if where.op == "in":
-        return any(_same(value, wanted) for wanted in where.values)
+        is_flag = isinstance(value, bool)
+        return any(isinstance(wanted, bool) == is_flag and value == wanted for wanted in where.values)
     limit: Any = where.values[0]
     if where.op in _HOLDING:
         return isinstance(value, str) and limit in (
@@ -162,10 +163,6 @@ def _value_of(record: Any, where: Condition) -> tuple[bool, Any]:
     name = _ATTRIBUTES.get((kind, where.field), where.field)
     value = getattr(record.scope if name in ("session_id", "agent_id") else record, name)
     return value is not None, value
-
-
-def _same(value: object, wanted: Value) -> bool:
-    return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted
 
 
 def _order_of(value: object) -> type | None:

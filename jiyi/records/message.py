@@ -28,7 +28,6 @@ class Dumps(Protocol):
 
     def model_dump(self) -> dict[str, Any]:
         """Return the Chat Completions dict."""
-        ...
 
 
 Given = Mapping[str, Any] | Dumps

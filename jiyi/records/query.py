@@ -1,9 +1,9 @@
 """A question to the memory, and what comes back."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, cast, get_args, overload
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
 
 from jiyi.errors import BadQuery
 from jiyi.records.checks import set_utc
@@ -22,12 +22,54 @@ __all__ = [
     "Hit",
     "Hits",
     "Kind",
+    "Listing",
     "Match",
     "Query",
     "Record",
     "Searchable",
     "check_limit",
 ]
+
+_T = TypeVar("_T")
+
+
+class Listing(list[_T]):
+    """Records, and where the list goes on.
+
+    Attributes:
+        next: given to the same verb with the same arguments as ``after``, it brings what follows;
+            None after the last.
+    """
+
+    __slots__ = ("next",)
+
+    def __init__(self, records: Iterable[_T] = (), next: str | None = None) -> None:
+        super().__init__(records)
+        self.next = next
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Tell pydantic its JSON form: ``{"items": [...], "next": ...}``."""
+        from typing import get_args
+
+        from pydantic_core import core_schema
+
+        (of,) = get_args(source) or (Any,)
+        fields = {
+            "items": core_schema.typed_dict_field(core_schema.list_schema(handler.generate_schema(of))),
+            "next": core_schema.typed_dict_field(
+                core_schema.nullable_schema(core_schema.str_schema()), required=False
+            ),
+        }
+        form = core_schema.typed_dict_schema(fields)
+        return core_schema.no_info_after_validator_function(
+            lambda read: cls(read["items"], read.get("next")),
+            form,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda listing: {"items": list(listing), "next": listing.next}, return_schema=form
+            ),
+        )
+
 
 Kind = Literal["message", "episode", "knowledge", "fact", "item", "task", "step", "session", "summary"]
 """What a record is; `SEARCHABLE` names the kinds that text and vectors find."""

@@ -7,14 +7,13 @@ of several. `RunningSummary` decides what goes into a summary and has it written
 """
 
 from jiyi.records.atoms import Atom, atoms, turns
-from jiyi.short_term.background import Background
 from jiyi.short_term.importance import ImportanceSampling
 from jiyi.short_term.policies import Pipeline, SlidingWindow, TokenBudget
 from jiyi.short_term.policy import Dropped, Kept, Policy
 from jiyi.short_term.sessions import ShortTermMemory
 from jiyi.short_term.summaries import Summaries, summary_block
 from jiyi.short_term.summary import Folded, RunningSummary, Summarized, Summarizer
-from jiyi.short_term.summary_updater import SummaryState, SummaryUpdater
+from jiyi.short_term.summary_updater import Background, SummaryState, SummaryUpdater
 
 __all__ = [
     "Atom",

@@ -145,7 +145,8 @@ class ShortTermMemory:
         with self._lock:
             if self._stop.is_set():
                 raise Closed("this memory was closed; open it again to read")
-            self._sweep_if_due(now)
+            if now - self._last_sweep >= self._sweep_every:
+                self._sweep(now)
             session = self._sessions.pop(key, None)
             if session is None or session.changes < changes:
                 session = _Session(now, changes)
@@ -155,10 +156,6 @@ class ShortTermMemory:
                 del self._sessions[next(iter(self._sessions))]
             session.last_active = now
             return session, session.windows.get(agent_id)
-
-    def _sweep_if_due(self, now: datetime) -> None:
-        if now - self._last_sweep >= self._sweep_every:
-            self._sweep(now)
 
     def _sweep(self, now: datetime) -> int:
         self._last_sweep = now

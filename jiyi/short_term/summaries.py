@@ -1,6 +1,5 @@
 """The stored summaries of sessions: the current one, its versions, and what is not in it yet."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -8,11 +7,11 @@ from jiyi.clock import Clock, utc_now
 from jiyi.compression.summarize import Summarize
 from jiyi.errors import BadScope, InputError, NotFound
 from jiyi.records import Block, Message, Query, Scope, Summary
-from jiyi.records.session import SummaryMethod
+from jiyi.short_term.summary import Summarized
 from jiyi.storage.store import Store
 from jiyi.text import TokenCounter
 
-__all__ = ["Summaries", "summary_block"]
+__all__ = ["Summaries", "next_version", "summary_block"]
 
 _MOST = 10_000  # what one question may return
 
@@ -57,19 +56,8 @@ class Summaries:
         """Return all versions of a session's summary, oldest first; at most 10,000."""
         return [summary for summary in self._find(scope, limit=_MOST) if summary.scope == scope]
 
-    def add(
-        self,
-        scope: Scope,
-        text: str,
-        *,
-        covers: Sequence[str],
-        upto_seq: int,
-        method: SummaryMethod,
-        language: str = "",
-        tokens: int = 0,
-        after: Summary | None = None,
-    ) -> Summary:
-        """Store the next version, and return the one that stands then.
+    def add(self, scope: Scope, made: Summarized, after: Summary | None = None) -> Summary:
+        """Store what was made as the next version, and return the one that stands then.
 
         That is the new one, unless another process added or took away versions since ``after``
         was read: then nothing is stored, and what is returned stands instead. Its ``id`` is
@@ -77,12 +65,7 @@ class Summaries:
 
         Args:
             scope: user and session, and agent where it is of one agent's messages.
-            text: the summary, with everything that ``after`` says.
-            covers: ids of the messages that were folded in now.
-            upto_seq: up to which place of the session it goes, at least as far as ``after``.
-            method: who wrote it.
-            language: "zh" or "en".
-            tokens: of the text.
+            made: the summary, with everything that ``after`` says.
             after: the version it builds on, as `latest` gave it; None for the first.
 
         Raises:
@@ -91,21 +74,7 @@ class Summaries:
             InputError: it could be no summary, or goes less far than ``after``.
             StorageError: the database cannot do it.
         """
-        new = Summary(
-            scope=_of_session(scope),
-            text=text,
-            version=after.version + 1 if after else 1,
-            covers=tuple(dict.fromkeys(covers)),
-            upto_seq=upto_seq,
-            method=method,
-            language=language,
-            tokens=tokens,
-            previous=after.id if after else None,
-        )
-        return self.add_version(new, after)
-
-    def add_version(self, new: Summary, after: Summary | None = None) -> Summary:
-        """Store a version that was made for this; `add` says what is returned and raised."""
+        new = next_version(scope, made, after)
         if after and new.upto_seq < after.upto_seq:
             raise InputError(
                 f"upto_seq={new.upto_seq} lies before {after.upto_seq}, where the version it builds on ends"
@@ -150,6 +119,22 @@ class Summaries:
             ids = new.covers[start : start + _MOST]
             if self._store.count(Query(scope=user, kinds=("message",), ids=ids))["message"] < len(ids):
                 raise NotFound(_GONE.format("a message it covers"))
+
+
+def next_version(scope: Scope, made: Summarized, after: Summary | None) -> Summary:
+    """Return the version that follows ``after``; without a date, since it is not stored yet."""
+    assert made.upto_seq is not None, "stored messages have their place"
+    return Summary(
+        scope=_of_session(scope),
+        text=made.text,
+        version=after.version + 1 if after else 1,
+        covers=tuple(dict.fromkeys(made.covers)),
+        upto_seq=made.upto_seq,
+        method=made.method,
+        language=made.language,
+        tokens=made.tokens,
+        previous=after.id if after else None,
+    )
 
 
 def _of_session(scope: Scope) -> Scope:

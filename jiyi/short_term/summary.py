@@ -37,8 +37,8 @@ class Summarized:
     covers: tuple[str, ...]  # ids of the messages folded in since the summary before, in order
     upto_seq: int | None  # the highest place of a message folded in so far; None where unsaved
     method: Literal["extractive", "llm"]  # who wrote it
-    language: Literal["zh", "en"]  # of the text
-    tokens: int  # of the text
+    language: Literal["zh", "en", ""] = ""  # of the text
+    tokens: int = 0  # of the text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,6 @@ class Summarizer(Protocol):
         previous: str | None = None,
     ) -> Compressed:
         """Return the new summary: ``previous`` and ``given``, in fewer tokens."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,9 @@ class RunningSummary:
             budget: tokens of the window where they are fewer than ``max_tokens``.
         """
         made = as_messages(messages)
-        folded = self._folded(made, previous, summarize, force=force, budget=budget)
+        beside = previous.tokens if previous is not None else 0
+        trigger = self.due(made, budget, beside=beside) or ("asked for" if force else "")
+        folded = self._folded(made, previous, summarize or Summarize(counter=self.counter), trigger)
         decided = put_back(Kept(kept=folded.kept, dropped=folded.dropped), messages, made)
         return replace(folded, kept=decided.kept, dropped=decided.dropped)
 
@@ -171,21 +172,16 @@ class RunningSummary:
         self,
         messages: Sequence[Message],
         previous: Summarized | Summary | None,
-        summarize: Summarizer | None,
-        *,
-        force: bool,
-        budget: int | None,
+        summarize: Summarizer,
+        trigger: str,
     ) -> Folded:
-        beside = previous.tokens if previous is not None else 0
-        trigger = self.due(messages, budget, beside=beside) or ("asked for" if force else "")
         decided = self._decide(messages, trigger)
         leaving = [one.message for one in decided.dropped if one.reason == _REASON]
         if not leaving:
             note = f"nothing is older than the last {self.keep_turns} turns" if trigger else ""
             return _unchanged(messages, previous, trigger, note)
-        write = summarize or Summarize(counter=self.counter)
         try:
-            made = write(leaving, previous=previous.text if previous is not None else "")
+            made = summarize(leaving, previous=previous.text if previous is not None else "")
         except LLMError as error:
             unchanged = _unchanged(messages, previous, trigger, f"nothing was summarised: {error}")
             return replace(unchanged, error=error)

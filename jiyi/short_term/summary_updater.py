@@ -1,16 +1,100 @@
 """SummaryUpdater: older messages of a session go into its stored summary when it is time."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Generic, TypeVar
 
 from jiyi.errors import LLMError, NotFound
+from jiyi.forks import leave_at_fork
 from jiyi.records import Message, ReportStep, Scope, Summary
-from jiyi.short_term.background import Background
 from jiyi.short_term.policy import Candidates
-from jiyi.short_term.summaries import Summaries
-from jiyi.short_term.summary import Folded, RunningSummary, Summarized, Summarizer
+from jiyi.short_term.summaries import Summaries, next_version
+from jiyi.short_term.summary import RunningSummary, Summarized, Summarizer
 
-__all__ = ["SummaryState", "SummaryUpdater"]
+__all__ = ["Background", "SummaryState", "SummaryUpdater"]
+
+_MOST_RESULTS = 500  # that wait to be taken
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Result = TypeVar("_Result")
+
+
+class Background(Generic[_Key, _Result]):
+    """Does pieces of work one after the other, in a thread that starts with the first.
+
+    - Of a key one piece waits or is done at a time; another one is not taken meanwhile.
+    - What a piece returned waits for whoever asks under its key; of more than 500 the oldest go.
+    - A forked process begins with nothing: its parent goes on with what was there.
+
+    Args:
+        name: of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._left_behind()
+        leave_at_fork(self)
+
+    def _left_behind(self, quiet: bool = True) -> None:  # noqa: ARG002 - nothing here has to be closed
+        """See `jiyi.forks.Left`."""
+        self._changed = threading.Condition()
+        self._pending: OrderedDict[_Key, Callable[[], _Result]] = OrderedDict()
+        self._results: OrderedDict[_Key, _Result] = OrderedDict()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def put(self, key: _Key, work: Callable[[], _Result]) -> bool:
+        """Have a piece of work done, which must not raise; return whether it was taken."""
+        with self._changed:
+            if self._closed or key in self._pending:
+                return False
+            self._pending[key] = work
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=f"jiyi-{self._name}", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+            return True
+
+    def take(self, key: _Key) -> _Result | None:
+        """Return what the last piece of a key returned, once."""
+        with self._changed:
+            return self._results.pop(key, None)
+
+    def wait(self, key: _Key | None = None) -> None:
+        """Wait until the piece of a key is done, or all that were put before this call."""
+        with self._changed:
+            keys = [*self._pending] if key is None else [key]
+            works = {one: self._pending[one] for one in keys if one in self._pending}
+            self._changed.wait_for(
+                lambda: self._closed or not any(self._pending.get(one) is work for one, work in works.items())
+            )
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Take nothing more, drop what waits, and wait ``timeout`` seconds for the piece in hand."""
+        with self._changed:
+            self._closed = True
+            thread = self._thread
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join(timeout)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._pending)
+                if self._closed:
+                    return
+                key, work = next(iter(self._pending.items()))
+            result = work()
+            with self._changed:
+                self._results[key] = result
+                if len(self._results) > _MOST_RESULTS:
+                    self._results.popitem(last=False)
+                del self._pending[key]
+                self._changed.notify_all()
+
 
 _PAGE = 500  # messages folded in at a time
 _MOST = 10_000  # messages one page may grow to, where a turn is that long
@@ -37,6 +121,7 @@ class SummaryState:
         return tuple(m for i, m in enumerate(messages) if i in held or m.seq is None or m.seq > upto)
 
 
+@dataclass(frozen=True, slots=True)
 class SummaryUpdater:
     """Keeps the summary of each session up to date.
 
@@ -47,34 +132,20 @@ class SummaryUpdater:
     its summary is stored the window shows what ``backlog`` makes of the same messages, which is
     stored nowhere. What became of it is in the next standing. What is not written when the
     process ends is folded by a later window.
-
-    Args:
-        summaries: where they are kept.
-        policy: when to fold, and what stays; each call says how large the window is.
-        summarize: writes the summary.
-        backlog: writes the pages before the last where there is more than one to fold, such as
-            for a conversation just imported; without a model it takes milliseconds a page.
-        background: where ``summarize`` writes; without it whoever asks waits.
     """
 
-    def __init__(
-        self,
-        summaries: Summaries,
-        policy: RunningSummary,
-        summarize: Summarizer,
-        *,
-        backlog: Summarizer,
-        background: Background[Scope, SummaryState] | None = None,
-    ) -> None:
-        self._summaries = summaries
-        self._policy = policy
-        self._summarize = summarize
-        self._backlog = backlog
-        self._background = background
+    summaries: Summaries  # where they are kept
+    policy: RunningSummary  # when to fold, and what stays; each call says how large the window is
+    summarize: Summarizer  # writes the summary
+    _: KW_ONLY
+    # Writes the pages before the last where there is more than one to fold, such as for a conversation
+    # just imported; without a model it takes milliseconds a page.
+    backlog: Summarizer
+    background: Background[Scope, SummaryState] | None = None  # where ``summarize`` writes; else one waits
 
     def standing(self, scope: Scope) -> SummaryState:
         """Return the summary as it is; nothing is folded."""
-        return SummaryState(summary=self._summaries.latest(scope))
+        return SummaryState(summary=self.summaries.latest(scope))
 
     def when_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
         """Fold if it is time, and return the summary.
@@ -82,7 +153,7 @@ class SummaryUpdater:
         It is time when the messages after the summary fill a window of ``max_tokens`` or are many,
         see `RunningSummary`, or when some of them are no longer in short-term memory: ``recent``.
         """
-        ended = self._background.take(scope) if self._background else None
+        ended = self.background.take(scope) if self.background else None
         state = self._updated(scope, recent, max_tokens)
         if ended is None:
             return state
@@ -94,30 +165,30 @@ class SummaryUpdater:
 
         A fold of this session that is under way is waited for.
         """
-        if self._background is not None:
-            self._background.wait(scope)
-        return self._fold(scope, self._summaries.latest(scope))
+        if self.background is not None:
+            self.background.wait(scope)
+        return self._fold(scope, self.summaries.latest(scope))
 
     def flush(self) -> None:
         """Wait until what is being folded in the background is stored, or has failed."""
-        if self._background is not None:
-            self._background.wait()
+        if self.background is not None:
+            self.background.wait()
 
     def close(self) -> None:
         """End the background work: the summary in hand has some seconds left, the others are not begun."""
-        if self._background is not None:
-            self._background.close()
+        if self.background is not None:
+            self.background.close()
 
     def _updated(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
         state = self.standing(scope)
         fresh = state.uncovered(recent)
         beside = state.summary.tokens if state.summary else 0
-        policy = replace(self._policy, max_tokens=max_tokens)
+        policy = replace(self.policy, max_tokens=max_tokens)
         if not policy.due(fresh, beside=beside) and not self._left_uncovered(scope, state, fresh):
             return state
-        if self._background is None:
+        if self.background is None:
             return self._fold(scope, state.summary)
-        return self._meanwhile(scope, state.summary, self._background)
+        return self._meanwhile(scope, state.summary, self.background)
 
     def _meanwhile(
         self, scope: Scope, after: Summary | None, background: Background[Scope, SummaryState]
@@ -133,7 +204,7 @@ class SummaryUpdater:
     def _written(self, scope: Scope, after: str | None) -> SummaryState:
         """Fold, unless another process did; what goes wrong is in the notes."""
         try:
-            latest = self._summaries.latest(scope)
+            latest = self.summaries.latest(scope)
             if (latest.id if latest else None) != after:
                 return SummaryState()
             return self._fold(scope, latest)
@@ -146,29 +217,34 @@ class SummaryUpdater:
         shown: Summary | None = None
         while True:
             upto = summary.upto_seq if summary else -1
-            page = self._summaries.unfolded(scope, upto, limit=limit)
+            page = self.summaries.unfolded(scope, upto, limit=limit)
             last = len(page) < limit
-            write = self._summarize if last and not extract else self._backlog
-            folded = self._policy.fold(page, summary, write, force=True)
+            write = self.summarize if last and not extract else self.backlog
+            folded = self.policy.fold(page, summary, write, force=True)
             notes += [folded.note] if folded.note and (folded.changed or page) else []
-            if folded.changed:
-                version = _next_version(scope, folded, summary)
+            if isinstance(made := folded.summary, Summarized):
                 if last and extract:
-                    shown = version
+                    shown = next_version(scope, made, summary)
                     break
-                stored = self._store(version, summary)
-                if stored is None:
+                try:
+                    stored = self.summaries.add(scope, made, summary)
+                except NotFound:
                     notes.append("what was being summarised changed meanwhile; the summary stays as it was")
                     break
-                messages += len(version.covers)
-                before += sum(self._policy.counter.count(one.message) for one in folded.dropped)
+                messages += len(made.covers)
+                before += sum(self.policy.counter.count(one.message) for one in folded.dropped)
                 summary, limit = stored, _PAGE
             elif not last and limit < _MOST:
                 limit = min(4 * limit, _MOST)
                 continue
             if last or not folded.changed:
                 break
-        step = _step(messages, before, summary) if messages and summary else None
+        step: ReportStep | None = None
+        if messages and summary:
+            note = f"{summary.method}; version {summary.version} of the summary"
+            step = ReportStep(
+                what="summarised", items=messages, tokens_before=before, tokens=summary.tokens, note=note
+            )
         told = tuple(dict.fromkeys(notes))
         return SummaryState(summary=shown or summary, step=step, notes=told, error=folded.error)
 
@@ -182,39 +258,5 @@ class SummaryUpdater:
         between = sum(1 for m in fresh if m.seq is not None and upto < m.seq < oldest)
         if oldest - upto - 1 <= between:
             return False
-        there = self._summaries.unfolded(scope, upto, upto_seq=oldest - 1, limit=between + 1)
+        there = self.summaries.unfolded(scope, upto, upto_seq=oldest - 1, limit=between + 1)
         return len(there) > between
-
-    def _store(self, version: Summary, after: Summary | None) -> Summary | None:
-        try:
-            return self._summaries.add_version(version, after)
-        except NotFound:
-            return None
-
-
-def _next_version(scope: Scope, folded: Folded, after: Summary | None) -> Summary:
-    """Return the next version; without a date, since it is not stored yet."""
-    made = folded.summary
-    assert isinstance(made, Summarized), "what was folded is new"
-    assert made.upto_seq is not None, "stored messages have their place"
-    return Summary(
-        scope=scope,
-        text=made.text,
-        version=after.version + 1 if after else 1,
-        covers=made.covers,
-        upto_seq=made.upto_seq,
-        method=made.method,
-        language=made.language,
-        tokens=made.tokens,
-        previous=after.id if after else None,
-    )
-
-
-def _step(messages: int, before: int, summary: Summary) -> ReportStep:
-    return ReportStep(
-        what="summarised",
-        items=messages,
-        tokens_before=before,
-        tokens=summary.tokens,
-        note=f"{summary.method}; version {summary.version} of the summary",
-    )

@@ -41,7 +41,7 @@ def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tok
     intro = wording("skills", language)["intro"]
     if not skills:
         return Cards(text="", tokens=0)
-    full = [_description(skill) for skill in skills]
+    full = [" ".join(f"{skill.description} {skill.when_to_use}".split()) for skill in skills]
 
     def lines(most: int | None) -> str:
         shown = (text if most is None else _cut(text, most, counter) for text in full)
@@ -106,10 +106,6 @@ def _names(skills: Sequence[Skill], counter: TokenCounter, language: str, max_to
     if shown < 0:
         raise InputError(f"max_card_tokens={max_tokens} is too few for any card; 100 are enough for some")
     return listed(shown), f"names only, and {len(names) - shown} not named"
-
-
-def _description(skill: Skill) -> str:
-    return " ".join(" ".join((skill.description, skill.when_to_use)).split())
 
 
 def _cut(text: str, most: int, counter: TokenCounter) -> str:

@@ -120,7 +120,10 @@ def parse(text: str) -> dict[str, Any]:
             f"the front matter has more than {_MOST_BRACKETS} brackets; keep it to fields and lists"
         )
     fault: yaml.YAMLError | None = None
-    for reading in (text, _PLAIN.sub(_quoted, text)):
+    for reading in (
+        text,
+        _PLAIN.sub(lambda line: f"{line[1]}: {json.dumps(line[2], ensure_ascii=False)}", text),
+    ):
         try:
             fields = yaml.load(reading, yaml.BaseLoader)
             break
@@ -133,10 +136,6 @@ def parse(text: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise InputError('the front matter holds no fields; write lines such as "name: my-skill"')
     return {str(name): value for name, value in fields.items()}
-
-
-def _quoted(line: re.Match[str]) -> str:
-    return f"{line[1]}: {json.dumps(line[2], ensure_ascii=False)}"
 
 
 def _where(error: Exception | None) -> str:

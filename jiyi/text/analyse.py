@@ -16,17 +16,19 @@ import re
 import threading
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import Literal
 
-from jiyi.text.lexicon import jieba
-from jiyi.text.stopwords import stopwords
+from jiyi.text.lexicon import jieba, lexicon
 
-__all__ = ["MAX_TERM", "analyse", "language", "query_terms"]
+__all__ = ["MAX_TERM", "analyse", "language", "query_terms", "stopwords"]
 
 MAX_TERM = 64
 """Characters a term has at most."""
+
+stopwords = cache(partial(lexicon, __package__, "stopwords"))
+"""Returns the lists of `stopwords.toml`: words that carry no search meaning."""
 
 _LANGUAGE_SAMPLE = 20_000  # characters that decide about the language
 _BLOB = 200  # characters from which a token may be encoded binary

@@ -8,14 +8,48 @@ taken with their neighbours until the budget is used.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from functools import cache
 
 from jiyi.text.analyse import analyse
 from jiyi.text.cut import parted, word_break
-from jiyi.text.taking import Taken
 
-__all__ = ["GAP", "excerpt"]
+__all__ = ["GAP", "Taken", "excerpt"]
+
+
+@dataclass(slots=True)
+class Taken:
+    """Places taken so far; a line that says what is left out takes tokens too."""
+
+    cost: Callable[[int], int]  # tokens of a place
+    gap: int  # tokens of a line that stands for places left out
+    used: int  # tokens, with those reserved at the beginning
+    ends: Collection[int] = ()  # places that open no gap
+    places: dict[int, None] = field(default_factory=dict)  # in the order they were taken
+
+    def take(self, place: int, limit: float) -> bool:
+        """Take a place if it, and the gap it opens, stay within ``limit``; say whether it is in."""
+        if place in self.places:
+            return True
+        beside = place in self.ends or not self.places.keys().isdisjoint((place - 1, place + 1))
+        cost = self.cost(place) + (0 if beside else self.gap)
+        if self.used + cost > limit:
+            return False
+        self.used += cost
+        self.places[place] = None
+        return True
+
+    def shown(self, write: Callable[[list[int]], str], fits: Callable[[str], bool]) -> str:
+        """Return what ``write`` makes of the places, without the last taken until it fits; "" for none."""
+        order = list(self.places)
+        while order:
+            text = write(sorted(order))
+            if fits(text):
+                return text
+            order = order[: len(order) * 9 // 10]
+        return ""
+
 
 GAP = "…"
 """The line that stands for lines left out."""
@@ -45,7 +79,13 @@ def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[s
     if total <= max_tokens:
         return text
     characters = 0.4 * max_tokens * len(text) / total  # of this text in 0.4 of the budget
-    pieces = list(_pieces(text, int(max(40, min(600, characters)))))
+    limit = int(max(40, min(600, characters)))
+    pieces = [
+        (part, number)
+        for number, line in enumerate(text.split("\n"))
+        for part in parted(line, limit, _BREAKS, most=limit * 3 // 2)
+        if part.strip()
+    ]
     wanted = frozenset(terms)
     hits = _hits(pieces, wanted) if wanted else {}
     cost = cache(lambda place: count(pieces[place][0]) + 1)
@@ -53,19 +93,16 @@ def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[s
     if hits:
         _take_hits(taken, pieces, hits, max_tokens)
     else:
-        _take_ends(taken, len(pieces), max_tokens)
+        places = range(len(pieces))
+        for ordered, share in ((places, max_tokens * _HEAD_SHARE), (reversed(places), max_tokens)):
+            for place in ordered:
+                if not taken.take(place, share):
+                    break
     shown = taken.shown(lambda places: _shown(pieces, places), lambda text: count(text) <= max_tokens)
     if shown or not hits:
         return shown or _longest(text.lstrip(), max_tokens, count)
     best = max(hits, key=lambda place: sum(hits[place].values()))
     return _around(pieces[best][0], hits[best], max_tokens, count)
-
-
-def _pieces(text: str, limit: int) -> Iterator[_Piece]:
-    for number, line in enumerate(text.split("\n")):
-        for part in parted(line, limit, _BREAKS, most=limit * 3 // 2):
-            if part.strip():
-                yield part, number
 
 
 def _hits(pieces: list[_Piece], wanted: frozenset[str]) -> dict[int, dict[str, float]]:
@@ -114,13 +151,6 @@ def _by_worth(
         if not alike[best]:
             del alike[best]
     return [place for place in taken.places if place in hits]
-
-
-def _take_ends(taken: Taken, count: int, budget: int) -> None:
-    for places, limit in ((range(count), budget * _HEAD_SHARE), (reversed(range(count)), budget)):
-        for place in places:
-            if not taken.take(place, limit):
-                break
 
 
 def _shown(pieces: list[_Piece], places: list[int]) -> str:

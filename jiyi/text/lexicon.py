@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
+from types import SimpleNamespace
 from typing import Any
 
 __all__ = ["filled", "jieba", "lexicon", "read_toml"]
@@ -30,7 +31,7 @@ def filled(pattern: str, parts: Mapping[str, str]) -> str:
     return pattern
 
 
-def lexicon(package: str, name: str, *, flags: int = 0) -> dict[str, Any]:
+def lexicon(package: str, name: str, *, flags: int = 0) -> SimpleNamespace:
     """Return what the file ``name``.toml of a package holds, under the names it has there.
 
     Words of its table ``lists`` come as frozensets, ``patterns`` compiled, their line breaks left
@@ -41,4 +42,4 @@ def lexicon(package: str, name: str, *, flags: int = 0) -> dict[str, Any]:
     patterns: dict[str, str] = read.pop("patterns", {})
     words = {key: frozenset(value.split()) for key, value in lists.items()}
     compiled = {key: re.compile(value.replace("\n", ""), flags) for key, value in patterns.items()}
-    return {**words, **compiled, **read}
+    return SimpleNamespace(**words, **compiled, **read)

@@ -5,8 +5,7 @@ matter here: errors, commands, to-dos, what people tell about themselves. It und
 nothing; it is right often enough to say what leaves a full window first.
 """
 
-from functools import cache
-from types import SimpleNamespace
+from functools import cache, partial
 
 from jiyi.text.lexicon import lexicon
 from jiyi.text.traits import Trait, traits
@@ -26,9 +25,7 @@ _CHANGED = (Trait.CHANGES | Trait.CORRECTS | Trait.RETRACTS | Trait.REVERTS).val
 _ASKS, _SUPPOSES = Trait.MOSTLY_ASKS.value, Trait.SUPPOSES.value
 
 
-@cache
-def _signs() -> SimpleNamespace:
-    return SimpleNamespace(**lexicon(__package__, "salience"))
+_signs = cache(partial(lexicon, __package__, "salience"))
 
 
 def salience(text: str) -> float:
@@ -57,7 +54,11 @@ def salience(text: str) -> float:
         and details <= bool(signs & _NAME)
         and _signs().nods.match(lower)
     )  # "Hey Ana!"
-    if nods and not signs & _QUESTION and not _holds(lower, signs):
+    if (
+        nods
+        and not signs & _QUESTION
+        and not (signs & _CHANGED or _decides(lower, signs) or _signs().todo.search(lower))
+    ):
         return _NODDED
     worth = _ORDINARY if not details else min(_MOST_DETAIL, 0.6 + 0.05 * details)
     if signs & _DATE and details == 1:
@@ -99,7 +100,3 @@ def _decides(lower: str, signs: int) -> bool:
         return False
     rest = _signs().not_decided.sub(" ", lower)
     return len(rest) == len(lower) or bool(traits(rest).value & _DECISION)
-
-
-def _holds(lower: str, signs: int) -> bool:
-    return bool(signs & _CHANGED or _decides(lower, signs) or _signs().todo.search(lower))

@@ -5,7 +5,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from jiyi.text.lexicon import lexicon
+from jiyi.text.lexicon import read_toml
 
 __all__ = ["suspicious"]
 
@@ -58,5 +58,5 @@ class _Sign:
 def _signs() -> tuple[_Sign, ...]:
     return tuple(
         _Sign(**{**one, "all": tuple(map(re.compile, one["all"]))})
-        for one in lexicon(__package__, "suspicious")["signs"]
+        for one in read_toml(__package__, "suspicious")["signs"]
     )

@@ -7,7 +7,7 @@ of a long text the first 2,000 characters decide.
 
 import re
 from enum import IntFlag
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 
 from jiyi.text.lexicon import lexicon
@@ -71,9 +71,7 @@ _ASKS_ZH = ("吗", "呢")
 _AFTER_A_SENTENCE = " \t\n.!~…。！～”\"'）)」"
 
 
-@cache
-def _signs() -> SimpleNamespace:
-    return SimpleNamespace(**lexicon(__package__, "traits"))
+_signs = cache(partial(lexicon, __package__, "traits"))
 
 
 def traits(text: str) -> Trait:

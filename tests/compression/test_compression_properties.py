@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jiyi.compression import Extract, PruneTokens, Relevance, ToolOutput
-from jiyi.compression.protected import protected_spans
+from jiyi.compression.sentences import protected_spans
 from jiyi.records import Message
 from jiyi.text import counter_for
 

@@ -13,7 +13,16 @@ from jiyi.errors import MissingExtra
 from jiyi.records import Message
 from jiyi.text import TokenCounter
 
-__all__ = ["Adapter", "Recall", "Request", "adapters", "recalled_in", "tokens_of", "without_partner"]
+__all__ = [
+    "Adapter",
+    "Recall",
+    "Request",
+    "adapters",
+    "recalled",
+    "recalled_in",
+    "tokens_of",
+    "without_partner",
+]
 
 HERE = Path(__file__).parent
 
@@ -27,6 +36,12 @@ class Recall:
     texts: list[str]
     nothing_relevant: float | None = None  # probability that the memory holds no answer
     why: list[str]  # for each text
+
+
+def recalled(found: Any, texts: list[str]) -> Recall:
+    """Return what a `Recalled` shows as these texts."""
+    why = "; ".join(item.reason for item in found.why)
+    return Recall(texts=texts, nothing_relevant=found.nothing_relevant, why=[why for _ in texts])
 
 
 class Request(TypedDict):

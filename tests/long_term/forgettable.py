@@ -8,6 +8,7 @@ from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.records import Knowledge, Message, Query, Scope, ToolCall
 from jiyi.short_term.summaries import Summaries
+from jiyi.short_term.summary import Summarized
 from jiyi.storage import SqliteDatabase, Store, Trash, Upkeep
 from jiyi.working import WorkingMemory
 
@@ -69,14 +70,9 @@ class Memory:
     def fold(self, *messages, text="a summary", scope=None):
         """Fold messages into the summary of a session, all up to the last of them."""
         scope = scope or ANA.in_session("s")
-        return self.summaries.add(
-            scope,
-            text,
-            covers=[message.id for message in messages],
-            upto_seq=messages[-1].seq,
-            method="extractive",
-            after=self.summaries.latest(scope),
-        )
+        covers, upto = tuple(message.id for message in messages), messages[-1].seq
+        made = Summarized(text=text, covers=covers, upto_seq=upto, method="extractive")
+        return self.summaries.add(scope, made, self.summaries.latest(scope))
 
     def find(self, *kinds, scope=ANA, **parts):
         return self.store.find(Query(scope=scope, kinds=kinds or KINDS, limit=10_000, **parts))

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scripted_chat import call
 
 import jiyi
-from jiyi.integrations.recalling import Owner, Recalled
-from jiyi.integrations.talk import Talk
+from jiyi.integrations.recalling import Owner, Recalled, Recaller
 from jiyi.records import Message
 from jiyi.server.proxy.forms import CHAT, RESPONSES, items_of, with_recalled
 from jiyi.server.proxy.routes import session_of
@@ -33,7 +32,7 @@ class Passing:
 
     def __init__(self, memory: jiyi.MemoryManager) -> None:
         self.owner = Owner(memory, "ana", "s")
-        self.talk = Talk(tokens=400)
+        self.talk = Recaller(tokens=400)
 
     def recall(self, sent: list[Message], owner: Owner | None = None) -> Recalled:
         return self.talk.recall(owner or self.owner, sent)

@@ -11,6 +11,7 @@ from session_tools import NOON, SCOPE, save
 from jiyi.errors import BadQuery, BadScope, InputError, NotFound
 from jiyi.records import Query, Scope
 from jiyi.short_term.summaries import Summaries
+from jiyi.short_term.summary import Summarized
 from jiyi.storage import SqliteDatabase, Store
 from jiyi.testing import ManualClock
 
@@ -24,10 +25,9 @@ def summaries(store):
 
 def fold(summaries, messages, text="they spoke", scope=SCOPE, **fields):
     after = fields.pop("after", summaries.latest(scope))
-    covers, upto = [m.id for m in messages], messages[-1].seq
-    return summaries.add(
-        scope, text, covers=covers, upto_seq=upto, method="extractive", after=after, **fields
-    )
+    covers, upto = tuple(m.id for m in messages), messages[-1].seq
+    made = Summarized(text=text, covers=covers, upto_seq=upto, method="extractive", **fields)
+    return summaries.add(scope, made, after)
 
 
 def ids(records):
@@ -91,7 +91,7 @@ def test_without_a_session_it_is_refused(summaries):
         summaries.latest,
         summaries.versions,
         summaries.unfolded,
-        lambda scope: summaries.add(scope, "x", covers=(), upto_seq=0, method="llm"),
+        lambda scope: summaries.add(scope, Summarized(text="x", covers=(), upto_seq=0, method="llm")),
     ):
         with pytest.raises(BadScope, match="session_id"):
             ask(nowhere)

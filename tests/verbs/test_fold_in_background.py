@@ -11,7 +11,7 @@ from scripted_endpoint import Reply
 from jiyi.endpoint import Endpoint
 from jiyi.llm import OpenAILLM
 from jiyi.records import Scope
-from jiyi.short_term.background import Background
+from jiyi.short_term.summary_updater import Background
 
 SLOW = 1.0  # seconds the model takes
 WRITTEN = "- the model wrote this"

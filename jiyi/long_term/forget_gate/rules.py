@@ -28,21 +28,17 @@ class Rule(Protocol):
     @property
     def threshold(self) -> float:
         """Episodes worth less may go."""
-        ...
 
     @property
     def min_age(self) -> timedelta:
         """Those younger stay, unless there are more than ``max_episodes``."""
-        ...
 
     @property
     def max_episodes(self) -> int:
         """How many stay at most, pinned ones included."""
-        ...
 
     def importance(self, record: Episode, now: datetime) -> float:
         """Return what an episode is worth now, 0 to 1; the same for the same record and moment."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +78,12 @@ class KindRule(Protocol):
     @property
     def kind(self) -> Kind:
         """The kind it decides about."""
-        ...
 
     def until(self, now: datetime) -> datetime | None:
         """Return the moment before which a record must be made to be asked about; None asks about none."""
-        ...
 
     def reason(self, record: Any, now: datetime) -> str | None:
         """Return why the record may go, in words of a fixed small set, or None where it stays."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,12 @@ from jiyi.long_term.forgetting.plan import (
     ASKED,
     ForgetReceipt,
     Learn,
+    Planner,
     RestoreReceipt,
     Rewrite,
     carry_out,
     forgotten,
     listed,
-    plan_forgetting,
 )
 from jiyi.long_term.forgetting.provenance import Forgettable, Rows, hanging_on, key_of, pieces
 from jiyi.long_term.forgetting.restore import Restoring
@@ -153,10 +153,6 @@ class Forgetting:
             receipt = ForgetReceipt(counts={}, changed={}, items=(), reason=reason, at=at)
         return replace(receipt, overwritten=self.trash.scrub())
 
-    def finish(self) -> bool:
-        """Overwrite what a purge that was cut short left; return whether no such bytes are left."""
-        return self.trash.finish()
-
     def restore(
         self,
         scope: Scope,
@@ -236,15 +232,9 @@ class Forgetting:
         rows = self._rows(request.scope)
         if request.is_everything:
             return self._forget_user(rows, request), []
-        plan = plan_forgetting(
-            rows,
-            _asked(rows, request, {entry.record.id for entry in gone}),
-            at=request.at,
-            rewrite=self.rewrite,
-            query=request.query,
-            gone=[cast("Forgettable", entry.record) for entry in gone],
-            alone=request.alone,
-        )
+        asked = _asked(rows, request, {entry.record.id for entry in gone})
+        out = [cast("Forgettable", entry.record) for entry in gone]
+        plan = Planner(rows, request.at, self.rewrite, out, request.alone).plan(asked, request.query)
         if not request.dry_run:
             carry_out(rows, plan, self.learn, reason=request.reason, at=request.at)
         receipt = plan.receipt(request.reason, request.at, dry_run=request.dry_run)

@@ -38,13 +38,13 @@ __all__ = [
     "Forgotten",
     "Learn",
     "Plan",
+    "Planner",
     "RestoreReceipt",
     "Rewrite",
     "carry_out",
     "counts_of",
     "forgotten",
     "listed",
-    "plan_forgetting",
 ]
 
 ASKED = "asked for"  # why the records went that were asked for
@@ -182,29 +182,6 @@ class Plan:
         )
 
 
-def plan_forgetting(
-    rows: Rows,
-    asked: Iterable[Forgettable],
-    *,
-    at: datetime,
-    rewrite: Rewrite,
-    query: Query | None = None,
-    gone: Sequence[Forgettable] = (),
-    alone: bool = False,
-    staying: Collection[str] = (),
-) -> Plan:
-    """Return what goes with the records that are asked for. Nothing is changed.
-
-    Args:
-        rows, asked, at, rewrite: of the user; the records, as they are found; now; see `Rewrite`.
-        query: what was asked, where it was a query.
-        gone: records that are out already, but what is derived from them may not be.
-        alone: leave the calls of results that go, and the results of calls.
-        staying: ids of facts that stay as they are.
-    """
-    return _Planner(rows, at, rewrite, gone, alone, staying).plan(asked, query)
-
-
 def carry_out(rows: Rows, plan: Plan, learn: Learn, *, reason: str, at: datetime) -> None:
     """Do what a plan says; joins the transaction it is called in. ``reason`` is kept with what goes."""
     derived = [key for key in plan.taken if key[0] in ("fact", "knowledge")]
@@ -224,13 +201,15 @@ def carry_out(rows: Rows, plan: Plan, learn: Learn, *, reason: str, at: datetime
 
 
 @dataclass(slots=True)
-class _Planner:
-    rows: Rows
-    at: datetime
+class Planner:
+    """Finds what goes with the records that are asked for. Nothing is changed."""
+
+    rows: Rows  # of the user
+    at: datetime  # now
     rewrite: Rewrite
-    gone: Sequence[Forgettable]
-    alone: bool
-    staying: Collection[str]
+    gone: Sequence[Forgettable] = ()  # records that are out already, but what is derived from them may not be
+    alone: bool = False  # leave the calls of results that go, and the results of calls
+    staying: Collection[str] = ()  # ids of facts that stay as they are
     made: Plan = field(default_factory=Plan)
     facts: dict[str, Fact] = field(default_factory=dict)  # that go
     tasks: list[str] = field(default_factory=list)  # that episodes which go came from
@@ -239,7 +218,8 @@ class _Planner:
     # The first version of a session's summary that goes, and why.
     summaries: dict[Scope, tuple[int, str]] = field(default_factory=dict)
 
-    def plan(self, asked: Iterable[Forgettable], query: Query | None) -> Plan:
+    def plan(self, asked: Iterable[Forgettable], query: Query | None = None) -> Plan:
+        """Return what goes with records; ``query`` is what was asked, where it was a query."""
         for record in asked:
             self._take_asked(record)
         if not self.alone:

@@ -18,19 +18,8 @@ __all__ = ["Words", "all_of", "by_ids", "by_query", "check", "in_trash"]
 _MOST = 10_000  # what one question can find
 _PAGE = 1_000  # records read at once
 # What of a query the trash can answer.
-_IN_TRASH = [
-    "kinds",
-    "text",
-    "roles",
-    "since",
-    "until",
-    "pinned",
-    "where",
-    "limit",
-    "namespace",
-    "scope",
-    "asked_at",
-]
+_IN_TRASH = ["kinds", "text", "roles", "since", "until", "pinned", "where", "limit", "namespace"]
+_IN_TRASH += ["scope", "asked_at"]
 _HAN = re.compile(r"[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]+")
 
 
@@ -111,8 +100,8 @@ def in_trash(rows: Rows, scope: Scope, ids: Sequence[str] | None, query: Query |
     """
     wanted = None if ids is None else set(ids)
     kinds = FORGETTABLE if query is None else query.kinds
-    if query is not None and not _plain(query):
-        return
+    if query is not None and query != Query(**{name: getattr(query, name) for name in _IN_TRASH}):
+        return  # the trash knows text and the filters of a search, and nothing else
     words = Words.of(query.text) if query is not None and query.text else None
     for entry in rows.in_trash([kind for kind in kinds if kind in FORGETTABLE], scope):
         if wanted is not None and entry.record.id not in wanted:
@@ -164,11 +153,6 @@ def _candidates(rows: Rows, query: Query, words: Words) -> list[str] | None:
         found = rows.store.match(replace(query, text=alone)) if alone else found
     hits = np.flatnonzero(found.eligible & (found.text > 0))
     return [found.keys[row][1] for row in hits] if len(hits) < _MOST else None
-
-
-def _plain(query: Query) -> bool:
-    """Say whether the trash can be searched by this query: it knows text and the filters of a search."""
-    return query == Query(**{name: getattr(query, name) for name in _IN_TRASH})
 
 
 def _fits(record: Record, query: Query) -> bool:

@@ -13,7 +13,7 @@ from jiyi.extraction.clauses import is_chinese
 from jiyi.extraction.times import ahead
 from jiyi.extraction.values import patterns
 from jiyi.text import analyse, find_dates, has_date, query_terms
-from jiyi.text.stopwords import stopwords
+from jiyi.text.analyse import stopwords
 
 __all__ = [
     "DAY",
@@ -255,4 +255,4 @@ def _entities(text: str) -> Iterator[str]:
 
 @cache
 def _stop() -> frozenset[str]:
-    return stopwords().english | stopwords().english_question
+    return frozenset(stopwords().english | stopwords().english_question)

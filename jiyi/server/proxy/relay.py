@@ -14,8 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from jiyi.integrations.recalling import Owner, Recalled
-from jiyi.integrations.talk import Talk
+from jiyi.integrations.recalling import Owner, Recalled, Recaller
 from jiyi.records import Message
 from jiyi.server.openai_form import openai_failure
 from jiyi.server.proxy.forms import Form, items_of, with_recalled
@@ -69,7 +68,7 @@ class Relay:
 
     def __init__(self, upstream: Upstream, *, tokens: int, whose: Whose) -> None:
         self._upstream = upstream
-        self._talk = Talk(tokens=tokens)
+        self._talk = Recaller(tokens=tokens)
         self._whose = whose
         # A model may think for minutes before it says a word.
         self._client = httpx.AsyncClient(

@@ -5,7 +5,7 @@ Each check gives True, False for an expression that counts only as a part of a l
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from jiyi.text.dates.slots import Slots
 
@@ -35,11 +35,6 @@ def _day_in_digits(said: Slots) -> bool | None:
     return said.is_after("day_in_digits") or _after_preposition(said)
 
 
-def _year_alone(said: Slots) -> bool | None:
-    """2022 is a year after words such as "in"; else only in "the end of 2022" and in ranges."""
-    return said.is_after("year") or said.head(9) == "the year "
-
-
 def _after_preposition(said: Slots) -> bool:
     return said.head(1) in _PREPOSITIONS and said.match.start() > 0
 
@@ -58,10 +53,6 @@ def _day_of_month(said: Slots) -> bool | None:
     return True if sure or not _is_verb(said) else None
 
 
-def _month_with_year(said: Slots) -> bool | None:
-    return None if _is_verb(said) and not said.match["year"][0].isdigit() else True
-
-
 def _one_month(said: Slots) -> bool | None:
     """A month alone: only of names that are no other word."""
     month, which = said.match["month"], said.text("which")
@@ -76,10 +67,6 @@ def _one_month(said: Slots) -> bool | None:
     return False if capital or word in before["part"] else None
 
 
-def _before_day(said: Slots) -> bool | None:
-    return said.is_after("day") or None
-
-
 def _one_weekday(said: Slots) -> bool | None:
     """Of "sun", "sat", "wed" and the like, only those that are days here; none of "every Friday"."""
     day = said.match["weekday"]
@@ -91,49 +78,6 @@ def _one_weekday(said: Slots) -> bool | None:
     return (known and (said.is_capital("weekday") or day not in _ALSO_WORDS)) or None
 
 
-def _no_part_of_other(said: Slots) -> bool | None:
-    """Not of "the last week of school"."""
-    return None if said.step and said.scene.text.startswith(" of ", said.match.end()) else True
-
-
-def _ago(said: Slots) -> bool | None:
-    return None if said.head(1) in (".", ",") else True  # of a longer number
-
-
-def _ahead(said: Slots) -> bool | None:
-    """Not of "haven't met in a week"."""
-    return None if said.match[0] == "in a day" or _NOT_AHEAD.search(said.head(40)) else True
-
-
-def _last_as_adjective(said: Slots) -> bool | None:
-    """Not of "batteries last two weeks"."""
-    return (
-        None if said.text("side") == "last" and not said.text("the") and not said.is_after("last") else True
-    )
-
-
-def _season(said: Slots) -> bool | None:
-    """A season alone, only after "over the", "since" and the like."""
-    return bool(said.text("year") or said.text("which")) or said.head(11).endswith(_DEFINITE)
-
-
-def _quarter(said: Slots) -> bool | None:
-    """Q1 alone only after "in" and the like, since it may be a question."""
-    return True if said.text("year") or said.is_after("month") else None
-
-
-def _one_holiday(said: Slots) -> bool | None:
-    return None if said.is_after("any") else True
-
-
-def _not_every(said: Slots) -> bool | None:
-    return None if "每" in said.head(3) else True
-
-
-def _weekend(said: Slots) -> bool | None:
-    return said.is_after("weekend") or None
-
-
 def _no_place(said: Slots) -> bool | None:
     """Not of places: 离我最近, 最近的一家."""
     if said.match[0] != "最近":
@@ -142,11 +86,41 @@ def _no_place(said: Slots) -> bool | None:
     return None if "离" in head or "距" in head or _NEAREST.match(said.scene.text, said.match.end()) else True
 
 
-def check(name: str) -> Callable[[Slots], bool | None]:
-    """Return the function of this module that the data files call so.
+_Check = Callable[[Slots], bool | None]
+_CHECKS: Mapping[str, _Check] = {
+    "year_first": _year_first,
+    "day_in_digits": _day_in_digits,
+    "day_of_month": _day_of_month,
+    "one_month": _one_month,
+    "one_weekday": _one_weekday,
+    "no_place": _no_place,
+    # 2022 is a year after words such as "in"; else only in "the end of 2022" and in ranges.
+    "year_alone": lambda said: said.is_after("year") or said.head(9) == "the year ",
+    "month_with_year": lambda said: None if _is_verb(said) and not said.match["year"][0].isdigit() else True,
+    "before_day": lambda said: said.is_after("day") or None,
+    # Not of "the last week of school", of a longer number, or of "haven't met in a week".
+    "no_part_of_other": lambda said: (
+        None if said.step and said.scene.text.startswith(" of ", said.match.end()) else True
+    ),
+    "ago": lambda said: None if said.head(1) in (".", ",") else True,
+    "ahead": lambda said: None if said.match[0] == "in a day" or _NOT_AHEAD.search(said.head(40)) else True,
+    # Not of "batteries last two weeks".
+    "last_as_adjective": lambda said: (
+        True if said.text("side") != "last" or said.text("the") or said.is_after("last") else None
+    ),
+    # A season alone, only after "over the", "since" and the like; Q1, which may be a question, after "in".
+    "season": lambda said: bool(said.text("year") or said.text("which")) or said.head(11).endswith(_DEFINITE),
+    "quarter": lambda said: True if said.text("year") or said.is_after("month") else None,
+    "one_holiday": lambda said: None if said.is_after("any") else True,
+    "not_every": lambda said: None if "每" in said.head(3) else True,
+    "weekend": lambda said: said.is_after("weekend") or None,
+}
+
+
+def check(name: str) -> _Check:
+    """Return the check that the data files call so.
 
     Raises:
         KeyError: there is none.
     """
-    found: Callable[[Slots], bool | None] = globals()[f"_{name}"]
-    return found
+    return _CHECKS[name]

@@ -38,20 +38,13 @@ class _Rule:
     given: Mapping[str, str]
 
 
+@dataclass(eq=False)
 class Grammar:
-    """The rules of one language, tried together from left to right; the first in the list wins.
+    """The rules of one language, tried together from left to right; the first in the list wins."""
 
-    Args:
-        language: names the data file, read when it is first needed.
-        rules: the list of rules in it: "rules", or "after_date" for those that change a date
-            right before them.
-        lead: a pattern that comes before all.
-    """
-
-    def __init__(self, language: str, rules: str = "rules", *, lead: str = "") -> None:
-        self._language = language
-        self._list = rules
-        self._lead = lead
+    language: str  # names the data file, read when it is first needed
+    rules: str = "rules"  # the list in it, or "after_date": those that change a date right before them
+    lead: str = ""  # a pattern that comes before all
 
     def any(self, text: str) -> bool:
         """Return whether some pattern matches in ``text``."""
@@ -73,11 +66,14 @@ class Grammar:
 
     @cached_property
     def _data(self) -> Mapping[str, Any]:
-        return read_toml(__package__, self._language)
+        return read_toml(__package__, self.language)
 
     @cached_property
     def _parts(self) -> Mapping[str, str]:
-        words = {f"any_{slot}": _either(meant) for slot, meant in self._data["words"].items()}
+        words = {
+            f"any_{slot}": f"(?:{'|'.join(sorted(meant, key=len, reverse=True))})"  # the longest first
+            for slot, meant in self._data["words"].items()
+        }
         holidays = {"holiday": "|".join(self._data["holidays"].values())}
         return {**words, **self._data["parts"], **holidays}
 
@@ -100,14 +96,14 @@ class Grammar:
                 check(one["check"]) if "check" in one else lambda _: True,
                 one.get("given", {}),
             )
-            for one in self._data[self._list]
+            for one in self._data[self.rules]
         ]
 
     @cached_property
     def _together(self) -> re.Pattern[str]:
         rules = "|".join(f"({_GROUP.sub('(?:', rule.pattern)})" for rule in self._rules)
-        begins = _lookahead(self._begins()) if self._list == "rules" else ""
-        return re.compile(f"{self._lead}{begins}(?:{rules})", re.ASCII)
+        begins = _lookahead(self._begins()) if self.rules == "rules" else ""
+        return re.compile(f"{self.lead}{begins}(?:{rules})", re.ASCII)
 
     def _filled(self, pattern: str) -> str:
         return filled(pattern, self._parts).replace("\n", "")
@@ -139,11 +135,6 @@ class Grammar:
         if isinstance(found, Days):
             return Piece(at, match.end(), found if sure else replace(found, weak=True))
         return Piece(at, match.end(), None, found)
-
-
-def _either(words: Iterable[str]) -> str:
-    """Return a pattern for any of ``words``, the longest tried first."""
-    return f"(?:{'|'.join(sorted(words, key=len, reverse=True))})"
 
 
 def _by_first(patterns: Iterable[str]) -> dict[str, list[str]]:

@@ -1,11 +1,11 @@
 """The OpenAI Agents SDK: its runner, and a model behind a real socket."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import agents
 from openai import AsyncOpenAI
-from promises import Recall, Request
+from promises import Recall, Request, recalled
 from scripted_responses import calls, model, says
 
 from jiyi import MemoryManager
@@ -29,26 +29,12 @@ class Promised:
         data = agents.run.ModelInputData(input=[{"role": "user", "content": question}], instructions=None)
         await shown(agents.run.CallModelData(model_data=data, agent=agents.Agent(name="a"), context=None))
         found = shown.last.recalled
-        return Recall(
-            texts=[found.text] if found.text else [],
-            nothing_relevant=found.nothing_relevant,
-            why=["; ".join(item.reason for item in found.why)] if found.text else [],
-        )
+        return recalled(found, [found.text] if found.text else [])
 
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         await JiyiSession(session, memory, user_id=user).clear_session()
 
-    async def request(
-        self,
-        memory: MemoryManager,
-        user: str,
-        session: str,
-        text: str,
-        *,
-        budget: int,
-        system: str,
-        tools: Sequence[Mapping[str, Any]],
-    ) -> list[Request]:
+    async def request(self, memory, user, session, text, *, budget, system, tools) -> list[Request]:
         async def look(_: Any, arguments: str) -> str:
             return f"looked up {arguments} " * 20
 

@@ -1,9 +1,9 @@
 """Anthropic's client: the Messages API, and a model behind a real socket."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from promises import Recall, Request
+from promises import Recall, Request, recalled
 from scripted_messages import model, says, uses
 
 from jiyi import MemoryManager
@@ -29,26 +29,12 @@ class Promised:
         chat = JiyiMessages(session, memory, user_id=user, budget=4_000)
         chat.window(messages=[{"role": "user", "content": question}])
         found = chat.last.recalled
-        return Recall(
-            texts=[found.text] if found.text else [],
-            nothing_relevant=found.nothing_relevant,
-            why=["; ".join(item.reason for item in found.why)] if found.text else [],
-        )
+        return recalled(found, [found.text] if found.text else [])
 
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         memory.forget(session_id=session, user_id=user)
 
-    async def request(
-        self,
-        memory: MemoryManager,
-        user: str,
-        session: str,
-        text: str,
-        *,
-        budget: int,
-        system: str,
-        tools: Sequence[Mapping[str, Any]],
-    ) -> list[Request]:
+    async def request(self, memory, user, session, text, *, budget, system, tools) -> list[Request]:
         chat = JiyiMessages(session, memory, user_id=user, budget=budget)
         messages = _history(chat)
         messages.append({"role": "user", "content": text})

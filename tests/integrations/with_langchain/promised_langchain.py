@@ -1,6 +1,6 @@
 """LangChain: `create_agent`, and a model behind a real socket."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import StructuredTool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
-from promises import Recall, Request
+from promises import Recall, Request, recalled
 from scripted_chat import ScriptedChat, call, calls, says
 
 from jiyi import MemoryManager
@@ -38,26 +38,12 @@ class Promised:
             sent = [m["content"] for m in chat.asked[0]["messages"] if m["role"] == "user"]
         assert middleware.last is not None
         found = middleware.last.recalled
-        return Recall(
-            texts=sent[:-1],
-            nothing_relevant=found.nothing_relevant,
-            why=["; ".join(item.reason for item in found.why) for _ in sent[:-1]],
-        )
+        return recalled(found, sent[:-1])
 
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         JiyiMemoryMiddleware(memory).forget_thread(session, user_id=user)
 
-    async def request(
-        self,
-        memory: MemoryManager,
-        user: str,
-        session: str,
-        text: str,
-        *,
-        budget: int,
-        system: str,
-        tools: Sequence[Mapping[str, Any]],
-    ) -> list[Request]:
+    async def request(self, memory, user, session, text, *, budget, system, tools) -> list[Request]:
         made = [
             StructuredTool.from_function(
                 lambda **what: f"looked up {what} " * 20,

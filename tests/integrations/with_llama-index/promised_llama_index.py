@@ -1,7 +1,7 @@
 """LlamaIndex: its function agent, and a model behind a real socket."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from llama_index.core.agent.workflow import FunctionAgent
@@ -44,17 +44,7 @@ class Promised:
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         await JiyiMemory(memory=memory, user_id=user, session_id=session).areset()
 
-    async def request(
-        self,
-        memory: MemoryManager,
-        user: str,
-        session: str,
-        text: str,
-        *,
-        budget: int,
-        system: str,
-        tools: Sequence[Mapping[str, Any]],
-    ) -> list[Request]:
+    async def request(self, memory, user, session, text, *, budget, system, tools) -> list[Request]:
         made = [
             FunctionTool.from_defaults(look, name=one["function"]["name"], description="Look something up.")
             for one in tools

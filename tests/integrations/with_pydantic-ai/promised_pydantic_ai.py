@@ -1,9 +1,9 @@
 """pydantic-ai: its agent, and a model behind a real socket."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from promises import Recall, Request
+from promises import Recall, Request, recalled
 from pydantic_ai import Agent, Tool
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -37,26 +37,12 @@ class Promised:
             sent = [m["content"] for m in chat.asked[0]["messages"] if m["role"] == "user"]
         assert own.last is not None
         found = own.last.recalled
-        return Recall(
-            texts=sent[:-1],
-            nothing_relevant=found.nothing_relevant,
-            why=["; ".join(item.reason for item in found.why) for _ in sent[:-1]],
-        )
+        return recalled(found, sent[:-1])
 
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         memory.forget(session_id=session, user_id=user)
 
-    async def request(
-        self,
-        memory: MemoryManager,
-        user: str,
-        session: str,
-        text: str,
-        *,
-        budget: int,
-        system: str,
-        tools: Sequence[Mapping[str, Any]],
-    ) -> list[Request]:
+    async def request(self, memory, user, session, text, *, budget, system, tools) -> list[Request]:
         made = [
             Tool.from_schema(
                 lambda **what: f"looked up {what} " * 20,
