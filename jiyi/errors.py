@@ -80,8 +80,9 @@ class JiyiError(Exception):
 
     _longest = 2_000  # characters of a message
 
-    def __init__(self, *words: object) -> None:
+    def __init__(self, *words: object, **known: object) -> None:
         super().__init__(*(told(word, self._longest) if isinstance(word, str) else word for word in words))
+        vars(self).update(known)  # the attributes that some classes have
 
 
 class InputError(JiyiError, ValueError):
@@ -123,17 +124,10 @@ class BadBudget(InputError):
 
 
 class BudgetTooSmall(JiyiError):
-    """What must be in the window is larger than the window.
+    """What must be in the window is larger than the window."""
 
-    Attributes:
-        needed: tokens that what must be there takes.
-        available: tokens the budget gives.
-    """
-
-    def __init__(self, message: str, *, needed: int, available: int) -> None:
-        super().__init__(message)
-        self.needed = needed
-        self.available = available
+    needed: int  # tokens that what must be there takes
+    available: int  # tokens the budget gives
 
 
 class NotFound(JiyiError, LookupError):
@@ -232,15 +226,9 @@ class EndpointRefused(EmbeddingError):
 
 
 class TextRefused(EndpointRefused):
-    """The endpoint embeds other texts, but not this one, however short it is cut.
+    """The endpoint embeds other texts, but not this one, however short it is cut."""
 
-    Attributes:
-        status: the HTTP status it answered with.
-    """
-
-    def __init__(self, message: str, *, status: int) -> None:
-        super().__init__(message)
-        self.status = status
+    status: int  # the HTTP status it answered with
 
 
 class LLMError(JiyiError):
@@ -280,15 +268,9 @@ class Forbidden(ServerError):
 
 
 class RateLimited(ServerError):
-    """Too many requests with this key; ask again later.
+    """Too many requests with this key; ask again later."""
 
-    Attributes:
-        retry_after: in how many seconds.
-    """
-
-    def __init__(self, message: str, *, retry_after: int = 1) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
+    retry_after: int = 1  # in how many seconds
 
 
 class RequestTooLarge(ServerError):
