@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import tzinfo
 from functools import cache, partial, wraps
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from jiyi.manager import MemoryManager
@@ -58,9 +57,7 @@ class AsyncMemoryManager:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @property

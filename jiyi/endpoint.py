@@ -88,17 +88,13 @@ class Endpoint:
 
     def short(self, words: str) -> str:
         """Return what a server said as one short line, the key blotted out should it be in there."""
-        if self.key_is_in(words):
+        if self.has_key:
             words = words.replace(self.key, "***")
         return " ".join(words.split())[:300] or "nothing"
 
-    def key_is_in(self, words: str) -> bool:
-        """Whether `words` give the key away."""
-        return self.has_key and self.key in words
-
     def shareable(self, error: Exception) -> Exception | None:
         """Return `error` to be kept as a cause, or None where it quotes the key."""
-        return None if self.key_is_in(f"{error} {error.__cause__}") else error
+        return None if self.has_key and self.key in f"{error} {error.__cause__}" else error
 
 
 def is_web_address(url: str) -> bool:
@@ -170,18 +166,15 @@ class Faults:
         """
         words = endpoint.short(said)
         passing = (status in _PASSING or (status >= 500 and status != _NOT_IMPLEMENTED)) and not lasting
-        error: JiyiError
         if passing:
-            error = self.unreachable(
+            error: JiyiError = self.unreachable(
                 f"{endpoint.shown} kept failing with HTTP {status} ({words}): try again later, "
                 "or see the endpoint's own log"
             )
         else:
             advice = self.advice.get(status) or _ADVICE.get(status, self.other_advice)
             error = self.refused(f"{endpoint.shown} refused with HTTP {status} ({words}): {advice}")
-        return Failure(
-            error, passing=passing, after=_seconds(retry_after), status=status, words=blamed or words
-        )
+        return Failure(error, passing, _seconds(retry_after), status, blamed or words)
 
     def unusable(self, endpoint: Endpoint, reason: object, body: bytes) -> Failure:
         """Return the failure of an answer of the wrong form; `reason` says what is wrong with it."""

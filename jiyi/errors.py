@@ -124,10 +124,15 @@ class BadBudget(InputError):
 
 
 class BudgetTooSmall(JiyiError):
-    """What must be in the window is larger than the window."""
+    """What must be in the window is larger than the window.
 
-    needed: int  # tokens that what must be there takes
-    available: int  # tokens the budget gives
+    Attributes:
+        needed: tokens that what must be there takes.
+        available: tokens the budget gives.
+    """
+
+    needed: int
+    available: int
 
 
 class NotFound(JiyiError, LookupError):
@@ -226,9 +231,13 @@ class EndpointRefused(EmbeddingError):
 
 
 class TextRefused(EndpointRefused):
-    """The endpoint embeds other texts, but not this one, however short it is cut."""
+    """The endpoint embeds other texts, but not this one, however short it is cut.
 
-    status: int  # the HTTP status it answered with
+    Attributes:
+        status: the HTTP status it answered with.
+    """
+
+    status: int
 
 
 class LLMError(JiyiError):
@@ -268,9 +277,13 @@ class Forbidden(ServerError):
 
 
 class RateLimited(ServerError):
-    """Too many requests with this key; ask again later."""
+    """Too many requests with this key; ask again later.
 
-    retry_after: int = 1  # in how many seconds
+    Attributes:
+        retry_after: in how many seconds.
+    """
+
+    retry_after: int = 1
 
 
 class RequestTooLarge(ServerError):
