@@ -16,16 +16,16 @@ if _typing.TYPE_CHECKING:
     from jiyi.api import __all__ as __all__
     from jiyi.api import __version__ as __version__
 else:  # a type checker would take every name for one of ours
+    from importlib import import_module as _imported
 
     def __getattr__(name: str) -> object:
-        from importlib import import_module
         from importlib.util import find_spec
 
         if name.startswith("__") and name not in ("__all__", "__version__"):
             raise AttributeError(f"module 'jiyi' has no attribute {name!r}", name=name)
         if name != "__all__" and find_spec(f"jiyi.{name}"):
-            return import_module(f"jiyi.{name}")
-        api = import_module("jiyi.api")
+            return _imported(f"jiyi.{name}")
+        api = _imported("jiyi.api")
         if name not in (*api.__all__, "__all__"):
             from jiyi.names import missing
 
@@ -34,6 +34,4 @@ else:  # a type checker would take every name for one of ours
         return value
 
     def __dir__() -> list[str]:
-        from importlib import import_module
-
-        return sorted({*globals(), *import_module("jiyi.api").__all__})
+        return sorted({*globals(), *_imported("jiyi.api").__all__})

@@ -1,19 +1,46 @@
-"""The same verbs for asyncio programs; ``async_manager.pyi`` beside it tells editors what they take."""
+"""The same verbs for asyncio programs."""
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from datetime import tzinfo
 from functools import cache, partial, wraps
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from jiyi.manager import MemoryManager
+from jiyi.monitor import ContextMonitor
+from jiyi.text import TokenCounter
+from jiyi.verbs.base import Parts
 
 __all__ = ["AsyncMemoryManager"]
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 _MOST = 32  # verbs that run at once; others wait their turn
+
+
+@cache
+def _threads(_process: int) -> ThreadPoolExecutor:
+    """Return the threads of this process: asyncio's own are few, and it looks up hosts' names in them."""
+    return ThreadPoolExecutor(_MOST, thread_name_prefix="jiyi-async")
+
+
+def _awaited(
+    method: Callable[Concatenate[Any, _P], _R],
+) -> Callable[Concatenate["AsyncMemoryManager", _P], Coroutine[Any, Any, _R]]:
+    """Return a verb to be awaited: type checkers see the arguments and the result of the method."""
+
+    @wraps(method)
+    async def verb(self: "AsyncMemoryManager", /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        here: Callable[..., _R] = getattr(self._memory, method.__name__)
+        call = partial(copy_context().run, here, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(_threads(os.getpid()), call)
+
+    verb.__qualname__ = f"AsyncMemoryManager.{method.__name__}"
+    return verb
 
 
 class AsyncMemoryManager:
@@ -30,34 +57,90 @@ class AsyncMemoryManager:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    @property
+    def monitor(self) -> ContextMonitor | None:
+        """What windows held and what came of them; None where the setting ``monitor`` is off.
 
-@cache
-def _threads(_process: int) -> ThreadPoolExecutor:
-    """Return the threads of this process: asyncio's own are few, and it looks up hosts' names in them."""
-    return ThreadPoolExecutor(_MOST, thread_name_prefix="jiyi-async")
+        Its sessions go by the ids given to the verbs, and its user is that of `jiyi.open`.
+        """
+        return self._memory.monitor
 
+    @property
+    def parts(self) -> Parts:
+        """What the memory is made of: for servers and adapters, which look below the verbs."""
+        return self._memory.parts
 
-def _awaited(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
-    async def verb(self: AsyncMemoryManager, *args: Any, **kwargs: Any) -> Any:
-        call = partial(copy_context().run, getattr(self._memory, name), *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(_threads(os.getpid()), call)
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone that dates are shown in."""
+        return self._memory.zone
 
-    verb.__qualname__ = f"AsyncMemoryManager.{name}"
-    return verb
+    @property
+    def counter(self) -> TokenCounter:
+        """Counts tokens as windows are counted."""
+        return self._memory.counter
 
-
-def _same(name: str, there: property) -> property:
-    return property(lambda self: getattr(self._memory, name), doc=there.__doc__)
-
-
-for _name in dir(MemoryManager):
-    if not _name.startswith("_"):
-        _member = getattr(MemoryManager, _name)
-        _make = _same if isinstance(_member, property) else _awaited
-        setattr(AsyncMemoryManager, _name, _make(_name, _member))
+    save_message = _awaited(MemoryManager.save_message)
+    save_messages = _awaited(MemoryManager.save_messages)
+    pop_message = _awaited(MemoryManager.pop_message)
+    pop_messages = _awaited(MemoryManager.pop_messages)
+    replace_messages = _awaited(MemoryManager.replace_messages)
+    recent_messages = _awaited(MemoryManager.recent_messages)
+    session_messages = _awaited(MemoryManager.session_messages)
+    sessions = _awaited(MemoryManager.sessions)
+    import_ = _awaited(MemoryManager.import_)
+    start_task = _awaited(MemoryManager.start_task)
+    update_task = _awaited(MemoryManager.update_task)
+    add_step = _awaited(MemoryManager.add_step)
+    update_step = _awaited(MemoryManager.update_step)
+    complete_task = _awaited(MemoryManager.complete_task)
+    fail_task = _awaited(MemoryManager.fail_task)
+    current_task = _awaited(MemoryManager.current_task)
+    tasks = _awaited(MemoryManager.tasks)
+    search = _awaited(MemoryManager.search)
+    search_episodes = _awaited(MemoryManager.search_episodes)
+    search_knowledge = _awaited(MemoryManager.search_knowledge)
+    episodes = _awaited(MemoryManager.episodes)
+    knowledge = _awaited(MemoryManager.knowledge)
+    get = _awaited(MemoryManager.get)
+    build_context = _awaited(MemoryManager.build_context)
+    summarize_session = _awaited(MemoryManager.summarize_session)
+    summary = _awaited(MemoryManager.summary)
+    open_output = _awaited(MemoryManager.open_output)
+    session_health = _awaited(MemoryManager.session_health)
+    session_advice = _awaited(MemoryManager.session_advice)
+    handover = _awaited(MemoryManager.handover)
+    skills = _awaited(MemoryManager.skills)
+    opened_skills = _awaited(MemoryManager.opened_skills)
+    open_skill = _awaited(MemoryManager.open_skill)
+    close_skill = _awaited(MemoryManager.close_skill)
+    remember = _awaited(MemoryManager.remember)
+    profile = _awaited(MemoryManager.profile)
+    learn_facts = _awaited(MemoryManager.learn_facts)
+    facts = _awaited(MemoryManager.facts)
+    history = _awaited(MemoryManager.history)
+    neighbours = _awaited(MemoryManager.neighbours)
+    put_item = _awaited(MemoryManager.put_item)
+    put_items = _awaited(MemoryManager.put_items)
+    get_item = _awaited(MemoryManager.get_item)
+    get_items = _awaited(MemoryManager.get_items)
+    items = _awaited(MemoryManager.items)
+    namespaces = _awaited(MemoryManager.namespaces)
+    item_history = _awaited(MemoryManager.item_history)
+    run_forget_gate = _awaited(MemoryManager.run_forget_gate)
+    run_consolidation = _awaited(MemoryManager.run_consolidation)
+    maintain = _awaited(MemoryManager.maintain)
+    forget = _awaited(MemoryManager.forget)
+    restore = _awaited(MemoryManager.restore)
+    update = _awaited(MemoryManager.update)
+    pin = _awaited(MemoryManager.pin)
+    unpin = _awaited(MemoryManager.unpin)
+    export = _awaited(MemoryManager.export)
+    stats = _awaited(MemoryManager.stats)
+    reading = _awaited(MemoryManager.reading)
+    flush = _awaited(MemoryManager.flush)
+    reembed = _awaited(MemoryManager.reembed)
+    close = _awaited(MemoryManager.close)

@@ -88,17 +88,13 @@ class Endpoint:
 
     def short(self, words: str) -> str:
         """Return what a server said as one short line, the key blotted out should it be in there."""
-        if self.key_is_in(words):
+        if self.has_key:
             words = words.replace(self.key, "***")
         return " ".join(words.split())[:300] or "nothing"
 
-    def key_is_in(self, words: str) -> bool:
-        """Whether `words` give the key away."""
-        return self.has_key and self.key in words
-
     def shareable(self, error: Exception) -> Exception | None:
         """Return `error` to be kept as a cause, or None where it quotes the key."""
-        return None if self.key_is_in(f"{error} {error.__cause__}") else error
+        return None if self.has_key and self.key in f"{error} {error.__cause__}" else error
 
 
 def is_web_address(url: str) -> bool:
@@ -110,34 +106,16 @@ def is_web_address(url: str) -> bool:
         return False
 
 
+@dataclass(eq=False)
 class Failure(Exception):
-    """One try at an endpoint that failed, before it is decided whether there is another.
+    """One try at an endpoint that failed, before it is decided whether there is another."""
 
-    Attributes:
-        error: what to raise when there is none.
-        cause: the error of the package that asked, where it may be shown.
-        passing: whether another try may go better.
-        after: seconds the endpoint asked to wait, where it did.
-        status: the HTTP status, where there was an answer.
-        words: what the endpoint said, or the name of the field it blamed.
-    """
-
-    def __init__(
-        self,
-        error: JiyiError,
-        *,
-        passing: bool = False,
-        after: float | None = None,
-        status: int | None = None,
-        words: str = "",
-    ) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.cause: Exception | None = None
-        self.passing = passing
-        self.after = after
-        self.status = status
-        self.words = words
+    error: JiyiError  # what to raise when there is none
+    passing: bool = False  # whether another try may go better
+    after: float | None = None  # seconds the endpoint asked to wait, where it did
+    status: int | None = None  # the HTTP status, where there was an answer
+    words: str = ""  # what the endpoint said, or the name of the field it blamed
+    cause: Exception | None = None  # the error of the package that asked, where it may be shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,18 +166,15 @@ class Faults:
         """
         words = endpoint.short(said)
         passing = (status in _PASSING or (status >= 500 and status != _NOT_IMPLEMENTED)) and not lasting
-        error: JiyiError
         if passing:
-            error = self.unreachable(
+            error: JiyiError = self.unreachable(
                 f"{endpoint.shown} kept failing with HTTP {status} ({words}): try again later, "
                 "or see the endpoint's own log"
             )
         else:
             advice = self.advice.get(status) or _ADVICE.get(status, self.other_advice)
             error = self.refused(f"{endpoint.shown} refused with HTTP {status} ({words}): {advice}")
-        return Failure(
-            error, passing=passing, after=_seconds(retry_after), status=status, words=blamed or words
-        )
+        return Failure(error, passing, _seconds(retry_after), status, blamed or words)
 
     def unusable(self, endpoint: Endpoint, reason: object, body: bytes) -> Failure:
         """Return the failure of an answer of the wrong form; `reason` says what is wrong with it."""
@@ -225,7 +200,12 @@ def skipped_endpoints() -> list[str]:
 
 
 def patiently(
-    ask: Callable[[float, int], _T], breaker: Breaker, *, retries: int, time_limit: float = float("inf")
+    ask: Callable[[float, int], _T],
+    breaker: Breaker,
+    *,
+    retries: int,
+    time_limit: float = float("inf"),
+    probing: bool | None = None,
 ) -> _T:
     """Return what `ask` returns, trying again after passing failures.
 
@@ -235,39 +215,9 @@ def patiently(
     not come back together. When a pause would not end before `time_limit` seconds are
     over or takes more than two minutes, or after `retries` further tries, the failure's own
     error is raised, and `breaker` may skip the endpoint from then on, without asking it at all.
+    Who entered the breaker already says as `probing` what it answered.
     """
-    return _tried(ask, breaker, breaker.enter(), retries, time_limit)
-
-
-def in_time(
-    ask: Callable[[float, int], _T],
-    breaker: Breaker,
-    *,
-    endpoint: Endpoint,
-    faults: Faults,
-    time_limit: float,
-    aside: bool = True,
-) -> _T:
-    """As `patiently`, but given up a second after `time_limit`, whatever the endpoint does.
-
-    With `aside` the single call that tries a skipped endpoint again holds nobody up: it goes on
-    in the background for as long as the endpoint's own timeout lets it, and ends the pause should
-    its answer come within `time_limit`.
-    """
-    return breaker.run(
-        lambda probing: _tried(ask, breaker, probing, endpoint.retries, time_limit),
-        time_limit + _GRACE,
-        late=lambda why: faults.unreachable(
-            f"{endpoint.shown} gave no whole answer within {time_limit:.3g} s ({why}): "
-            "check that it runs, or raise the time limit"
-        ),
-        aside=aside,
-    )
-
-
-def _tried(
-    ask: Callable[[float, int], _T], breaker: Breaker, probing: bool, retries: int, time_limit: float
-) -> _T:
+    probing = breaker.enter() if probing is None else probing
     started = time.monotonic()
     deadline = started + time_limit
     number = 0
@@ -293,6 +243,34 @@ def _tried(
             breaker.failed(last.error, seconds=seconds, probing=probing, after=last.after)
             raise last.error from last.cause
         time.sleep(pause)
+
+
+def in_time(
+    ask: Callable[[float, int], _T],
+    breaker: Breaker,
+    *,
+    endpoint: Endpoint,
+    faults: Faults,
+    time_limit: float,
+    aside: bool = True,
+) -> _T:
+    """As `patiently`, but given up a second after `time_limit`, whatever the endpoint does.
+
+    With `aside` the single call that tries a skipped endpoint again holds nobody up: it goes on
+    in the background for as long as the endpoint's own timeout lets it, and ends the pause should
+    its answer come within `time_limit`.
+    """
+    return breaker.run(
+        lambda probing: patiently(
+            ask, breaker, retries=endpoint.retries, time_limit=time_limit, probing=probing
+        ),
+        time_limit + _GRACE,
+        late=lambda why: faults.unreachable(
+            f"{endpoint.shown} gave no whole answer within {time_limit:.3g} s ({why}): "
+            "check that it runs, or raise the time limit"
+        ),
+        aside=aside,
+    )
 
 
 def _seconds(retry_after: str | None) -> float | None:

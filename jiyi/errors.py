@@ -80,8 +80,9 @@ class JiyiError(Exception):
 
     _longest = 2_000  # characters of a message
 
-    def __init__(self, *words: object) -> None:
+    def __init__(self, *words: object, **known: object) -> None:
         super().__init__(*(told(word, self._longest) if isinstance(word, str) else word for word in words))
+        vars(self).update(known)  # the attributes that some classes have
 
 
 class InputError(JiyiError, ValueError):
@@ -130,10 +131,8 @@ class BudgetTooSmall(JiyiError):
         available: tokens the budget gives.
     """
 
-    def __init__(self, message: str, *, needed: int, available: int) -> None:
-        super().__init__(message)
-        self.needed = needed
-        self.available = available
+    needed: int
+    available: int
 
 
 class NotFound(JiyiError, LookupError):
@@ -238,9 +237,7 @@ class TextRefused(EndpointRefused):
         status: the HTTP status it answered with.
     """
 
-    def __init__(self, message: str, *, status: int) -> None:
-        super().__init__(message)
-        self.status = status
+    status: int
 
 
 class LLMError(JiyiError):
@@ -286,9 +283,7 @@ class RateLimited(ServerError):
         retry_after: in how many seconds.
     """
 
-    def __init__(self, message: str, *, retry_after: int = 1) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
+    retry_after: int = 1
 
 
 class RequestTooLarge(ServerError):

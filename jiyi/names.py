@@ -2,10 +2,9 @@
 
 import sys
 import tomllib
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from importlib.util import find_spec
-from types import ModuleType
 
 __all__ = ["USE", "missing"]
 
@@ -33,14 +32,9 @@ def _place_of(name: str) -> str:
     """Return where else in jiyi a name is, among the packages that `import jiyi` has loaded."""
     if name.startswith("_") or find_spec(f"jiyi.{name}"):  # a folder not loaded yet is none of these
         return ""
-    places = [
-        module
-        for module, loaded in list(sys.modules.items())
-        if module.startswith("jiyi.") and name in _public(loaded)
-    ]
+    places = []
+    for module in [module for module in list(sys.modules) if module.startswith("jiyi.")]:
+        loaded = sys.modules[module]  # a folder without a list of its own offers all it imports
+        if name in getattr(loaded, "__all__", vars(loaded) if hasattr(loaded, "__path__") else ()):
+            places.append(module)
     return f"{min(places, key=lambda place: (place.count('.'), place))}.{name}" if places else ""
-
-
-def _public(loaded: ModuleType) -> Container[str]:
-    """Return the names a module offers; a folder without a list of its own offers all it imports."""
-    return getattr(loaded, "__all__", vars(loaded) if hasattr(loaded, "__path__") else ())

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
@@ -15,13 +15,11 @@ __all__ = ["one_blas_thread"]
 _lock = free_after_fork(threading.RLock())
 
 
+_controller = cache(ThreadpoolController)
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread inside the block; blocks of several threads run one after another."""
     with _lock, _controller().limit(limits=1, user_api="blas"):
         yield
-
-
-@lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()

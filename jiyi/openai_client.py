@@ -20,13 +20,8 @@ class OpenAIClient:
 
     Making one connects to nothing and imports nothing. The key appears in no error.
 
-    Args:
-        endpoint: where it is.
-        faults: what its failures are called.
-        purpose: what the package is needed for, for the error where it is missing.
-
     Raises:
-        MissingExtra: the package `openai` is not installed.
+        MissingExtra: the package `openai` is not installed; ``purpose`` says what it is needed for.
     """
 
     def __init__(self, endpoint: Endpoint, faults: Faults, *, purpose: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -19,7 +19,7 @@ from pydantic_settings import (
 )
 from pydantic_settings import SettingsError as SourceError
 
-from jiyi.errors import BadBudget, InputError, SettingsError
+from jiyi.errors import InputError, SettingsError
 from jiyi.prompts import check_prompt
 from jiyi.records import Allocation, ForgetWeights
 from jiyi.records.budget import ASSUMED, model_size
@@ -153,36 +153,25 @@ class Settings(BaseSettings):
     def _off_is_zero(cls, floor: object) -> object:
         return 0.0 if floor == "off" else floor
 
-    @field_validator("task_types", mode="before")
+    @field_validator("task_types", "forget_weights", mode="before")
     @classmethod
-    def _allocations(cls, given: object) -> object:
+    def _parts(cls, given: object, info: ValidationInfo) -> object:
         if not isinstance(given, Mapping):
             return given
+        told = "an allocation has system, knowledge, history, output"
         try:
-            return {n: Allocation(**a) if isinstance(a, Mapping) else a for n, a in given.items()}
-        except (TypeError, BadBudget) as error:
-            raise ValueError(f"an allocation has system, knowledge, history, output: {error}") from error
-
-    @field_validator("forget_weights", mode="before")
-    @classmethod
-    def _weights(cls, given: object) -> object:
-        if not isinstance(given, Mapping):
-            return given
-        try:
+            if info.field_name == "task_types":
+                return {n: Allocation(**a) if isinstance(a, Mapping) else a for n, a in given.items()}
+            told = "the weights are " + ", ".join(field.name for field in fields(ForgetWeights))
             return ForgetWeights(**given)
         except (TypeError, InputError) as error:
-            names = ", ".join(field.name for field in fields(ForgetWeights))
-            raise ValueError(f"the weights are {names}: {error}") from error
+            raise ValueError(f"{told}: {error}") from error
 
     @field_validator("summary_prompt")
     @classmethod
     def _fillable(cls, text: str) -> str:
-        if not text:
-            return text
-        try:
+        if text:
             check_prompt(text, needed=("dialogue",), others=("summary", "limit"))
-        except InputError as error:
-            raise ValueError(str(error)) from error
         return text
 
     @field_validator("timezone")

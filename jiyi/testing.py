@@ -3,6 +3,7 @@
 import hashlib
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -14,6 +15,7 @@ from jiyi.text import analyse
 __all__ = ["HashEmbedder", "ManualClock"]
 
 
+@dataclass(eq=False)
 class HashEmbedder:
     """An `Embedder` without a model: texts are alike as far as they share search terms.
 
@@ -21,26 +23,20 @@ class HashEmbedder:
     no second language; use it where a test is not about the quality of recall.
     """
 
-    def __init__(self, dims: int = 64) -> None:
-        self._dims = dims
+    dims: int = 64  # length of a vector
 
     @property
     def name(self) -> str:
         """Identity of the embedder."""
-        return f"hash:{self._dims}"
-
-    @property
-    def dims(self) -> int:
-        """Length of a vector."""
-        return self._dims
+        return f"hash:{self.dims}"
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:  # noqa: ARG002
         """Return a matrix of shape (len(texts), dims); query and passage are embedded alike."""
-        matrix = np.zeros((len(texts), self._dims), np.float32)
+        matrix = np.zeros((len(texts), self.dims), np.float32)
         for i, text in enumerate(texts):
             for term in analyse(text) or [""]:
                 digest = hashlib.blake2b(term.encode(), digest_size=8).digest()
-                matrix[i, int.from_bytes(digest[:4], "big") % self._dims] += 1.0 if digest[4] & 1 else -1.0
+                matrix[i, int.from_bytes(digest[:4], "big") % self.dims] += 1.0 if digest[4] & 1 else -1.0
             if not matrix[i].any():
                 matrix[i, 0] = 1.0
         matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)

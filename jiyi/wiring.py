@@ -1,7 +1,7 @@
 """From a URL and settings to a working memory: the only place that picks concrete parts."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,11 +9,13 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import SecretStr
+
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.client import AsyncRemoteMemory, RemoteMemory, connect
 from jiyi.clock import Clock, utc_now
 from jiyi.compression.summarize import Summarize
-from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, OpenAIEmbedder
+from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, Endpoint, OpenAIEmbedder
 from jiyi.errors import JiyiError, SettingsError, WrongState
 from jiyi.llm import LLM, OpenAILLM
 from jiyi.long_term import (
@@ -32,9 +34,8 @@ from jiyi.long_term import (
     gate_of,
 )
 from jiyi.manager import MemoryManager
-from jiyi.models import embedder_for, llm_for, reranker_for
 from jiyi.monitor import ContextMonitor, Judge, Thresholds, find_hits
-from jiyi.rerank import Reranker
+from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Reranker
 from jiyi.settings import Settings, load_settings
 from jiyi.short_term import Background, RunningSummary, ShortTermMemory, Summaries, SummaryUpdater
 from jiyi.skills import Router, SkillRegistry, SkillShelf
@@ -94,48 +95,17 @@ def open_memory(
     settings |= {n: p for n, p in (("embedder", embedder), ("reranker", reranker)) if isinstance(p, str)}
     chosen = load_settings(user_id=user_id, agent_id=agent_id, **settings)
     place = _place(url, chosen)
-
-    parts = partial(
-        _opened,
-        models=partial(_models, chosen, embedder, reranker, llm),
+    opening = _Opening(
         settings=chosen,
+        models=(embedder, reranker, llm),
+        rule=forget_rule,
+        watch=(monitor_thresholds or Thresholds(), monitor_judge or find_hits),
         clock=clock,
         background=background,
-        rule=forget_rule,
-        watch=(monitor_thresholds, monitor_judge),
         check=check_embedder,
     )
-    again = _no_chroma if chosen.vector_index == "chroma" else partial(parts, place.absolute())
-    return MemoryManager(parts(place), again=again)
-
-
-def _opened(
-    place: Place,
-    *,
-    models: Callable[[], "_Models"],
-    settings: Settings,
-    clock: Clock,
-    background: bool,
-    rule: Rule | None,
-    watch: tuple[Thresholds | None, Judge | None],
-    check: bool,
-) -> Parts:
-    own = models()
-    wiring = _Wiring(open_backend(place, settings), own, settings, clock, background)
-    try:
-        if check:
-            wiring.backend.vectors.claim(own.embedder.name)
-        parts = wiring.parts(rule, wiring.monitor(*watch))
-    except BaseException:
-        wiring.backend.store.close()
-        raise
-    if background and check:
-        if isinstance(own.embedder.inner, E5Embedder):
-            own.embedder.inner.load_in_background()
-        parts.long_term.indexer.start()
-        if parts.long_term.reader is not None:
-            parts.long_term.reader.start()
-    return parts
+    again = _no_chroma if chosen.vector_index == "chroma" else partial(opening.parts, place.absolute())
+    return MemoryManager(opening.parts(place), again=again)
 
 
 def _no_chroma() -> Parts:
@@ -143,70 +113,82 @@ def _no_chroma() -> Parts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Models:
-    embedder: CachedEmbedder
-    second: Second | None
-    llm: LLM | None
-    own: tuple[object, ...]  # made here, and to be closed here
+class _Opening:
+    """What a memory is opened with."""
 
-    def close(self) -> None:
-        for part in self.own:
-            if isinstance(part, OpenAIEmbedder | OpenAILLM):
-                part.close()
+    settings: Settings
+    models: tuple[Embedder | str | None, Reranker | str | None, LLM | None]  # else as the settings say
+    rule: Rule | None
+    watch: tuple[Thresholds, Judge]
+    clock: Clock
+    background: bool
+    check: bool
+
+    def parts(self, place: Place) -> Parts:
+        """Make the parts, for this process."""
+        (embedder, reranker, llm), settings = self.models, self.settings
+        own = embedder_for(settings) if embedder is None or isinstance(embedder, str) else None
+        own_llm = None if llm else llm_for(settings)
+        if reranker is None or isinstance(reranker, str):
+            reranker = reranker_for(settings, llm or own_llm)
+        cached = CachedEmbedder(own or cast("Embedder", embedder))
+        backend = open_backend(place, settings)
+        try:
+            if self.check:
+                backend.vectors.claim(cached.name)
+            counter = counter_for(settings.model)
+            wiring = _Wiring(self, settings, backend, cached, reranker, llm or own_llm, counter)
+            parts = wiring.parts(own, own_llm)
+        except BaseException:
+            backend.store.close()
+            raise
+        if self.background and self.check:
+            if isinstance(cached.inner, E5Embedder):
+                cached.inner.load_in_background()
+            parts.long_term.indexer.start()
+            if parts.long_term.reader is not None:
+                parts.long_term.reader.start()
+        return parts
 
 
-def _models(
-    settings: Settings, embedder: Embedder | str | None, reranker: Reranker | str | None, llm: LLM | None
-) -> _Models:
-    own = embedder_for(settings) if embedder is None or isinstance(embedder, str) else None
-    own_llm = None if llm else llm_for(settings)
-    if reranker is None or isinstance(reranker, str):
-        reranker = reranker_for(settings, llm or own_llm)
-    return _Models(
-        embedder=CachedEmbedder(own or cast("Embedder", embedder)),
-        second=Second(reranker=reranker, seconds=settings.reranker_seconds) if reranker else None,
-        llm=llm or own_llm,
-        own=(own, own_llm),
-    )
+def _close(*made: object) -> None:
+    for part in made:
+        if isinstance(part, OpenAIEmbedder | OpenAILLM):
+            part.close()
 
 
 @dataclass(frozen=True, slots=True)
 class _Wiring:
-    backend: Backend
-    models: _Models
+    given: _Opening
     settings: Settings
-    clock: Clock
-    background: bool
+    backend: Backend
+    embedder: CachedEmbedder
+    reranker: Reranker | None
+    llm: LLM | None
+    counter: TokenCounter
 
-    def parts(self, rule: Rule | None, monitor: ContextMonitor | None) -> Parts:
+    def parts(self, *made: object) -> Parts:
+        """Return the parts; what was ``made`` for them is closed with the memory."""
         return Parts(
             store=self.backend.store,
             upkeep=self.backend.upkeep,
-            long_term=self.long_term(rule),
+            long_term=self.long_term(),
             short_term=self.short_term(),
             summaries=self.summaries(),
             ledger=self.backend.ledger,
             skills=self.skills(),
-            monitor=monitor,
+            monitor=self.monitor() if self.settings.monitor else None,
             counter=self.counter,
             settings=self.settings,
-            clock=self.clock,
-            on_close=self.models.close,
+            clock=self.given.clock,
+            on_close=partial(_close, *made),
         )
 
-    @property
-    def counter(self) -> TokenCounter:
-        return counter_for(self.settings.model)
-
-    def monitor(self, thresholds: Thresholds | None, judge: Judge | None) -> ContextMonitor | None:
-        if not self.settings.monitor:
-            return None
+    def monitor(self) -> ContextMonitor:
+        thresholds, judge = self.given.watch
+        user, clock = self.settings.user_id or "", self.given.clock
         return ContextMonitor(
-            thresholds=thresholds or Thresholds(),
-            clock=self.clock,
-            judge=judge or find_hits,
-            counter=self.counter,
-            user_id=self.settings.user_id or "",
+            thresholds=thresholds, clock=clock, judge=judge, counter=self.counter, user_id=user
         )
 
     def short_term(self) -> ShortTermMemory:
@@ -215,11 +197,11 @@ class _Wiring:
             changes=self.backend.upkeep.changes,
             max_turns=self.settings.max_turns,
             ttl=self.settings.session_ttl,
-            clock=self.clock,
+            clock=self.given.clock,
         )
 
     def summaries(self) -> SummaryUpdater:
-        settings, llm = self.settings, self.models.llm
+        settings, llm = self.settings, self.llm
         policy = RunningSummary(
             settings.limits[0],
             at=settings.summary_at,
@@ -234,9 +216,9 @@ class _Wiring:
         written = extractive
         if llm is not None:  # one that fails must change nothing: the next window tries again
             written = replace(extractive, llm=llm, fallback=False, prompt=settings.summary_prompt)
-        in_background = llm is not None and self.background and not settings.summary_wait
+        in_background = llm is not None and self.given.background and not settings.summary_wait
         return SummaryUpdater(
-            Summaries(self.backend.store, clock=self.clock),
+            Summaries(self.backend.store, clock=self.given.clock),
             policy,
             written,
             backlog=extractive,
@@ -247,13 +229,13 @@ class _Wiring:
         if not self.settings.skills:
             return None
         registry = SkillRegistry(*self.settings.skills)
-        router = Router(registry, self.models.embedder)
-        if self.background:
+        router = Router(registry, self.embedder)
+        if self.given.background:
             threading.Thread(target=_prepare, args=(router,), name="jiyi-skills", daemon=True).start()
         return SkillShelf(registry, router)
 
-    def long_term(self, rule: Rule | None) -> LongTermMemory:
-        settings, clock, llm = self.settings, self.clock, self.models.llm
+    def long_term(self) -> LongTermMemory:
+        settings, clock, llm = self.settings, self.given.clock, self.llm
         store, vectors = self.backend.store, self.backend.vectors
         upkeep, trash = self.backend.upkeep, self.backend.trash
         succession = Succession(store, vectors)
@@ -267,16 +249,18 @@ class _Wiring:
             min_episodes=settings.consolidation_min_episodes,
             language=settings.language,
         )
+        seconds = settings.reranker_seconds
+        second = Second(reranker=self.reranker, seconds=seconds) if self.reranker else None
         recall = Recall(
             store,
             vectors,
-            self.models.embedder,
-            second=self.models.second,
+            self.embedder,
+            second=second,
             accesses=Accesses(store, clock=clock),
             zone=settings.zone,
             clock=clock,
         )
-        indexer = Indexer(vectors, self.models.embedder, afterwards=succession.settle)
+        indexer = Indexer(vectors, self.embedder, afterwards=succession.settle)
         reader = None
         if llm is not None and settings.learn_facts and settings.reader == "auto":
             reader = Reader(
@@ -295,7 +279,7 @@ class _Wiring:
             facts=facts,
             reader=reader,
             consolidation=consolidation,
-            gate=gate_of(store, upkeep, trash, settings=settings, rule=rule, clock=clock),
+            gate=gate_of(store, upkeep, trash, settings=settings, rule=self.given.rule, clock=clock),
             forgetting=Forgetting(store, upkeep, trash, rewrite=rewrite, learn=facts.learn),
             updating=Updating(
                 store, upkeep, trash, facts, learn=learn, rewrite=rewrite, counter=self.counter
@@ -330,3 +314,87 @@ def _place(url: str | Path | Place | None, settings: Settings) -> Place:
             'where is the memory? Give a path or URL, as in jiyi.open("agent.db"), or set JIYI_DATABASE_URL'
         )
     return locate(url)
+
+
+def embedder_for(settings: Settings) -> Embedder:
+    """Return the embedder the settings name.
+
+    Raises:
+        SettingsError: an endpoint without a model.
+    """
+    if settings.embedder == "e5":
+        return E5Embedder(
+            threads=settings.threads, engine=settings.embedding_engine, file=settings.model_file
+        )
+    if not settings.embedding_model:
+        raise SettingsError("embedder=openai needs embedding_model, such as text-embedding-3-small")
+    url, key = settings.embedding_base_url, _secret(settings.embedding_api_key)
+    return OpenAIEmbedder(
+        settings.embedding_model,
+        endpoint=Endpoint(base_url=url, api_key=key, query_seconds=settings.embedding_seconds),
+        query_model=settings.embedding_query_model,
+        query_prefix=settings.embedding_query_prefix,
+        passage_prefix=settings.embedding_passage_prefix,
+        dimensions=settings.embedding_dimensions,
+        batch_size=settings.embedding_batch_size,
+        max_chars=settings.embedding_max_chars,
+    )
+
+
+def llm_for(settings: Settings) -> OpenAILLM | None:
+    """Return the language model the settings name, or None where they name none; close it in the end.
+
+    Raises:
+        SettingsError: the endpoint's address or key cannot be used.
+        MissingExtra: the package `openai` is not installed.
+    """
+    if not settings.llm_model:
+        return None
+    return OpenAILLM(
+        settings.llm_model,
+        endpoint=Endpoint(
+            base_url=settings.llm_base_url,
+            api_key=_secret(settings.llm_api_key),
+            timeout=settings.llm_seconds,
+        ),
+        time_limit=settings.llm_seconds,
+    )
+
+
+def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
+    """Return the reranker the settings name, or None for "none"; it holds nothing to close.
+
+    `llm` is the model that "llm" asks.
+
+    Raises:
+        SettingsError: an endpoint without address or model, a cross-encoder without model,
+            "llm" without a language model.
+        MissingExtra: the package a cross-encoder needs is not installed.
+    """
+    kind, model = settings.reranker, settings.reranker_model
+    if kind == "none":
+        return None
+    if kind == "llm":
+        if llm is None:
+            raise SettingsError("reranker=llm needs a language model: set llm_model, such as gpt-4o-mini")
+        return LLMReranker(llm, language=settings.language)
+    if not model:
+        raise SettingsError(f"reranker={kind} needs reranker_model, such as BAAI/bge-reranker-v2-m3")
+    if kind == "cross-encoder":
+        return CrossEncoderReranker(model)
+    if not settings.reranker_base_url:
+        raise SettingsError(
+            "reranker=endpoint needs reranker_base_url, such as https://api.siliconflow.cn/v1"
+        )
+    # Without a key of its own it gets none: OPENAI_API_KEY is not for other houses.
+    endpoint = Endpoint(
+        base_url=settings.reranker_base_url,
+        api_key=_secret(settings.reranker_api_key) or "",
+        timeout=settings.reranker_seconds,
+        retries=1,
+    )
+    return EndpointReranker(model, endpoint=endpoint, time_limit=settings.reranker_seconds)
+
+
+def _secret(key: SecretStr | None) -> str | None:
+    return key.get_secret_value() if key else None

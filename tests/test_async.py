@@ -11,7 +11,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from async_stub import STUB, written
 
 import jiyi
 from jiyi.errors import BadQuery, Closed
@@ -159,10 +158,6 @@ def test_every_verb_is_shown_as_a_coroutine_with_its_arguments():
     assert {"search", "monitor"} <= set(dir(jiyi.AsyncMemoryManager))
 
 
-def test_the_stub_says_what_the_verbs_take():
-    assert STUB.read_text("utf-8") == written(), "run: python tests/async_stub.py"
-
-
 _TYPED = """
 from jiyi import AsyncMemoryManager, open_async
 from jiyi.records import Hits, Message
@@ -176,6 +171,7 @@ async def use(memory: AsyncMemoryManager) -> None:
     await memory.search("hello", limit="3")  # wrong
     await memory.search("hello", kinds="massage")  # wrong
     await memory.save_message("s", text="hello")  # wrong
+    await memory.build_context(query="hello")  # wrong
     text: str = await memory.search("hello")  # wrong
     memory.search("hello").nothing_relevant  # wrong
     await memory.dance()  # wrong

@@ -145,7 +145,7 @@ class Agent:
         """End a task that an interrupted run left open: another question came first."""
         task = unfinished(self._parts.memory, session_id)
         if task is not None:
-            left = Work(self._parts.memory, session_id, task.request, task)
+            left = Work(self._parts.memory, session_id, task.request, task.id)
             left.complete(wording("agent", self._parts.language)["moved_on"], "partial")
 
 

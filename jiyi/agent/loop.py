@@ -47,40 +47,24 @@ class _End(Exception):
         self.stopped = stopped
 
 
+@dataclass
 class Loop:
-    """One run of an agent, for a question that is already saved; used once.
+    """One run of an agent, for a question that is already saved; used once."""
 
-    Recall must not find `asked`, the question's own message; `task` is what an interrupted run goes on with.
-    """
+    parts: Parts
+    question: str
+    session_id: str
+    asked: Message | None = None  # the question's own message, which recall must not find
+    task: Task | None = None  # what an interrupted run goes on with
+    on_text: Callable[[str], object] | None = None
+    on_step: Callable[[Step], object] | None = None
 
-    def __init__(
-        self,
-        parts: Parts,
-        question: str,
-        session_id: str,
-        *,
-        asked: Message | None = None,
-        task: Task | None = None,
-        on_text: Callable[[str], object] | None = None,
-        on_step: Callable[[Step], object] | None = None,
-    ) -> None:
-        self._parts = parts
-        self._question = question
-        self._session_id = session_id
-        self._on_text = on_text
-        self._on_step = on_step
+    def __post_init__(self) -> None:
+        parts, task, asked = self.parts, self.task, self.asked
         self._words = wording("agent", parts.language)
-        self._work = Work(parts.memory, session_id, question, task)
-        self._asked_at = asked.created_at if asked else None
+        self._work = Work(parts.memory, self.session_id, self.question, task.id if task else None)
         self._counter = parts.memory.counter
-        tools = MemoryTools(
-            parts.memory,
-            session_id,
-            self._work,
-            counter=self._counter,
-            language=parts.language,
-            hidden=[asked.id] if asked else [],
-        )
+        tools = MemoryTools(self._work, parts.language, {asked.id} if asked else ())
         shorten = ToolOutput(counter=self._counter)
         self.scratch = Scratch.from_task(task, shorten=shorten) if task else Scratch(shorten=shorten)
         # An action of the caller's takes the place of a memory tool of the same name.
@@ -114,7 +98,7 @@ class Loop:
 
     def _found(self) -> str:
         """Return the answer."""
-        limits, started, silent = self._parts.limits, time.monotonic(), False
+        limits, started, silent = self.parts.limits, time.monotonic(), False
         for _ in range(limits.max_steps):
             if limits.seconds is not None and time.monotonic() - started >= limits.seconds:
                 raise _End("budget", f"{limits.seconds:g} seconds are over; raise Limits.seconds")
@@ -134,7 +118,7 @@ class Loop:
         raise _End("max_steps", f"no answer within {limits.max_steps} steps; raise Limits.max_steps")
 
     def _ask(self) -> Turn:
-        window, most = self._window(), self._parts.limits.max_tokens
+        window, most = self._window(), self.parts.limits.max_tokens
         if most is not None and self._account.tokens + window.report.tokens > most:
             raise _End(
                 "budget",
@@ -142,31 +126,31 @@ class Loop:
                 f"{most:,} of Limits.max_tokens",
             )
         self._account.window = window
-        turn = self._parts.llm.chat(
+        turn = self.parts.llm.chat(
             window.messages,
             tools=self._tools,
             max_tokens=window.report.budget.max_output_tokens or None,
-            on_text=self._hear if self._on_text else None,
+            on_text=self._hear if self.on_text else None,
         )
         self._account.add(turn, window, self._counter)
         return turn
 
     def _window(self) -> Window:
-        return self._parts.memory.build_context(
-            self._session_id,
-            self._question,
-            self._parts.budget,
-            system=self._parts.system,
+        return self.parts.memory.build_context(
+            self.session_id,
+            self.question,
+            self.parts.budget,
+            system=self.parts.system,
             tools=self._tools,
             scratch=self.scratch.messages,
             recalled=self._account.window,  # one search a run
-            asked_at=self._asked_at,
+            asked_at=self.asked.created_at if self.asked else None,
         )
 
     def _hear(self, piece: str) -> None:
-        assert self._on_text is not None
+        assert self.on_text is not None
         self._said.append(piece)
-        self._on_text(piece)
+        self.on_text(piece)
 
     def _act(self, turn: Turn) -> str | None:
         """Carry out the calls of a turn in order; return the result of a terminal action that succeeded."""
@@ -180,8 +164,8 @@ class Loop:
             text, ok = self._carry_out(call, args, fault)
             step = self._work.seen(step, text, ok=ok)
             self.scratch.observe(call.id, text, id=step.id)
-            if self._on_step is not None:
-                self._on_step(step)
+            if self.on_step is not None:
+                self.on_step(step)
             if not ok:
                 self._count_failure(call, text)
             elif answer is None and self._actions[call.name].terminal:
@@ -200,7 +184,7 @@ class Loop:
             checker(action.parameters)(dict(args))
         except Unfit as unfit:
             return self._words["unfit"].format(why=unfit), False
-        seen = self._parts.environment.execute(action, args)
+        seen = self.parts.environment.execute(action, args)
         return seen.text, seen.ok
 
     def _count_failure(self, call: ToolCall, text: str) -> None:
@@ -211,7 +195,7 @@ class Loop:
             raise _End("failed", f"the same call failed {_MOST_FAILURES} times: {call.name}: {short}")
 
     def _save_answer(self, text: str) -> None:
-        self._parts.memory.save_message(self._session_id, role="assistant", content=text)
+        self.parts.memory.save_message(self.session_id, role="assistant", content=text)
         self._answer = text
         self._said.clear()
 
@@ -219,7 +203,7 @@ class Loop:
         """Save what was said of a turn that broke off."""
         said = "".join(self._said)
         if said.strip():
-            self._parts.memory.save_message(self._session_id, role="assistant", content=said)
+            self.parts.memory.save_message(self.session_id, role="assistant", content=said)
             self._last = said
         self._said.clear()
 

@@ -2,59 +2,31 @@
 
 import io
 import sys
+import tomllib
+from collections.abc import Callable
+from functools import cache, wraps
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Any
+from importlib.resources import files
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_origin
 
 import typer
 from typer.core import TyperGroup
 
-from jiyi.cli.described import described
-
-__all__ = ["app", "main"]
-
-_COMMANDS = {  # in the order of the help: where each is; it is loaded when it is used
-    "demo": "demo:demo",
-    "import": "transfer:import_",
-    "search": "search:search",
-    "context": "search:context",
-    "show": "records:show",
-    "stats": "records:stats",
-    "doctor": "doctor:doctor",
-    "tasks": "records:list_tasks",
-    "episodes": "records:list_episodes",
-    "knowledge": "records:list_knowledge",
-    "facts": "records:list_facts",
-    "forget": "life:forget",
-    "restore": "life:restore",
-    "pin": "life:pin",
-    "maintain": "life:maintain",
-    "monitor": "monitor:monitor",
-    "export": "transfer:export",
-    "evaluate": "evaluate:evaluate_files",
-    "chat": "chat:chat",
-    "copy": "transfer:copy",
-    "repair": "transfer:repair",
-    "reembed": "transfer:reembed",
-    "model": "model:model",
-    "migrate": "database:migrate",
-    "mcp": "mcp:mcp",
-    "serve-db": "database:serve_db",
-    "serve": "server:serve",
-    "keys": "server:keys",
-}
+__all__ = ["app", "described", "main"]
 
 
 class _Commands(TyperGroup):
     """Loads the one command that is used: a client that starts `jiyi mcp` does not wait for the others."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        return list(_COMMANDS)
+        return [name for name, said in _texts().items() if "run" in said]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        if cmd_name not in _COMMANDS:
+        module, _, name = _texts().get(cmd_name, {}).get("run", "").partition(":")
+        if not name:
             return None
-        module, _, name = _COMMANDS[cmd_name].partition(":")
         found = getattr(import_module(f"jiyi.cli.{module}"), name)
         if isinstance(found, typer.Typer):  # commands of its own
             group = typer.main.get_group(found)
@@ -63,6 +35,39 @@ class _Commands(TyperGroup):
         alone = typer.Typer(add_completion=False)
         alone.command(name=cmd_name)(described(found, cmd_name))
         return typer.main.get_command(alone)
+
+
+def described(command: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a command with its arguments and options declared, arguments first."""
+    texts = _texts().get(name, {})
+    arguments, options = texts.get("arguments", {}), _texts()["shared"] | texts.get("options", {})
+    parameters = signature(command).parameters
+    declared = [_declared(parameters[one], typer.Argument, arguments[one]) for one in arguments]
+    declared += [
+        one if get_origin(one.annotation) is Annotated else _declared(one, typer.Option, options[one.name])
+        for one in parameters.values()
+        if one.name not in arguments
+    ]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(**given)
+
+    ordered = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in declared]
+    run.__signature__ = Signature(ordered)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in declared}
+    return run
+
+
+def _declared(parameter: Parameter, of: Callable[..., Any], text: str | dict[str, Any]) -> Parameter:
+    said = {"help": text} if isinstance(text, str) else dict(text)
+    names = said.pop("names", ["--" + parameter.name.replace("_", "-")] * (parameter.annotation is bool))
+    return parameter.replace(annotation=Annotated[(parameter.annotation, of(*names, **said))])
+
+
+@cache
+def _texts() -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / "options.toml").read_text("utf-8"))
 
 
 app = typer.Typer(

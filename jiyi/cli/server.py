@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import typer
 
-from jiyi.cli.described import described
+from jiyi.cli.app import described
 from jiyi.cli.options import AGENT_DB, Db, Shown, brief_errors, telling
 from jiyi.cli.terminal import note, say
 from jiyi.clock import utc_now

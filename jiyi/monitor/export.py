@@ -24,15 +24,6 @@ Sample = tuple[str, _Labels, float]
 """What follows the name of a metric, the labels and the value."""
 
 _Metric = Mapping[str, Any]  # see metrics.toml
-_TOKEN_BUCKETS = (250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000)
-_SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_HISTOGRAMS: tuple[tuple[Figure, str, str, str, Sequence[float]], ...] = (
-    ("context_tokens", "jiyi.context.tokens", "{token}", "Tokens of a window.", _TOKEN_BUCKETS),
-    ("output_tokens", "jiyi.output.tokens", "{token}", "Tokens of a reply.", _TOKEN_BUCKETS),
-    ("prompt_tokens", "jiyi.prompt.tokens", "{token}", "Tokens of a prompt.", _TOKEN_BUCKETS),
-    ("build_milliseconds", "jiyi.context.build.duration", "s", "Time to build a window.", _SECOND_BUCKETS),
-)
-"""Figure, name, unit, help, buckets."""
 
 
 def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None) -> str:
@@ -119,8 +110,10 @@ def otel_metrics(monitor: ContextMonitor, meter: "Meter") -> None:
 
 def _histograms(meter: "Meter") -> Callable[[Figure, float, str], None]:
     histograms = {
-        figure: meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=buckets)
-        for figure, name, unit, text, buckets in _HISTOGRAMS
+        one["figure"]: meter.create_histogram(
+            name, one["unit"], one["help"], explicit_bucket_boundaries_advisory=one["buckets"]
+        )
+        for name, one in _metrics("listener").items()
     }
 
     def listener(figure: Figure, value: float, task_type: str) -> None:
@@ -131,8 +124,8 @@ def _histograms(meter: "Meter") -> Callable[[Figure, float, str], None]:
 
 
 @cache
-def _metrics(of: Literal["monitor", "reader"]) -> Mapping[str, _Metric]:
-    """Return the metrics of `Gauges` or of `ReadingState`."""
+def _metrics(of: Literal["monitor", "reader", "listener"]) -> Mapping[str, _Metric]:
+    """Return the metrics of `Gauges`, of `ReadingState`, or of what listeners are told."""
     tables: dict[str, _Metric] = tomllib.loads((files("jiyi.monitor") / "metrics.toml").read_text("utf-8"))
     return {name: one for name, one in tables.items() if one.get("of", "monitor") == of}
 

@@ -1,8 +1,11 @@
 """The figures of the monitor: what it keeps of them, and the values it says them in."""
 
+import tomllib
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
 from math import ceil, isfinite
 from typing import Any, Literal
 
@@ -31,41 +34,6 @@ SessionKey = tuple[str, str]
 Level = Literal["warning", "critical"]
 """How much an alert matters."""
 
-_COUNTS = (  # the fields of `Gauges` that are sums
-    "summaries",
-    "steps",
-    "failed_steps",
-    "cached_tokens",
-    "judged",
-    "blocks_shown",
-    "blocks_used",
-    "unjudged",
-)
-_SPREADS = (  # the fields of `Gauges` that are spreads
-    "tokens",
-    "share",
-    "output_tokens",
-    "output_share",
-    "prompt_tokens",
-    "cached_share",
-    "milliseconds",
-)
-_TEXTS = {  # by field of `Thresholds`
-    "context_share": "half of the windows take {value:.0%} of their budget or more, and the rest is left "
-    "out: look at report.left_out, raise max_input_tokens, or summarise the history earlier",
-    "summaries": "{summaries} summaries for {windows} windows: each costs time and detail; give history a "
-    "larger share, or let the summary start later",
-    "milliseconds": "one window in 20 takes {value:.0f} ms to build or longer: look at the reranker, a "
-    "remote embedder and the size of the database first",
-    "output_share": "one reply in 20 takes {value:.0%} or more of the tokens kept free for it, and may be "
-    "cut off: set max_output_tokens to {enough} or more",
-    "hit_rate": "only {value:.0%} of the replies used what was recalled: give the retrieved sections a "
-    "smaller share, add a reranker, or look at what the searches bring",
-    "failures": "{run} repeats what fails ({why}): stop it, or show the model the error and ask for "
-    "another way",
-    "drift": "{run} moves away from its request ({why}): put the request before the model again, or start "
-    "over with a handover",
-}
 _LOW = ("hit_rate",)  # figures that are worse the lower they are
 _RESERVE = 1.5  # what is kept free for a reply, as a multiple of the mean reply
 
@@ -93,25 +61,25 @@ class Gauges:
     task_type: str | None  # None: all together
     windows: int  # built
     replies: int
-    summaries: int  # summaries triggered
-    steps: int
-    failed_steps: int
+    summaries: int = 0  # summaries triggered
+    steps: int = 0
+    failed_steps: int = 0
     tokens: Spread  # context length: tokens of a window
     share: Spread  # tokens of a window as a part of its input budget
     output_tokens: Spread  # output length: tokens of a reply
     output_share: Spread  # the same as a part of what was kept free for it, where something was
     prompt_tokens: Spread  # of what the model read, where its endpoint said
-    cached_tokens: int  # of those, read from the endpoint's cache; summed over all
+    cached_tokens: int = 0  # of those, read from the endpoint's cache; summed over all
     cached_share: Spread  # the same as a part of a prompt, where the endpoint said
     milliseconds: Spread  # to build a window, where it was measured
     sections: Mapping[Section, int]  # tokens by section, summed over all windows
     saved: Mapping[str, int]  # tokens kept out by skills, tool outputs, ..., summed over all windows
-    judged: int  # replies to windows with retrieved blocks that were compared with them
-    blocks_shown: int  # retrieved blocks in those windows
-    blocks_used: int  # those of them that the reply used
+    judged: int = 0  # replies to windows with retrieved blocks that were compared with them
+    blocks_shown: int = 0  # retrieved blocks in those windows
+    blocks_used: int = 0  # those of them that the reply used
     hit_rate: float | None  # replies that used retrieved text, of those that were shown some
     block_rate: float | None  # retrieved blocks used, of those shown
-    unjudged: int  # replies that left the waiting list before anyone asked for figures
+    unjudged: int = 0  # replies that left the waiting list before anyone asked for figures
     drift: float | None  # mean score of the active runs; None where there are none
     drifting: int  # active runs that drift
 
@@ -124,6 +92,9 @@ class Gauges:
     def summary_rate(self) -> float:
         """Summaries for each window."""
         return self.summaries / self.windows if self.windows else 0.0
+
+
+_SPREADS = tuple(field.name for field in fields(Gauges) if field.type is Spread)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,9 +204,14 @@ def _past(
     steps: tuple[tuple[Level, float], ...] = (("critical", limit.critical), ("warning", limit.warning))
     for level, threshold in steps:
         if value <= threshold if name in _LOW else value >= threshold:
-            text = _TEXTS[name].format(value=value, **words)
+            text = _texts()[name].format(value=value, **words)
             yield Alert(name=name, level=level, value=value, threshold=threshold, text=text, **whose)
             return
+
+
+@cache
+def _texts() -> Mapping[str, str]:
+    return tomllib.loads((files("jiyi.monitor") / "alerts.toml").read_text("utf-8"))
 
 
 class Ring:
@@ -282,7 +258,7 @@ class Series:
 
     def __init__(self, keep: int) -> None:
         self._rings = {name: Ring(keep) for name in _SPREADS}
-        self.counts: dict[str, int] = dict.fromkeys(_COUNTS, 0)
+        self.counts: Counter[str] = Counter()  # those of `Gauges` that are sums
         self._sections: dict[Section, int] = dict.fromkeys(SECTIONS, 0)
         self._saved: Counter[str] = Counter()
         self._hits: deque[tuple[int, int]] = deque(maxlen=keep)  # blocks shown and used, by reply
@@ -331,7 +307,7 @@ class Series:
         """Return the figures; the drift of the runs is known elsewhere."""
         shown, used = sum(s for s, _ in self._hits), sum(u for _, u in self._hits)
         helped = sum(u > 0 for _, u in self._hits)
-        kept: dict[str, Any] = self.counts | {name: ring.spread() for name, ring in self._rings.items()}
+        kept: dict[str, Any] = {**self.counts, **{name: ring.spread() for name, ring in self._rings.items()}}
         return Gauges(
             task_type=task_type,
             windows=self._rings["tokens"].count,

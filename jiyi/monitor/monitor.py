@@ -63,6 +63,7 @@ class _Session:
     drift: Drift | None = None  # as of the last step; None: not looked at yet
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ContextMonitor:
     """Watches what goes into windows and what comes of it.
 
@@ -78,41 +79,25 @@ class ContextMonitor:
     - Nothing is written anywhere, and nothing is sent.
     - Safe to share between threads.
 
-    Args:
-        thresholds: when `alerts` speaks up.
-        clock: a run without a step for 30 minutes by it is over.
-        keep: values kept of each figure.
-        judge: tells which retrieved blocks a reply used; by shared words by default.
-        embedder: makes the drift of runs see what is said in other words; it is asked
-            when someone asks for figures, once for each run that has new steps.
-        counter: counts the tokens of replies whose number is not given.
-        user_id: whose sessions are meant where a call does not say; that of `jiyi.open` for
-            the monitor of a memory.
-
     Raises:
         SettingsError: ``keep`` is below 1.
     """
 
-    def __init__(
-        self,
-        *,
-        thresholds: Thresholds = Thresholds(),  # noqa: B008
-        clock: Clock = utc_now,
-        keep: int = 1000,
-        judge: Judge = find_hits,
-        embedder: Embedder | None = None,
-        counter: TokenCounter | None = None,
-        user_id: str = "",
-    ) -> None:
-        if keep < 1:
-            raise SettingsError(f"keep must be at least 1, not {keep}")
-        self._thresholds = thresholds
-        self._clock = clock
-        self._keep = keep
-        self._judge = judge
-        self._embedder = embedder
-        self._counter = counter or counter_for()
-        self._user_id = user_id
+    thresholds: Thresholds = field(default_factory=Thresholds)  # when `alerts` speaks up
+    clock: Clock = utc_now  # a run without a step for 30 minutes by it is over
+    keep: int = 1000  # values kept of each figure
+    judge: Judge = find_hits  # tells which retrieved blocks a reply used; by shared words by default
+    # Makes the drift of runs see what is said in other words; it is asked when someone asks for
+    # figures, once for each run that has new steps.
+    embedder: Embedder | None = None
+    counter: TokenCounter = field(default_factory=counter_for)  # of the tokens of replies that have no number
+    # Whose sessions are meant where a call does not say; that of `jiyi.open` for the monitor of a memory.
+    user_id: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse to keep nothing, and begin."""
+        if self.keep < 1:
+            raise SettingsError(f"keep must be at least 1, not {self.keep}")
         self._lock = free_after_fork(threading.Lock())  # what is noted
         self._catching_up = free_after_fork(threading.Lock())  # one comparing at a time
         self._listeners: tuple[Listener, ...] = ()
@@ -172,7 +157,7 @@ class ContextMonitor:
         """
         told = Usage() if usage is None else Usage.of(usage)
         tokens = told.completion_tokens
-        counted = self._counter.count_text(text) if tokens is None else tokens
+        counted = self.counter.count_text(text) if tokens is None else tokens
         words = hash(text.strip()) if text.strip() else None
         with self._lock:
             session = self._session(session_id, user_id)
@@ -213,7 +198,7 @@ class ContextMonitor:
             ok: whether it went well.
             user_id: whose session, where it is not that of the monitor.
         """
-        now = self._clock()
+        now = self.clock()
         taken = Step(text=text[:_MOST_STEP_CHARS], ok=ok)
         with self._lock:
             session = self._session(session_id, user_id)
@@ -262,7 +247,7 @@ class ContextMonitor:
         figures = self.by_task_type()
         with self._lock:
             runs = dict(self._drifts())
-        return find_alerts(figures, runs, self._thresholds)
+        return find_alerts(figures, runs, self.thresholds)
 
     def listen(self, listener: Listener) -> None:
         """Call ``listener`` with each value from now on, in the thread that noted it."""
@@ -272,13 +257,13 @@ class ContextMonitor:
     def reset(self) -> None:
         """Forget all figures and sessions; listeners stay."""
         with self._lock:
-            self._all = Series(self._keep)
+            self._all = Series(self.keep)
             self._types: dict[str, Series] = {}
             self._sessions: OrderedDict[SessionKey, _Session] = OrderedDict()  # used last at the end
             self._waiting: deque[_Waiting] = deque()
 
     def _key(self, session_id: str, user_id: str | None) -> SessionKey:
-        return self._user_id if user_id is None else user_id, session_id
+        return self.user_id if user_id is None else user_id, session_id
 
     def _session(self, session_id: str, user_id: str | None) -> _Session:
         """Return a session, a new one where it is not known; the one used longest ago leaves for it."""
@@ -292,7 +277,7 @@ class ContextMonitor:
         return self._sessions[key]
 
     def _running(self) -> list[tuple[SessionKey, _Session]]:
-        since = self._clock() - _ACTIVE
+        since = self.clock() - _ACTIVE
         held = self._sessions.items()
         return [(key, one) for key, one in held if one.stepped_at and one.stepped_at >= since]
 
@@ -308,7 +293,7 @@ class ContextMonitor:
         if task_type not in self._types:
             if len(self._types) >= _MOST_TYPES:
                 task_type = OTHER
-            self._types.setdefault(task_type, Series(self._keep))
+            self._types.setdefault(task_type, Series(self.keep))
         return task_type
 
     def _tell(self, figure: Figure, value: float, task_type: str) -> None:
@@ -332,7 +317,7 @@ class ContextMonitor:
                 types, everything = self._types, self._all
                 runs = [(one, list(one.steps)) for _, one in self._running() if one.drift is None]
             for item in waiting:
-                hits = self._judge(item.question, item.blocks, item.reply)
+                hits = self.judge(item.question, item.blocks, item.reply)
                 with self._lock:
                     for series in (everything, types[item.task_type]):
                         series.judged(hits)
@@ -341,11 +326,11 @@ class ContextMonitor:
 
     def _look_at(self, session: _Session, steps: list[tuple[str, Step]]) -> None:
         goal, run = last_run(steps)
-        limits = self._thresholds
+        limits = self.thresholds
         found = find_drift(
             goal,
             run,
-            embedder=self._embedder,
+            embedder=self.embedder,
             drifted=limits.drift.warning,
             repeats=max(int(limits.failures.warning), 1),
         )

@@ -1,7 +1,6 @@
 """Verbs about the memory itself: figures, pending vectors, closing."""
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Self
 
 from jiyi.long_term import ReadingState
@@ -81,7 +80,5 @@ class UpkeepVerbs(Verbs):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

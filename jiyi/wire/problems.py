@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from inspect import get_annotations
 from typing import Any
 
 from jiyi import errors
@@ -19,7 +20,12 @@ __all__ = ["PAGE", "Problem", "error_of", "problem_of"]
 PAGE = "/errors#"
 """What the ``type`` of each problem begins with; the name of its class follows."""
 
-_ATTRIBUTES = ("needed", "available", "status", "retry_after")
+_ATTRIBUTES = {  # what each is called in a problem
+    "needed": "needed",
+    "available": "available",
+    "status": "endpoint_status",  # that of an endpoint asked by the server
+    "retry_after": "retry_after",
+}
 _OTHERS = 500
 
 
@@ -49,9 +55,7 @@ def problem_of(error: JiyiError, detail: str | None = None) -> Problem:
     of = type(error)
     statuses = _statuses()
     status = next((statuses[one.__name__] for one in of.__mro__ if one.__name__ in statuses), _OTHERS)
-    members = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
-    if "status" in members:  # that of an endpoint asked by the server
-        members["endpoint_status"] = members.pop("status")
+    members = {there: getattr(error, name) for name, there in _ATTRIBUTES.items() if hasattr(error, name)}
     title = (of.__doc__ or of.__name__).partition("\n")[0]
     return Problem(
         status=status,
@@ -65,12 +69,6 @@ def problem_of(error: JiyiError, detail: str | None = None) -> Problem:
 def error_of(data: Mapping[str, Any]) -> JiyiError:
     """Return the error of a problem's JSON object; of an unknown class a `ServerError`."""
     name = str(data.get("type", "")).rpartition("#")[2]
-    of = getattr(errors, name, None) if name in errors.__all__ else None
+    of: type[JiyiError] = getattr(errors, name) if name in errors.__all__ else errors.ServerError
     detail = str(data.get("detail") or data.get("title") or f"the server answered {data.get('status')}")
-    if of is errors.BudgetTooSmall:
-        return errors.BudgetTooSmall(detail, needed=data["needed"], available=data["available"])
-    if of is errors.RateLimited:
-        return errors.RateLimited(detail, retry_after=data["retry_after"])
-    if of is errors.TextRefused:
-        return errors.TextRefused(detail, status=data["endpoint_status"])
-    return (of or errors.ServerError)(detail)
+    return of(detail, **{own: data[_ATTRIBUTES[own]] for own in get_annotations(of)})

@@ -24,7 +24,7 @@ class Other(Moody):
 
     def __init__(self):
         super().__init__()
-        self._dims = 32
+        self.dims = 32
 
 
 class Opened:
