@@ -2,7 +2,9 @@
 
 Tenants call their users, sessions and records by the same names, and every text carries the mark of its
 owner. Whatever comes back, an error, an export or a header, is searched for the marks of others and for
-the form in which users are stored. At length: ``python tests/server/walls_http.py --operations 200000``.
+the form in which users are stored. At length, with a line every half minute; exit code 1 on a fault:
+
+    python tests/server/walls_http.py --operations 200000 [--db FILE_OR_URL]
 """
 
 import argparse
@@ -21,7 +23,11 @@ from typing import Any
 import httpx
 from somebody import SESSIONS, STILL, Somebody, World
 
+from jiyi.testing import HashEmbedder
+
 __all__ = ["OPERATIONS", "World", "begin", "tenants", "walk"]
+
+FEW = 200  # messages of a user from which on whole sessions are purged
 
 
 def save(me: Somebody) -> None:
@@ -131,7 +137,11 @@ def trespass(me: Somebody) -> None:
 
 
 def forget(me: Somebody) -> None:
+    """Forget a little and bring it back, or purge a session of a user who has said a lot."""
     how = me.drawn.random()
+    if me.ask("GET", "/v1/stats").json()["message"] > FEW:
+        me.ask("POST", "/v1/forget", {"session_id": me.drawn.choice(SESSIONS), "purge": True})
+        return
     if how < 0.5:
         gone = me.ask("POST", "/v1/forget", {"ids": [me.own_id()]})
     else:
@@ -294,12 +304,10 @@ def main() -> int:
         options.add_argument(f"--{name}", type=int, default=default)
     options.add_argument("--db", help="a database; a new file by default")
     asked = options.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    settings = {"server_requests_per_minute": 0, "embedder": HashEmbedder(64)}
+    with tempfile.TemporaryDirectory() as folder, parrot() as upstream:
         place = asked.db or Path(folder) / "walls.db"
-        with (
-            parrot() as upstream,
-            running(place, server_requests_per_minute=0, proxy_upstream=upstream) as server,
-        ):
+        with running(place, proxy_upstream=upstream, **settings) as server:
             world = begin(dict(tenants(server, asked.tenants)))
             each = asked.operations // asked.threads
             threads = [
@@ -310,16 +318,23 @@ def main() -> int:
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join()
-            spent = time.monotonic() - started
+                while thread.is_alive():
+                    thread.join(30)
+                    print(seen(world, time.monotonic() - started), flush=True)
     medians = {name: statistics.median(found) * 1_000 for name, found in sorted(world.seconds.items())}
     print(json.dumps({"operations": dict(world.counts), "statuses": dict(world.statuses)}))
     print(json.dumps({"median_ms": {name: round(ms, 2) for name, ms in medians.items()}}))
     for fault in world.faults[:20]:
         print(fault)
-    done, requests = sum(world.counts.values()), sum(world.statuses.values())
-    print(f"{done:,} operations, {requests:,} requests in {spent:.0f} s, {len(world.faults)} faults")
     return bool(world.faults)
+
+
+def seen(world: World, seconds: float) -> str:
+    """Return the figures up to now in one line."""
+    with world.lock:
+        done, requests, faults = world.counts.total(), world.statuses.total(), len(world.faults)
+    spent = f"{seconds:.0f} s, {time.process_time():.0f} s of CPU"
+    return f"{done:,} operations, {requests:,} requests in {spent}, {faults} faults"
 
 
 if __name__ == "__main__":
