@@ -54,6 +54,7 @@ with (
         state = agent.invoke({"messages": [("user", text)]}, {"configurable": {"thread_id": thread}})
         nothing = middleware.last.recalled.nothing_relevant
         print(f"{thread}: {text}\n    {state['messages'][-1].text}")
-        print(f"    {middleware.last.tokens} tokens, nothing relevant: {nothing:.2f}")
+        doubt = "unknown" if nothing is None else f"{nothing:.2f}"
+        print(f"    {middleware.last.tokens} tokens, nothing relevant: {doubt}")
     print("on Monday:", [message.text for message in middleware.history("monday")])
     server.shutdown()

@@ -50,7 +50,9 @@ async def show(session: JiyiSession, question: str) -> None:
     print(f"\n{question}")
     for recalled in shown.input[:-1]:
         print(*(f"    {line}" for line in recalled["content"].splitlines() if line.startswith(">")), sep="\n")
-    print(f"    {sent.last.tokens} tokens, nothing relevant: {sent.last.recalled.nothing_relevant:.2f}")
+    nothing = sent.last.recalled.nothing_relevant
+    doubt = "unknown" if nothing is None else f"{nothing:.2f}"
+    print(f"    {sent.last.tokens} tokens, nothing relevant: {doubt}")
 
 
 with tempfile.TemporaryDirectory() as folder, jiyi.open(Path(folder) / "a.db", user_id="ana") as memory:

@@ -33,8 +33,9 @@ async def main(memory: jiyi.MemoryManager) -> None:
 
     async def show(question: str) -> None:
         for entry in await manager.search(question):
-            doubt = entry.metadata["nothing_relevant"]
-            print(f"{question}  ->  {entry.content}   (nothing relevant: {doubt:.2f})")
+            nothing = entry.metadata["nothing_relevant"]
+            doubt = "unknown" if nothing is None else f"{nothing:.2f}"
+            print(f"{question}  ->  {entry.content}   (nothing relevant: {doubt})")
 
     for question in ("门的密码是多少？", "Where do I live?", "When does the train leave?"):
         await show(question)

@@ -1,6 +1,9 @@
 """Access tokens of an OAuth issuer for ``/mcp``: JWTs checked by its keys (RFC 9068), and RFC 9728."""
 
 import hashlib
+import logging
+import threading
+import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,17 +13,23 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from jiyi.endpoint import is_web_address
-from jiyi.errors import ServerError, SettingsError, Unauthorized
+from jiyi.errors import ServerUnreachable, SettingsError, Unauthorized
 from jiyi.server.callers import Caller, access_of
 from jiyi.settings import Settings
 from jiyi.wire import check_tenant
 
 __all__ = ["Issuer", "issuer_of"]
 
+_log = logging.getLogger("jiyi.server")
+
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 _SCOPES = ("read", "write", "forget")  # what a token can allow; admin takes a key
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _LEEWAY = 30  # seconds that clocks may differ
+_KEYS_LAST = 300  # seconds
+_ASKED_AGAIN = 60  # seconds after which a key that is not among them may be a new one
+_TRIED_AGAIN = 1  # second after a failure
+_TIMEOUT = 5  # seconds
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -42,6 +51,41 @@ def issuer_of(settings: Settings) -> "Issuer | None":
     return Issuer(*given.values(), tenant=check_tenant(settings.oauth_tenant))
 
 
+class _Keys:
+    """The keys of an issuer; whoever waits for them while they are read shares what comes."""
+
+    def __init__(self, url: str) -> None:
+        self._client = jwt.PyJWKClient(url, cache_jwk_set=False, timeout=_TIMEOUT)
+        self._lock = threading.Lock()
+        self._by_name: dict[str, jwt.PyJWK] | None = None  # None where they could not be read
+        self._asked = float("-inf")
+
+    def named(self, name: object) -> jwt.PyJWK:
+        """Return the key of a name. May wait for the issuer.
+
+        Raises:
+            Unauthorized: there is none.
+            ServerUnreachable: the keys cannot be read.
+        """
+        with self._lock:
+            since, keys = time.monotonic() - self._asked, self._by_name
+            if since >= (_TRIED_AGAIN if keys is None else _KEYS_LAST if name in keys else _ASKED_AGAIN):
+                keys = self._by_name = self._read()
+                self._asked = time.monotonic()
+        if keys is None:
+            raise ServerUnreachable("the keys of the OAuth issuer cannot be read; ask again later")
+        if name not in keys:
+            raise Unauthorized("this access token is not valid here: its key is none of the issuer's")
+        return keys[str(name)]
+
+    def _read(self) -> dict[str, jwt.PyJWK] | None:
+        try:
+            return {str(key.key_id): key for key in self._client.get_signing_keys()}
+        except (jwt.PyJWTError, OSError, ValueError) as error:
+            _log.warning("the keys of the OAuth issuer cannot be read: %s", error)
+            return None
+
+
 class Issuer:
     """Checks the tokens that one issuer gave for this server's ``/mcp``.
 
@@ -54,7 +98,7 @@ class Issuer:
 
     def __init__(self, url: str, keys: str, resource: str, *, tenant: str) -> None:
         self._url = url
-        self._keys = jwt.PyJWKClient(keys, timeout=10)
+        self._keys = _Keys(keys)
         self._resource = resource
         self._tenant = tenant
         parts = urlsplit(resource)
@@ -66,20 +110,18 @@ class Issuer:
 
         Raises:
             Unauthorized: it is no token of the issuer for this server, or its time is over.
-            ServerError: the issuer's keys cannot be read.
+            ServerUnreachable: the issuer's keys cannot be read.
         """
         try:
             claims = jwt.decode(
                 token,
-                self._keys.get_signing_key_from_jwt(token),
+                self._keys.named(jwt.get_unverified_header(token).get("kid")),
                 algorithms=_ALGORITHMS,
                 audience=self._resource,
                 issuer=self._url,
                 leeway=_LEEWAY,
                 options={"require": ["exp", "iss", "aud", "sub"]},
             )
-        except jwt.PyJWKClientConnectionError as error:
-            raise ServerError("the keys of the OAuth issuer cannot be read; ask again later") from error
         except jwt.PyJWTError as error:
             raise Unauthorized(f"this access token is not valid here: {type(error).__name__}") from error
         subject = str(claims["sub"])

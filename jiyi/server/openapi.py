@@ -101,12 +101,23 @@ def _in_query(request: Mapping[str, Any], example: Mapping[str, Any]) -> list[di
 
 def _responses(route: Route, answered: Mapping[str, Any]) -> dict[str, Any]:
     if route.how == "job":
-        schema: Mapping[str, Any] = {"$ref": _REF.format(model="Job")}
-        done = {"202": {"description": "The job was begun.", "content": _json(schema)}}
+        done: dict[str, Any] = {"202": {"$ref": "#/components/responses/Job"}}
     else:
         done = {"200": {"description": "Done.", "content": _json(answered)}}
+        if route.links:
+            done["200"]["links"] = {verb: _link(verb, given) for verb, given in route.links.items()}
     problems: Sequence[str] = ("400", "401", "403", "404", "409", "413", "422", "429", "503", "default")
     return {**done, **{status: {"$ref": "#/components/responses/Problem"} for status in problems}}
+
+
+def _link(verb: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the link to a verb's route: what stands in its path or query, and what in its body."""
+    route = next(route for route in ROUTES if route.verb == verb)
+    whole = route.method in ("GET", "DELETE")
+    apart = {name: value for name, value in given.items() if whole or name in call_of(route).in_path}
+    body = {name: value for name, value in given.items() if name not in apart}
+    link: dict[str, Any] = {"operationId": verb, "parameters": apart}
+    return {**link, "requestBody": body} if body else link
 
 
 def _json(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -13,7 +15,7 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from jiyi.errors import InputError, NotFound, RequestTooLarge
+from jiyi.errors import InputError, JiyiError, NotFound, RequestTooLarge
 from jiyi.monitor import Gauges
 from jiyi.records import Scope
 from jiyi.records.checks import new_id
@@ -68,14 +70,17 @@ async def import_(request: Request) -> Response:
         raise InputError("dry_run must be true or false, and given once")
     memory = served.memory_of(caller.tenant)
     most = served.settings.server_import_mb * _MEGABYTE
-    path = await _received(request, Path(query.get("name", "import.jsonl")).suffix, most)
-
-    id_, removed = new_id(), partial(path.unlink, missing_ok=True)
+    path = await _received(request, _name_of(query.get("name", "")), most)
+    id_, removed = new_id(), partial(shutil.rmtree, path.parent, ignore_errors=True)
 
     def work(tell: Callable[..., None]) -> Any:
         given: Any = {"session_id": scope.session_id, "user_id": user, "agent_id": agent}
-        with audited("import", caller, user=user, job=id_):
-            receipt = memory.import_(path, dry_run=dry_run == ["true"], progress=tell, **given)
+        try:
+            with audited("import", caller, user=user, job=id_):
+                receipt = memory.import_(path, dry_run=dry_run == ["true"], progress=tell, **given)
+        except JiyiError as error:
+            error.args = (str(error).replace(f"{path.parent}{os.sep}", ""),)
+            raise
         return adapter(ImportReceipt).dump_python(receipt, mode="json")
 
     try:
@@ -134,9 +139,14 @@ def _shown_lines(path: Path, tenant: str) -> Iterator[bytes]:
             yield piece
 
 
-async def _received(request: Request, suffix: str, most: float) -> Path:
-    """Write a body into a file and return it."""
-    path, size = _new_file(suffix), 0
+def _name_of(said: str) -> str:
+    """Return the name that a client gave a file, without what no file name may hold or could lead elsewhere."""
+    return re.sub(r"[^\w.-]", "_", Path(said).name).lstrip(".")[-60:] or "import.jsonl"
+
+
+async def _received(request: Request, name: str, most: float) -> Path:
+    """Write a body into a file of this name in a folder of its own and return it."""
+    path, size = Path(tempfile.mkdtemp(prefix="jiyi-")) / name, 0
     try:
         async with await anyio.open_file(path, "wb") as file:
             async for piece in request.stream():
@@ -147,7 +157,7 @@ async def _received(request: Request, suffix: str, most: float) -> Path:
                     )
                 await file.write(piece)
     except BaseException:
-        path.unlink(missing_ok=True)
+        shutil.rmtree(path.parent, ignore_errors=True)
         raise
     return path
 

@@ -61,6 +61,12 @@ class Route:
         return examples.get(self.verb, {})
 
     @property
+    def links(self) -> Mapping[str, Mapping[str, Any]]:
+        """What may be asked next: verbs, each with what is given of this request and its answer."""
+        links: Mapping[str, Mapping[str, Mapping[str, Any]]] = _tables()["links"]
+        return links.get(self.verb, {})
+
+    @property
     def writes(self) -> bool:
         """Whether a request may carry an idempotency key."""
         return self.method != "GET" and self.access != "read"

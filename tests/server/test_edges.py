@@ -1,5 +1,7 @@
 """What a fuzzer or a hostile page sends, and what it gets."""
 
+import json
+import tempfile
 from threading import Event, Thread
 from time import monotonic, sleep
 
@@ -68,6 +70,36 @@ def test_a_body_that_is_too_large_is_told_in_the_form_of_the_api(serve_at, tmp_p
     with serve_at(tmp_path / "small.db", server_body_mb=0.001) as server:
         answer = server.client().post(path, json={"text": "x" * 2_000})
     assert (answer.status_code, set(answer.json())) == (413, form)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("chat.jsonl", "chat.jsonl"),
+        ("C:/a b/日志.jsonl", "日志.jsonl"),
+        ("../../.jsonl", "jsonl"),
+        ("", "import.jsonl"),
+        ("x" * 300 + ".jsonl", "x" * 54 + ".jsonl"),
+    ],
+)
+def test_what_is_rejected_is_named_by_the_name_that_the_client_gave(server, name, shown):
+    client, lines = server.client(), b'{"role": "user", "content": "hi"}\n{nothing\n'
+    begun = client.post("/v1/import", params={"user_id": "ana", "name": name}, content=lines).json()
+    with client.stream("GET", f"/v1/jobs/{begun['id']}/events") as events:
+        last = list(events.iter_lines())[-2]
+    job = json.loads(last.removeprefix("data: "))
+    assert "jiyi-" not in last
+    assert [one["where"] for one in job["result"]["rejected"]] == [f"{shown}:2"]
+
+
+def test_an_import_that_fails_names_no_folder_of_the_server(server):
+    client = server.client()
+    begun = client.post("/v1/import?user_id=ana&name=store.sqlite3", content=b"no database").json()
+    with client.stream("GET", f"/v1/jobs/{begun['id']}/events") as events:
+        told = "\n".join(events.iter_lines())
+    assert "failed" in told
+    assert "store.sqlite3" in told
+    assert tempfile.gettempdir() not in told
 
 
 def test_a_file_for_which_no_job_is_begun_does_not_stay(server, monkeypatch, tmp_path):

@@ -2,12 +2,13 @@
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 from http_server import serving
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from jiyi.errors import SettingsError
@@ -20,19 +21,31 @@ JSON = {"accept": "application/json, text/event-stream"}
 OURS, FOREIGN = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
 
 
-@pytest.fixture(scope="module")
-def keys_url():
-    """Serve the issuer's keys."""
-    algorithm = jwt.get_algorithm_by_name("RS256")
-    public = json.loads(algorithm.to_jwk(OURS.public_key())) | {"kid": "1", "alg": "RS256", "use": "sig"}
-    app = Starlette(routes=[Route("/keys", lambda _: JSONResponse({"keys": [public]}))])
-    with serving(app) as url:
-        yield f"{url}/keys"
+class KeysOf:
+    """An issuer's keys, or what it answers instead."""
+
+    def __init__(self):
+        algorithm = jwt.get_algorithm_by_name("RS256")
+        public = json.loads(algorithm.to_jwk(OURS.public_key())) | {"kid": "1", "alg": "RS256", "use": "sig"}
+        self.keys = json.dumps({"keys": [public]})
+        self.url, self.body, self.asked = "", None, 0
+
+    def answer(self, _):
+        self.asked += 1
+        return Response(self.keys if self.body is None else self.body)
 
 
 @pytest.fixture
-def server(serve_at, tmp_path, keys_url):
-    told = {"oauth_issuer": ISSUER, "oauth_keys_url": keys_url, "oauth_resource": RESOURCE}
+def issuer():
+    keys = KeysOf()
+    with serving(Starlette(routes=[Route("/keys", keys.answer)])) as url:
+        keys.url = f"{url}/keys"
+        yield keys
+
+
+@pytest.fixture
+def server(serve_at, tmp_path, issuer):
+    told = {"oauth_issuer": ISSUER, "oauth_keys_url": issuer.url, "oauth_resource": RESOURCE}
     with serve_at(tmp_path / "m.db", **told, oauth_tenant="acme") as running:
         yield running
 
@@ -114,7 +127,28 @@ def test_keys_stay_valid_and_tokens_open_nothing_else(server):
 def test_an_issuer_that_does_not_answer_is_no_reason_to_trust(serve_at, tmp_path):
     told = {"oauth_issuer": ISSUER, "oauth_keys_url": "http://127.0.0.1:9/keys", "oauth_resource": RESOURCE}
     with serve_at(tmp_path / "m.db", **told) as running:
-        assert call(running, token()).status_code == 500
+        answer = call(running, token())
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert answer.json()["type"].endswith("ServerUnreachable")
+
+
+def test_many_tokens_at_once_ask_the_issuer_once(serve_at, tmp_path, issuer):
+    told = {"oauth_issuer": ISSUER, "oauth_keys_url": issuer.url, "oauth_resource": RESOURCE}
+    with serve_at(tmp_path / "m.db", **told, oauth_tenant="acme") as running, ThreadPoolExecutor(8) as pool:
+        good = list(pool.map(lambda _: call(running, token()).status_code, range(8)))
+        odd = list(pool.map(lambda n: call(running, token(kid=f"k{n}")).status_code, range(8)))
+    assert (set(good), set(odd), issuer.asked) == ({200}, {401}, 1)
+
+
+def test_an_issuer_that_comes_back_is_asked_again(serve_at, tmp_path, issuer):
+    told = {"oauth_issuer": ISSUER, "oauth_keys_url": issuer.url, "oauth_resource": RESOURCE}
+    with serve_at(tmp_path / "m.db", **told, oauth_tenant="acme") as running:
+        for body in (b"<html>", b"[]", b'{"keys": []}'):
+            issuer.body = body
+            assert call(running, token()).status_code == 503
+            time.sleep(1.05)
+        issuer.body = None
+        assert call(running, token()).status_code == 200
 
 
 @pytest.mark.parametrize(

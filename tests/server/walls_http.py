@@ -2,7 +2,9 @@
 
 Tenants call their users, sessions and records by the same names, and every text carries the mark of its
 owner. Whatever comes back, an error, an export or a header, is searched for the marks of others and for
-the form in which users are stored. At length: ``python tests/server/walls_http.py --operations 200000``.
+the form in which users are stored. At length, with a line for every turn; exit code 1 on a fault:
+
+    python tests/server/walls_http.py --operations 200000 [--db FILE_OR_URL]
 """
 
 import argparse
@@ -21,7 +23,12 @@ from typing import Any
 import httpx
 from somebody import SESSIONS, STILL, Somebody, World
 
+from jiyi.testing import HashEmbedder
+
 __all__ = ["OPERATIONS", "World", "begin", "tenants", "walk"]
+
+TURN = 2_000  # operations until the vectors are made
+MUCH = 60  # records of a user from which on all is purged
 
 
 def save(me: Somebody) -> None:
@@ -131,7 +138,11 @@ def trespass(me: Somebody) -> None:
 
 
 def forget(me: Somebody) -> None:
+    """Forget a little and bring it back, or purge all of a user who has much."""
     how = me.drawn.random()
+    if sum(me.ask("GET", "/v1/stats").json().values()) > MUCH:
+        me.ask("POST", "/v1/forget", {"everything": True, "purge": True})
+        return
     if how < 0.5:
         gone = me.ask("POST", "/v1/forget", {"ids": [me.own_id()]})
     else:
@@ -267,6 +278,17 @@ def walk(world: World, users: int, operations: int, seed: int) -> None:
             world.counts[operation.__name__] += 1
 
 
+def run(world: World, users: int, operations: int, number: int, seed: int) -> None:
+    """Let threads do some of the operations each."""
+    threads = [
+        Thread(target=walk, args=(world, users, operations // number, seed + n)) for n in range(number)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def begin(clients: dict[str, httpx.Client], seed: int = 0) -> World:
     """Return a world in which the user who does nothing has said one thing."""
     world = World(clients)
@@ -294,32 +316,31 @@ def main() -> int:
         options.add_argument(f"--{name}", type=int, default=default)
     options.add_argument("--db", help="a database; a new file by default")
     asked = options.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    settings = {"server_requests_per_minute": 0, "embedder": HashEmbedder(64)}
+    with tempfile.TemporaryDirectory() as folder, parrot() as upstream:
         place = asked.db or Path(folder) / "walls.db"
-        with (
-            parrot() as upstream,
-            running(place, server_requests_per_minute=0, proxy_upstream=upstream) as server,
-        ):
+        with running(place, proxy_upstream=upstream, **settings) as server:
             world = begin(dict(tenants(server, asked.tenants)))
-            each = asked.operations // asked.threads
-            threads = [
-                Thread(target=walk, args=(world, asked.users, each, asked.seed * 1_000 + n))
-                for n in range(asked.threads)
-            ]
-            started = time.monotonic()
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            spent = time.monotonic() - started
+            turns, started = -(-asked.operations // TURN), time.monotonic()
+            for turn in range(turns):
+                seed = asked.seed * 1_000_000 + turn * 1_000
+                run(world, asked.users, asked.operations // turns, asked.threads, seed)
+                server.memory.flush()  # searches by meaning, too, may not find what is not theirs
+                print(seen(world, time.monotonic() - started), flush=True)
     medians = {name: statistics.median(found) * 1_000 for name, found in sorted(world.seconds.items())}
     print(json.dumps({"operations": dict(world.counts), "statuses": dict(world.statuses)}))
     print(json.dumps({"median_ms": {name: round(ms, 2) for name, ms in medians.items()}}))
     for fault in world.faults[:20]:
         print(fault)
-    done, requests = sum(world.counts.values()), sum(world.statuses.values())
-    print(f"{done:,} operations, {requests:,} requests in {spent:.0f} s, {len(world.faults)} faults")
     return bool(world.faults)
+
+
+def seen(world: World, seconds: float) -> str:
+    """Return the figures up to now in one line."""
+    with world.lock:
+        done, requests, faults = world.counts.total(), world.statuses.total(), len(world.faults)
+    spent = f"{seconds:.0f} s, {time.process_time():.0f} s of CPU"
+    return f"{done:,} operations, {requests:,} requests in {spent}, {faults} faults"
 
 
 if __name__ == "__main__":
