@@ -100,6 +100,8 @@ def about(
         subject = of_speaker(owner, speaker, chinese) if own else owner
     elif any(word.text in ("me", "us") for word in clause.words[1 : span.first]):
         subject = speaker  # they moved me to days
+    elif rest and point.lower() in _words()["personal"] and _acts(clause, rest[-1], phrases[-1]):
+        subject = speaker  # the landlord put the rent up
     elif rest and (person is None or rest[0].own):
         subject = of_speaker(rest[0].text, speaker, chinese) if rest[0].own else rest[0].text
     elif person == "":
@@ -226,6 +228,7 @@ def named_point(text: str, chinese: bool) -> tuple[str, str]:
         for size in range(min(7, len(text)), 1, -1):
             if text[-size:] in points:
                 owner, _, qualified = text[:-size].rpartition("的")
+                qualified = "" if qualified in _words()["newly"] else qualified
                 if not owner and 0 < len(qualified) <= 2 and not qualified.isascii():
                     return "", text  # 对外超时
                 return (owner or qualified).strip(), text[-size:]
@@ -234,7 +237,8 @@ def named_point(text: str, chinese: bool) -> tuple[str, str]:
     for size in (3, 2, 1):
         last = " ".join(words[-size:])
         if len(words) >= size and (last.lower() in points or last.lower().removesuffix("s") in points):
-            return re.sub(r"['’]s\Z", "", " ".join(words[:-size])), last
+            owner = re.sub(r"['’]s\Z", "", " ".join(words[:-size]))
+            return "" if owner.lower() in _words()["newly"] else owner, last
     return text, ""
 
 
@@ -298,6 +302,11 @@ def _tied(clause: Clause, phrase: _Phrase, span: Span) -> bool:
     return all(word.cls in _LOOSE or word.text.lower() in moves or word.cls[0] == VALUE for word in between)
 
 
+def _acts(clause: Clause, one: _Phrase, other: _Phrase) -> bool:
+    """Return whether a verb stands between two nouns."""
+    return any(word.cls == "verb" or word.text in "把将" for word in clause.words[one.last : other.first])
+
+
 def _label(span: Span, chinese: bool) -> str:
     """Return the point that a kind of value stands for where nothing names it."""
     return cast("str", _words()["kinds"].get(span.kind, ("is", "是"))[chinese])
@@ -318,6 +327,9 @@ def _guessed(clause: Clause, span: Span, subject: str, named: bool, speaker: str
     counted = after if len(inside) == 1 else inside[-1]
     if named and inside[0].cls == VALUE + "number" and len(inside) <= 2 and counted and counted.cls == "n":
         return _found(subject, counted.text, speaker)  # 6 executors
+    typed = [word.cls[1:] for word in inside if word.cls[0] == VALUE]
+    if typed and all(word.cls[0] == VALUE or word.cls in _LOOSE for word in inside):
+        span = span._replace(kind=typed[0])  # 9:45 every day
     label = kind_name = _label(span, chinese)
     if _VERSION.match(inside[0].text) and span.first and words[span.first - 1].text in ("on", "到"):
         label = "版本" if chinese else "version"
@@ -339,6 +351,7 @@ def _words() -> dict[str, Any]:
     lists = {name: frozenset(words.split()) for name, words in read["persons"].items()}
     return lists | {
         "passing": frozenset(read["passing"].split()),
+        "newly": frozenset(read["newly"].split()),
         "points": frozenset(word.replace("_", " ") for word in read["point"].split()),
         "personal": frozenset(read["personal"].replace("_", " ").split()),
         "moves": frozenset(read["moves"]["words"].split()),
