@@ -167,7 +167,7 @@ class _Reader:
             self.asked = replace(self.asked, point="")
         subject, named = said.subject, names_point(said.predicate)
         if is_listed(subject, "third"):  # nobody was named
-            subject = "" if named else self.speaker
+            subject = "" if named or is_listed(subject, "of_people") else self.speaker
         if not subject or is_listed(subject, "you"):
             return None
         if self.role != "user" and (subject == self.speaker or sure < _PLAIN or not named):
