@@ -1,17 +1,28 @@
 """Whom or what a value is about, and which point of it, from the words around it."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
-from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese
+from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
 from jiyi.extraction.scoring import Span
 from jiyi.extraction.values import patterns, table
 from jiyi.records import FactCategory
 
-__all__ = ["About", "Asked", "about", "asked_for", "is_listed", "named_point", "named_thing", "of_speaker"]
+__all__ = [
+    "About",
+    "Asked",
+    "about",
+    "asked_for",
+    "is_listed",
+    "named_point",
+    "named_thing",
+    "of_speaker",
+    "person_meant",
+    "spoken_of",
+]
 
 _NAMES = frozenset({"N", "nr", "ns", VALUE + "code", VALUE + "host"})
 _NOUNS = _NAMES | {"n", "M", "adj", "num", "point", "kin", VALUE + "quoted"}
@@ -21,6 +32,8 @@ _IT = frozenset(["it", "its", "it's", "it'll", "它"])
 _TECHNICAL = frozenset(VALUE + kind for kind in ("number", "host", "version", "code", "path"))
 _IDENTIFIER = re.compile(r"\A(?:[A-Za-z]\w*(?:[-_./]\w+)+|[A-Za-z]+\d\w*)\Z")
 _PLACED = ("in", "on", "for")
+_NO_PERSON = re.compile(r".*[A-Z0-9]", re.DOTALL)  # after its first letter
+_PLACES = frozenset({"in", "at", "from", "to", "near", "on", "into", "via", "called", "the"})
 _MOST_ASKED = 120  # characters at the end of a question that are looked at
 _VERSION = re.compile(r"\d{1,3}\.\d{1,3}\Z")
 
@@ -59,7 +72,7 @@ def about(
     *,
     speaker: str,
     topic: str,
-    earlier: Callable[[], str],
+    meant: Callable[[str, int], str],
     asked: Asked,
 ) -> About:
     """Return what a value is about.
@@ -68,7 +81,7 @@ def about(
         clause, span, sentence: the clause it stands in, which words of it, what the clause was cut from.
         speaker: whom "I" means.
         topic: what the sentence has named before: what is left out.
-        earlier: what was named before the sentence: "it", "she".
+        meant: whom or what a pronoun means that stands at a place of the sentence, "" for nobody.
         asked: what the message before asks for: the point that a short answer takes.
     """
     chinese = clause.chinese
@@ -81,12 +94,14 @@ def about(
         if named and not first:  # the port of edge-02
             return _found(phrases[1].text, named, speaker)
     rest = phrases[:-1] if point else phrases
-    person = _person(clause, rest[0].first if rest else span.first, speaker, lambda: topic or earlier())
+    person = _person(clause, rest[0].first if rest else span.first, speaker, meant)
     own = bool(phrases) and phrases[-1 if point else 0].own
     if point and owner:
         subject = of_speaker(owner, speaker, chinese) if own else owner
     elif any(word.text in ("me", "us") for word in clause.words[1 : span.first]):
         subject = speaker  # they moved me to days
+    elif rest and point.lower() in _words()["personal"] and _acts(clause, rest[-1], phrases[-1]):
+        subject = speaker  # the landlord put the rent up
     elif rest and (person is None or rest[0].own):
         subject = of_speaker(rest[0].text, speaker, chinese) if rest[0].own else rest[0].text
     elif person == "":
@@ -102,7 +117,9 @@ def about(
     if point:
         return _found(subject, point, speaker)
     if asked.point and not phrases and len(clause.words) <= 4:
-        return _found(person or _whose(asked, speaker, earlier), asked.point, speaker)
+        it = clause.words[0].text.lower() in _IT
+        whose = "" if person and not it else _whose(asked, speaker, lambda: meant("it", 0))
+        return _found(whose or person or "", asked.point, speaker)
     return _guessed(clause, span, subject, bool(rest or (person and person != speaker)), speaker)
 
 
@@ -112,18 +129,66 @@ def asked_for(text: str) -> Asked:
     if not asks["any"].search(text):
         return Asked()
     kind = next(name for name, pattern in asks.items() if pattern.search(text))
-    for clause in reversed(list(clauses_of(text[-_MOST_ASKED:]))):
-        words = clause.words
-        place = max((at for at, word in enumerate(words) if word.cls == "point"), default=-1)
-        if place < 0:
-            continue
-        point = words[place].text
-        if place > 1 and words[place - 1].text in _OF and words[place - 2].cls in _NOUNS:
-            before = words[place - 3].text.lower() if place > 2 else ""
-            return Asked(kind, point, words[place - 2].text, before in _words()["you"])
-        others = (word.text for word in words if word.text.lower() in _words()["third"])
-        return Asked(kind, point, next(others, ""))
-    return Asked(kind)
+    found = (_point_in(clause, kind) for clause in reversed(clauses_of(text[-_MOST_ASKED:])))
+    return next((one for one in found if one.point), Asked(kind))
+
+
+def _point_in(clause: Clause, kind: str) -> Asked:
+    words = clause.words
+    place = max((at for at, word in enumerate(words) if word.cls == "point"), default=-1)
+    if place < 0:
+        return Asked()
+    point = words[place].text
+    if place > 1 and words[place - 1].text in _OF and words[place - 2].cls in _NOUNS:
+        before = words[place - 3].text.lower() if place > 2 else ""
+        return Asked(kind, point, words[place - 2].text, before in _words()["you"])
+    others = (word.text for word in words if word.text.lower() in _words()["third"])
+    return Asked(kind, point, next(others, ""))
+
+
+def spoken_of(clause: Clause, meant: Callable[[str, int], str]) -> Asked:
+    """Return the point that a clause speaks of: "her birthday is coming up"."""
+    found = _point_in(clause, "")
+    if not is_listed(found.whose, "third"):
+        return found
+    whose = meant(found.whose, clause.words[-1].end)
+    return replace(found, whose=whose) if whose else Asked()
+
+
+def person_meant(texts: Sequence[str], pronoun: str, speaker: str) -> str:
+    """Return the name of the last person in texts, the newest first, whom "he", "she", 她 can mean."""
+    other = "female" if is_listed(pronoun, "male") else "male"
+    for text in texts:
+        people = [one for sentence in sentences(text) for one in _people(sentence, speaker)]
+        fitting = [(sure, name) for name, sex, sure in people if sex != other]
+        for wanted in (True, False):
+            if named := [name for sure, name in fitting if sure is wanted]:
+                return named[-1]
+    return ""
+
+
+def _people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]:
+    """Give the people that a sentence names, their sex where it is told, and whether they surely are people."""
+    for clause in clauses_of(sentence):
+        words, at = clause.words, 0
+        while at < len(words):
+            word, first = words[at], at
+            before = words[at - 1].text.lower() if at else ""
+            at += 1
+            while at < len(words) and words[at].cls in ("N", "nr") and word.cls in ("N", "nr", "kin"):
+                at += 1
+            after = words[at].cls if at < len(words) else ""
+            if word.cls == "kin":
+                name = sentence[words[first + 1].start : words[at - 1].end] if at > first + 1 else ""
+                own = before in _words()["me"]
+                kin = next((sex for sex in ("male", "female") if is_listed(word.text, f"{sex}_kin")), "")
+                if name or own:
+                    yield name or of_speaker(word.text, speaker, clause.chinese), kin, True
+            elif word.cls in ("N", "nr", "M") and not _NO_PERSON.match(word.text[1:]):
+                if word.cls == "nr" or (word.cls == "N" and before not in _PLACES and not clause.chinese):
+                    yield sentence[word.start : words[at - 1].end], "", True
+                elif word.cls == "M" and after in ("verb", "be"):
+                    yield word.text, "", False
 
 
 def _whose(asked: Asked, speaker: str, earlier: Callable[[], str]) -> str:
@@ -163,6 +228,7 @@ def named_point(text: str, chinese: bool) -> tuple[str, str]:
         for size in range(min(7, len(text)), 1, -1):
             if text[-size:] in points:
                 owner, _, qualified = text[:-size].rpartition("的")
+                qualified = "" if qualified in _words()["newly"] else qualified
                 if not owner and 0 < len(qualified) <= 2 and not qualified.isascii():
                     return "", text  # 对外超时
                 return (owner or qualified).strip(), text[-size:]
@@ -171,7 +237,8 @@ def named_point(text: str, chinese: bool) -> tuple[str, str]:
     for size in (3, 2, 1):
         last = " ".join(words[-size:])
         if len(words) >= size and (last.lower() in points or last.lower().removesuffix("s") in points):
-            return re.sub(r"['’]s\Z", "", " ".join(words[:-size])), last
+            owner = re.sub(r"['’]s\Z", "", " ".join(words[:-size]))
+            return "" if owner.lower() in _words()["newly"] else owner, last
     return text, ""
 
 
@@ -207,14 +274,14 @@ def _phrases(clause: Clause, span: Span, sentence: str) -> list[_Phrase]:
     return found
 
 
-def _person(clause: Clause, until: int, speaker: str, named: Callable[[], str]) -> str | None:
+def _person(clause: Clause, until: int, speaker: str, meant: Callable[[str, int], str]) -> str | None:
     """Return whom the first pronoun of a clause means: "" for an "it" that stands for nothing named."""
     for word in clause.words[: max(until, 1)]:
         low = word.text.lower()
         if low in _words()["me"]:
             return speaker
         if low in _words()["third"]:
-            return named() or ("" if low in _IT else word.text)
+            return meant(low, word.start) or ("" if low in _IT else word.text)
         if low in _words()["you"]:
             return word.text
     return None
@@ -233,6 +300,11 @@ def _tied(clause: Clause, phrase: _Phrase, span: Span) -> bool:
     moves = _words()["moves"]
     between = clause.words[phrase.last : span.first]
     return all(word.cls in _LOOSE or word.text.lower() in moves or word.cls[0] == VALUE for word in between)
+
+
+def _acts(clause: Clause, one: _Phrase, other: _Phrase) -> bool:
+    """Return whether a verb stands between two nouns."""
+    return any(word.cls == "verb" or word.text in "把将" for word in clause.words[one.last : other.first])
 
 
 def _label(span: Span, chinese: bool) -> str:
@@ -255,6 +327,9 @@ def _guessed(clause: Clause, span: Span, subject: str, named: bool, speaker: str
     counted = after if len(inside) == 1 else inside[-1]
     if named and inside[0].cls == VALUE + "number" and len(inside) <= 2 and counted and counted.cls == "n":
         return _found(subject, counted.text, speaker)  # 6 executors
+    typed = [word.cls[1:] for word in inside if word.cls[0] == VALUE]
+    if typed and all(word.cls[0] == VALUE or word.cls in _LOOSE for word in inside):
+        span = span._replace(kind=typed[0])  # 9:45 every day
     label = kind_name = _label(span, chinese)
     if _VERSION.match(inside[0].text) and span.first and words[span.first - 1].text in ("on", "到"):
         label = "版本" if chinese else "version"
@@ -276,6 +351,7 @@ def _words() -> dict[str, Any]:
     lists = {name: frozenset(words.split()) for name, words in read["persons"].items()}
     return lists | {
         "passing": frozenset(read["passing"].split()),
+        "newly": frozenset(read["newly"].split()),
         "points": frozenset(word.replace("_", " ") for word in read["point"].split()),
         "personal": frozenset(read["personal"].replace("_", " ").split()),
         "moves": frozenset(read["moves"]["words"].split()),

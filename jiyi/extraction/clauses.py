@@ -19,6 +19,7 @@ _PART = re.compile(r"[，,、；;：:—–()（）…|→/]|\.{2,}|~+")
 _SPLITS = frozenset(
     ["but", "so", "because", "cos", "cuz", "while", "which", "who", "though", "although", "whereas"]
 )
+_NOUNS_AFTER = frozenset({"the", "my", "our", "your", "his", "their"})
 _OWNED = frozenset({"n", "N", "M", "adj", "kin", "point"})
 
 
@@ -130,6 +131,8 @@ def _english(sentence: str) -> list[Word]:
             if end_of_name:  # St Aidan's
                 words[-1] = words[-1]._replace(end=match.end(), text=f"{words[-1].text}{text}")
                 continue
+            if cls == "verb" and words and words[-1].text.lower() in _NOUNS_AFTER:
+                cls = "n"  # the report
             if text[0].isupper() and (cls is None or (cls == "verb" and words)):
                 cls = "N" if words and words[-1].cls != "x" else "M"
             words.append(Word(match.start(), match.end(), text, cls or "n"))

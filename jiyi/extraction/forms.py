@@ -26,6 +26,7 @@ __all__ = [
 
 
 _MOST_LINES = 50
+_SMALL_I = re.compile(r"\bi(?=(?:['’]?(?:m|ve|d|ll))?\b)(?!\.)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Form:
 def forms_in(sentence: str) -> Iterator[tuple[Form, re.Match[str]]]:
     """Give the turns of phrase in a sentence, each the first time it stands there."""
     lower = sentence.lower()
+    sentence = _SMALL_I.sub("I", sentence)
     forms, hints = _forms("zh" if is_chinese(sentence) else "en")
     hinted = {place for hint, places in hints.items() if hint in lower for place in places}
     for place in sorted(hinted):

@@ -1,7 +1,7 @@
 """Reads what a message states, Chinese and English, without a language model: a clause is a statement."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any
@@ -14,6 +14,8 @@ from jiyi.extraction.attribution import (
     named_point,
     named_thing,
     of_speaker,
+    person_meant,
+    spoken_of,
 )
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
 from jiyi.extraction.forms import Form, erases, forms_in, meant, read_tool_lines, takes_back, unmeant
@@ -51,6 +53,10 @@ _NO_VALUE = re.compile(
     r"|.{0,6}(?:多少|什么|哪[里儿个天]|几[点个号]|谁|啥)\Z",
     re.I,
 )
+_CALLED = re.compile(r"(?:[Mm]y|[Oo]ur) (?:[a-z-]+ )+((?:[A-Z][\w'’-]* ?)+)\Z")  # my brother Dev
+_IT = frozenset({"it", "it's", "that", "那", "是"})
+_SETTLED = frozenset({"date", "clock", "weekday", "money", "phone", "number", "email", "host", "code"})
+_SAMPLE = 400  # characters before a pronoun in which a person is looked for
 _LEADING = re.compile(r"(?:the|an?|this|that) |把|[这那][个台]", re.I)
 
 
@@ -64,6 +70,8 @@ class _Reader:
     text: str  # of the message
     asked: Asked = _UNASKED  # what the message before asks for
     topic: str = ""  # what was named last
+    heard: str = ""  # of the message, up to the sentence that is read
+    spoken: Asked = _UNASKED  # the point that was spoken of last: "it"
     before_mode: Mode = _NO_MODE  # of the sentence before
 
     def read(self) -> Iterator[Statement]:
@@ -83,6 +91,7 @@ class _Reader:
                 yield from (self._ruled(rule, point) for rule in rules for point in rule.points)
                 yield from self._sentence(sentence, scene, until, rules)
             self.before_mode = mode
+            self.heard += f"{sentence}\n"
 
     def _sentence(
         self, sentence: str, scene: Scene, until: int, rules: Sequence[Rule]
@@ -91,6 +100,13 @@ class _Reader:
         values = list(taken)
         topic = ""
         clauses = clauses_of(sentence)
+
+        def meant(pronoun: str, at: int) -> str:
+            if is_listed(pronoun, "of_people"):
+                before = (text[-_SAMPLE:] for text in reversed(self.before))
+                return person_meant([f"{self.heard[-_SAMPLE:]}{sentence[:at]}", *before], pronoun, self.speaker)
+            return topic or self._earlier()
+
         for form, match in forms_in(sentence[:until]):
             at = match.span()
             value = match.span("o" if match.re.groupindex.get("o") and match["o"] else 0)
@@ -98,7 +114,7 @@ class _Reader:
             beside = form.category in _OF_PERSONS and not _overlaps(value, values)
             supposed = scene.modes & Mode.HYPOTHETICAL and form.category not in _LATER
             if not supposed and (beside or not _overlaps(at, taken)):
-                statement = self._formed(form, match, sentence, scene.modes, clauses)
+                statement = self._formed(form, match, scene.modes, clauses, meant)
                 if statement is not None:
                     taken.append(at)
                     values.append(value if form.category in _OF_PERSONS else at)
@@ -113,7 +129,7 @@ class _Reader:
                 supposed = scene.modes & Mode.HYPOTHETICAL and sure < _SUPPOSED
                 if supposed or _overlaps(at, taken) or _denied(clause, span) or _bound(clause, span):
                     continue
-                statement = self._valued(clause, (span, sure), sentence, scene.modes, topic)
+                statement = self._valued(clause, (span, sure), (sentence, scene.modes), topic, meant)
                 if statement is not None:
                     found.append(statement)
             whole = clause.words[0].start, clause.words[-1].end
@@ -121,6 +137,9 @@ class _Reader:
             found = [one for one in _once_guessed(found) if not formed or names_point(one.predicate)]
             subjects = [one.subject for one in found]
             yield from (one for one in found if not _is_subject(one, found))
+            if not formed and not found:
+                spoken = spoken_of(clause, meant)
+                self.spoken = spoken if spoken.point else self.spoken
             thing = "" if formed else named_thing(clause)
             topic = next((name for name in subjects if name != self.speaker), "") or thing or topic
         self.topic = topic or self.topic
@@ -130,20 +149,25 @@ class _Reader:
         return self._new(rule.text, category="rule", subject=self.speaker, predicate=point, **said)
 
     def _valued(
-        self, clause: Clause, held: tuple[Span, float], sentence: str, mode: Mode, topic: str
+        self,
+        clause: Clause,
+        held: tuple[Span, float],
+        said_in: tuple[str, Mode],
+        topic: str,
+        meant: Callable[[str, int], str],
     ) -> Statement | None:
-        (span, sure), words = held, clause.words
+        (span, sure), words, (sentence, mode) = held, clause.words, said_in
         value = sentence[words[span.first].start : words[span.last - 1].end].strip(_MARKS)
         if not value or _NO_VALUE.match(value):
             return None
-        said = about(
-            clause, span, sentence, speaker=self.speaker, topic=topic, earlier=self._earlier, asked=self.asked
-        )
+        it = words[0].text.lower() in _IT and span.kind in _SETTLED and bool(self.spoken.point)
+        asked = self.spoken if it else self.asked
+        said = about(clause, span, sentence, speaker=self.speaker, topic=topic, meant=meant, asked=asked)
         if said.predicate == self.asked.point:  # one value answers
             self.asked = replace(self.asked, point="")
         subject, named = said.subject, names_point(said.predicate)
         if is_listed(subject, "third"):  # nobody was named
-            subject = "" if named else self.speaker
+            subject = "" if named or is_listed(subject, "of_people") else self.speaker
         if not subject or is_listed(subject, "you"):
             return None
         if self.role != "user" and (subject == self.speaker or sure < _PLAIN or not named):
@@ -170,12 +194,18 @@ class _Reader:
         )
 
     def _formed(
-        self, form: Form, match: re.Match[str], sentence: str, mode: Mode, clauses: Sequence[Clause]
+        self,
+        form: Form,
+        match: re.Match[str],
+        mode: Mode,
+        clauses: Sequence[Clause],
+        meant: Callable[[str, int], str],
     ) -> Statement | None:
-        groups = match.groupdict()
+        groups, sentence = match.groupdict(), match.string
+        quote = _around(match, clauses) or sentence
         value = (groups.get("o") or groups.get("q") or "").strip(_MARKS)
         predicate = form.predicate or groups.get("p") or groups.get("q") or ""
-        subject = self._subject(groups.get("s"), form.category)
+        subject = self._subject(groups.get("s"), form.category, lambda word: meant(word, match.start("s")))
         nobody = bool(groups.get("s")) and (not subject or is_listed(subject, "you"))
         if not value or nobody or _NO_VALUE.match(value):
             return None
@@ -186,12 +216,12 @@ class _Reader:
         if form.category in _LATER:
             begins, ends = first_day_ahead(sentence, self.said_at, self.zone), None
             begins = begins if begins and begins > self.said_at else None
-        elif form.category in ("preference", "profile") or form.action == "rename":
+        elif form.category == "preference" or form.action == "rename":
             begins, ends = None, None
         else:
-            begins, ends = validity(sentence, mode, self.said_at, self.zone, value)
+            begins, ends = validity(quote, mode, self.said_at, self.zone, value)
         return self._new(
-            _around(match, clauses) or sentence,
+            quote,
             category=form.category,
             subject=subject,
             predicate="alias" if form.action == "rename" else self._marked(predicate),
@@ -213,7 +243,7 @@ class _Reader:
     def _corrects(self, mode: Mode) -> bool:
         return bool((mode | self.before_mode) & Mode.CORRECTED) and not mode & Mode.CHANGED
 
-    def _subject(self, said: str | None, category: str) -> str:
+    def _subject(self, said: str | None, category: str, meant: Callable[[str], str]) -> str:
         """Return the name of what a turn of phrase is about; without one it is the speaker."""
         if said is None:
             return self.speaker if category != "attribute" else ""
@@ -221,7 +251,9 @@ class _Reader:
         if _FIRST.match(name):
             return self.speaker
         if is_listed(name, "third"):
-            return self._earlier()
+            return meant(name)
+        if named := _CALLED.match(name):
+            return named[1]
         own = _OWN.match(name)
         name = _LEADING.sub("", name[own.end() :] if own else name, count=1).strip(_MARKS)
         return of_speaker(name, self.speaker, is_chinese(name)) if own else name
