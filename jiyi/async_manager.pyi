@@ -56,11 +56,11 @@ from jiyi.verbs.base import Parts
 __all__ = ["AsyncMemoryManager"]
 
 class AsyncMemoryManager:
-    """The same verbs to be awaited: each runs its `MemoryManager` method in a worker thread.
+    """The same verbs as coroutines: each runs its `MemoryManager` method in a worker thread.
 
-    ``await memory.save_message(...)``; ``async with`` closes it. What is a property there, such as
-    ``memory.monitor``, is one here and not awaited. A call that is cancelled while it waits for a thread
-    does nothing; one in its thread goes on to its end unseen, so that a write is whole or not there.
+    ``await memory.save_message(...)``; ``async with`` closes it. Properties, such as
+    ``memory.monitor``, are properties here too and not awaited. A call cancelled while it waits for a
+    thread does nothing; one that has started runs to its end, so a write is done completely or not at all.
     """
 
     def __init__(self, memory: MemoryManager) -> None: ...
@@ -85,25 +85,25 @@ class AsyncMemoryManager:
     ) -> Message:
         """Save one message and return it as stored.
 
-        When this returns the message is on disk and found by its words; its vector
+        When this returns the message is on disk and can be found by its words; its vector
         follows in the background. Saving the same message under the same id again
         changes nothing.
 
         Args:
             session_id: the conversation.
             message: an OpenAI Chat Completions dict, an object with ``model_dump`` such as
-                ``completion.choices[0].message``, or a `Message`. A dict may carry ``id``,
+                ``completion.choices[0].message``, or a `Message`. A dict may have ``id``,
                 ``created_at`` (or ``timestamp``) and ``metadata``; the arguments below win.
                 Other keys the API does not know are kept and never sent.
-            role, content: the same in two words, instead of ``message``.
-            id: unique within the user; made here where it is left out.
-            created_at: an aware datetime, an ISO 8601 text with a zone, or seconds since 1970;
-                now where it is left out.
-            importance: 0..1, where somebody judged it.
+            role, content: instead of ``message``.
+            id: unique within the user; generated if not given.
+            created_at: an aware datetime, an ISO 8601 string with a zone, or seconds since 1970;
+                now by default.
+            importance: 0..1, if it was judged.
             pinned: never leaves the window.
             metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept
                 with the message, found by ``filters={"metadata": {...}}``, never sent.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadMessage: not a Chat Completions message, or metadata that cannot be kept.
@@ -128,15 +128,15 @@ class AsyncMemoryManager:
     async def pop_message(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Message | None:
-        """Take the newest message out of a conversation and return it; None where there is none."""
+        """Remove the newest message of a conversation and return it; None if there is none."""
 
     async def pop_messages(
         self, session_id: str, limit: int = 1, *, user_id: str | None = None, agent_id: str | None = None
     ) -> list[Message]:
-        """Take the newest messages out of a conversation and return them, oldest first.
+        """Remove the newest messages of a conversation and return them, oldest first.
 
-        What was derived from them alone goes too, as `forget` says, and `restore` brings it back. A
-        tool call whose result goes stays; windows leave it out.
+        What was derived from them alone goes too, as in `forget`, and `restore` brings it back. A
+        tool call that loses its result stays; windows leave it out.
 
         Raises:
             BadQuery: a limit outside 1..10,000.
@@ -152,16 +152,16 @@ class AsyncMemoryManager:
     ) -> list[Message]:
         """Make a conversation exactly these messages, in one transaction; return it as stored.
 
-        Those it begins with already stay as they are, with their ids and what was learned from
-        them. From the first that differs on, the old ones are forgotten as by `pop_messages` and
-        the new ones saved as by `save_messages`. Without messages the conversation is gone.
+        Messages that match from the start stay as they are, with their ids and what was learned
+        from them. From the first difference on, the old ones are forgotten as by `pop_messages` and
+        the new ones saved as by `save_messages`. Without messages the conversation is removed.
 
         Args:
             session_id: the conversation.
-            messages: what `save_message` takes. One is there already where it says the same; an id
-                or metadata that it carries must be the same too.
-            user_id, agent_id: whose, where `jiyi.open` did not say. Of an agent, only the agent's
-                messages are looked at.
+            messages: what `save_message` takes. One matches if it says the same; an id or
+                metadata given with it must be the same too.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`. With an agent, only the
+                agent's messages are compared.
 
         Raises:
             BadMessage, NaiveDatetime: one of them cannot be saved; nothing was changed.
@@ -176,7 +176,7 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Message]:
-        """Return what the session keeps in its window, oldest first; with ``limit`` the newest of it.
+        """Return what the session keeps in its window, oldest first; with ``limit`` the newest of these.
 
         An unknown session has no messages. Older ones are in the store: see `search`.
         """
@@ -193,8 +193,8 @@ class AsyncMemoryManager:
     ) -> Listing[Message]:
         """Return the newest ``limit`` messages of a conversation as stored, oldest first.
 
-        ``filters`` narrow as in `search`. ``after`` is the `next` of a part: what it brings are
-        older ones, again oldest first.
+        ``filters`` narrow as in `search`. ``after`` is the `next` of a page and brings older ones,
+        again oldest first.
 
         Raises:
             BadQuery: a limit outside 1..10,000, an impossible filter, a cursor of another list.
@@ -208,9 +208,9 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Session]:
-        """Return the user's conversations, the one begun last first.
+        """Return the user's conversations, the most recently started first.
 
-        ``after`` is the `next` of the part before. Each conversation that is there throughout
+        ``after`` is the `next` of the previous page. Each conversation that exists throughout
         comes once, whatever is said or forgotten meanwhile, unless its first message changes.
 
         Raises:
@@ -229,9 +229,9 @@ class AsyncMemoryManager:
     ) -> ImportReceipt:
         """Import what `export` wrote, conversations, or what another program keeps; see `import_path`.
 
-        Bad lines are in the receipt and the rest goes in; twice adds nothing twice. ``progress`` gets the
-        number of entries seen so far. With ``dry_run`` they are counted only. What cannot be read at all
-        raises `ImportFailed`; mem0's API, where it fails on the way, `ServerError`.
+        Bad lines are reported in the receipt, the rest is imported; importing again adds no duplicates.
+        ``progress`` gets the number of entries so far. With ``dry_run`` they are only counted. A file that
+        cannot be read at all raises `ImportFailed`; a failure of mem0's API on the way `ServerError`.
         """
 
     async def start_task(
@@ -341,7 +341,7 @@ class AsyncMemoryManager:
 
         ``status`` narrows, and ``filters`` do as in `search`.
 
-        ``after`` is the `next` of the part before.
+        ``after`` is the `next` of the previous page.
 
         Raises:
             BadQuery: an unknown status, a limit outside 1..10,000, an impossible filter, a cursor of
@@ -367,11 +367,11 @@ class AsyncMemoryManager:
 
         ``hit.why`` says what each feature added to a hit's score (with a reranker its score is
         ``why["reranker"]``, and the rest is why it was a candidate); ``hit.secrets`` names the
-        kinds of secrets in its words, which are given as they are; ``hits.nothing_relevant`` is
-        the probability that the memory holds no answer at all. ``hit.relevance`` is, of the best hit,
-        the probability that there is an answer, 1 - ``nothing_relevant``; it falls to 1/e for each 3
-        points that the ranking puts another behind it. Unlike scores it compares between questions,
-        and a reranker changes the order only.
+        kinds of secrets in its text, which is returned unchanged; ``hits.nothing_relevant`` is
+        the probability that the memory holds no answer at all. ``hit.relevance`` of the best hit is
+        the probability that there is an answer, 1 - ``nothing_relevant``; for others it falls to 1/e
+        with each 3 points of score below the best. Unlike scores it can be compared between
+        questions, and a reranker does not change it.
 
         Args:
             query: words or a question, Chinese or English.
@@ -382,12 +382,12 @@ class AsyncMemoryManager:
             filters: conditions on fields and metadata, such as ``{"role": "user", "metadata.channel":
                 ["slack", "mail"], "created_at": {"gte": ...}}``, joined by ``and``, ``or``, ``not``;
                 see `jiyi.records.read_filter`.
-            asked_at: when the question is asked, now by default: what "yesterday" in it means;
-                what was said more than a day later counts for little.
-            around: how many messages before and after a message come with it, as
-                ``hit.around``, at most 1,000; one that another hit shows already is not repeated.
+            asked_at: when the question is asked, now by default; decides what "yesterday" means.
+                What was said more than a day later counts for little.
+            around: how many messages before and after a message to return with it, as
+                ``hit.around``, at most 1,000; none is shown with two hits.
             min_score: 0 to 1; hits with a lower ``relevance`` are left out.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadQuery: an empty query, an unknown kind, an impossible limit, filter or ``min_score``.
@@ -431,7 +431,7 @@ class AsyncMemoryManager:
     ) -> Listing[Episode]:
         """Return the user's finished tasks, newest first; ``filters`` narrow as in `search`.
 
-        ``after`` is the `next` of the part before.
+        ``after`` is the `next` of the previous page.
         """
 
     async def knowledge(
@@ -443,12 +443,12 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Knowledge]:
-        """Return what the user's episodes taught, newest first; ``filters``, ``after`` as in `episodes`."""
+        """Return the user's knowledge, newest first; ``filters``, ``after`` as in `episodes`."""
 
     async def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Searchable | Task:
-        """Return the message, episode, knowledge, fact, item or task of this id.
+        """Return the message, episode, knowledge, fact, item or task with this id.
 
         Raises:
             NotFound: the user has no such record.
@@ -456,9 +456,9 @@ class AsyncMemoryManager:
 
     @property
     def monitor(self) -> ContextMonitor | None:
-        """What windows held and what came of them; None where the setting ``monitor`` is off.
+        """Figures about windows and replies; None if the setting ``monitor`` is off.
 
-        Its sessions go by the ids given to the verbs, and its user is that of `jiyi.open`.
+        Sessions are named by the ids given to the verbs; the user is that of `jiyi.open`.
         """
 
     async def build_context(
@@ -480,32 +480,32 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Window:
-        """Return what the model should see now, and the account of it.
+        """Return what the model should see now, with a report.
 
-        Skills, the user's `profile`, the conversation's summary and recent messages, the task in
-        hand and what the memory recalls share the budget; the window ends with the question, or
-        with what followed it. Older messages are folded into the summary when it is time.
+        Skills, the user's `profile`, the conversation's summary and recent messages, the current
+        task and what the memory recalls share the budget; the window ends with the question, or
+        with what followed it. Older messages are folded into the summary when it is due.
 
         Args:
             session_id: the conversation; a new one is fine.
-            query: the question; the session's newest user message where it is left out.
+            query: the question; by default the session's newest user message.
             budget: input tokens, or a `Budget`; from the settings by default.
             system: a system prompt to put in front of the session's own.
             tools: tool definitions that will be sent along; their tokens count.
-            policy: looks at the history first; then `TokenBudget` keeps what fits.
-            compress: makes each recalled text smaller; without it long ones become excerpts.
-            scratch: steps of the run in hand, not saved in the conversation; they come last.
-            recalled: this question's last window; what that recalled is shown in place of a search.
-            task_type: shares a budget that is a number as `PRESETS` and the setting
-                ``task_types`` say, one unknown as "conversation"; groups the monitor's figures.
-            episodes, knowledge: most of these to show; as the settings say by default.
-            asked_at: when the question is asked, now by default: what "yesterday" in it means.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            policy: applied to the history first; then `TokenBudget` keeps what fits.
+            compress: shortens each recalled text; without it long ones become excerpts.
+            scratch: steps of the current run, not saved in the conversation; they come last.
+            recalled: an earlier window for this question; its recalled blocks replace a search.
+            task_type: divides a budget given as a number by `PRESETS` and the setting
+                ``task_types``, an unknown type as "conversation"; groups the monitor's figures.
+            episodes, knowledge: the most to show of each; by default as in the settings.
+            asked_at: when the question is asked, now by default; decides what "yesterday" means.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BudgetTooSmall: system, pinned and current messages and tools alone are larger.
             BadBudget: the budget is not a positive number of tokens.
-            BadQuery: the question is no text, or a number of records is none from 0 to 100.
+            BadQuery: the question is not text, or a number of records is not from 0 to 100.
         """
 
     async def summarize_session(
@@ -513,7 +513,7 @@ class AsyncMemoryManager:
     ) -> Summary | None:
         """Fold all but the last turns of a conversation into its summary now, and return that.
 
-        `build_context` does so by itself when it is time. None where there is nothing to fold yet.
+        `build_context` does this by itself when it is due. None if there is nothing to fold yet.
 
         Raises:
             LLMError: a language model is set and failed; the summary stays as it was.
@@ -522,7 +522,7 @@ class AsyncMemoryManager:
     async def summary(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Summary | None:
-        """Return the running summary of a conversation, None where nothing was folded yet."""
+        """Return the running summary of a conversation, None if nothing was folded yet."""
 
     async def open_output(
         self,
@@ -533,11 +533,11 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Page:
-        """Return a message's or a step's text from a place on: what a shortened tool output left out.
+        """Return a page of a message's or a step's text: what a shortened tool output left out.
 
         Args:
             output_id: as the shortened text names it.
-            offset: characters to pass over; the page says where the next one begins.
+            offset: characters to skip; the page says where the next one begins.
             max_tokens: of the page.
 
         Raises:
@@ -553,15 +553,15 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Health:
-        """Return how full, stale, repetitive and astray a session is; see `jiyi.context.health`.
+        """Return how full, stale, repetitive and off its goal a session is; see `jiyi.context.health`.
 
         Looks at what a window shows of it: the messages after its summary. With the setting
-        ``monitor`` the recalled texts that replies did not use are in it, too.
+        ``monitor`` it also counts the recalled texts that replies did not use.
 
         Args:
             session_id: the conversation.
             max_tokens: size of its windows; the settings' by default.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
         """
 
     async def session_advice(
@@ -592,12 +592,12 @@ class AsyncMemoryManager:
         """
 
     async def skills(self) -> list[Skill]:
-        """Return the skills there are, without their bodies; see the setting ``skills``."""
+        """Return the available skills, without their bodies; see the setting ``skills``."""
 
     async def opened_skills(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> tuple[str, ...]:
-        """Return the names of the skills whose bodies stand in the session's window."""
+        """Return the names of the skills whose bodies are in the session's window."""
 
     async def open_skill(
         self,
@@ -642,11 +642,10 @@ class AsyncMemoryManager:
     ) -> Learned:
         """Keep a text, ``remember("I prefer tea", speaker="Ana")``, or a subject, predicate and object.
 
-        Nothing of it is lost: the receipt says what was read from it, and in ``kept`` which fact
-        has all of its words. A newer value takes the place of an older one, which stays in
-        `history`. What is ``pinned`` stands in every window, see `profile`, and is never forgotten
-        by itself. ``metadata`` are labels of the caller's own, as `save_message` takes them. See
-        `FactMemory.remember`.
+        None of it is lost: the receipt says what was read from it, and in ``kept`` which fact
+        has all of its words. A newer value replaces an older one, which stays in `history`. What is
+        ``pinned`` is in every window, see `profile`, and never fades. ``metadata`` are labels of
+        your own, as in `save_message`. See `FactMemory.remember`.
 
         Raises:
             BadQuery: neither a text nor all three parts; more than 1,000,000 characters; a range
@@ -659,16 +658,16 @@ class AsyncMemoryManager:
         """Return what every window of the user shows, whatever is asked, oldest first.
 
         Rules the user gave ("always answer in German"), their name and language, and pinned facts.
-        `remember` adds to it, with ``category="rule"`` or ``pinned=True``; a newer value takes an older
-        one's place; `unpin` and `forget` take out. It takes at most ``Budget.profile_share`` of a window.
+        `remember` adds to it, with ``category="rule"`` or ``pinned=True``; a newer value replaces an older
+        one; `unpin` and `forget` remove. It takes at most ``Budget.profile_share`` of a window.
         """
 
     async def learn_facts(
         self, session_id: str, limit: int = 50, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Learned:
-        """Read the newest messages of a session for facts, with the language model where there is one.
+        """Read the newest messages of a session for facts, with the language model if there is one.
 
-        Messages are read without a model as they are saved; a model finds more. Where it fails
+        Messages are read without a model as they are saved; a model finds more. If it fails
         they are read without it again, which changes nothing, and the receipt says why.
         """
 
@@ -684,12 +683,11 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Fact]:
-        """Return the newest ``limit`` facts that hold, oldest first; with ``as_of`` those that held then.
+        """Return the newest ``limit`` active facts, oldest first; with ``as_of`` those that held then.
 
         ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for
         unsure, superseded, retracted or expired ones, ``filters`` narrow as in `search`; ``after``
-        is the `next` of a part: what it brings are older ones, again oldest first. See
-        `FactMemory.facts`.
+        is the `next` of a page and brings older ones, again oldest first. See `FactMemory.facts`.
 
         Raises:
             BadQuery: an empty subject, an unknown status, a limit outside 1..10,000, an impossible
@@ -707,9 +705,9 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Fact]:
-        """Return what was ever known of something, oldest first, whatever became of it.
+        """Return everything ever known about something, oldest first, whatever its status.
 
-        ``after`` is the `next` of the part before.
+        ``after`` is the `next` of the previous page.
 
         Raises:
             BadQuery: an empty subject or predicate, a limit outside 1..10,000, a cursor of another list.
@@ -718,7 +716,7 @@ class AsyncMemoryManager:
     async def neighbours(
         self, entity: str, depth: int = 1, *, user_id: str | None = None, agent_id: str | None = None
     ) -> list[Neighbour]:
-        """Return what is connected with something by facts that hold, nearest first.
+        """Return what something is connected with by active facts, nearest first.
 
         Raises:
             BadQuery: an empty entity, a depth outside 1..5.
@@ -737,20 +735,20 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Item:
-        """Keep a JSON object under a key, in the place of the one that is there, and return the item.
+        """Keep a JSON object under a key, replacing the present one, and return the item.
 
-        The value before stays in `item_history`. Items are not read for facts.
+        The former value stays in `item_history`. Items are not read for facts.
 
         Args:
             namespace: labels from the outermost on, such as ``("users", "ana")``; a text is one label.
             key: its name there.
             value: a JSON object of at most 1,000,000 bytes.
-            text: what search reads; all texts in the value by default; "" is found by no search.
-            ttl: seconds after which it is absent, unless it is put or refreshed before.
-            if_version: only where it has this version; 0: only where it is absent.
-            session_id: the conversation it belongs to: it is forgotten with it.
-            user_id, agent_id: whose, where `jiyi.open` did not say. Another agent's item of the same
-                name is another item.
+            text: what search reads; all texts in the value by default; no search finds "".
+            ttl: seconds after which it expires, unless it is put or refreshed before.
+            if_version: only if it has this version; 0: only if it does not exist.
+            session_id: the conversation it belongs to, and is forgotten with.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`. Agents'
+                items of the same name are different items.
 
         Raises:
             Changed: it has another version; nothing was changed.
@@ -762,12 +760,12 @@ class AsyncMemoryManager:
     ) -> list[Item]:
         """Keep several items in one transaction, all or none, and return them in their order.
 
-        Each is a dict of arguments of `put_item`, but for user and agent. Where one is named twice,
+        Each is a dict of arguments of `put_item`, except user and agent. If one is named twice,
         the last counts. At most 10,000.
 
         Raises:
-            Changed: one has another version than it says; nothing was changed.
-            InputError: as `put_item`, or a name that is no argument of it; nothing was changed.
+            Changed: one has another version than given; nothing was changed.
+            InputError: as `put_item`, or an unknown argument; nothing was changed.
         """
 
     async def get_item(
@@ -780,10 +778,10 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Item | None:
-        """Return an item, None where there is none or its time is over.
+        """Return an item, None if there is none or it has expired.
 
-        ``as_of`` gives the value it had then, as far as `item_history` goes back; ``refresh`` lets
-        its ttl begin again.
+        ``as_of`` gives the value it had then, as far as `item_history` goes back; ``refresh``
+        restarts its ttl.
 
         Raises:
             InputError: labels or a key that no item can have.
@@ -798,7 +796,7 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Item]:
-        """Return those items of a namespace that are there, in the order of their keys here, in one read.
+        """Return the existing items of a namespace under these keys, in the given order, in one read.
 
         Raises:
             InputError: labels or keys that no item can have.
@@ -814,17 +812,17 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Item]:
-        """Return the items below a namespace, the one put last first.
+        """Return the items in and below a namespace, most recently put first.
 
-        A namespace is matched by whole labels: below ``("acme",)`` is nothing of ``("acme-corp",)``.
+        A namespace is matched by whole labels: ``("acme",)`` does not match ``("acme-corp",)``.
 
         Args:
             namespace: labels they begin with; all items by default.
-            filters: conditions on what their values hold, such as ``{"theme": "dark", "size.width":
+            filters: conditions on their values, such as ``{"theme": "dark", "size.width":
                 {"gt": 100}}``; a dot leads into an object. Operators as in `search`.
             limit: how many at most.
-            after: the `next` of the part before.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            after: the `next` of the previous page.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadQuery: an impossible limit or filter, a cursor of another list.
@@ -845,9 +843,9 @@ class AsyncMemoryManager:
 
         Args:
             prefix, suffix: labels they begin and end with; "*" stands for any one label.
-            depth: only so many labels of each, and each once.
+            depth: cut to so many labels, without duplicates.
             limit: how many at most.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadQuery: an impossible depth or limit.
@@ -862,7 +860,7 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Item]:
-        """Return the newest 10 former versions of an item, newest first; none where it is absent.
+        """Return the newest 10 former versions of an item, newest first; none if it does not exist.
 
         Raises:
             InputError: labels or a key that no item can have.
@@ -876,7 +874,7 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> GateReceipt:
-        """Let go of what no longer matters; it can be brought back for the grace time. See `ForgetGate`.
+        """Remove what no longer matters; it can be restored during the grace time. See `ForgetGate`.
 
         With ``dry_run`` nothing changes, and the receipt says what would go and why.
         """
@@ -898,9 +896,9 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Maintained:
-        """Do what should be done once a day: end facts whose time is over, consolidate, forget.
+        """Do the daily upkeep: end facts whose time is over, consolidate, run the forget gate.
 
-        ``progress`` is called with the part's name, how far it is, and of how much where that is known.
+        ``progress`` is called with the part's name, how far it is, and the total if it is known.
         """
 
     async def forget(
@@ -922,12 +920,11 @@ class AsyncMemoryManager:
     ) -> ForgetReceipt:
         """Forget records with everything derived from them, in one transaction. See `Forgetting`.
 
-        Exactly one way to say what: ``query`` (records that have all its words), ``ids``,
+        Select in exactly one way: ``query`` (records that have all its words), ``ids``,
         ``filters`` alone, ``namespace`` alone (all items below it), ``session_id`` alone (a whole
         conversation), or ``everything=True`` (all of the user, or of their agent). A session and a
-        namespace narrow the other ways; so do kinds,
-        but for ids, and alone they are no way: of one kind everything goes only where
-        ``everything`` or a session is said, too.
+        namespace narrow the other ways; so do kinds, except with ids. Kinds alone select nothing:
+        combine them with ``everything`` or a session.
 
         What is forgotten can be brought back with `restore`; with ``purge`` it cannot: no byte
         of it is left in a file; for servers see `jiyi.storage.trash.Trash.scrub`.
@@ -935,21 +932,21 @@ class AsyncMemoryManager:
         Args:
             query: words, Chinese or English; all of them must be in a record.
             ids: of messages, episodes, knowledge, facts, items or tasks.
-            session_id: only there.
+            session_id: only in this session.
             namespace: only items below these labels, matched whole.
             everything: the whole memory.
             kinds: only messages, episodes, knowledge, facts, items or tasks; what is derived from them
-                goes along whatever its kind.
-            filters: as in `search`. What lacks a field is ``ne`` to every value of it: name ``kind``, too.
+                is forgotten whatever its kind.
+            filters: as in `search`. A record without a field is ``ne`` to every value: name ``kind``, too.
             reason: kept with it until it is purged.
             purge: overwrite it on disk.
             dry_run: only say what would go.
-            limit: how many records words may be about; more is an error.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            limit: how many records the words may match; more is an error.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
-            BadQuery: nothing said of what to forget, or two ways at once; nothing was changed.
-            NotFound: an id that is not there; nothing was changed.
+            BadQuery: nothing selected, or in two ways at once; nothing was changed.
+            NotFound: an unknown id; nothing was changed.
         """
 
     async def restore(
@@ -960,10 +957,10 @@ class AsyncMemoryManager:
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> RestoreReceipt:
-        """Bring back what was forgotten, with what went along: by ids, or by the moment in a receipt.
+        """Bring back what was forgotten, with what was derived: by ids, or by the time in a receipt.
 
         Raises:
-            NotFound: nothing like it lies in the trash.
+            NotFound: nothing like it is in the trash.
         """
 
     async def update(
@@ -980,24 +977,24 @@ class AsyncMemoryManager:
     ) -> Searchable:
         """Change a message, fact, knowledge or episode, and return it as stored; its id stays.
 
-        What search finds follows, and so does what was derived from it: a changed message is read
-        again, and facts that only its old words stated go. A fact's new words are read as `remember`
-        reads them, and its old value is in `history`, superseded. See `Updating`.
+        Search and what was derived from the record are updated too: a changed message is read
+        again, and facts that only its old text stated go. A fact's new text is read as in
+        `remember`, and its old value is in `history`, superseded. See `Updating`.
 
         Args:
             record_id: its id; tasks are changed by `update_task`.
-            text: the words of a message or fact, the content of knowledge, how an episode ended.
+            text: the text of a message or fact, the content of knowledge, how an episode ended.
             object: the value of a fact, for the same point of the same subject.
-            metadata: takes the place of all it has; {} leaves none. Episodes have none.
+            metadata: replaces all it has; {} leaves none. Episodes have none.
             importance: 0 to 1, of messages and episodes.
             pinned: as `pin` and `unpin`.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             NotFound: the user has no such record.
-            BadQuery: nothing to change, or nothing of the sort at its kind; an empty text.
+            BadQuery: nothing to change, or a field that its kind does not have; an empty text.
             InputError: metadata that cannot be kept.
-            WrongState: another value of a fact that holds no more.
+            WrongState: a new value for a fact that no longer holds.
         """
 
     async def pin(
@@ -1025,7 +1022,7 @@ class AsyncMemoryManager:
     ) -> ExportReceipt:
         """Write everything of a user into a file: JSONL, which `import_` reads back, or Markdown to read.
 
-        What lies in the trash is not in it. See `export_lines` and `export_markdown`.
+        The trash is not included. See `export_lines` and `export_markdown`.
 
         Raises:
             InputError: the path names no file or a database, or the format is neither.
@@ -1035,21 +1032,21 @@ class AsyncMemoryManager:
     async def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> Mapping[str, int]:
         """Return how many records of each kind there are, and ``vectors_pending``.
 
-        Of all agents, also ``vectors_apart`` where some of these wait for `reembed`: the embedder
-        refuses their texts; and, where a language model reads in the background, ``messages_unread``.
+        For all agents together also ``vectors_apart``, if the embedder refuses some texts: these wait for
+        `reembed`; and ``messages_unread``, if a language model reads in the background.
         """
 
     async def reading(self) -> ReadingState | None:
-        """Return how the background reader stands, for all users: what waits, what it cost, why it failed.
+        """Return the state of the background reader, for all users: what waits, what it cost, why it failed.
 
-        None where no language model reads.
+        None if no language model reads.
         """
 
     async def flush(self, progress: Callable[[int], None] | None = None) -> int:
-        """Finish all pending vectors now, of every user; return the number of records embedded.
+        """Make all pending vectors now, for every user; return the number of records embedded.
 
-        Summaries that a language model is writing in this process are waited for first; one that
-        fails is no error here, but in the notes of its session's next window. Without the bundled
+        First waits for summaries that a language model is writing in this process; one that fails
+        raises nothing here, but is in the notes of its session's next window. Without the bundled
         model's data file nothing is embedded, and the log says so once.
 
         Raises:
@@ -1059,9 +1056,9 @@ class AsyncMemoryManager:
     async def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Bind the data to the embedder in use and embed everything again; return the number of records.
 
-        Where only some vectors are pending, those are all that is made; what the embedder refused
-        is tried again. Else searches use the old ones until the new ones are whole; called again
-        after a break, it goes on.
+        If some vectors are pending, only those are made; what the embedder refused is tried again.
+        Otherwise searches use the old ones until the new ones are complete; called again after
+        an interruption, it continues.
 
         Raises:
             EmbeddingError: the embedder failed; `ModelMissing` without the bundled model's data file.
@@ -1070,16 +1067,16 @@ class AsyncMemoryManager:
     async def close(self) -> None:
         """Stop the background work and release the database; what is pending waits for the next open.
 
-        A summary in hand has five seconds left to be stored; else a later window folds again.
+        A summary being written has five seconds to be stored; otherwise a later window folds again.
         """
 
     @property
     def parts(self) -> Parts:
-        """What the memory is made of: for servers and adapters, which look below the verbs."""
+        """The components of the memory, for servers and adapters."""
 
     @property
     def zone(self) -> tzinfo:
-        """The time zone that dates are shown in."""
+        """The time zone of dates shown."""
 
     @property
     def counter(self) -> TokenCounter:
