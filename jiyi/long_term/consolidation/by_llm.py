@@ -33,9 +33,9 @@ def ask_lesson(
 ) -> tuple[Lesson, int]:
     """Return the lesson a model reads from episodes, and how many of them it was shown.
 
-    Its confidence is the mean of the model's own, brought to 0.5..1, and that of what was ``counted`` over
-    the newest episodes of the group, oldest first, of the ``total`` that it rests on. The model is asked
-    once, and once more where its answer does not fit.
+    Its confidence is the mean of the model's own, scaled to 0.5..1, and that ``counted`` over the newest
+    episodes of the group, oldest first, of the ``total`` that it rests on. The model is asked once, and
+    once more if its answer does not fit.
 
     Raises:
         LLMError: there is no usable answer.

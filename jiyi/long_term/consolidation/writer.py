@@ -116,7 +116,7 @@ class _Prepared:
 
 @dataclass(slots=True, kw_only=True)
 class GroupWriter:
-    """Writes groups of one user into a store, and keeps the account of one run."""
+    """Writes groups of one user into a store, and records one run."""
 
     store: Store  # holds the episodes and gets the knowledge
     upkeep: Upkeep  # of the same database; marks the episodes

@@ -80,8 +80,8 @@ def with_tasks(records: Sequence[Record]) -> list[Key]:
 class GateRun:
     """Looks at a memory in pages, outside any transaction, and changes it page by page.
 
-    What goes is read and judged again inside the transaction that takes it out, so that
-    whoever works at the same time is never overruled by what was seen before.
+    What goes is read and judged again inside the transaction that removes it, so that
+    concurrent changes are respected.
     """
 
     store: Store
@@ -100,7 +100,7 @@ class GateRun:
     items: list[GateItem] = field(default_factory=list)
 
     def episodes(self, rule: Rule) -> None:
-        """Recompute what every episode is worth; take out what is worth too little, then what is too many."""
+        """Recompute the importance of every episode; remove those below the threshold, then the excess."""
         reason = f"importance below {rule.threshold:g}"
 
         def judge(episodes: Sequence[Episode]) -> _Reasons:
@@ -267,7 +267,7 @@ class GateRun:
             return self._importance(rule, episode), to_micros(episode.created_at)
 
         def take() -> tuple[Page, _TakenOut, int, int | None]:
-            """Take out what goes of a page; return it, the excess before, and the number of changes."""
+            """Remove what goes of a page; return it, the excess before, and the number of changes."""
             page, most = self.upkeep.scan(query, after), excess
             episodes = cast("tuple[Episode, ...]", page.records)
             suspects = [e for e in episodes if not e.pinned and place(e) <= cut.place]

@@ -1,4 +1,4 @@
-"""Ranking: features and weights become one order, and what in it is a repeat. Pure functions."""
+"""Ranking: features and weights give one order, and repeats in it. Pure functions."""
 
 import re
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class Ranked:
 def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> Ranked:
     """Order the eligible rows by the weighted sum of their features, the newer of equal ones first.
 
-    The weights are learned from talk. Where nobody takes turns, `PLAIN` is at least as good.
+    The weights are learned from conversations. Without turn taking, `PLAIN` is at least as good.
     """
     used = weights if features.turns > 0 else PLAIN
     shares = features.matrix * row_of(used, NAMES).astype(np.float32)
@@ -59,12 +59,12 @@ def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> R
 
 
 def repeats(records: Sequence[Searchable], question: str = "") -> list[bool]:
-    """Say of each record, given best first, whether it only says again what stands before it.
+    """Say of each record, given best first, whether it only repeats an earlier one.
 
-    That is a text which is the same as an earlier one but for case, punctuation and white space, by
-    the same one, and every message but the first that asks the question again and adds no word to
-    it: however often a question was asked, its answer does not come after all of them. What merely
-    resembles another may hold the answer that the other lacks.
+    That is a text of the same speaker that equals an earlier one apart from case, punctuation and
+    white space, and every message but the first that only asks the question again: however often a
+    question was asked, its answer does not come after all of them. What merely resembles another
+    may hold the answer that the other lacks.
     """
     terms = frozenset(query_terms(question))
     seen: set[tuple[str, str | None]] = set()
