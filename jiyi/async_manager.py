@@ -44,11 +44,11 @@ def _awaited(
 
 
 class AsyncMemoryManager:
-    """The same verbs to be awaited: each runs its `MemoryManager` method in a worker thread.
+    """The same verbs as coroutines: each runs its `MemoryManager` method in a worker thread.
 
-    ``await memory.save_message(...)``; ``async with`` closes it. What is a property there, such as
-    ``memory.monitor``, is one here and not awaited. A call that is cancelled while it waits for a thread
-    does nothing; one in its thread goes on to its end unseen, so that a write is whole or not there.
+    ``await memory.save_message(...)``; ``async with`` closes it. Properties, such as
+    ``memory.monitor``, are properties here too and not awaited. A call cancelled while it waits for a
+    thread does nothing; one that has started runs to its end, so a write is done completely or not at all.
     """
 
     def __init__(self, memory: MemoryManager) -> None:

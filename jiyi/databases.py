@@ -1,4 +1,4 @@
-"""Questions about a whole database, whoever its users are: for whoever looks after it, not for agents."""
+"""Questions about a whole database, for all its users: for operators, not for agents."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -25,7 +25,7 @@ def check_database(url: str | Path | Place) -> str:
 
 
 def reading_of(url: str | Path | Place) -> ReadingState:
-    """Return how the background reader stands in a database, whoever runs it.
+    """Return the state of the background reader of a database, whichever process runs it.
 
     Raises:
         StorageError: it is foreign, newer, or cannot be reached.
@@ -35,7 +35,7 @@ def reading_of(url: str | Path | Place) -> ReadingState:
 
 
 def is_there(url: str | Path | Place) -> bool:
-    """Say whether a file is there, or jiyi's tables in a server's database; nothing is made.
+    """Say whether a file exists, or jiyi's tables in a server's database; nothing is created.
 
     Raises:
         StorageError: the server cannot be reached.
@@ -45,14 +45,14 @@ def is_there(url: str | Path | Place) -> bool:
 
 
 def users_of(url: str | Path | Place) -> list[str]:
-    """Return the names of all users in a database: for whoever looks after it, not for agents."""
+    """Return the names of all users in a database: for operators, not for agents."""
     with _opened(url) as database:
         return database.users()
 
 
 @contextmanager
 def opened_ledger(url: str | Path | Place) -> Iterator[Ledger]:
-    """Give what servers share through a database, which is made where there is none."""
+    """Yield what servers share through a database, which is created if there is none."""
     with _opened(url) as database:
         yield Ledger(database)
 

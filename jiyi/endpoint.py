@@ -1,4 +1,4 @@
-"""Where a web API is, how patiently to ask it, and what its failures are called."""
+"""Web APIs: their address, how to retry, and the errors of their failures."""
 
 import os
 import time

@@ -17,7 +17,7 @@ The tree; each class says what it means::
 
 Each message says what happened and what to do next. Errors of other libraries
 are translated once, in the adapter that calls them, and kept as ``__cause__``. No message shows a
-password or a key, nor more than a piece of what was handed in.
+password or a key, nor more than a part of an argument.
 """
 
 from jiyi.telling import told

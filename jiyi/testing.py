@@ -1,4 +1,4 @@
-"""Parts for tests of programs that use jiyi: an instant embedder and a clock to turn by hand."""
+"""For tests of programs that use jiyi: an instant embedder and a clock set by hand."""
 
 import hashlib
 import threading
@@ -17,10 +17,10 @@ __all__ = ["HashEmbedder", "ManualClock"]
 
 @dataclass(eq=False)
 class HashEmbedder:
-    """An `Embedder` without a model: texts are alike as far as they share search terms.
+    """An `Embedder` without a model: texts are as similar as the search terms they share.
 
     Deterministic on every machine, some thousand texts a second. It knows no synonyms and
-    no second language; use it where a test is not about the quality of recall.
+    no translations; use it in tests that are not about the quality of recall.
     """
 
     dims: int = 64  # length of a vector

@@ -65,28 +65,28 @@ def open_memory(
     check_embedder: bool = True,
     **settings: Any,
 ) -> MemoryManager:
-    """Open a memory, making its file or its tables if there are none.
+    """Open a memory, creating its file or its tables if there are none.
 
     Args:
-        url: a path, ``sqlite:///path`` or ``postgresql://…``; else what the setting
-            ``database_url`` says. With ``https://…`` this is `jiyi.connect`, with its arguments.
+        url: a path, ``sqlite:///path`` or ``postgresql://…``; by default the setting
+            ``database_url``. With ``https://…`` this is `jiyi.connect`, with its arguments.
         user_id, agent_id: whose memory by default.
-        embedder, reranker, llm: own ones, or names as in the settings: ``reranker="llm"``.
-        forget_rule: what episodes are worth to the forget gate; it stands in for the settings
+        embedder, reranker, llm: your own, or names as in the settings: ``reranker="llm"``.
+        forget_rule: how the forget gate rates episodes; it replaces the settings
             ``forget_threshold``, ``forget_min_age_days``, ``forget_max_episodes`` and ``forget_weights``.
-        monitor_thresholds: when ``memory.monitor.alerts()`` speaks up.
-        monitor_judge: tells which recalled texts a reply used, such as `LLMHits`; by shared words
-            by default.
+        monitor_thresholds: when ``memory.monitor.alerts()`` reports something.
+        monitor_judge: decides which recalled texts a reply used, such as `LLMHits`; by default
+            by shared words.
         clock: says what "now" is.
         background: load the bundled model, embed, and have a language model read and summarise,
             in threads; without it only `flush` embeds, and windows wait for summaries.
-        check_embedder: refuse data of another embedder; `reembed` needs it off.
+        check_embedder: refuse data written with another embedder; `reembed` needs it off.
         settings: any field of `Settings`.
 
     Raises:
         SettingsError: a setting is unknown or unusable, or nothing says where the memory is.
         StorageError: it is foreign, damaged, newer, cannot be written or reached.
-        EmbedderMismatch: another embedder made its vectors.
+        EmbedderMismatch: its vectors were made by another embedder.
         MissingExtra: the package for this place or these settings is not installed.
     """
     if isinstance(url, str) and url.startswith(("https://", "http://")):
@@ -293,7 +293,7 @@ def _prepare(router: Router) -> None:
 
 
 def open_async_memory(url: str | Path | Place | None = None, **options: Any) -> AsyncMemoryManager:
-    """Open a memory whose verbs are awaited; ``options`` as for `open_memory`."""
+    """Open a memory whose verbs are coroutines; ``options`` as for `open_memory`."""
     memory = open_memory(url, **options)
     return AsyncRemoteMemory(memory) if isinstance(memory, RemoteMemory) else AsyncMemoryManager(memory)
 

@@ -25,7 +25,7 @@ _BELOW = "below the threshold"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Materials:
-    """Everything that wants to be in the window."""
+    """All candidates for the window."""
 
     system: Sequence[Message] = ()  # always in, first
     skills: Sequence[Block] = ()  # trusted, shown as they are; cards are ``required``, opened bodies not
@@ -62,11 +62,11 @@ def build_window(
 
     Guarantees: messages and tool definitions never take more than ``budget.max_input_tokens`` by
     ``counter``; system messages, required skills, valid pinned messages and the current message
-    are in; no tool call without its results; every candidate is in the report, and the tokens
+    are included; no tool call without its results; every candidate is in the report, and the tokens
     of its items sum, with the framing, to those of the window.
 
-    Skills, profile (at most its share) and summary are taken before the sharing. Where what must be
-    in has no room next to them, the summary leaves first, then opened skills, then the profile.
+    Skills, profile (at most its share) and summary are taken before the sharing. If what must be
+    included has no room next to them, the summary is dropped, then opened skills, then the profile.
 
     Args:
         materials: the candidates.
@@ -74,12 +74,12 @@ def build_window(
         counter: counts tokens.
         language: "zh" or "en", for headings, roles and marks of history and context.
         zone: of the dates shown.
-        policy: looks at the history first; then `TokenBudget` keeps what fits its allotment.
+        policy: applied to the history first; then `TokenBudget` keeps what fits its allotment.
         summary_place: of profile and summary: in the "system" section, or a user "message" after it.
         packer: chooses blocks within a section's allotment.
 
     Raises:
-        BudgetTooSmall: what must be in is larger than the budget.
+        BudgetTooSmall: what must be included is larger than the budget.
     """
     profile, over = _profile(materials, budget, counter, packer)
     prefix = Prefix(

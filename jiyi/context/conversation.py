@@ -1,4 +1,4 @@
-"""A session's messages by their part in the window, and its large tool results made smaller."""
+"""A session's messages by their part in the window, and its large tool results shortened."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

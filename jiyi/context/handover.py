@@ -58,16 +58,16 @@ def handover(
 
     Extractive and pure: every line is taken from the session as it was said, system messages
     aside; it is one line, so that nothing in it can pass for a heading. It takes at most
-    ``max_tokens``; what does not fit leaves in this order: the summary's lines, last turns,
-    decisions, steps of the task, to-dos; of equals the oldest first. A to-do that a later
+    ``max_tokens``; what does not fit is dropped in this order: the summary's lines, last turns,
+    decisions, steps of the task, to-dos; the oldest first. A to-do that a later
     sentence calls done is left out.
 
     Args:
         messages: the session, oldest first, as values or OpenAI dicts.
         summary: its running summary, if there is one.
-        task: the task in hand, for the goal, the steps and what is open.
+        task: the current task, for the goal, the steps and what is open.
         goal: what the session is for; the task's request, else the first request, by default.
-        max_tokens: most tokens of the text.
+        max_tokens: the size limit of the text.
         last_turns: how many turns at the end are shown.
         counter: counts tokens.
         language: "zh", "en", or "auto" for that of the goal.
@@ -208,12 +208,12 @@ class Stage:
     ) -> str:
         """Return the first message of this stage's session: instruction, plan, and results so far.
 
-        Nothing else of the earlier sessions is in it. Results are quoted; where they are too long
-        together each keeps its beginning, the longest losing most.
+        Nothing else of the earlier sessions is in it. Results are quoted; if they are too long
+        together each keeps its beginning, and the longest lose most.
 
         Args:
             results: what the stages before wrote at their end, by name; missing ones are left out.
-            max_tokens: most tokens of the message.
+            max_tokens: the size limit of the message.
             counter: counts tokens.
 
         Raises:
@@ -264,13 +264,13 @@ def split_task(
     """Split a task into a chain of sessions: research, implement, verify.
 
     Each stage runs in a session of its own, which begins with ``stage.opening(results)``; at its
-    end the agent's last message is the stage's result. A session so never carries what an
+    end the agent's last message is the stage's result. So a session never carries what an
     earlier one read and tried.
 
     Args:
         plan: the task's plan, as text or as its points.
         session_id: sessions are called ``{session_id}-{name}``.
-        stages: own stages, name -> instruction, in order; research, implement and verify by default.
+        stages: your own, name -> instruction, in order; research, implement and verify by default.
         language: "zh", "en", or "auto" for that of the plan.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The health of a session: how good its context is, and whether to go on in it."""
+"""The health of a session: how good its context is, and whether to continue it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """From where on a figure of `Health` is a bad sign.
+    """The values from which a figure of `Health` is a bad sign.
 
     Raises:
         SettingsError: a threshold is negative or no number.
@@ -74,20 +74,20 @@ def health(
 ) -> Health:
     """Look at a session, or at the messages of a window, and say what they are like. Pure.
 
-    - Stale is a message before the last ``recent`` turns, neither system nor pinned, of whose
-      terms less than 15 % occur in those turns.
-    - Repeated are words inside eight in a row that stood together before, in this message or
-      an earlier one; numbers count as equal. After Broder, "On the resemblance and containment
-      of documents", 1997.
+    - A message before the last ``recent`` turns, neither system nor pinned, is stale if less than
+      15 % of its terms occur in those turns.
+    - Words are repeated if they are in a run of eight that occurred before, in this message or
+      an earlier one; all numbers count as equal. After Broder, "On the resemblance and
+      containment of documents", 1997.
     - Drift is the share of the goal's terms that the last ``recent`` turns do not mention.
 
     Args:
         messages: oldest first, as values or OpenAI dicts; ``window.messages`` will do.
         max_tokens: the window's size.
-        goal: what the session is for; its first request where it is left out.
-        recent: how many turns are the newest, at least 1.
-        hit_rate: share of recalled text that replies used, where somebody measures it.
-        drift: where somebody measures it better, such as by vectors.
+        goal: what the session is for; its first request by default.
+        recent: how many turns count as the newest, at least 1.
+        hit_rate: share of recalled text that replies used, if it is measured.
+        drift: a better measure of it, for example by vectors.
         counter: counts tokens.
 
     Raises:
@@ -121,13 +121,13 @@ def health(
 def advise(health: Health, thresholds: Thresholds | None = None) -> Advice:
     """Say what to do with a session. Pure; the first rule that holds decides.
 
-    - restart: the context is muddled. It takes half of ``thresholds.length`` at least and two
+    - restart: the context is muddled. It takes at least half of ``thresholds.length`` and two
       of stale, repeated, misses and drift are over their thresholds; or it is long and drifts.
       Start a new session from `handover`.
     - split: it is ``thresholds.full`` and neither stale nor repeated, so all of it is needed:
       the task is larger than a window. See `split_task`.
     - summarise: it is long; or it takes half of that and is stale or repeated.
-    - continue: otherwise. A reason may still be there, such as drift in a short session: then
+    - continue: otherwise. There may still be a reason, such as drift in a short session: then
       it helps to state the goal again.
     """
     limits = thresholds or Thresholds()

@@ -24,9 +24,9 @@ def allot(
 ) -> dict[Section, int]:
     """Return how many tokens each section may use; together at most ``available``.
 
-    A section gets at most what it asks for. What a section leaves over flows to those
+    A section gets at most what it asks for. What it leaves over goes to those
     that ask for more, in proportion to their shares. A section without a share gets what
-    nobody else wants.
+    no other section asks for.
     """
     given: dict[Section, int] = dict.fromkeys(demands, 0)
     left = max(available, 0)
@@ -53,7 +53,7 @@ def allot(
 def pack(blocks: Sequence[Block], allowance: int) -> tuple[list[Block], list[Block]]:
     """Take the best blocks that fit into ``allowance`` tokens; return (taken, left).
 
-    Best score first, ties in the order given. A block that does not fit is passed over
+    Best score first, ties in the order given. A block that does not fit is skipped
     and smaller ones after it are still tried. Both lists keep the order of taking.
     """
     taken: list[Block] = []
@@ -70,12 +70,12 @@ def pack(blocks: Sequence[Block], allowance: int) -> tuple[list[Block], list[Blo
 def pack_exact(blocks: Sequence[Block], allowance: int) -> tuple[list[Block], list[Block]]:
     """Take the blocks with the highest sum of scores that fit; return (taken, left), best first.
 
-    For scores that add up, such as worths of one's own. Scores of recall do not: for these `pack`
+    For scores that add up, such as values of your own. Recall scores do not: for these `pack`
     brings more of the answers into the window (docs/context.md).
 
     Solves the 0/1 knapsack problem by dynamic programming over tokens (Bellman, "Dynamic
-    Programming", 1957). Blocks that score 0 or less add nothing to the sum; they fill what room
-    is left, as `pack` does. Exact while the number of blocks times ``allowance`` is at most
+    Programming", 1957). Blocks that score 0 or less add nothing to the sum; they fill the room
+    that is left, as in `pack`. Exact while the number of blocks times ``allowance`` is at most
     4 million, such as 400 blocks in 10,000 tokens; beyond that sizes are rounded up to units of
     several tokens: what is taken still fits, and may fall short of the best sum.
     """
@@ -107,11 +107,11 @@ def pack_exact(blocks: Sequence[Block], allowance: int) -> tuple[list[Block], li
 
 
 class PriorityContext:
-    """Gathers pieces of text, each with a priority, and gives back the best that fit.
+    """Collects pieces of text, each with a priority, and returns the best that fit.
 
-    For those who assemble a prompt of their own; `build_window` does the same for a whole
+    For a prompt of your own; `build_window` does the same for a whole
     window. Pieces go in whole, highest priority first, of equals the first added; one that
-    does not fit is passed over and smaller ones after it are still tried.
+    does not fit is skipped and smaller ones after it are still tried.
     """
 
     def __init__(
@@ -139,10 +139,10 @@ class PriorityContext:
         Args:
             content: the text.
             priority: higher goes in first.
-            tokens: what it takes; counted where it is left out.
+            tokens: its size; counted if not given.
 
         Raises:
-            InputError: the content is no text, or ``tokens`` is negative.
+            InputError: the content is not text, or ``tokens`` is negative.
         """
         if not isinstance(content, str):
             raise InputError(f"content must be text, not {type(content).__name__}")
@@ -165,7 +165,7 @@ class PriorityContext:
     def text(self, separator: str = "\n\n") -> str:
         """Return the best as one text of at most ``max_tokens`` by the counter, separators included.
 
-        The numbers given to `add` are not believed here: what is returned is counted.
+        The numbers given to `add` are not used here: what is returned is counted.
         """
         pieces = self.best()
         while pieces and self._counter.count_text(separator.join(pieces)) > self._max_tokens:

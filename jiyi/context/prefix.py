@@ -16,7 +16,7 @@ SummaryPlace = Literal["system", "message"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix:
-    """What stands before the history, and what of it may leave."""
+    """What comes before the history, and which parts may be dropped."""
 
     system: tuple[Message, ...]  # as they came
     skills: tuple[Block, ...]  # cards and opened bodies
@@ -26,7 +26,7 @@ class Prefix:
     gone: tuple[Block, ...] = ()  # what had to leave, first come first
 
     def messages(self) -> tuple[Message, ...]:
-        """Return the messages to send: the sections stand after the last system message's own words."""
+        """Return the messages to send: the sections follow the last system message's own text."""
         inside, own = ("".join(text for text, _ in some) for some in self._pieces())
         out = list(self.system)
         if inside and out:
@@ -57,7 +57,7 @@ class Prefix:
         return (inside, own) if self.place == "message" else (_parted(inside, own), [])
 
     def smaller(self) -> "Prefix | None":
-        """Return the prefix without what may leave first, or None where nothing may.
+        """Return the prefix without what may be dropped first, or None if nothing may.
 
         The summary goes first, then opened skills, lowest score first, of equals the last, then
         the profile. Whatever is required stays.

@@ -1,6 +1,6 @@
 """Rendering: blocks and messages as Markdown, retrieved text always quoted as data.
 
-A text is made of pieces, so that the report can say what each block takes of it.
+A text is made of pieces, so that the report can say how much of it each block takes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -52,9 +52,9 @@ def edges(blocks: Sequence[Block]) -> list[Block]:
 
 
 def passages(blocks: Sequence[Block]) -> list[list[Block]]:
-    """Return blocks as passages, oldest first: what was said in one session without an hour's pause.
+    """Return blocks as passages, oldest first: stretches of one session without a pause of an hour.
 
-    Inside a passage blocks stand in the order they were said; some in between may be missing. A
+    Inside a passage blocks are in the order they were said; some in between may be missing. A
     block without a thread is a passage of its own.
     """
     found: list[list[Block]] = []
@@ -68,7 +68,7 @@ def passages(blocks: Sequence[Block]) -> list[list[Block]]:
 
 
 def together(first: Block, second: Block) -> bool:
-    """Say whether two blocks that follow on each other are of one passage."""
+    """Say whether two consecutive blocks are of one passage."""
     same = bool(first.thread) and first.thread == second.thread
     return same and abs(_moment(second) - _moment(first)) < _PAUSE
 
@@ -80,8 +80,8 @@ def _moment(block: Block) -> datetime:
 def render_skills(skills: Sequence[Block]) -> list[Piece]:
     """Return the skills under their heading, as they are; nothing when there are none.
 
-    Required ones, the cards, come first: a skill that is opened or closed changes only what
-    stands after them. Texts of one line stand directly below each other. The heading is in
+    Required ones, the cards, come first: opening or closing a skill changes only what
+    follows them. Texts of one line directly follow each other. The heading is in
     the language of the first text, so that it stays the same whatever is asked.
     """
     ordered = sorted(skills, key=lambda block: not block.required)
@@ -119,7 +119,7 @@ def render_summary(summary: Block | None) -> list[Piece]:
 def render_opening(
     language: str, asked_at: datetime | None = None, zone: tzinfo = UTC, *, doubtful: bool = False
 ) -> str:
-    """Return how a context message begins: that it is data, when it is asked for, and whether it answers."""
+    """Return the first lines of a context message: that it is data, the date, and whether it may answer."""
     headings = wording("window", language)
     lines = [headings["preface"]]
     if asked_at is not None:
@@ -138,7 +138,7 @@ def render_frame(sections: Iterable[Section], opening: str, language: str) -> st
 
 
 def render_block(block: Block, language: str, zone: tzinfo = UTC) -> str:
-    """Return a block of the context message as it is shown where it stands alone."""
+    """Return a block of the context message as it is shown alone."""
     return "".join(text for text, _ in _passage([block], set(), language, zone))
 
 
@@ -153,9 +153,9 @@ def context_pieces(
 ) -> list[Piece]:
     """Return the text of the context message in pieces; without blocks nothing, or ``always`` the opening.
 
-    Task, episodes and knowledge have their best at the edges; what was said comes in the
-    order of time, in passages with one date each. A block's successor stands directly after
-    it unless one of the blocks shows it, or it is among those that are ``there`` elsewhere.
+    Task, episodes and knowledge have their best at the edges; messages are in order of
+    time, in passages with one date each. A block's successor directly follows it,
+    unless one of the blocks shows it, or it is among those that are ``there`` elsewhere.
     """
     shown = {*there} | {block.key for some in blocks.values() for block in some}
     pieces: list[Piece] = []
@@ -180,7 +180,7 @@ def render_window(
     current: Message | None,
     language: str,
 ) -> str:
-    """Return a whole window as one Markdown text; ``system`` is all that stands before the history."""
+    """Return a whole window as one Markdown text; ``system`` is everything before the history."""
     headings = wording("window", language)
     parts = [message.text for message in system]
     if history:

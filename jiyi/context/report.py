@@ -20,7 +20,7 @@ _LEAVING = {"summary": "left out the summary", "skills": "closed skills", "profi
 
 @dataclass(slots=True)
 class ReportBuilder:
-    """Gathers what a `Report` says while the window is made."""
+    """Collects what a `Report` says while the window is built."""
 
     counter: TokenCounter
     left_out: list[ReportItem] = field(default_factory=list)
@@ -34,7 +34,7 @@ class ReportBuilder:
         self.steps.append(made)
 
     def shrunk_prefix(self, gone: Sequence[Block]) -> None:
-        """Note what had to leave the prefix."""
+        """Note what was dropped from the prefix."""
         reason = "left out so that system, pinned and current messages fit"
         self.left_out += [of_block(block, reason) for block in gone]
         for section, what in _LEAVING.items():
@@ -43,7 +43,7 @@ class ReportBuilder:
                 self.step(what, len(some), sum(block.tokens for block in some), 0, reason)
 
     def trimmed(self, messages: Sequence[Message], dropped: Sequence[Dropped]) -> None:
-        """Note which of the history's messages left; one that no model accepts is no trimming."""
+        """Note which messages of the history were dropped; invalid ones do not count as trimming."""
         self.left_out += [of_message(d.message, "history", d.reason, self.counter) for d in dropped]
         if not dropped:
             return
@@ -128,7 +128,7 @@ def of_message(message: Message, section: Section, reason: str, counter: TokenCo
 
 
 def of_block(block: Block, reason: str, tokens: int | None = None) -> ReportItem:
-    """Return the line about a block; ``tokens`` is what it takes where that is known by now."""
+    """Return the line about a block; ``tokens`` is its size if already known."""
     return ReportItem(
         section=block.section,
         kind=block.kind,

@@ -1,4 +1,4 @@
-"""The context message: which retrieved blocks go in, without what the window says already."""
+"""The context message: which retrieved blocks go in, without what the window already says."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,9 +42,9 @@ class Said:
     def of(
         cls, history: Sequence[Message], summary: Block | None = None, run: Sequence[Message] = ()
     ) -> "Said":
-        """Return what history and summary say, and that the question and what follows it are in sight.
+        """Return what history and summary say, and that the question and what follows it are shown.
 
-        Words of that ``run`` are not looked for: the window must stay the same while it goes on.
+        The text of that ``run`` is not compared: the window must not change during it.
         """
         texts = [message.search_text for message in history] + ([summary.text] if summary else [])
         lines = (_even(line) for text in texts for line in text.splitlines())
@@ -56,11 +56,11 @@ class Said:
         return itself or not self.ids.isdisjoint(block.sources)
 
     def rest(self, block: Block) -> Block | None:
-        """Return the block without what stands here word for word, None where little is left.
+        """Return the block without what is here word for word, None if little is left.
 
-        That are lines, and sentences in lines: a summary keeps sentences. A block without any comes
-        back as it is. Only facts and messages are looked at: the lines of an experience or a
-        lesson belong together, and so do code between fences and data in braces.
+        It compares lines, and sentences in lines: a summary keeps sentences. A block without any is
+        returned unchanged. Only facts and messages are compared: the lines of an episode or a
+        knowledge belong together, and so do fenced code and data in braces.
         """
         if block.kind not in ("message", "fact") or not self.text:
             return block
@@ -109,7 +109,7 @@ def _short(line: str) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Retrieved:
-    """The context message in the making."""
+    """The context message under construction."""
 
     counter: TokenCounter
     packer: Packer
@@ -135,19 +135,19 @@ class Retrieved:
         return tuple(block for _, block in self.pieces if block and block.key in keys)
 
     def priced(self, block: Block) -> Block:
-        """Return a block with the tokens it takes where it stands alone."""
+        """Return a block with the tokens it takes alone."""
         text = render_block(block, self.language, self.zone)
         return replace(block, tokens=self.counter.count_text(text) + 1)
 
     def frame(self, blocks: Sequence[Block]) -> int:
-        """Return what is taken by all but the blocks."""
+        """Return the tokens of everything except the blocks."""
         if not blocks and not self.doubtful:
             return 0
         text = render_frame([block.section for block in blocks], self.opening, self.language)
         return self.counter.count(self._as_message(text))
 
     def unsaid(self, blocks: Sequence[Block], said: Said) -> list[Block]:
-        """Return the blocks without what history and summary say already."""
+        """Return the blocks without what history and summary already say."""
         self._there = {("message", id_) for id_ in said.ids}
         left = []
         for block in blocks:
@@ -162,7 +162,7 @@ class Retrieved:
     def choose(self, blocks: Sequence[Block], given: Mapping[Section, int], spare: int, free: int) -> None:
         """Pack priced blocks into the allotment of their section, then the rest into what is left over.
 
-        ``spare`` are tokens that no section asks for, ``free`` the most that the whole message may take.
+        ``spare`` are tokens that no section asks for, ``free`` is the limit of the whole message.
         """
         left: list[Block] = []
         for section in QUOTED:

@@ -1,4 +1,4 @@
-"""Blocks of context: what recall finds for a question, in the words and at the length that a window shows."""
+"""Blocks of context: what recall finds for a question, worded and shortened for a window."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -56,8 +56,8 @@ _SECTIONS: Mapping[str, Section] = {"message": "recalled", "episode": "episodes"
 class BlockWriter:
     """Writes hits as blocks for one question.
 
-    A longer text than ``longest`` is shown as the excerpt that serves the question best, of
-    knowledge in whole sentences; the block's note says so, and the record stays whole.
+    A text longer than ``longest`` is shown as the excerpt that matches the question best, knowledge
+    in whole sentences; the block's note says so, and the record is unchanged.
     """
 
     question: str
@@ -97,7 +97,7 @@ class BlockWriter:
         )
 
     def short(self, hit: Hit) -> Block:
-        """Return a hit in few words, to stand below something whose place it took."""
+        """Return a hit in few words, to be shown below what it replaced."""
         return replace(self, longest=min(self.longest, _SUCCESSOR), compress=None)(hit)
 
     def _words(self, hit: Hit) -> str:
@@ -208,14 +208,14 @@ def recall_blocks(
     """Search for ``query.text`` and return blocks for a window.
 
     Args:
-        recall, store, write: search, have what took the place of hits, put records into words.
+        recall, store, write: for search, for what replaced hits, and for wording records.
         query: scope and question; kinds and limits are set here.
         without: a record id to leave out, such as the question's own.
-        floor: probability below which a hit does not serve the question; see `relevant`.
-        before: ids of what was said just before the question. It has no floor: "and now?" is about it.
+        floor: hits less likely than this to help are left out; see `relevant`.
+        before: ids of what was said just before the question; exempt from the floor ("and now?").
         most: how many records of each kind to ask for.
 
-    Secrets are shown only where the question asks for them; see `jiyi.text.Secrecy`.
+    Secrets are shown only if the question asks for them; see `jiyi.text.Secrecy`.
     """
     if not query.text.strip():
         return Recalled()
@@ -252,12 +252,12 @@ def recall_blocks(
 
 
 def relevant(hits: Hits, question: str) -> list[float]:
-    """Return for each hit the probability, 0 to 1, that it serves the question.
+    """Return for each hit the probability, 0 to 1, that it helps with the question.
 
-    What has a content word of the question may serve it, the more of them the likelier; what
-    has none must be near it in meaning, as compared with the other candidates. Messages are
-    ranked by what was said around them, too: where an answer is likely to be there, those
-    not far below the best hit may be part of it.
+    A hit with content words of the question may help, the more the likelier; without any it
+    must be nearer in meaning than the other candidates. Messages are also ranked by what was
+    said around them: if the memory probably has an answer, those not far below the best hit
+    may be part of it.
     """
     wanted = frozenset(query_terms(question))
     best = max((hit.score for hit in hits), default=0.0)

@@ -35,12 +35,12 @@ _UNASKED = (EndpointUnreachable, EmbedderMismatch, ModelMissing)  # they say not
 
 
 class Indexer(Worker):
-    """Finishes pending vectors: by a worker thread, and by `flush`.
+    """Makes pending vectors: in a worker thread, and in `flush`.
 
-    The pending state lives in the database. A crash loses nothing: the worker of the
-    next open takes up what is left. A record that the embedder refuses while it embeds
-    others is set apart, with its reason, until `reembed`: it keeps nobody waiting. ``afterwards`` does a
-    piece of what is done with vectors when nothing is pending, and returns whether there is more.
+    What is pending is recorded in the database, so a crash loses nothing: the worker of the next
+    open continues. A record that the embedder refuses while it embeds others is set apart, with the
+    reason, until `reembed`. When nothing is pending, ``afterwards`` does a piece of the work that
+    needs vectors, and returns whether there is more.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class Indexer(Worker):
         )
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
-        """Embed everything pending now, whoever stored it; return how many records.
+        """Embed everything pending now, of all users; return how many records.
 
-        Without the bundled model's data file nothing is embedded: the log says so, once, and what
-        is pending stays so. ``progress`` is called with the number of records done after each batch.
+        Without the bundled model's data file nothing is embedded and the log says so, once.
+        ``progress`` is called with the number of records done after each batch.
 
         Raises:
             EmbeddingError: the embedder failed; what was done stays done.
@@ -81,11 +81,11 @@ class Indexer(Worker):
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Bind the data to this embedder and embed everything again; return the number of records embedded.
 
-        Where the data is this embedder's and only some vectors are pending, those are all that
-        is made; what was set apart is tried again. Otherwise a second set of vectors is made while
-        the old one is still searched; when it is complete, it takes the place of the old one.
-        What others save meanwhile is found by the old set at once, and is in the new one when
-        this returns. Called again after a break, it goes on where it stopped.
+        If the data is this embedder's and some vectors are pending, only those are made; what was
+        set apart is tried again. Otherwise a second set of vectors is made while the old one is
+        still searched, and replaces it when it is complete. What others save meanwhile is found in
+        the old set at once, and is in the new one when this returns. After an interruption, a new
+        call continues.
         """
         name = self._embedder.name
         bound = self._vectors.claim()

@@ -1,4 +1,4 @@
-"""The parts of long-term memory, together, and what they need once a day."""
+"""The parts of long-term memory together, and their daily upkeep."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,10 +54,8 @@ def maintain(
 ) -> Maintained:
     """Read what is due, end facts that are over, consolidate, then run the forget gate.
 
-    In this order nothing goes unlearned.
-
-    Every part may be stopped in the middle and run again, and by several processes at once.
-    A consolidation cannot be tried: a dry run leaves it out.
+    In this order nothing is forgotten before it is learned. Every part may be interrupted and run
+    again, and run by several processes at once. A dry run leaves out the consolidation.
     """
     tell = progress or (lambda *_: None)
     reading = consolidation = None

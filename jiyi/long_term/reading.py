@@ -1,4 +1,4 @@
-"""Reading talk by a language model in the background: finished stretches become facts."""
+"""Background reading by a language model: finished stretches of conversation become facts."""
 
 import logging
 import threading
@@ -134,16 +134,16 @@ class ReadingState:
 
 
 class Reader(Worker):
-    """Reads what was said, stretch by stretch, with a language model, and keeps the facts.
+    """Reads conversations, stretch by stretch, with a language model, and stores the facts.
 
-    - A stretch is read when it is full, or its session has been at rest for a while. What is due is
-      read by whichever process claims it, sessions that failed last and those last spoken in first;
-      saving, searching and windows never wait for it.
-    - Facts and the cursor that says how far a session is read are written in one transaction: a
-      crash loses nothing, and what it interrupted is read again when its claim is over.
-    - While the model gives no answer everybody waits, after each failure longer.
-    - A stretch that failed is tried again at half its length. It is passed over where the model has
-      no usable answer three times, or none at all eight times while it reads others.
+    - A stretch is read when it is full, or its session has been silent for a while. Any process may
+      claim what is due: most recently active sessions first, those that failed last; saving,
+      searching and windows never wait for it.
+    - Facts and the cursor of how far a session is read are written in one transaction: a crash
+      loses nothing, and what it interrupted is read again when its claim expires.
+    - While the model does not answer, all stretches wait, longer after each failure.
+    - A stretch that failed is tried again at half its length. It is skipped after three unusable
+      answers, or after eight calls without an answer while others are read.
     - Limits of calls and tokens hold for all processes together: see `_Allowance`.
     - Settings named ``reader_`` say how much is read at once, when, and at what cost.
     - ``on_new`` is called when facts were stored.
@@ -182,7 +182,7 @@ class Reader(Worker):
     def read_due(self, user_id: str, progress: Callable[[int], None] | None = None) -> ReadingReceipt:
         """Read everything of a user that is due, as far as limits and the model allow.
 
-        A pause after a failure is not waited for: whoever calls this may have mended the model.
+        It does not wait out the pause after a failure: the model may have been repaired.
         ``progress`` is called with the number of stretches done so far.
         """
         done, more = ReadingReceipt(), True

@@ -1,4 +1,4 @@
-"""Changing what a record says, with everything that was derived from what it said before."""
+"""Changing what a record says, with everything derived from its old text."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
@@ -37,10 +37,10 @@ _SURE = 0.9  # least confidence in what the caller says
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What is to be different; None leaves it as it is.
+    """What to change; None leaves a field as it is.
 
     Raises:
-        BadQuery: nothing is to be, or importance is no number from 0 to 1.
+        BadQuery: nothing to change, or importance is not a number from 0 to 1.
     """
 
     text: str | None = None
@@ -77,14 +77,14 @@ _TAKES: Mapping[str, tuple[str, ...]] = {
 class Updating:
     """Changes records; each change is one transaction: all of it happens, or nothing.
 
-    - A message keeps its id and its place. Facts that its new words state as well stay; those
-      that rested on it alone go to the trash, as when a message is forgotten, and it is read again.
-      Versions of summaries that took it in go.
-    - A fact keeps its id and says the new words from now on; what it said before is another fact
-      that it supersedes. Words that mean the same value only replace those it had.
-    - Knowledge says the new words alone: its key points were those of the old ones.
-    - Of an episode the outcome is written again. Knowledge that has words of it which are gone is
-      written again from its episodes.
+    - A message keeps its id and its place, and is read again. Facts that its new text also states
+      stay; those that rested on it alone go to the trash, as when a message is forgotten. Versions
+      of summaries that covered it are dropped.
+    - A fact keeps its id and has the new value from now on; the old value is another fact that it
+      supersedes. A text that means the same value only replaces the wording.
+    - Knowledge gets the new text and loses its key points, which belonged to the old one.
+    - The outcome of an episode is rewritten. Knowledge with words of it that are gone is rewritten
+      from its episodes.
     """
 
     store: Store
@@ -101,9 +101,9 @@ class Updating:
 
         Raises:
             NotFound: the scope has no such record.
-            BadQuery: its kind has nothing of the sort.
+            BadQuery: its kind has no such field.
             InputError: metadata that cannot be kept.
-            WrongState: the fact holds no more.
+            WrongState: the fact no longer holds.
         """
 
         def update() -> Searchable:

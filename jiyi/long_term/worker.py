@@ -1,4 +1,4 @@
-"""A thread that does what waits, again and again, and waits longer where it fails."""
+"""A thread that does pending work repeatedly, and pauses longer after failures."""
 
 import logging
 import threading
@@ -15,15 +15,15 @@ _log = logging.getLogger("jiyi")
 
 
 class Worker(ABC):
-    """Works in the background: at once while there is work, after a growing pause where that fails.
+    """Works in the background: at once while there is work, after a growing pause if that fails.
 
-    ``last_error`` is what the last try raised, None where it did its work.
+    ``last_error`` is what the last try raised, None if it succeeded.
 
     Args:
         name: of the thread, in the log.
-        poll: seconds after which it looks for work that nobody told of, such as another process's.
-        failed: makes one of jiyi's errors of what else a try raised.
-        final: errors after which nothing is tried again, beside a file that is not there any more.
+        poll: seconds after which it looks for work it was not notified of, such as another process's.
+        failed: turns any other exception of a try into one of jiyi's errors.
+        final: errors after which it stops, besides a file that no longer exists.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Worker(ABC):
         self._wake.set()
 
     def close(self, timeout: float = 5.0) -> None:
-        """Stop after the piece in hand, which is waited for no longer than ``timeout`` seconds."""
+        """Stop after the current piece; wait for it at most ``timeout`` seconds."""
         self._stopping.set()
         self._wake.set()
         if self._thread is not None:

@@ -99,12 +99,12 @@ class Verbs:
 
     @property
     def parts(self) -> Parts:
-        """What the memory is made of: for servers and adapters, which look below the verbs."""
+        """The components of the memory, for servers and adapters."""
         return self._parts
 
     @property
     def zone(self) -> tzinfo:
-        """The time zone that dates are shown in."""
+        """The time zone of dates shown."""
         return self._settings.zone
 
     @property
@@ -129,7 +129,7 @@ def not_open() -> Parts:
 
 
 def ids_of(ids: Iterable[str] | str) -> tuple[str, ...]:
-    """Return one id or several as a tuple, in their order, each once; `BadQuery` where they are none."""
+    """Return one id or several as a tuple, in order, without duplicates; `BadQuery` if they are not ids."""
     if isinstance(ids, bytes | bytearray) or not isinstance(ids, Iterable):
         raise BadQuery(f"ids is an id or a list of ids, not {type(ids).__name__}")
     names = (ids,) if isinstance(ids, str) else tuple(dict.fromkeys(ids))
@@ -140,7 +140,7 @@ def ids_of(ids: Iterable[str] | str) -> tuple[str, ...]:
 
 
 def labels_of(given: object, name: str = "namespace") -> tuple[str, ...]:
-    """Return labels as a caller writes them, a text as one label; `InputError` where they are none."""
+    """Return labels as a tuple, a text as one label; `InputError` if they are not labels."""
     if not isinstance(given, str | Sequence) or isinstance(given, bytes | bytearray):
         raise InputError(f'{name} must be labels such as ("users", "ana"), not {type(given).__name__}')
     labels = (given,) if isinstance(given, str) else tuple(given)
@@ -149,7 +149,7 @@ def labels_of(given: object, name: str = "namespace") -> tuple[str, ...]:
 
 
 def check_text(**words: object) -> None:
-    """Refuse words that are not text, or blank, with `BadQuery`; None stands for what was left out."""
+    """Refuse what is not text, or blank, with `BadQuery`; None means not given."""
     for name, value in words.items():
         if value is None:
             continue
@@ -172,7 +172,7 @@ def moment_of(moment: datetime | None, name: str) -> datetime | None:
 
 
 def path_of(path: object) -> Path:
-    """Return the path of a file; `InputError` where it is none, or none that could name a file."""
+    """Return the path of a file; `InputError` if it is not a path or cannot name a file."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"a file is named by text or a Path, not {type(path).__name__}")
     file = Path(path)

@@ -34,9 +34,9 @@ class ContextVerbs(Verbs):
 
     @property
     def monitor(self) -> ContextMonitor | None:
-        """What windows held and what came of them; None where the setting ``monitor`` is off.
+        """Figures about windows and replies; None if the setting ``monitor`` is off.
 
-        Its sessions go by the ids given to the verbs, and its user is that of `jiyi.open`.
+        Sessions are named by the ids given to the verbs; the user is that of `jiyi.open`.
         """
         return self._monitor
 
@@ -59,32 +59,32 @@ class ContextVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Window:
-        """Return what the model should see now, and the account of it.
+        """Return what the model should see now, with a report.
 
-        Skills, the user's `profile`, the conversation's summary and recent messages, the task in
-        hand and what the memory recalls share the budget; the window ends with the question, or
-        with what followed it. Older messages are folded into the summary when it is time.
+        Skills, the user's `profile`, the conversation's summary and recent messages, the current
+        task and what the memory recalls share the budget; the window ends with the question, or
+        with what followed it. Older messages are folded into the summary when it is due.
 
         Args:
             session_id: the conversation; a new one is fine.
-            query: the question; the session's newest user message where it is left out.
+            query: the question; by default the session's newest user message.
             budget: input tokens, or a `Budget`; from the settings by default.
             system: a system prompt to put in front of the session's own.
             tools: tool definitions that will be sent along; their tokens count.
-            policy: looks at the history first; then `TokenBudget` keeps what fits.
-            compress: makes each recalled text smaller; without it long ones become excerpts.
-            scratch: steps of the run in hand, not saved in the conversation; they come last.
-            recalled: this question's last window; what that recalled is shown in place of a search.
-            task_type: shares a budget that is a number as `PRESETS` and the setting
-                ``task_types`` say, one unknown as "conversation"; groups the monitor's figures.
-            episodes, knowledge: most of these to show; as the settings say by default.
-            asked_at: when the question is asked, now by default: what "yesterday" in it means.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            policy: applied to the history first; then `TokenBudget` keeps what fits.
+            compress: shortens each recalled text; without it long ones become excerpts.
+            scratch: steps of the current run, not saved in the conversation; they come last.
+            recalled: an earlier window for this question; its recalled blocks replace a search.
+            task_type: divides a budget given as a number by `PRESETS` and the setting
+                ``task_types``, an unknown type as "conversation"; groups the monitor's figures.
+            episodes, knowledge: the most to show of each; by default as in the settings.
+            asked_at: when the question is asked, now by default; decides what "yesterday" means.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BudgetTooSmall: system, pinned and current messages and tools alone are larger.
             BadBudget: the budget is not a positive number of tokens.
-            BadQuery: the question is no text, or a number of records is none from 0 to 100.
+            BadQuery: the question is not text, or a number of records is not from 0 to 100.
         """
         started = time.perf_counter()
         scope = self._scope(user_id, agent_id, session_id)
@@ -117,7 +117,7 @@ class ContextVerbs(Verbs):
         older, turns = saved - len(recent), self._settings.max_turns
         if older <= 0:
             return []
-        return [f"{older} older messages are older than the session's last {turns} turns; search finds them"]
+        return [f"{older} older messages came before the session's last {turns} turns; search finds them"]
 
     def _budget(self, budget: int | Budget | None, task_type: str) -> Budget:
         if isinstance(budget, Budget):

@@ -1,7 +1,7 @@
-"""Cursors: the place in a list after which its next part begins, as a text.
+"""Cursors: the place in a list after which its next page begins, as a string.
 
-A place is that of a record, by what the list is sorted by, and no number of records: what is added
-or taken out elsewhere moves nothing. A cursor also names the list it is of, by a digest.
+A place is that of a record, by the list's sort key, not an offset: records added or removed
+elsewhere do not move it. A cursor also names its list, by a digest.
 """
 
 import base64
@@ -34,12 +34,12 @@ LATEST = (_LARGEST, "")
 
 
 def page(store: Store, query: Query, after: str | None) -> Listing[Any]:
-    """Return the part of a stored list that follows on a cursor, at most ``query.limit`` records.
+    """Return the page of a stored list that follows a cursor, at most ``query.limit`` records.
 
     Messages of a session are sorted by their place in it, everything else by age.
 
     Raises:
-        BadQuery: the cursor is none, or of another list.
+        BadQuery: the cursor is invalid, or of another list.
     """
     list_ = repr(replace(query, limit=1, there_at=None))
     place = place_of(after, 1, list_)
@@ -54,7 +54,7 @@ def page(store: Store, query: Query, after: str | None) -> Listing[Any]:
 
 
 def listing(found: Sequence[_T], more: bool, place: Callable[[_T], Place], list_: str) -> Listing[_T]:
-    """Return records in the order of their list, with the cursor of the last where there are more."""
+    """Return records in the order of their list, with the cursor of the last if there are more."""
     if not more:
         return Listing(found)
     written = json.dumps([stable_id(list_)[:8], *place(found[-1])], separators=(",", ":"))
@@ -65,7 +65,7 @@ def place_of(cursor: str | None, numbers: int, list_: str) -> Place | None:
     """Return the place that a cursor of a list names: so many numbers, then an id.
 
     Raises:
-        BadQuery: it is no cursor, or of another list.
+        BadQuery: it is not a cursor, or of another list.
     """
     if cursor is None:
         return None

@@ -1,8 +1,8 @@
-"""The door of the verbs: an argument of a wrong type is `InputError`, whatever it broke.
+"""Guard around the verbs: an argument of a wrong type is `InputError`, whatever it broke.
 
-Verbs check what they must know, with errors of their own. Any other wrong type breaks something further
-in; then, and only then, are the arguments held against the verb's own annotations. A call that
-works pays for one more Python call and nothing else.
+Verbs check what they need, with errors of their own. Any other wrong type breaks something further
+in; only then are the arguments checked against the verb's annotations. A call that
+works costs one more Python call and nothing else.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def guarded(memory: type[_T]) -> type[_T]:
 def guard(verb: _Verb) -> _Verb:
     """Let a verb answer wrong arguments with `InputError`, whatever they broke.
 
-    What is to be called during the work, such as ``progress``, is looked at before it begins.
+    Callbacks, such as ``progress``, are checked before the work begins.
     """
     places = {name: at for at, name in enumerate(signature(verb).parameters) if name in _CALLED}
 

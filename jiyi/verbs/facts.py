@@ -36,11 +36,10 @@ class FactVerbs(Verbs):
     ) -> Learned:
         """Keep a text, ``remember("I prefer tea", speaker="Ana")``, or a subject, predicate and object.
 
-        Nothing of it is lost: the receipt says what was read from it, and in ``kept`` which fact
-        has all of its words. A newer value takes the place of an older one, which stays in
-        `history`. What is ``pinned`` stands in every window, see `profile`, and is never forgotten
-        by itself. ``metadata`` are labels of the caller's own, as `save_message` takes them. See
-        `FactMemory.remember`.
+        None of it is lost: the receipt says what was read from it, and in ``kept`` which fact
+        has all of its words. A newer value replaces an older one, which stays in `history`. What is
+        ``pinned`` is in every window, see `profile`, and never fades. ``metadata`` are labels of
+        your own, as in `save_message`. See `FactMemory.remember`.
 
         Raises:
             BadQuery: neither a text nor all three parts; more than 1,000,000 characters; a range
@@ -78,17 +77,17 @@ class FactVerbs(Verbs):
         """Return what every window of the user shows, whatever is asked, oldest first.
 
         Rules the user gave ("always answer in German"), their name and language, and pinned facts.
-        `remember` adds to it, with ``category="rule"`` or ``pinned=True``; a newer value takes an older
-        one's place; `unpin` and `forget` take out. It takes at most ``Budget.profile_share`` of a window.
+        `remember` adds to it, with ``category="rule"`` or ``pinned=True``; a newer value replaces an older
+        one; `unpin` and `forget` remove. It takes at most ``Budget.profile_share`` of a window.
         """
         return profile_of(self._store, self._scope(user_id, agent_id), self._clock())
 
     def learn_facts(
         self, session_id: str, limit: int = 50, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Learned:
-        """Read the newest messages of a session for facts, with the language model where there is one.
+        """Read the newest messages of a session for facts, with the language model if there is one.
 
-        Messages are read without a model as they are saved; a model finds more. Where it fails
+        Messages are read without a model as they are saved; a model finds more. If it fails
         they are read without it again, which changes nothing, and the receipt says why.
         """
         scope = self._scope(user_id, agent_id, session_id)
@@ -110,12 +109,11 @@ class FactVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Fact]:
-        """Return the newest ``limit`` facts that hold, oldest first; with ``as_of`` those that held then.
+        """Return the newest ``limit`` active facts, oldest first; with ``as_of`` those that held then.
 
         ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for
         unsure, superseded, retracted or expired ones, ``filters`` narrow as in `search`; ``after``
-        is the `next` of a part: what it brings are older ones, again oldest first. See
-        `FactMemory.facts`.
+        is the `next` of a page and brings older ones, again oldest first. See `FactMemory.facts`.
 
         Raises:
             BadQuery: an empty subject, an unknown status, a limit outside 1..10,000, an impossible
@@ -154,9 +152,9 @@ class FactVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Fact]:
-        """Return what was ever known of something, oldest first, whatever became of it.
+        """Return everything ever known about something, oldest first, whatever its status.
 
-        ``after`` is the `next` of the part before.
+        ``after`` is the `next` of the previous page.
 
         Raises:
             BadQuery: an empty subject or predicate, a limit outside 1..10,000, a cursor of another list.
@@ -173,7 +171,7 @@ class FactVerbs(Verbs):
     def neighbours(
         self, entity: str, depth: int = 1, *, user_id: str | None = None, agent_id: str | None = None
     ) -> list[Neighbour]:
-        """Return what is connected with something by facts that hold, nearest first.
+        """Return what something is connected with by active facts, nearest first.
 
         Raises:
             BadQuery: an empty entity, a depth outside 1..5.

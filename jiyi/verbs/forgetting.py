@@ -37,7 +37,7 @@ class ForgettingVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> GateReceipt:
-        """Let go of what no longer matters; it can be brought back for the grace time. See `ForgetGate`.
+        """Remove what no longer matters; it can be restored during the grace time. See `ForgetGate`.
 
         With ``dry_run`` nothing changes, and the receipt says what would go and why.
         """
@@ -65,9 +65,9 @@ class ForgettingVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Maintained:
-        """Do what should be done once a day: end facts whose time is over, consolidate, forget.
+        """Do the daily upkeep: end facts whose time is over, consolidate, run the forget gate.
 
-        ``progress`` is called with the part's name, how far it is, and of how much where that is known.
+        ``progress`` is called with the part's name, how far it is, and the total if it is known.
         """
         scope = self._scope(user_id, agent_id)
         check_flags(dry_run=dry_run)
@@ -94,12 +94,11 @@ class ForgettingVerbs(Verbs):
     ) -> ForgetReceipt:
         """Forget records with everything derived from them, in one transaction. See `Forgetting`.
 
-        Exactly one way to say what: ``query`` (records that have all its words), ``ids``,
+        Select in exactly one way: ``query`` (records that have all its words), ``ids``,
         ``filters`` alone, ``namespace`` alone (all items below it), ``session_id`` alone (a whole
         conversation), or ``everything=True`` (all of the user, or of their agent). A session and a
-        namespace narrow the other ways; so do kinds,
-        but for ids, and alone they are no way: of one kind everything goes only where
-        ``everything`` or a session is said, too.
+        namespace narrow the other ways; so do kinds, except with ids. Kinds alone select nothing:
+        combine them with ``everything`` or a session.
 
         What is forgotten can be brought back with `restore`; with ``purge`` it cannot: no byte
         of it is left in a file; for servers see `jiyi.storage.trash.Trash.scrub`.
@@ -107,21 +106,21 @@ class ForgettingVerbs(Verbs):
         Args:
             query: words, Chinese or English; all of them must be in a record.
             ids: of messages, episodes, knowledge, facts, items or tasks.
-            session_id: only there.
+            session_id: only in this session.
             namespace: only items below these labels, matched whole.
             everything: the whole memory.
             kinds: only messages, episodes, knowledge, facts, items or tasks; what is derived from them
-                goes along whatever its kind.
-            filters: as in `search`. What lacks a field is ``ne`` to every value of it: name ``kind``, too.
+                is forgotten whatever its kind.
+            filters: as in `search`. A record without a field is ``ne`` to every value: name ``kind``, too.
             reason: kept with it until it is purged.
             purge: overwrite it on disk.
             dry_run: only say what would go.
-            limit: how many records words may be about; more is an error.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            limit: how many records the words may match; more is an error.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
-            BadQuery: nothing said of what to forget, or two ways at once; nothing was changed.
-            NotFound: an id that is not there; nothing was changed.
+            BadQuery: nothing selected, or in two ways at once; nothing was changed.
+            NotFound: an unknown id; nothing was changed.
         """
         scope = self._scope(user_id, agent_id, session_id)
         check_text(query=query, reason="" if reason is None else reason)
@@ -144,10 +143,10 @@ class ForgettingVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> RestoreReceipt:
-        """Bring back what was forgotten, with what went along: by ids, or by the moment in a receipt.
+        """Bring back what was forgotten, with what was derived: by ids, or by the time in a receipt.
 
         Raises:
-            NotFound: nothing like it lies in the trash.
+            NotFound: nothing like it is in the trash.
         """
         receipt = self._long_term.forgetting.restore(
             self._scope(user_id, agent_id),
@@ -172,24 +171,24 @@ class ForgettingVerbs(Verbs):
     ) -> Searchable:
         """Change a message, fact, knowledge or episode, and return it as stored; its id stays.
 
-        What search finds follows, and so does what was derived from it: a changed message is read
-        again, and facts that only its old words stated go. A fact's new words are read as `remember`
-        reads them, and its old value is in `history`, superseded. See `Updating`.
+        Search and what was derived from the record are updated too: a changed message is read
+        again, and facts that only its old text stated go. A fact's new text is read as in
+        `remember`, and its old value is in `history`, superseded. See `Updating`.
 
         Args:
             record_id: its id; tasks are changed by `update_task`.
-            text: the words of a message or fact, the content of knowledge, how an episode ended.
+            text: the text of a message or fact, the content of knowledge, how an episode ended.
             object: the value of a fact, for the same point of the same subject.
-            metadata: takes the place of all it has; {} leaves none. Episodes have none.
+            metadata: replaces all it has; {} leaves none. Episodes have none.
             importance: 0 to 1, of messages and episodes.
             pinned: as `pin` and `unpin`.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             NotFound: the user has no such record.
-            BadQuery: nothing to change, or nothing of the sort at its kind; an empty text.
+            BadQuery: nothing to change, or a field that its kind does not have; an empty text.
             InputError: metadata that cannot be kept.
-            WrongState: another value of a fact that holds no more.
+            WrongState: a new value for a fact that no longer holds.
         """
         scope = self._scope(user_id, agent_id)
         check_text(record_id="" if record_id is None else record_id, text=text, object=object)
@@ -229,7 +228,7 @@ class ForgettingVerbs(Verbs):
     ) -> ExportReceipt:
         """Write everything of a user into a file: JSONL, which `import_` reads back, or Markdown to read.
 
-        What lies in the trash is not in it. See `export_lines` and `export_markdown`.
+        The trash is not included. See `export_lines` and `export_markdown`.
 
         Raises:
             InputError: the path names no file or a database, or the format is neither.

@@ -55,7 +55,7 @@ class _Put:
         return _id_of(self.scope, self.namespace, self.key)
 
     def after(self, known: Item | None, now: datetime) -> Item:
-        """Return the item that follows on the one that is there."""
+        """Return the next version of the present item."""
         version = 0 if known is None else known.version
         if self.if_version not in (None, version):
             there = "is not there" if known is None else f"has version {version}"
@@ -96,20 +96,20 @@ class ItemVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Item:
-        """Keep a JSON object under a key, in the place of the one that is there, and return the item.
+        """Keep a JSON object under a key, replacing the present one, and return the item.
 
-        The value before stays in `item_history`. Items are not read for facts.
+        The former value stays in `item_history`. Items are not read for facts.
 
         Args:
             namespace: labels from the outermost on, such as ``("users", "ana")``; a text is one label.
             key: its name there.
             value: a JSON object of at most 1,000,000 bytes.
-            text: what search reads; all texts in the value by default; "" is found by no search.
-            ttl: seconds after which it is absent, unless it is put or refreshed before.
-            if_version: only where it has this version; 0: only where it is absent.
-            session_id: the conversation it belongs to: it is forgotten with it.
-            user_id, agent_id: whose, where `jiyi.open` did not say. Another agent's item of the same
-                name is another item.
+            text: what search reads; all texts in the value by default; no search finds "".
+            ttl: seconds after which it expires, unless it is put or refreshed before.
+            if_version: only if it has this version; 0: only if it does not exist.
+            session_id: the conversation it belongs to, and is forgotten with.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`. Agents'
+                items of the same name are different items.
 
         Raises:
             Changed: it has another version; nothing was changed.
@@ -130,12 +130,12 @@ class ItemVerbs(Verbs):
     ) -> list[Item]:
         """Keep several items in one transaction, all or none, and return them in their order.
 
-        Each is a dict of arguments of `put_item`, but for user and agent. Where one is named twice,
+        Each is a dict of arguments of `put_item`, except user and agent. If one is named twice,
         the last counts. At most 10,000.
 
         Raises:
-            Changed: one has another version than it says; nothing was changed.
-            InputError: as `put_item`, or a name that is no argument of it; nothing was changed.
+            Changed: one has another version than given; nothing was changed.
+            InputError: as `put_item`, or an unknown argument; nothing was changed.
         """
         if len(items) > _MOST:
             raise BadQuery(f"{len(items):,} items at once; at most {_MOST:,} are put in one transaction")
@@ -164,10 +164,10 @@ class ItemVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Item | None:
-        """Return an item, None where there is none or its time is over.
+        """Return an item, None if there is none or it has expired.
 
-        ``as_of`` gives the value it had then, as far as `item_history` goes back; ``refresh`` lets
-        its ttl begin again.
+        ``as_of`` gives the value it had then, as far as `item_history` goes back; ``refresh``
+        restarts its ttl.
 
         Raises:
             InputError: labels or a key that no item can have.
@@ -197,7 +197,7 @@ class ItemVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Item]:
-        """Return those items of a namespace that are there, in the order of their keys here, in one read.
+        """Return the existing items of a namespace under these keys, in the given order, in one read.
 
         Raises:
             InputError: labels or keys that no item can have.
@@ -220,17 +220,17 @@ class ItemVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Item]:
-        """Return the items below a namespace, the one put last first.
+        """Return the items in and below a namespace, most recently put first.
 
-        A namespace is matched by whole labels: below ``("acme",)`` is nothing of ``("acme-corp",)``.
+        A namespace is matched by whole labels: ``("acme",)`` does not match ``("acme-corp",)``.
 
         Args:
             namespace: labels they begin with; all items by default.
-            filters: conditions on what their values hold, such as ``{"theme": "dark", "size.width":
+            filters: conditions on their values, such as ``{"theme": "dark", "size.width":
                 {"gt": 100}}``; a dot leads into an object. Operators as in `search`.
             limit: how many at most.
-            after: the `next` of the part before.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            after: the `next` of the previous page.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadQuery: an impossible limit or filter, a cursor of another list.
@@ -262,9 +262,9 @@ class ItemVerbs(Verbs):
 
         Args:
             prefix, suffix: labels they begin and end with; "*" stands for any one label.
-            depth: only so many labels of each, and each once.
+            depth: cut to so many labels, without duplicates.
             limit: how many at most.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadQuery: an impossible depth or limit.
@@ -297,7 +297,7 @@ class ItemVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Item]:
-        """Return the newest 10 former versions of an item, newest first; none where it is absent.
+        """Return the newest 10 former versions of an item, newest first; none if it does not exist.
 
         Raises:
             InputError: labels or a key that no item can have.

@@ -28,7 +28,7 @@ _SAMPLES = {
 
 
 def load_for(texts: Iterable[str]) -> None:
-    """Load what reading these texts takes, for each language that is in them; once in a process."""
+    """Load what reading these texts needs, for each language in them; once per process."""
     for text in texts:
         for name, letter in _LETTERS.items():
             if letter.search(text):

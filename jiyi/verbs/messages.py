@@ -55,25 +55,25 @@ class MessageVerbs(Verbs):
     ) -> Message:
         """Save one message and return it as stored.
 
-        When this returns the message is on disk and found by its words; its vector
+        When this returns the message is on disk and can be found by its words; its vector
         follows in the background. Saving the same message under the same id again
         changes nothing.
 
         Args:
             session_id: the conversation.
             message: an OpenAI Chat Completions dict, an object with ``model_dump`` such as
-                ``completion.choices[0].message``, or a `Message`. A dict may carry ``id``,
+                ``completion.choices[0].message``, or a `Message`. A dict may have ``id``,
                 ``created_at`` (or ``timestamp``) and ``metadata``; the arguments below win.
                 Other keys the API does not know are kept and never sent.
-            role, content: the same in two words, instead of ``message``.
-            id: unique within the user; made here where it is left out.
-            created_at: an aware datetime, an ISO 8601 text with a zone, or seconds since 1970;
-                now where it is left out.
-            importance: 0..1, where somebody judged it.
+            role, content: instead of ``message``.
+            id: unique within the user; generated if not given.
+            created_at: an aware datetime, an ISO 8601 string with a zone, or seconds since 1970;
+                now by default.
+            importance: 0..1, if it was judged.
             pinned: never leaves the window.
             metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept
                 with the message, found by ``filters={"metadata": {...}}``, never sent.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadMessage: not a Chat Completions message, or metadata that cannot be kept.
@@ -114,16 +114,16 @@ class MessageVerbs(Verbs):
     def pop_message(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Message | None:
-        """Take the newest message out of a conversation and return it; None where there is none."""
+        """Remove the newest message of a conversation and return it; None if there is none."""
         return next(iter(self.pop_messages(session_id, 1, user_id=user_id, agent_id=agent_id)), None)
 
     def pop_messages(
         self, session_id: str, limit: int = 1, *, user_id: str | None = None, agent_id: str | None = None
     ) -> list[Message]:
-        """Take the newest messages out of a conversation and return them, oldest first.
+        """Remove the newest messages of a conversation and return them, oldest first.
 
-        What was derived from them alone goes too, as `forget` says, and `restore` brings it back. A
-        tool call whose result goes stays; windows leave it out.
+        What was derived from them alone goes too, as in `forget`, and `restore` brings it back. A
+        tool call that loses its result stays; windows leave it out.
 
         Raises:
             BadQuery: a limit outside 1..10,000.
@@ -150,16 +150,16 @@ class MessageVerbs(Verbs):
     ) -> list[Message]:
         """Make a conversation exactly these messages, in one transaction; return it as stored.
 
-        Those it begins with already stay as they are, with their ids and what was learned from
-        them. From the first that differs on, the old ones are forgotten as by `pop_messages` and
-        the new ones saved as by `save_messages`. Without messages the conversation is gone.
+        Messages that match from the start stay as they are, with their ids and what was learned
+        from them. From the first difference on, the old ones are forgotten as by `pop_messages` and
+        the new ones saved as by `save_messages`. Without messages the conversation is removed.
 
         Args:
             session_id: the conversation.
-            messages: what `save_message` takes. One is there already where it says the same; an id
-                or metadata that it carries must be the same too.
-            user_id, agent_id: whose, where `jiyi.open` did not say. Of an agent, only the agent's
-                messages are looked at.
+            messages: what `save_message` takes. One matches if it says the same; an id or
+                metadata given with it must be the same too.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`. With an agent, only the
+                agent's messages are compared.
 
         Raises:
             BadMessage, NaiveDatetime: one of them cannot be saved; nothing was changed.
@@ -195,7 +195,7 @@ class MessageVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Message]:
-        """Return what the session keeps in its window, oldest first; with ``limit`` the newest of it.
+        """Return what the session keeps in its window, oldest first; with ``limit`` the newest of these.
 
         An unknown session has no messages. Older ones are in the store: see `search`.
         """
@@ -216,8 +216,8 @@ class MessageVerbs(Verbs):
     ) -> Listing[Message]:
         """Return the newest ``limit`` messages of a conversation as stored, oldest first.
 
-        ``filters`` narrow as in `search`. ``after`` is the `next` of a part: what it brings are
-        older ones, again oldest first.
+        ``filters`` narrow as in `search`. ``after`` is the `next` of a page and brings older ones,
+        again oldest first.
 
         Raises:
             BadQuery: a limit outside 1..10,000, an impossible filter, a cursor of another list.
@@ -236,9 +236,9 @@ class MessageVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Session]:
-        """Return the user's conversations, the one begun last first.
+        """Return the user's conversations, the most recently started first.
 
-        ``after`` is the `next` of the part before. Each conversation that is there throughout
+        ``after`` is the `next` of the previous page. Each conversation that exists throughout
         comes once, whatever is said or forgotten meanwhile, unless its first message changes.
 
         Raises:
@@ -260,9 +260,9 @@ class MessageVerbs(Verbs):
     ) -> ImportReceipt:
         """Import what `export` wrote, conversations, or what another program keeps; see `import_path`.
 
-        Bad lines are in the receipt and the rest goes in; twice adds nothing twice. ``progress`` gets the
-        number of entries seen so far. With ``dry_run`` they are counted only. What cannot be read at all
-        raises `ImportFailed`; mem0's API, where it fails on the way, `ServerError`.
+        Bad lines are reported in the receipt, the rest is imported; importing again adds no duplicates.
+        ``progress`` gets the number of entries so far. With ``dry_run`` they are only counted. A file that
+        cannot be read at all raises `ImportFailed`; a failure of mem0's API on the way `ServerError`.
         """
         check_flags(dry_run=dry_run)
         receipt = import_path(

@@ -1,4 +1,4 @@
-"""Verbs that bring back: search, and lists of what there is."""
+"""Verbs for reading: search, and lists of records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -49,11 +49,11 @@ class RecallVerbs(Verbs):
 
         ``hit.why`` says what each feature added to a hit's score (with a reranker its score is
         ``why["reranker"]``, and the rest is why it was a candidate); ``hit.secrets`` names the
-        kinds of secrets in its words, which are given as they are; ``hits.nothing_relevant`` is
-        the probability that the memory holds no answer at all. ``hit.relevance`` is, of the best hit,
-        the probability that there is an answer, 1 - ``nothing_relevant``; it falls to 1/e for each 3
-        points that the ranking puts another below it. Unlike scores it compares between questions,
-        and a reranker changes the order only.
+        kinds of secrets in its text, which is returned unchanged; ``hits.nothing_relevant`` is
+        the probability that the memory holds no answer at all. ``hit.relevance`` of the best hit is
+        the probability that there is an answer, 1 - ``nothing_relevant``; for others it falls to 1/e
+        with each 3 points of score below the best. Unlike scores it can be compared between
+        questions, and a reranker does not change it.
 
         Args:
             query: words or a question, Chinese or English.
@@ -64,12 +64,12 @@ class RecallVerbs(Verbs):
             filters: conditions on fields and metadata, such as ``{"role": "user", "metadata.channel":
                 ["slack", "mail"], "created_at": {"gte": ...}}``, joined by ``and``, ``or``, ``not``;
                 see `jiyi.records.read_filter`.
-            asked_at: when the question is asked, now by default: what "yesterday" in it means;
-                what was said more than a day later counts for little.
-            around: how many messages before and after a message come with it, as
-                ``hit.around``, at most 1,000; one that another hit shows already is not repeated.
+            asked_at: when the question is asked, now by default; decides what "yesterday" means.
+                What was said more than a day later counts for little.
+            around: how many messages before and after a message to return with it, as
+                ``hit.around``, at most 1,000; none is shown with two hits.
             min_score: 0 to 1; hits with a lower ``relevance`` are left out.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadQuery: an empty query, an unknown kind, an impossible limit, filter or ``min_score``.
@@ -148,7 +148,7 @@ class RecallVerbs(Verbs):
     ) -> Listing[Episode]:
         """Return the user's finished tasks, newest first; ``filters`` narrow as in `search`.
 
-        ``after`` is the `next` of the part before.
+        ``after`` is the `next` of the previous page.
         """
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=("episode",), newest_first=True, limit=limit)
@@ -163,7 +163,7 @@ class RecallVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Knowledge]:
-        """Return what the user's episodes taught, newest first; ``filters``, ``after`` as in `episodes`."""
+        """Return the user's knowledge, newest first; ``filters``, ``after`` as in `episodes`."""
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=("knowledge",), newest_first=True, limit=limit)
         return page(self._store, query.with_filters(filters), after)
@@ -171,7 +171,7 @@ class RecallVerbs(Verbs):
     def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Searchable | Task:
-        """Return the message, episode, knowledge, fact, item or task of this id.
+        """Return the message, episode, knowledge, fact, item or task with this id.
 
         Raises:
             NotFound: the user has no such record.

@@ -1,4 +1,4 @@
-"""Verbs about one session: its summary, its whole outputs, its health, what to take into the next one."""
+"""Verbs about one session: its summary, its full outputs, its health, what to take into the next one."""
 
 from typing import cast
 
@@ -19,7 +19,7 @@ class SessionVerbs(Verbs):
     ) -> Summary | None:
         """Fold all but the last turns of a conversation into its summary now, and return that.
 
-        `build_context` does so by itself when it is time. None where there is nothing to fold yet.
+        `build_context` does this by itself when it is due. None if there is nothing to fold yet.
 
         Raises:
             LLMError: a language model is set and failed; the summary stays as it was.
@@ -32,7 +32,7 @@ class SessionVerbs(Verbs):
     def summary(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Summary | None:
-        """Return the running summary of a conversation, None where nothing was folded yet."""
+        """Return the running summary of a conversation, None if nothing was folded yet."""
         return self._summaries.standing(self._scope(user_id, agent_id, session_id)).summary
 
     def open_output(
@@ -44,11 +44,11 @@ class SessionVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Page:
-        """Return a message's or a step's text from a place on: what a shortened tool output left out.
+        """Return a page of a message's or a step's text: what a shortened tool output left out.
 
         Args:
             output_id: as the shortened text names it.
-            offset: characters to pass over; the page says where the next one begins.
+            offset: characters to skip; the page says where the next one begins.
             max_tokens: of the page.
 
         Raises:
@@ -71,15 +71,15 @@ class SessionVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Health:
-        """Return how full, stale, repetitive and astray a session is; see `jiyi.context.health`.
+        """Return how full, stale, repetitive and off its goal a session is; see `jiyi.context.health`.
 
         Looks at what a window shows of it: the messages after its summary. With the setting
-        ``monitor`` the recalled texts that replies did not use are in it, too.
+        ``monitor`` it also counts the recalled texts that replies did not use.
 
         Args:
             session_id: the conversation.
             max_tokens: size of its windows; the settings' by default.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
+            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
         """
         scope = self._scope(user_id, agent_id, session_id)
         recent = self._short_term.window(scope).kept

@@ -1,4 +1,4 @@
-"""Verbs about the work in hand: tasks with their steps, and the skills opened for them."""
+"""Verbs about the current work: tasks with their steps, and the skills opened for them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -178,7 +178,7 @@ class TaskVerbs(Verbs):
 
         ``status`` narrows, and ``filters`` do as in `search`.
 
-        ``after`` is the `next` of the part before.
+        ``after`` is the `next` of the previous page.
 
         Raises:
             BadQuery: an unknown status, a limit outside 1..10,000, an impossible filter, a cursor of
@@ -210,13 +210,13 @@ class SkillVerbs(Verbs):
     """Know-how that windows show when it is needed."""
 
     def skills(self) -> list[Skill]:
-        """Return the skills there are, without their bodies; see the setting ``skills``."""
+        """Return the available skills, without their bodies; see the setting ``skills``."""
         return [] if self._skills is None else list(self._skills.registry.skills)
 
     def opened_skills(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> tuple[str, ...]:
-        """Return the names of the skills whose bodies stand in the session's window."""
+        """Return the names of the skills whose bodies are in the session's window."""
         return () if self._skills is None else self._seen(session_id, user_id, agent_id).opened
 
     def open_skill(

@@ -16,8 +16,8 @@ class UpkeepVerbs(Verbs):
     def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> Mapping[str, int]:
         """Return how many records of each kind there are, and ``vectors_pending``.
 
-        Of all agents, also ``vectors_apart`` where some of these wait for `reembed`: the embedder
-        refuses their texts; and, where a language model reads in the background, ``messages_unread``.
+        For all agents together also ``vectors_apart``, if the embedder refuses some texts: these wait for
+        `reembed`; and ``messages_unread``, if a language model reads in the background.
         """
         kinds: tuple[Kind, ...] = (*SEARCHABLE, "session", "task", "summary")
         scope = self._scope(user_id, agent_id)
@@ -29,17 +29,17 @@ class UpkeepVerbs(Verbs):
         return counts
 
     def reading(self) -> ReadingState | None:
-        """Return how the background reader stands, for all users: what waits, what it cost, why it failed.
+        """Return the state of the background reader, for all users: what waits, what it cost, why it failed.
 
-        None where no language model reads.
+        None if no language model reads.
         """
         return None if self._long_term.reader is None else self._long_term.reader.state()
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
-        """Finish all pending vectors now, of every user; return the number of records embedded.
+        """Make all pending vectors now, for every user; return the number of records embedded.
 
-        Summaries that a language model is writing in this process are waited for first; one that
-        fails is no error here, but in the notes of its session's next window. Without the bundled
+        First waits for summaries that a language model is writing in this process; one that fails
+        raises nothing here, but is in the notes of its session's next window. Without the bundled
         model's data file nothing is embedded, and the log says so once.
 
         Raises:
@@ -51,9 +51,9 @@ class UpkeepVerbs(Verbs):
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Bind the data to the embedder in use and embed everything again; return the number of records.
 
-        Where only some vectors are pending, those are all that is made; what the embedder refused
-        is tried again. Else searches use the old ones until the new ones are whole; called again
-        after a break, it goes on.
+        If some vectors are pending, only those are made; what the embedder refused is tried again.
+        Otherwise searches use the old ones until the new ones are complete; called again after
+        an interruption, it continues.
 
         Raises:
             EmbeddingError: the embedder failed; `ModelMissing` without the bundled model's data file.
@@ -63,7 +63,7 @@ class UpkeepVerbs(Verbs):
     def close(self) -> None:
         """Stop the background work and release the database; what is pending waits for the next open.
 
-        A summary in hand has five seconds left to be stored; else a later window folds again.
+        A summary being written has five seconds to be stored; otherwise a later window folds again.
         """
         if self._is_left:  # opened before a fork, and not used in this process
             self._again = not_open

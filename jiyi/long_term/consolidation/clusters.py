@@ -1,16 +1,16 @@
 """Episodes without a target: which of them are about the same, and which knowledge they belong to.
 
-A text joins the leader it is most like, if it is like enough; else it leads a group of its own
-(leader clustering, Hartigan 1975, chapter 3). Leaders never move, so a group that was found once
+A text joins the leader it is most similar to, if it is similar enough; else it leads a group of its
+own (leader clustering, Hartigan 1975, chapter 3). Leaders never change, so a group that was found once
 takes in later texts by the same measure.
 
-Two texts are alike as far as
+The similarity of two texts is
 
-* their words: the cosine of their sets of search terms, rare terms counting more (a term of ``df``
+* by words: the cosine of their sets of search terms, rare terms counting more (a term of ``df``
   out of n texts weighs log(1 + n / df)); `_WORDS_ENOUGH` is enough;
-* their vectors, where both have one and there are at least `_VECTORS_FROM` of them: the cosine of
-  what is left after the mean of all was taken off (vectors of one language lie close together
-  whatever they say), and half of the cosine of their words; `_BOTH_ENOUGH` is enough.
+* by vectors, if both have one and there are at least `_VECTORS_FROM` of them: the cosine after
+  subtracting the mean of all (vectors of one language are close together whatever they say), plus
+  half of the cosine of their words; `_BOTH_ENOUGH` is enough.
 
 The numbers were chosen on hand-written episodes of ten themes in each language, with the bundled
 model; docs/consolidation.md gives the figures.
@@ -77,9 +77,9 @@ def find_alike(
 ) -> _Alike:
     """Return the groups among the newest `WINDOW` episodes of a scope that have no target.
 
-    Compared are episodes of one agent in one language. A group is led by its first episode; its
-    knowledge, once written, keeps that leader (the first of its sources that is still there), and
-    later episodes that are like the leader join it.
+    It compares episodes of one agent in one language. The first episode leads the group; its
+    knowledge, once written, keeps that leader (the first of its sources that still exists), and
+    later episodes similar to the leader join it.
     """
     query = Query(scope=scope, kinds=("episode",), target="", newest_first=True, limit=WINDOW)
     window = [_Text.of(cast("Episode", episode)) for episode in reversed(store.find(query))]
@@ -179,7 +179,7 @@ class Likeness:
             self._known[:] = np.any(self._vectors, axis=1)
 
     def to_all(self, place: int) -> _Floats:
-        """Return how alike a text is to each of the texts: 1 and more means alike enough."""
+        """Return the similarity of a text to each of the texts: 1 and more is enough."""
         words = np.zeros(len(self._terms), np.float32)
         for term in sorted(self._terms[place]):  # in one order: sums come out the same in every process
             rows, weights = self._postings[term]
@@ -196,9 +196,9 @@ def group_around(
 ) -> dict[int, list[int]]:
     """Return the members of each group that has any, by the place of its leader.
 
-    Those of ``rest`` that are like a leader join the one they are most like; of the others, in
-    their order, groups of ``at_least`` are formed, led by their first. This is repeated until
-    nothing changes: called again with the new leaders and what is left, it finds nothing.
+    Those of ``rest`` that are similar to a leader join the nearest one; the others, in order, form
+    groups of ``at_least``, led by their first. This is repeated until nothing changes: a call with
+    the new leaders and what is left finds nothing.
     """
     groups: dict[int, list[int]] = {leader: [] for leader in leaders}
     left, before = list(rest), -1

@@ -26,17 +26,17 @@ class Consolidation:
     """Turns episodes that are in no knowledge yet into knowledge.
 
     - Episodes of one target belong together, however its name is spelled (`jiyi.text.entity_key`);
-      of the newest 2,000 without a target, those that are alike (`consolidation_likeness`).
-      Episodes of different agents never meet.
+      of the newest 2,000 without a target, those that are similar (`consolidation_likeness`).
+      Episodes of different agents are never grouped.
     - A group of ``min_episodes`` becomes one `Knowledge`, whose id depends on user, agent and
-      group alone. A group that has its knowledge already grows with every single new episode.
-      So there is never a twin, and a run on unchanged data changes nothing.
-    - A knowledge and the marks on its sources are written in one transaction, which first looks
-      whether all of them are still there and unmarked: two processes do each other no harm.
+      group alone. A group that has its knowledge already grows with every new episode.
+      So there are no duplicates, and a run on unchanged data changes nothing.
+    - A knowledge and the marks on its sources are written in one transaction, which first checks
+      that all of them still exist and are unmarked, so two processes may run at once.
       Up to 50 counted groups share a transaction; one that a model wrote has its own.
-    - The language model is asked outside of it. Where it fails, the lesson is counted instead,
-      and the receipt says why. Without one, it is always counted.
-    - Memory is bounded: episodes are read 500 at a time, and of a group only the newest 1,000,
+    - The language model is called outside of it. If it fails, the lesson is counted instead,
+      and the receipt says why. Without a model it is always counted.
+    - Memory is bounded: episodes are read 500 at a time, and only the newest 1,000 of a group,
       shortened, are held.
 
     Raises:
@@ -90,8 +90,8 @@ class Consolidation:
     def rewritten(self, knowledge: Knowledge) -> Knowledge | None:
         """Return a knowledge rewritten from those of its sources that are still there; None without any.
 
-        For when some of its sources were taken out: nothing that only they said is left in it.
-        Counted, never by a language model, and without writing anything: it may be called inside
+        For when some of its sources were removed: nothing that only they said is left in it.
+        It is counted, never by a language model, and writes nothing: it may be called inside
         a transaction.
         """
         briefs = briefs_of(self.store, knowledge.scope, knowledge.source_episodes)

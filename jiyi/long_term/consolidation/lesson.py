@@ -97,7 +97,7 @@ class Brief:
 
     @property
     def cause(self) -> str:
-        """Why it did not succeed, as far as it says: its summary, else what a failed step gave back."""
+        """Why it did not succeed, if it says so: its summary, else the result of a failed step."""
         if self.summary:
             return self.summary
         return next((step.result for step in reversed(self.steps) if step.failed and step.result), "")
@@ -126,15 +126,15 @@ def one_line(text: str, most: int) -> str:
 def count_lesson(briefs: Sequence[Brief], total: int, words_in: Language, *, about: bool = True) -> Lesson:
     """Return what episodes have in common: outcomes, triggers, frequent steps, causes, what worked last.
 
-    The same for the same episodes in any order. Steps and reasons are the same where they differ
-    in case, white space, final punctuation, ids, dates or long numbers only; each is counted once
-    an episode and shown as it was said last.
+    The result does not depend on their order. Steps and reasons count as the same if they differ only
+    in case, white space, final punctuation, ids, dates or long numbers; each is counted once per
+    episode and shown as it was last said.
 
     Args:
         briefs: the episodes that are counted, at least one.
-        total: how many the lesson rests on; more than ``briefs`` where these are the newest only.
+        total: how many the lesson rests on; more than ``briefs`` if these are only the newest.
         words_in: the language of the words around what is quoted.
-        about: whether they are about one target; else they are merely alike.
+        about: whether they are about one target; else they are only similar.
     """
     words = wording("lesson", words_in)
     topic = _topic_of(briefs)
@@ -174,9 +174,9 @@ def with_earlier(lesson: Lesson, points: Iterable[str], words_in: Language) -> L
 def confidence_of(briefs: Sequence[Brief], total: int) -> float:
     """Return how sure a lesson is, 0.5 to 1.
 
-    0.5 + 0.5 x support x agreement, with support = total / (total + 5) and agreement = how far
-    the share of the commonest outcome lies above a third, where all three outcomes are equally
-    common, in parts of what it can (0 to 1). Ten successes give 0.83, five and five failures 0.58.
+    0.5 + 0.5 x support x agreement, with support = total / (total + 5) and agreement = the share of
+    the commonest outcome above a third (all three outcomes equally common), scaled to 0..1. Ten
+    successes give 0.83, five and five failures 0.58.
     """
     share = max(Counter(brief.outcome for brief in briefs).values()) / len(briefs)
     floor = 1 / _KINDS_OF_OUTCOME

@@ -117,7 +117,7 @@ class _Prepared:
 
 @dataclass(slots=True, kw_only=True)
 class GroupWriter:
-    """Writes groups of one user into a store, and keeps the account of one run."""
+    """Writes groups of one user into a store, and records one run."""
 
     setup: "Consolidation"
     progress: Progress | None

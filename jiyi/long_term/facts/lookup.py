@@ -51,7 +51,7 @@ _MOST = 200  # facts of these points, the newest, and as many that are pinned
 
 
 def wide(scope: Scope) -> Scope:
-    """Return the scope in which facts meet: the user's and the agent's, whatever the session."""
+    """Return the scope in which facts are compared: user and agent, whatever the session."""
     return replace(scope, session_id=None) if scope.session_id is not None else scope
 
 
@@ -79,7 +79,7 @@ def about(store: Store, scope: Scope, names: Names, things: Iterable[str]) -> di
 
 
 def known_for(store: Store, scope: Scope, statements: Sequence[Statement]) -> list[Fact]:
-    """Return what has to be known to merge statements: see `merge`, and there ``part``."""
+    """Return the facts needed to merge statements: see `merge`, and there ``part``."""
     names, aliases = names_in(store, scope)
     found = {fact.id: fact for fact in aliases}
     things: list[str] = []
@@ -123,7 +123,7 @@ def _of_point(store: Store, scope: Scope, subjects: Iterable[str], statement: St
 
 
 def by_now(message: Message, now: datetime) -> Message:
-    """Return a message as said by now: dated ahead it would outlive all that is said until then."""
+    """Return a message dated now at the latest: one dated ahead would outlive all that follows."""
     late = message.created_at is not None and message.created_at > now + _AHEAD
     return replace(message, created_at=now + _AHEAD) if late else message
 
@@ -164,8 +164,8 @@ class Neighbour:
 def neighbours(store: Store, scope: Scope, entity: str, depth: int) -> list[Neighbour]:
     """Return what is connected with a thing over at most ``depth`` active facts, nearest first.
 
-    A fact leads both ways, from subject to object and back; other names of a thing are that
-    thing and no step. At most 500 neighbours, 200 facts of each thing; cycles do no harm.
+    A fact connects both ways, from subject to object and back; another name of a thing is not
+    a step. At most 500 neighbours, 200 facts of each thing; cycles are handled.
 
     Raises:
         BadQuery: a depth outside 1..5.
@@ -209,8 +209,8 @@ def _edges(store: Store, scope: Scope, names: Names, thing: str) -> list[tuple[s
 def profile_of(store: Store, scope: Scope, now: datetime) -> list[Fact]:
     """Return the facts that every window of a user shows, oldest first.
 
-    They are the rules that the user gave, what users say of their own name and language, and
-    pinned facts of every kind, whatever the session, as long as they hold ``now``.
+    These are the user's rules, what users say of their own name and language, and pinned facts
+    of every kind, from all sessions, as long as they hold ``now``.
     """
     found = find_facts(store, wide(scope), predicate=_POINTS, fact_status=("active",), limit=_MOST)
     found += find_facts(store, wide(scope), pinned=True, fact_status=("active", "unsure"), limit=_MOST)
@@ -222,9 +222,9 @@ def profile_of(store: Store, scope: Scope, now: datetime) -> list[Fact]:
 
 
 def profile_block(fact: Fact) -> Block:
-    """Return a fact as a line of the profile, with a speaker who has a name, secrets hidden.
+    """Return a fact as a line of the profile, with a named speaker, secrets hidden.
 
-    Where not all fit, pinned ones come first, then rules, of equals the newest.
+    If not all fit, pinned ones come first, then rules, newer before older.
     """
     text = fact.line
     if fact.category in ("rule", "note"):

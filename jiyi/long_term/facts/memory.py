@@ -1,4 +1,4 @@
-"""Facts: what is known, since when, from whom, and what it took the place of."""
+"""Facts: what is known, since when, from whom, and what it replaced."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,11 +45,11 @@ _SAID = 0.9  # confidence in what the caller says
 
 @dataclass(frozen=True, slots=True)
 class FactMemory:
-    """Learns facts from messages and answers what is known, and what was known to hold when.
+    """Learns facts from messages and answers what holds now, and what held when.
 
-    Facts of one user (and agent) meet whatever the session; a fact keeps the session it was
-    first said in. Every change is made in one transaction of the store, reading included, so
-    that two processes that learn at once leave what one after the other would leave.
+    Facts of one user (and agent) are compared across sessions; a fact keeps the session it was
+    first said in. Every change, including its reads, is one transaction of the store, so that
+    processes that learn at once leave the same as one after the other.
     """
 
     store: Store  # where facts and messages are
@@ -62,7 +62,7 @@ class FactMemory:
     def learn(self, messages: Sequence[Message]) -> Learned:
         """Read stored messages without a model and keep what they state; joins the transaction around it.
 
-        Costs well under a millisecond where nothing is stated. Reading a message again changes
+        Takes well under a millisecond if nothing is stated. Reading a message again changes
         nothing; the order of messages does not matter.
         """
         read = self.stated(messages).items()
@@ -82,8 +82,8 @@ class FactMemory:
     def learn_with_llm(self, scope: Scope, messages: Sequence[Message]) -> Learned:
         """Read messages of a conversation by the language model and keep what they state.
 
-        Without a model, or where it fails, they are read without; the receipt says which way
-        was used and why. The model is asked outside of any transaction.
+        Without a model, or if it fails, they are read without one; the receipt says which way
+        was used and why. The model is called outside of any transaction.
         """
         known = likely_meant(self.store, scope, messages) if self.llm else []
         return self.keep(messages, extract_with(self.llm, messages, known=known, zone=self.zone))
@@ -145,10 +145,10 @@ class FactMemory:
     ) -> Learned:
         """Keep what the caller states: a text, or subject, predicate and object.
 
-        A text is read without a model. Unless one fact that is read has all of its words, the
-        whole text is kept as well, as a note about the speaker: nothing of it is lost.
-        ``Learned.kept`` is the id of the fact that has all. ``metadata`` is kept with every fact that
-        is new or said again; of keys that one has already, the new value counts.
+        A text is read without a model. Unless one fact read from it has all of its words, the
+        whole text is kept as well, as a note about the speaker, so that nothing is lost.
+        ``Learned.kept`` is the id of the fact that has it all. ``metadata`` is kept with every fact
+        that is new or said again; new values replace those of the same keys.
 
         Raises:
             InputError: metadata that cannot be kept.
@@ -220,12 +220,12 @@ class FactMemory:
     ) -> list[Fact]:
         """Return what is known, oldest first, the newest ``limit`` of it.
 
-        Without ``as_of`` and ``status``: what is active, plans and what begins later among it.
+        Without ``as_of`` and ``status``: active facts, including plans and what begins later.
         With ``as_of``: what held at that moment, one fact for each point (see `holding`).
 
         Args:
             scope: whose; with a session only what was first said there.
-            subject: only what is about this, by any of its names; where nothing is known by
+            subject: only facts about this, by any of its names; if nothing is known by
                 these, by the identifiers in it ("the edge-02 gateway": edge-02).
             as_of: an aware datetime.
             status: only facts in this state, or one of these.
@@ -247,9 +247,9 @@ class FactMemory:
         return [fact for fact in known if before is None or _said(fact) < before][-limit:]
 
     def history(self, scope: Scope, subject: str, predicate: str | None = None) -> list[Fact]:
-        """Return all that was ever known about something, oldest first, whatever became of it.
+        """Return everything ever known about something, oldest first, whatever its status.
 
-        Statuses and links (``supersedes``, ``superseded_by``) tell what took whose place.
+        Statuses and links (``supersedes``, ``superseded_by``) say what replaced what.
         """
         names, _ = names_in(self.store, scope)
         found = self._about(scope, names, subject)

@@ -1,4 +1,4 @@
-"""New statements meet what is known: reinforced, superseded, taken back, never deleted."""
+"""Merging new statements into known facts: reinforced, superseded, retracted, never deleted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -124,16 +124,16 @@ def merge(
 
     - The same value again: more confidence and one more source; the same source twice changes nothing.
     - Another value: the older one is superseded, with links both ways, and ends where the newer
-      begins. What counts is when it was said to hold, not when it arrived here.
-    - By somebody else: a person's word takes the place of what other people, assistants and tools
-      said, but never of what the owner of the memory said, who speaks without a name. An assistant's
-      or a tool's ends nobody else's. What is not ended stands beside it.
+      begins. What counts is the time from which it holds, not when it arrived.
+    - By somebody else: a person's statement replaces what other people, assistants and tools
+      said, but never what the owner of the memory said, who speaks without a name. That of an
+      assistant or a tool ends nobody else's. What is not ended exists next to it.
     - For a while only: the lasting one stays, and holds again afterwards.
     - Taken back: the fact is retracted, and what it had superseded is active again.
-    - Back to what was: a new fact with the old value.
+    - Back to the old value: a new fact with the old value.
 
-    Nothing is deleted. Statements that leave out what they are about, and fit nothing known or
-    more than one thing, are passed over.
+    Nothing is deleted. Statements that leave out their subject, and fit nothing known or
+    more than one thing, are skipped.
 
     Args:
         new: in the order they were said.

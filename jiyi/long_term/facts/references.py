@@ -1,4 +1,4 @@
-"""Which known facts a statement means that does not say it in full, and which ones it ends."""
+"""Which known facts an incomplete statement refers to, and which ones it ends."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ _PARTED = re.compile(r"\b(?:broke up|split up|divorced)\b|分手|离婚")
 
 
 def slot_meant(statement: Statement, facts: Sequence[Fact], names: Names) -> Statement | None:
-    """Return a statement with the subject and point it leaves out, or None where that is not certain.
+    """Return a statement with the subject and point it leaves out, or None if they are not certain.
 
     The old value it names finds them ("not 8443, it is 8444"), or else its subject, where just
     one of its points holds a value of the same shape ("moved staging to 9191"). A subject of which
@@ -57,7 +57,7 @@ def slot_meant(statement: Statement, facts: Sequence[Fact], names: Names) -> Sta
 
 
 def reverted_to(statement: Statement, facts: Sequence[Fact], names: Names) -> Statement | None:
-    """Return a statement that says the old value again, or None where there is none to return to."""
+    """Return a statement that says the old value again, or None if there is none to return to."""
     slots: dict[Slot, list[Fact]] = {}
     for fact in facts:
         lasting = fact.status in ("active", "unsure", "superseded") and not is_temporary(fact)
@@ -80,9 +80,9 @@ def reverted_to(statement: Statement, facts: Sequence[Fact], names: Names) -> St
 def meant_by(statement: Statement, facts: Iterable[Fact], names: Names, session_id: str | None) -> list[Fact]:
     """Return the active facts that a retraction means; none where it names something else.
 
-    A bare one ("forget that") means what the same speaker said last in the session. One that
-    asks for the thing itself to go ("delete the key") means the older values of it too. Nobody
-    but the owner of the memory takes back what others said.
+    A bare one ("forget that") means what the same speaker said last in the session. A request to
+    remove the thing itself ("delete the key") means its older values too. Only the owner of the
+    memory can take back what others said.
     """
     said = [
         fact
@@ -113,7 +113,7 @@ def meant_by(statement: Statement, facts: Iterable[Fact], names: Names, session_
 
 
 def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[Fact]:
-    """Return the facts that hold no more by "I no longer work at Acme": their value stands in it.
+    """Return the facts ended by "I no longer work at Acme": those whose value it names.
 
     "We broke up" ends who the partner is. Only what the same speaker said is ended.
     """

@@ -1,11 +1,11 @@
 """Which facts speak about the same point, and which of them say the same.
 
-A slot holds one value at a time by one speaker's word: a person has one birthday, a service one port.
-What others say of the same point, a web page or a tool among them, stands beside it. Facts that can
-be true side by side (what somebody likes, owns, plans, has to do, is allergic to, is called, the
-rules he gives, and all whose point is not named) have a slot each; liking and disliking the same
-thing share one. A rule about the language or the length of answers, about units or how somebody is
-called has the slot of that point, and its value is the language, whatever words it is given in.
+A slot holds one value at a time for one speaker: a person has one birthday, a service one port.
+What others say about the same point, such as a web page or a tool, is kept next to it. Facts that can
+be true together (what somebody likes, owns, plans, has to do, is allergic to, is called, their rules,
+and all whose point is not named) have a slot each; liking and disliking the same thing share one. A
+rule about the language or the length of answers, about units or how somebody is called has the slot
+of that point, and its value is the language, in whatever words it is given.
 """
 
 import re
@@ -65,7 +65,7 @@ def value_key(value: str) -> str:
 
 
 class Names:
-    """Which names mean the same thing, by the facts that say so; cycles do no harm."""
+    """Which names mean the same thing, by the facts that say so; cycles are handled."""
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
         self._up: dict[str, str] = {}

@@ -1,9 +1,9 @@
-"""Facts that newer ones have taken the place of, though nothing names the same point: by what both say.
+"""Facts that newer ones have replaced although they do not name the same point.
 
-Facts of one slot follow each other as they are merged. Everyday talk rarely names its point twice in
-the same words, so each new fact is compared with the facts nearest to it in meaning, as soon as its
-vector is there: by the signs that search compares messages by (`jiyi.long_term.recall.pairs`) and by
-what is known of facts alone. ``python bench/learn_facts.py`` learns the weights.
+Facts of one slot replace each other when they are merged. Everyday talk rarely names its point twice in
+the same words, so each new fact is compared with the facts nearest to it in meaning, as soon as it has
+a vector: by the features with which search compares messages (`jiyi.long_term.recall.pairs`) and by
+some of facts alone. ``python bench/learn_facts.py`` learns the weights.
 """
 
 import threading
@@ -229,10 +229,10 @@ def _numbered(names: Sequence[str | None]) -> NDArray[np.int64]:
 class Succession:
     """Compares new facts with older ones once they have vectors.
 
-    Guarantees: what is sure is superseded, linked both ways, and stays in the history; what is
-    likely gets the status "unsure" and names what may have taken its place; nothing is deleted.
-    What somebody else says, or an assistant, never ends a person's own word: it makes it unsure
-    at most. Comparing again changes nothing.
+    Guarantees: what is surely replaced is superseded, linked both ways, and stays in the history; what
+    is likely replaced gets the status "unsure" and names what may have replaced it; nothing is deleted.
+    What somebody else or an assistant says never ends what a person said of themselves: it makes it
+    unsure at most. Comparing again changes nothing.
     """
 
     def __init__(self, store: Store, vectors: VectorIndex) -> None:

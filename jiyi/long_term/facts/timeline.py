@@ -1,10 +1,9 @@
-"""One slot through time: what held when, which fact took the place of which.
+"""One slot through time: what held when, which fact replaced which.
 
-Facts that hold until further notice stand in a row by the time they hold from; each is
-superseded by the next, and ends where that begins. What holds for a while only is no part of
-the row: it supersedes nothing and covers the row while it lasts, unless something was said
-later. Facts that were taken back are in neither. Every step keeps the row in order, so that
-the order in which statements arrive does not matter.
+Lasting facts form a row ordered by the time from which they hold; each is superseded by the next,
+and ends where that begins. Temporary facts are not part of the row: they supersede nothing and cover
+the row while they last, unless something was said later. Retracted facts are in neither. Every step
+keeps the row in order, so the order in which statements arrive does not matter.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,11 +30,7 @@ def is_temporary(fact: Fact) -> bool:
 
 
 def holding(facts: Iterable[Fact], at: datetime, names: Names) -> list[Fact]:
-    """Return the facts that held at a moment, in their order, one for each slot.
-
-    Where one that holds for a while and one that holds until further notice meet, the one
-    that was said later counts.
-    """
+    """Return the facts that held at a moment, in order, one per slot: the one that was said later."""
     winners: dict[Slot, Fact] = {}
     for fact in facts:
         if fact.status == "retracted" or start_of(fact) > at or (fact.valid_to and fact.valid_to <= at):

@@ -1,4 +1,4 @@
-"""The gate through which memories leave: what they are worth decides, the trash keeps them for a while."""
+"""The forget gate: importance decides what goes; the trash keeps it for a while."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -34,14 +34,14 @@ class ForgetGate:
     Guarantees:
 
     - What is pinned never goes.
-    - What goes lies in the trash with its reason until the grace time is over; the task of an
-      episode goes with it. Only then it is dropped.
-    - A lesson outlives its experiences: an episode that goes this way takes no `Knowledge`
-      with it, and a message no fact and no summary.
-    - Work is done in batches, each a transaction of its own: a memory of any size is never in
-      memory at once, a run that is killed leaves a whole state, and the next one finishes.
-    - Several processes may run it at once: what goes is judged again in the transaction that
-      takes it out, and never more goes than one run alone would have taken.
+    - What goes is in the trash with its reason until the grace time is over; only then it is
+      dropped. The task of an episode goes with it.
+    - Knowledge outlives its episodes: an episode removed this way takes no `Knowledge` with it,
+      and a message no fact and no summary.
+    - Work is done in batches, each in its own transaction: memory use is bounded, a run that is
+      killed leaves a consistent state, and the next one finishes.
+    - Several processes may run it at once: records are judged again in the transaction that
+      removes them, and no more goes than in a single run.
 
     Raises:
         InputError: grace is negative or batch out of its bounds.
@@ -99,7 +99,7 @@ class ForgetGate:
 def gate_of(
     store: Store, upkeep: Upkeep, trash: Trash, *, settings: Settings, rule: Rule | None, clock: Clock
 ) -> ForgetGate:
-    """Return the gate of these settings; a rule of the caller's own stands in for that of episodes."""
+    """Return the gate of these settings; a rule of the caller's own replaces that of episodes."""
     messages = settings.forget_messages_days
     return ForgetGate(
         store,

@@ -1,4 +1,4 @@
-"""What may be forgotten: a rule for episodes, and one for each other kind. Pure: now is handed in."""
+"""What may be forgotten: a rule for episodes, and one for each other kind. Pure: now is an argument."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -61,7 +61,7 @@ class ForgetRule:
     weights: ForgetWeights = field(default_factory=ForgetWeights)  # what each sign adds or takes
 
     def importance(self, record: Episode, now: datetime) -> float:
-        """Return what an episode is worth now, 0 to 1; one from the future counts as new."""
+        """Return the importance of an episode now, 0 to 1; one from the future counts as new."""
         w = self.weights
         age_hours = _age(record.created_at, now) / timedelta(hours=1)
         worth = w.base - min(w.age_most, w.age * age_hours / _HOURS_OF_DECAY)
@@ -108,10 +108,10 @@ class KnowledgeRule:
 
 @dataclass(frozen=True, kw_only=True)
 class FactRule:
-    """Facts that do not hold any more go long after their end; facts that hold stay.
+    """Facts that no longer hold go long after their end; facts that hold stay.
 
-    A fact ends at ``valid_to``; where that is not known, it counts from when it was said.
-    What was recalled since is kept as long again, unless it was retracted.
+    A fact ends at ``valid_to``; if that is not known, the time it was said counts.
+    If it was recalled since, it is kept as long again, unless it was retracted.
     """
 
     ended: timedelta = timedelta(days=365)  # since it was superseded or expired

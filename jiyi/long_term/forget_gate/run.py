@@ -83,8 +83,8 @@ def with_tasks(records: Sequence[Record]) -> list[Key]:
 class GateRun:
     """Looks at a memory in pages, outside any transaction, and changes it page by page.
 
-    What goes is read and judged again inside the transaction that takes it out, so that
-    whoever works at the same time is never overruled by what was seen before.
+    What goes is read and judged again inside the transaction that removes it, so that
+    concurrent changes are respected.
     """
 
     gate: "ForgetGate"
@@ -100,7 +100,7 @@ class GateRun:
     items: list[GateItem] = field(default_factory=list)
 
     def episodes(self, rule: Rule) -> None:
-        """Recompute what every episode is worth; take out what is worth too little, then what is too many."""
+        """Recompute the importance of every episode; remove those below the threshold, then the excess."""
         reason = f"importance below {rule.threshold:g}"
 
         def judge(episodes: Sequence[Episode]) -> _Reasons:

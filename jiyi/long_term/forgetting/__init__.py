@@ -1,1 +1,1 @@
-"""Forgetting on request: what was asked for goes with all that was derived from it."""
+"""Forgetting on request: records go with everything derived from them."""

@@ -57,17 +57,17 @@ class _Request:
 class Forgetting:
     """Forgets what is asked for, with everything derived from it.
 
-    With a message go the facts that rest on it alone, and the call or results it belongs to;
-    with an episode its task, with a task its episode; with episodes the knowledge that rests on
-    them alone. Facts and knowledge that rest on others too stay, minus wording that appears only in
-    the forgotten records: facts as far as the other messages say them, else those messages are read
-    again; knowledge is rewritten from the other episodes, else it goes and these wait for the next
+    A message takes with it the facts that rest on it alone, and the call or results it belongs to;
+    an episode its task, a task its episode; episodes the knowledge that rests on them alone. Facts
+    and knowledge that also rest on others stay, without wording found only in the forgotten
+    records: facts as far as the other messages say them, else those messages are read again;
+    knowledge is rewritten from the other episodes, else it goes and these wait for the next
     consolidation. What a forgotten fact had superseded holds again. Text index and vectors go
-    with each record. Pinned records go like others: they were asked for.
+    with each record. Pinned records go too: they were asked for.
 
-    With a message go the versions of its session's summaries from the first that covers it on,
-    for good: the version before is the newest again, and what is brought back is summarised again. Words
-    are looked for in summaries too.
+    A message also takes with it, for good, its session's summaries from the first version that
+    covers it on: the version before is current again, and what is brought back is summarised again.
+    Words are searched in summaries too.
 
     Each verb is one transaction: all of it happens, or nothing.
     """
@@ -92,18 +92,18 @@ class Forgetting:
         dry_run: bool = False,
         alone: bool = False,
     ) -> ForgetReceipt:
-        """Take records out of the memory into the trash, from where `restore` brings them back.
+        """Move records from the memory to the trash, from where `restore` brings them back.
 
         Either by ``ids``, of summaries too; or by a ``query`` within the scope, whose filters must all
-        hold and whose words must all be in a record (no vectors, no likeness; a task in progress counts
-        with all it says), in no more records than its ``limit``; or, without either, the whole scope.
-        The ``reason`` is kept with the records. ``alone``: a tool call stays where its result goes, and a
-        result where its call goes.
+        match and whose words must all be in a record (no vectors, no similarity; a task in progress counts
+        with all its text), in no more records than its ``limit``; or, without either, the whole scope.
+        The ``reason`` is kept with the records. ``alone``: a tool call stays if its result goes, and a
+        result if its call goes.
 
         Raises:
             BadQuery: both ids and a query, an empty one, one without a word, or words that are in
                 more records than its ``limit``; nothing was changed.
-            NotFound: the scope has no record of one of the ids; nothing was changed.
+            NotFound: the scope has no record with one of the ids; nothing was changed.
         """
         asked = None if query is None else replace(query, scope=scope)
         request = _Request(scope, ids, asked, reason, at, dry_run, alone)
@@ -123,20 +123,19 @@ class Forgetting:
     ) -> ForgetReceipt:
         """Forget, and overwrite: afterwards no byte of it is in the file, its log or a temporary file.
 
-        What lies in the trash already is asked for in the same way (by ids, by words and filters,
-        or all of the scope), and whatever in the trash
-        was derived from it goes too. Nothing of it can be restored. Purging again is fine, also
-        where nothing is left to take out: the file is overwritten each time, which takes about
-        as long as copying it, and as much room on the disk again. Cut short after the records are
-        gone, it is finished by whoever opens the memory next, by `maintain`, or by the next
-        purge, which may ask for the same ids. ``overwritten`` in the receipt says that the bytes
-        are gone; on a server they are freed only, see `jiyi.storage.trash.Trash.scrub`.
+        Matching records already in the trash (by ids, by words and filters, or all of the scope) go
+        too, with what in the trash was derived from them. Nothing can be restored. Purging again
+        is fine, even if nothing is left to remove: the file is overwritten each time, which takes
+        about as long as copying it, and as much disk space again. If it is interrupted after the
+        records are gone, the next open, `maintain` or the next purge, which may name the same ids,
+        finishes it. ``overwritten`` in the receipt says that the bytes are gone; on a server
+        they are only freed, see `jiyi.storage.trash.Trash.scrub`.
 
         Args and errors are those of `forget`, and
 
         Raises:
-            DatabaseLocked: another process is reading or writing; nothing was changed. Where one
-                begins to read at the last moment, the records are gone and the message says that
+            DatabaseLocked: another process is reading or writing; nothing was changed. If one starts
+                to read at the last moment, the records are gone and the message says that
                 old bytes may remain: purge again.
             WrongState: called inside a transaction.
         """
@@ -161,19 +160,19 @@ class Forgetting:
         forgotten_at: datetime | None = None,
         at: datetime,
     ) -> RestoreReceipt:
-        """Bring back what was taken out, with what had gone along.
+        """Bring back what was forgotten, with what was forgotten along with it.
 
-        By ids, with what went at the same moment because of them or they because of it; or
-        everything that one forget took, by the moment in its receipt. Facts and knowledge that
-        rest on what comes back come back too, as far as their sources are there, also where a
-        later forget took them. Facts find their place among what was said meanwhile.
+        By ids, with what went at the same time because of them or they because of it; or
+        everything that one forget removed, by the time in its receipt. Facts and knowledge that
+        rest on what comes back come back too, if their sources exist, even if a later forget
+        removed them. Facts are merged with what was said meanwhile.
 
-        What is there again under the same id stays as it is, and what was taken out stays in the
-        trash; so does knowledge whose episodes belong to another by now. The receipt tells.
+        If a record exists again under the same id, it stays and the old one stays in the trash;
+        so does knowledge whose episodes now belong to another. The receipt says so.
 
         Raises:
-            BadQuery: neither ids nor a moment.
-            NotFound: nothing like it lies in the trash; nothing was changed.
+            BadQuery: neither ids nor a time.
+            NotFound: nothing like it is in the trash; nothing was changed.
         """
         if (ids is None) == (forgotten_at is None):
             raise BadQuery("say what to restore: ids, or the moment of a receipt")

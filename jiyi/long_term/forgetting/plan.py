@@ -1,4 +1,4 @@
-"""What goes with what: from the records that are asked for to everything derived from them."""
+"""What goes with what: from the selected records to everything derived from them."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -164,7 +164,7 @@ class Plan:
         return [id_ for other, id_ in self.taken if other == kind]
 
     def receipt(self, reason: str, at: datetime, *, dry_run: bool) -> ForgetReceipt:
-        """Return what is to be told of it."""
+        """Return the receipt of it."""
         links: dict[Key, Forgotten] = {
             ("fact", fact.id): forgotten(fact, "changed", "a fact before or after it goes", words=False)
             for fact in self.links

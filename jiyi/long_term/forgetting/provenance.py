@@ -1,4 +1,4 @@
-"""A user's records, there and in the trash: what rests on what, and what becomes of it when that goes."""
+"""A user's records, present and in the trash: what rests on what, and what changes when that goes."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

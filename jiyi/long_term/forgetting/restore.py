@@ -1,4 +1,4 @@
-"""Bringing back what was taken out, with what went along, into a memory that has moved on."""
+"""Bringing back what was forgotten, with what was derived, into a memory that has changed since."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace

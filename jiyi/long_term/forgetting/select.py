@@ -1,4 +1,4 @@
-"""What a request to forget asks for: by ids, by words and filters, or a whole scope."""
+"""What a request to forget selects: by ids, by words and filters, or a whole scope."""
 
 import re
 import unicodedata
@@ -25,9 +25,9 @@ _HAN = re.compile(r"[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U000200
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a text, each of which a record must hold to be meant.
+    """The words of a text; a record must contain all of them to match.
 
-    Chinese is looked for as it is written, everything else as search does: by stems, in
+    Chinese is matched as it is written, everything else as in search: by stems, in
     any case and width. Question and function words do not count.
 
     Raises:

@@ -29,10 +29,9 @@ _log = logging.getLogger("jiyi")
 class Accesses(Worker):
     """Counts what recall returned, off the read path.
 
-    `note` only adds to a list in memory. A daemon thread writes what was gathered two seconds
-    later, many records of a user in one transaction; when it is closed it writes the rest. A
-    process that is killed loses at most the last two seconds' counts, never a record. Counts of
-    other processes are added to, not overwritten.
+    `note` only adds to a list in memory. A daemon thread writes it two seconds later, many records
+    of a user in one transaction; `close` writes the rest. A process that is killed loses at most
+    the last two seconds' counts, never a record. Counts of several processes add up.
     """
 
     def __init__(self, store: Store, *, clock: Clock = utc_now) -> None:

@@ -1,7 +1,7 @@
 """Questions that ask for one point of one person ("Where do I live?"), and the facts that answer them.
 
-A fact that holds says what the point is now, in whatever words it was told: "we unpacked the last box in
-Leeds" shares none with the question. So what it says comes first, and after it the message it was read from.
+An active fact says what the point is now, whatever words it was told in: "we unpacked the last box in
+Leeds" shares none with the question. So the fact comes first, then the message it was read from.
 """
 
 import re
@@ -64,10 +64,7 @@ def _forms() -> Sequence[tuple[tuple[str, ...], re.Pattern[str]]]:
 
 
 def holding(store: Store, scope: Scope, asked: AskedPoint, now: datetime) -> list[Fact]:
-    """Return the active facts that answer, the newest first, at most three; one statement.
-
-    Where several people speak of themselves, "I" is nobody's and nothing is returned.
-    """
+    """Return the active facts that answer, newest first, at most three; none if several people say "I"."""
     query = Query(
         scope=Scope(user_id=scope.user_id, agent_id=scope.agent_id),
         kinds=("fact",),

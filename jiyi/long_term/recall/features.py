@@ -1,8 +1,8 @@
-"""What speaks for each candidate: the columns between the indexes' scores and the ranking's weights.
+"""The features of each candidate: from the indexes' scores to what the ranking weighs.
 
-Scores of the indexes are brought to mean 0 and deviation 1 over the candidates, so that they
-do not depend on the embedder or on the size of the memory. A feature of something that a
-memory does not have (sessions, several speakers, dates) is 0 in all rows and decides nothing.
+Scores of the indexes are normalised to mean 0 and standard deviation 1 over the candidates, so that
+they do not depend on the embedder or the size of the memory. A feature of something that a
+memory does not have (sessions, several speakers, dates) is 0 in all rows and has no effect.
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ _LENDABLE = 0.7  # of a word's BM25 part: its third occurrence is no more worth 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """What vectors say about the candidates; None in place of it where there are none."""
+    """What vectors say about the candidates; None if there are none."""
 
     question: NDArray[np.float32]  # (dims,): the question's vector, length 1
     vectors: NDArray[np.float32]  # (n, dims): each row's vector, length 1; zeros where it has none yet
@@ -138,7 +138,7 @@ def evidence_of(
 ) -> Evidence:
     """Return what the vectors of parts say about ``size`` rows; ``rows`` names the row of each part.
 
-    A row counts with its best part, and stands where its parts' mean points. A row without
+    A row counts with its best part; its vector is the mean of its parts. A row without
     parts is as similar as the least similar one.
     """
     cosines = parts @ question
@@ -285,10 +285,10 @@ def shifted(values: Column, neighbours: NDArray[np.int32]) -> Column:
 
 
 def turn_taking(table: Candidates) -> Column:
-    """Return for each row the share of neighbours in its session that another one spoke, 0 to 1.
+    """Return for each row the share of its neighbours in the session spoken by somebody else, 0 to 1.
 
-    Near 1 in a dialogue, 0 in one person's loose notes: there a neighbour says nothing about
-    a row, and features of neighbours are multiplied by this.
+    Near 1 in a dialogue, 0 in one person's loose notes, where a neighbour says nothing about
+    a row; features of neighbours are multiplied by it.
     """
     out = np.zeros(len(table), np.float32)
     joined = table.previous >= 0
@@ -313,8 +313,8 @@ def _share_of_turns(table: Candidates) -> float:
 def borrowed_words(words: NDArray[np.float32], table: Candidates, dialogue: Column) -> NDArray[np.float32]:
     """Return what each term adds to each row when it may borrow words from the turns around it.
 
-    An answer is often put in other words than the question it answers. Of each term the
-    best offer counts: the row's own, or a share of a neighbour's, less the further away.
+    An answer often uses other words than its question. For each term the best value
+    counts: the row's own, or a share of a neighbour's, less the further away.
     """
     capped = np.minimum(words, _LENDABLE)
     best = capped.copy()

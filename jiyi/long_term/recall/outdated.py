@@ -1,9 +1,9 @@
-"""Which of the best messages holds at the time that is asked about: their order, and which are outdated.
+"""Which of the best messages holds at the time asked about: their order, and which are outdated.
 
 What is asked for may have been said several times with different values: at first, changed, for a week
-only, by somebody else, back again. The words of the question fit the first statement best. So the best
-messages are compared in pairs (`jiyi.long_term.recall.pairs`), together with how well each fits the
-question, and put in order by what came of it. Pure functions; all weights are learned.
+only, by somebody else, back again. The words of the question match the first statement best. So the
+best messages are compared in pairs (`jiyi.long_term.recall.pairs`), together with how well each matches
+the question, and reordered by the result. Pure functions; all weights are learned.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -121,8 +121,8 @@ def judge(
 ) -> Judged:
     """Compare the best messages, given by row with their words, best first.
 
-    Where the question asks about no time their order stays: what was said first is as good an
-    answer to "who" or "why" as what was said last.
+    If the question asks about no time their order stays: what was said first answers "who" or
+    "why" as well as what was said last.
     """
     table, features = ranked.table, ranked.features
     rows = np.array(list(texts), np.intp)
@@ -157,9 +157,9 @@ def judge(
 def in_order(features: Features, group: Statements, order: _Floats, likely: _Floats) -> list[int]:
     """Return the places of the first ten in their last order.
 
-    A message comes right before the first of those whose place it has likely taken, and nothing else
-    moves: that something was said later does not make it the answer. What was said after the time
-    that is asked about comes last.
+    A message goes directly before the first of those it has likely replaced, and nothing else
+    moves: being said later does not make it the answer. What was said after the time asked
+    about comes last.
     """
     places: list[int] = np.argsort(-order[:_REORDERED], kind="stable").tolist()
     for later in sorted(places, key=lambda place: int(group.at[place])):
@@ -173,10 +173,7 @@ def in_order(features: Features, group: Statements, order: _Floats, likely: _Flo
 
 
 def dealt(scores: _Floats, places: Sequence[int]) -> _Floats:
-    """Return falling scores dealt out again to the first ones, given in their last order.
-
-    What is found stays found: the others keep their scores.
-    """
+    """Return scores reassigned to the first ones, given in their last order; the others keep theirs."""
     out = scores.copy()
     out[list(places)] = scores[: len(places)]
     return out

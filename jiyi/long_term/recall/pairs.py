@@ -1,9 +1,9 @@
-"""Which of two statements has taken the other's place: one learned judgement for marks and order.
+"""Which of two statements has replaced the other: one learned model for marks and order.
 
-It looks at what the two say, whatever is asked: how like they are, whether they give values of one
-kind, whose they are, what stands around a short reply, and turns of phrase as signs among others. It
-is a logistic regression on the signs below; ``python bench/learn_weights.py`` learns it from pairs of
-many hands. Pure functions on numbers.
+It looks at what the two say, whatever is asked: how similar they are, whether they give values of one
+kind, whose they are, what is around a short reply, and phrases as features among others. It is a
+logistic regression on the features below; ``python bench/learn_weights.py`` learns it from pairs by
+many writers. Pure functions on numbers.
 """
 
 import re
@@ -159,7 +159,7 @@ class Statements:
 
 
 def replaced(group: Statements, weights: Weights = PAIR) -> _Floats:
-    """Return (n, n): the logit that statement j has taken the place of i; -inf where j is not later."""
+    """Return (n, n): the logit that statement j has replaced i; -inf where j is not later."""
     both, kinds, single = _signs(group)
     earlier, later = (single @ row_of(weights, names) for names in (_EARLIER, _LATER))
     logits = dot(weights, _BOTH, both) + (kinds * row_of(weights, _KINDS)) @ kinds.T

@@ -1,4 +1,4 @@
-"""A question, taken apart: what the ranking's features need to know of it."""
+"""Parsing a question: what the ranking's features need to know about it."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -119,7 +119,7 @@ def validity(text: str, said_at: int, zone: tzinfo = UTC) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a question asks, as far as cheap signs tell."""
+    """What a question asks, as far as simple signs show."""
 
     text: str  # as it was asked
     terms: tuple[str, ...]  # to search with, distinct
@@ -135,7 +135,7 @@ class Question:
 
 
 def read_question(text: str, asked_at: datetime, zone: tzinfo = UTC) -> Question:
-    """Take a question apart; Chinese and English, any text is fine."""
+    """Parse a question; Chinese and English, any text is fine."""
     signs = cues("question")
     ranges = tuple((to_micros(span.start), to_micros(span.end)) for span in find_dates(text, asked_at, zone))
     return Question(

@@ -1,4 +1,4 @@
-"""Ranking: features and weights become one order, and what in it is a repeat. Pure functions."""
+"""Ranking: features and weights give one order, and repeats in it. Pure functions."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ class Ranked:
 def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> Ranked:
     """Order the eligible rows by the weighted sum of their features, the newer of equal ones first.
 
-    The weights are learned from talk. Where nobody takes turns, `PLAIN` is at least as good.
+    The weights are learned from conversations. Without turn taking, `PLAIN` is at least as good.
     """
     used = weights if features.turns > 0 else PLAIN
     shares = features.matrix * row_of(used, NAMES).astype(np.float32)
@@ -87,10 +87,10 @@ def _words(text: str) -> str:
 def repeats(said: Sequence[Wording]) -> list[bool]:
     """Say of each record, given by its wording and best first, whether it only repeats one before it.
 
-    That is a text which is the same as an earlier one but for case, punctuation and white space, by
-    the same one, and every message but the first that asks the question again and adds no word to
-    it: however often a question was asked, its answer does not come after all of them. What merely
-    resembles another may hold the answer that the other lacks.
+    That is a text of the same speaker that equals an earlier one apart from case, punctuation and
+    white space, and every message but the first that only asks the question again: however often a
+    question was asked, its answer does not come after all of them. What merely resembles another
+    may hold the answer that the other lacks.
     """
     first = {one: place for place, one in reversed(list(enumerate(said)))}
     return [first[one] != place for place, one in enumerate(said)]

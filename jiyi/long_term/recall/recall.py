@@ -60,8 +60,8 @@ class Recall:
 
     Guarantees: the scope is part of every statement, nothing of another user can be
     found; a record is found by its words as soon as it is stored, by meaning once its
-    vector is there; when the embedder or the reranker fails the answer comes without it
-    and its notes say so; reading writes nothing.
+    vector is there; if the embedder or the reranker fails, the search answers without it
+    and its notes say so; searching writes nothing.
     """
 
     store: Store  # rows and words
@@ -88,13 +88,13 @@ class Recall:
         Args:
             query: what is asked; ``limit`` says how many.
             limits: how many of each kind at most, in place of the query's kinds and limit.
-            around: how many messages before and after a message come with it as
-                ``Hit.around``; what another hit shows already is not shown twice.
+            around: how many messages before and after a message to return with it as
+                ``Hit.around``; none is shown with two hits.
             min_score: the lowest ``Hit.relevance`` of a hit.
 
         Raises:
-            BadQuery: the text is empty, a kind cannot be searched, ``around`` is no number of messages,
-                or ``min_score`` none from 0 to 1.
+            BadQuery: the text is empty, a kind cannot be searched, or ``around`` or ``min_score`` is
+                out of range.
         """
         number = isinstance(min_score, int | float) and not isinstance(min_score, bool)
         if not number or not 0 <= min_score <= 1:
@@ -124,7 +124,7 @@ class Recall:
         return Hits(tuple(chosen), told, nothing_relevant=nothing)
 
     def settle(self) -> None:
-        """Write the access counts that wait now, before something is decided by them."""
+        """Write the pending access counts now, before something is decided by them."""
         if self.accesses:
             self.accesses.flush()
 

@@ -1,9 +1,9 @@
-"""How likely it is that nothing in the memory answers a question: two logistic regressions on the same signs.
+"""The probability that nothing in the memory answers a question: two logistic regressions.
 
-Either the memory does not speak of what is asked at all, or it does and the point asked for is missing.
-Both look at how far the best messages stand out, at what share of the question's words the memory knows,
-and at whether the best messages hold a value of the kind that is asked for. Learned from questions of other
-memories and from questions near to what was said that it does not answer; pure functions on numbers.
+Either the subject of the question does not occur in the memory, or it does and the point asked for is
+missing. Both use the same features: how far the best messages stand out, what share of the question's words
+the memory knows, and whether the best messages hold a value of the kind asked for. Learned from questions
+of other memories and from unanswered questions close to what was said; pure functions on numbers.
 """
 
 from collections.abc import Sequence

@@ -67,7 +67,7 @@ def _source(record: Searchable, key: Key) -> Key:
 
 
 def answering(answers: Iterable[Sequence[Key]], ranked: Ranked, judged: Judged) -> list[int]:
-    """Return the rows of facts that say what is asked for, then of their messages.
+    """Return the rows of facts that answer the question, then of their messages.
 
     Args:
         answers: each fact, followed by the message it was read from.

@@ -1,8 +1,8 @@
-"""The weights of the ranking and of what is judged after it: tables in weights.json, learned.
+"""The learned weights of the ranking and of the steps after it: tables in weights.json.
 
 Made by ``python bench/learn_weights.py FILE... --keep-ranking --write``; the ranking was learned without
-``--keep-ranking``, from recordings alone; the one for facts by ``bench/learn_facts.py``. How they do on
-files, families and hands they were not learned from stands in docs/recall-log.md.
+``--keep-ranking``, from recordings alone; the one for facts by ``bench/learn_facts.py``. Results on
+files, families and writers they were not learned from are in docs/recall-log.md.
 """
 
 import json
