@@ -168,7 +168,7 @@ def person_meant(texts: Sequence[str], pronoun: str, speaker: str) -> str:
 
 
 def _people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]:
-    """Give the people that a sentence names, their sex where it is told, and whether they surely are people."""
+    """Give the people a sentence names, their sex where told, and whether they surely are people."""
     for clause in clauses_of(sentence):
         words, at = clause.words, 0
         while at < len(words):

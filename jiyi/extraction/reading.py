@@ -104,7 +104,9 @@ class _Reader:
         def meant(pronoun: str, at: int) -> str:
             if is_listed(pronoun, "of_people"):
                 before = (text[-_SAMPLE:] for text in reversed(self.before))
-                return person_meant([f"{self.heard[-_SAMPLE:]}{sentence[:at]}", *before], pronoun, self.speaker)
+                return person_meant(
+                    [f"{self.heard[-_SAMPLE:]}{sentence[:at]}", *before], pronoun, self.speaker
+                )
             return topic or self._earlier()
 
         for form, match in forms_in(sentence[:until]):

@@ -128,7 +128,7 @@ class Updating:
                 self._change_message(record, change, labels, at)
                 return
             case Fact():
-                said = self._said_anew(record, change, at)
+                said = self._said_again(record, change, at)
                 changed: list[Searchable] = list(said)
             case Knowledge() if change.text is not None:
                 changed = [replace(record, content=change.text, key_points=(), updated_at=at)]
@@ -181,7 +181,7 @@ class Updating:
         self.store.put([replace(fact, text=stated[_meaning(fact)].quote or fact.text) for fact in resting])
         return [fact.id for fact in resting]
 
-    def _said_anew(self, fact: Fact, change: Change, at: datetime) -> list[Fact]:
+    def _said_again(self, fact: Fact, change: Change, at: datetime) -> list[Fact]:
         """Return a fact as it is to be and, where that is another value, what it was until now."""
         if change.text is None and change.object is None:
             return [fact]

@@ -187,9 +187,9 @@ class UserTerms:
         after = np.flatnonzero(before >= 0)
         columns["following"][before[after]] = start + after
         if returned:
-            self._link_anew(list(returned), size)
+            self._link_again(list(returned), size)
 
-    def _link_anew(self, sessions: Sequence[int], size: int) -> None:
+    def _link_again(self, sessions: Sequence[int], size: int) -> None:
         """Tie all messages of sessions; views keep the links they have."""
         columns = self.columns = self.columns | {
             name: self.columns[name].copy() for name in ("previous", "following")

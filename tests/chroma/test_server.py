@@ -120,7 +120,7 @@ def test_a_server_killed_while_many_save_leaves_nothing_that_does_not_heal(open_
     assert found.held == len(memory.search("word", limit=1000)) > 0
 
 
-def test_vectors_that_a_server_lost_are_made_anew(open_chroma, own_server, path):
+def test_vectors_that_a_server_lost_are_made_again(open_chroma, own_server, path):
     memory = open_chroma(chroma_url=own_server.url)
     say(memory, *(f"word {number}" for number in range(10)))
     memory.flush()

@@ -74,14 +74,14 @@ def test_arranging_loses_nothing_and_keeps_the_order(talk, question):
     arranged = arrange(talk, question)
     current = [arranged.current] if arranged.current else []
     parts = [*arranged.history, *current, *arranged.tail]
-    asked_anew = [m for m in current if m not in talk]
-    assert [m for m in parts if m not in asked_anew] == [m for m in talk if m.role != "system"]
+    asked_again = [m for m in current if m not in talk]
+    assert [m for m in parts if m not in asked_again] == [m for m in talk if m.role != "system"]
     listed = [m.id for m in arranged.system] + [i.id for i in arranged.repeated]
     assert sorted(listed) == sorted(m.id for m in talk if m.role == "system")
     assert all(m.role != "user" for m in arranged.tail)
     if question:
         assert arranged.current.text.strip() == question.strip()
-    if asked_anew:
+    if asked_again:
         assert arranged.tail == ()
 
 

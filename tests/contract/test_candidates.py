@@ -248,7 +248,7 @@ def test_changes_are_seen_at_once(backend):
     assert ask(store, "logs").idf.tolist() == ask(other, "logs").idf.tolist()
 
 
-def test_a_change_of_other_fields_reads_nothing_anew(store):
+def test_a_change_of_other_fields_reads_nothing_again(store):
     lesson = knowledge("clean the logs", id="k")
     store.put([lesson])
     before = ask(store, "logs")
@@ -288,7 +288,7 @@ def _random_step(store, scope, rng, records):
 @pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
 @given(seed=st.integers(0, 10**6))
-def test_what_grew_step_by_step_equals_what_is_read_anew(backend, seed):
+def test_what_grew_step_by_step_equals_what_is_read_again(backend, seed):
     (store, _), rng, records = backend.open(), np.random.default_rng(seed), {}
     scope = Scope(user_id=new_id())
     for _ in range(25):

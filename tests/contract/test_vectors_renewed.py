@@ -147,7 +147,7 @@ def test_vectors_of_an_embedder_that_is_out_are_refused(backend, store, old):
     assert late.add([VectorRow(key=waiting.key, vectors=axis(0, NEW))], name="new") == 1
 
 
-def test_the_same_embedder_anew(store, old):
+def test_the_same_embedder_again(store, old):
     assert old.renew("old", OLD) == 4
     store.put([message("d", id="d", at=5)])
     (waiting,) = old.pending(10)

@@ -86,7 +86,7 @@ def test_a_folder_spares_the_next_run(tmp_path):
         assert len(other.asked) == len(TEXTS)
 
 
-def test_a_row_of_another_size_is_made_anew(tmp_path):
+def test_a_row_of_another_size_is_made_again(tmp_path):
     with VectorFolder(tmp_path) as folder:
         MeasuredEmbedder(HashEmbedder(), folder).embed(["x"], "passage")
     connection = sqlite3.connect(tmp_path / "vectors.sqlite")

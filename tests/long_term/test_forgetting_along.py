@@ -85,7 +85,7 @@ def test_a_fact_that_others_say_too_stays_with_their_sources_and_less_sure(memor
     assert memory.find("fact") == []
 
 
-def test_a_fact_in_words_that_only_the_forgotten_message_said_is_read_anew(memory):
+def test_a_fact_in_words_that_only_the_forgotten_message_said_is_read_again(memory):
     first = memory.say("nginx 容器的监听端口是 8080")
     second = memory.say("nginx container 的监听端口是 8080", at=5)
     both = memory.fact("8080")

@@ -159,7 +159,7 @@ def test_by_its_own_id(memory):
         memory.forget(ids=[made[1].id])
 
 
-def test_a_message_that_comes_back_is_folded_anew(memory):
+def test_a_message_that_comes_back_is_folded_again(memory):
     said, made = folded(memory)
     receipt = memory.forget(ids=[said[1].id])
     memory.restore(forgotten_at=receipt.at)

@@ -152,7 +152,7 @@ def test_what_was_being_read_at_the_end_is_free_at_once(make, server):
     assert later.maintain().reading.new == 1
 
 
-def test_a_session_that_begins_anew_is_read_anew(make, server, clock):
+def test_a_session_that_begins_anew_is_read_again(make, server, clock):
     memory = make()
     talk(memory, [1, 2])
     clock.forward(hours=1)

@@ -153,7 +153,7 @@ def test_only_what_is_pending_is_made_where_that_is_all(memory):
     assert sum(len(texts) for _, texts in asked.asked) == 2
 
 
-def test_with_the_same_embedder_everything_is_made_anew(memory):
+def test_with_the_same_embedder_everything_is_made_again(memory):
     asked = Moody()
     assert asked.name == OLD.name
     assert Indexer(memory.vectors, asked).reembed() == 20

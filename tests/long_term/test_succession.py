@@ -162,7 +162,7 @@ def test_users_do_not_meet(say, facts, flush, certain):
     assert told(facts) == [STILL]
 
 
-def test_said_again_after_its_end_it_begins_anew(say, facts, flush, certain):
+def test_said_again_after_its_end_it_begins_again(say, facts, flush, certain):
     certain(9)
     say("my rent is 950 a month", 1)
     say("they take 1,020 from me now", 2)

@@ -56,7 +56,7 @@ def test_a_pin_brings_an_old_message_in_and_unpinning_lets_it_go(store, database
     assert texts(memory.messages(SCOPE)) == usual
 
 
-def test_a_session_that_was_emptied_and_begun_anew(store, database, memory):
+def test_a_session_that_was_emptied_and_begun_again(store, database, memory):
     save(store, *talk_of(5))
     memory.messages(SCOPE)
     store.delete(Query(scope=SCOPE, kinds=("message",), limit=100))

@@ -85,7 +85,7 @@ def test_groups_with_few_vectors_are_left_to_exact_search(matrix, few_are_many):
     assert (asked.index, asked.nbytes) == (None, 0)
 
 
-def test_vectors_that_come_are_added_and_other_sets_begin_anew(matrix, few_are_many):
+def test_vectors_that_come_are_added_and_other_sets_begin_again(matrix, few_are_many):
     asked, mine = UserCodes(), UserVectors()
     for start in range(0, COUNT, 1_000):
         parts = np.arange(start + 1, start + 1_001)
@@ -97,7 +97,7 @@ def test_vectors_that_come_are_added_and_other_sets_begin_anew(matrix, few_are_m
     assert asked.index is index, "an older view of the same vectors takes nothing away"
     groups = np.zeros(600, np.int8)
     assert max(asked.nearest(matrix[5], groups, 100)[0]) < 600, "nor is it shown what came later"
-    mine.begin_anew(3)
+    mine.begin_again(3)
     mine.append(np.arange(1, 601), np.arange(1, 601), matrix[:600])
     asked.follow(mine.view())
     assert asked.index.ntotal == 600

@@ -78,7 +78,7 @@ def test_the_same_words_keep_number_terms_vectors_and_what_is_in_memory(opened, 
 
 
 @pytest.mark.parametrize("kind", MAKE)
-def test_another_date_or_scope_keeps_the_number_and_is_read_anew(opened, kind):
+def test_another_date_or_scope_keeps_the_number_and_is_read_again(opened, kind):
     database, store, vectors = opened
     record = fill(store, vectors, MAKE[kind])
     held, before = in_memory(database, store, vectors), numbers(database)

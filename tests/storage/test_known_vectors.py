@@ -44,7 +44,7 @@ def test_a_view_stays_as_it_was():
     assert known.parts(docs(2, 1)).vectors[:, 0].tolist() == [9]
 
 
-def test_another_set_and_too_much_begin_anew(monkeypatch):
+def test_another_set_and_too_much_begin_again(monkeypatch):
     known = KnownVectors()
     known.add({number: rows(number) for number in range(10)})
     known.turn_to(0)

@@ -132,7 +132,7 @@ def _put_messages(db: Connection, prepared: Sequence[Prepared], *, back: bool = 
         if stored.scope == message.scope and stored.to_dict() == json.loads(row["body"]):
             continue
         if back:
-            raise _given_anew("message", message.id)
+            raise _given_again("message", message.id)
         scope = cast("Scope", stored.scope)
         raise DuplicateId(
             f"message id {message.id!r} is taken by a different message of {scope.user_id!r} "
@@ -217,7 +217,7 @@ def put_back(db: Connection, taken: Sequence[tuple[Record, int | None]]) -> list
             restored += _put_messages(db, prepared, back=True)
             continue
         for id_ in _known(db, kind, prepared[0][1]["user_id"], [row["id"] for _, row in prepared]):
-            raise _given_anew(kind, id_)
+            raise _given_again(kind, id_)
         _put_in_order(db, prepared)
         steps = [step for record, _ in run if isinstance(record, Task) for step in record.steps]
         _put_in_order(db, [prepare(step) for step in steps])
@@ -250,7 +250,7 @@ def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
             db.run("drop_summaries_without", row)
 
 
-def _given_anew(kind: Kind, id_: str) -> DuplicateId:
+def _given_again(kind: Kind, id_: str) -> DuplicateId:
     return DuplicateId(f"{kind} id {id_!r} was given again meanwhile; take that {kind} out first")
 
 

@@ -68,7 +68,7 @@ class UserVectors:
         self.rows[start:size] = rows
         self.size, self.last_part = size, int(parts[-1]) if len(parts) else self.last_part
 
-    def begin_anew(self, space: int) -> None:
+    def begin_again(self, space: int) -> None:
         """Forget all rows, for those of another set; views keep theirs."""
         fresh = UserVectors(generation=self.generation, space=space)
         for part in fields(fresh):

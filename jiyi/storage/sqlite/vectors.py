@@ -115,7 +115,7 @@ def _read_new(db: Connection, owner: int, mine: UserVectors) -> None:
     space = _searched(db)
     while True:
         if mine.space != space:
-            mine.begin_anew(space)
+            mine.begin_again(space)
         whose = {"owner": owner, "space": space}
         if not mine.size:
             mine.expected = min(db.number("count_vectors", whose), EXACT_MOST)
