@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from jiyi.text.lexicon import lexicon
 from jiyi.text.modality import Mode, stance
 
-__all__ = ["Trait", "traits"]
+__all__ = ["Trait", "asks_last", "traits"]
 
 _SAMPLE = 2_000
 _SMALL_TALK = 60  # characters a greeting has at most
@@ -99,6 +99,11 @@ def traits(text: str) -> Trait:
         if stands & mode:
             found |= trait
     return Trait(found)
+
+
+def asks_last(text: str) -> bool:
+    """Say whether `traits` finds that a text ends by asking, which costs far less than all of them."""
+    return bool(_punctuation(text) & _ASKS_LAST)
 
 
 def _punctuation(text: str) -> int:

@@ -189,7 +189,7 @@ class Recall:
         seen = self.store.snapshot(user)
         self.vectors.claim(self.embedder.name, seen=seen)  # another process may have re-embedded the data
         near = self.vectors.nearest(wide, vector, seen=seen)
-        found = dict.fromkeys([*sought, *((match.kind, match.id) for match in near)])
+        found = dict.fromkeys([*sought, *[match[:2] for match in near]])
         table = self.store.match(wide, list(found), seen=seen)
         parts = self.vectors.read(Scope(user_id=user), table.keys, seen=seen)
         self._remember(user, table)
