@@ -84,7 +84,7 @@ class ReportBuilder:
         stored += [of_message(m, "history", self._why_history(m), counter) for m in talk]
         stored += [of_block(block, _why(block), taken) for block, taken in shown]
         included += stored
-        if flagged := sum(_SUSPICIOUS in item.reason for item in stored):
+        if flagged := sum([_SUSPICIOUS in item.reason for item in stored]):
             notes = [*notes, _INSTRUCTS.format(flagged)]
         if current is not None:
             included.append(of_message(current, "input", "the current message always stays", counter))
