@@ -1,6 +1,6 @@
 """The report of a window: what went in, what stayed out, and what was done to make it fit."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jiyi.context.prefix import Prefix
@@ -15,6 +15,11 @@ __all__ = ["ReportBuilder", "of_block", "of_message"]
 _TITLE = 60
 _SUSPICIOUS = "; suspicious: "
 _INSTRUCTS = "stored texts that may try to instruct the model: {}; marked suspicious among what is included"
+_WHY: Mapping[Section, str] = {
+    "profile": "stands in every window of the user",
+    "summary": "stands for messages that left",
+    "task": "the task in hand",
+}
 _LEAVING = {"summary": "left out the summary", "skills": "closed skills", "profile": "left out the profile"}
 
 
@@ -141,17 +146,9 @@ def of_block(block: Block, reason: str, tokens: int | None = None) -> ReportItem
 
 
 def _why(block: Block) -> str:
-    match block.section:
-        case "skills":
-            reason = "always shown" if block.required else "an opened skill"
-        case "profile":
-            reason = "stands in every window of the user"
-        case "summary":
-            reason = "stands for messages that left"
-        case "task":
-            reason = "the task in hand"
-        case _:
-            reason = f"found by search, score {block.score:.2f}"
+    reason = _WHY.get(block.section) or f"found by search, score {block.score:.2f}"
+    if block.section == "skills":
+        reason = "always shown" if block.required else "an opened skill"
     sign = "" if block.section == "skills" else _sign(block.text)
     return (f"{reason}; {block.note}" if block.note else reason) + sign
 

@@ -116,7 +116,7 @@ class Store:
 
     @retried()
     def named(self, user_id: str, keys: Sequence[Key]) -> dict[Key, Record]:
-        """Return a user's records by their keys, at most 10,000, without those that are not there."""
+        """Return a user's records by their keys, without those that are not there."""
         with self._db.read(user_id) as db:
             return find_named(db, user_id, keys)
 

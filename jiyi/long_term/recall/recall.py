@@ -252,15 +252,12 @@ class Recall:
 
     def _there(self, user_id: str, keys: Sequence[Key]) -> dict[Key, Worded]:
         """Fetch records, and return those that can be hits: their time is not over, and they have words."""
-        found: dict[Key, Worded] = {}
-        now = self.clock()
-        for start in range(0, len(keys), _MOST):
-            named = self.store.named(user_id, keys[start : start + _MOST])
-            for key, record in cast("dict[Key, Searchable]", named).items():
-                lasts = not isinstance(record, Item) or record.is_there(now)
-                if lasts and (text := record.search_text).strip():
-                    found[key] = record, text
-        return found
+        named, now = cast("dict[Key, Searchable]", self.store.named(user_id, keys)), self.clock()
+        return {
+            key: (record, text)
+            for key, record in named.items()
+            if (not isinstance(record, Item) or record.is_there(now)) and (text := record.search_text).strip()
+        }
 
 
 def _first(found: Iterable[_Row], kinds: Iterable[Kind], most: Mapping[Kind, int]) -> list[_Row]:

@@ -174,15 +174,7 @@ def _key(found: Found) -> Key:
 
 def known_keys(store: Store, batch: Sequence[Found]) -> set[Key]:
     """Return the keys of the records that are there already."""
-    scope = Scope(user_id=cast("Scope", batch[0].record.scope).user_id)
-    by_kind: dict[Kind, dict[str, None]] = {}
-    for kind, id_ in map(_key, batch):
-        by_kind.setdefault(kind, {})[id_] = None
-    return {
-        (kind, record.id)
-        for kind, ids in by_kind.items()
-        for record in store.find(Query(scope=scope, kinds=(kind,), ids=tuple(ids), limit=len(ids)))
-    }
+    return set(store.named(cast("Scope", batch[0].record.scope).user_id, list(map(_key, batch))))
 
 
 def _batches(entries: Iterable[Found | Rejected]) -> Iterator[list[Found | Rejected]]:
