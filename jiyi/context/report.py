@@ -35,8 +35,7 @@ class ReportBuilder:
 
     def step(self, what: str, items: int, before: int, after: int, note: str = "") -> None:
         """Note that something was done; ``before`` and ``after`` are tokens."""
-        made = ReportStep(what=what, items=items, tokens_before=before, tokens=after, note=note)
-        self.steps.append(made)
+        self.steps.append(ReportStep(what=what, items=items, tokens_before=before, tokens=after, note=note))
 
     def shrunk_prefix(self, gone: Sequence[Block]) -> None:
         """Note what had to leave the prefix."""

@@ -214,11 +214,9 @@ class Retrieved:
 
     def _render(self) -> int:
         """Write what is chosen, and return the tokens of the message."""
-        self._set(
-            context_pieces(
-                self._chosen, self.opening, self.language, self.zone, there=self._there, always=self.doubtful
-            )
-        )
+        always, there = self.doubtful, self._there
+        chosen, opening = self._chosen, self.opening
+        self._set(context_pieces(chosen, opening, self.language, self.zone, there=there, always=always))
         return self.counter.count(self.message) if self.pieces else 0
 
     def _set(self, pieces: list[Piece]) -> None:

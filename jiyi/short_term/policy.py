@@ -123,9 +123,7 @@ class Candidates:
                 required.append(atom)
             else:
                 optional.append(atom)
-        return cls(
-            messages=messages, required=tuple(required), optional=tuple(optional), broken=tuple(broken)
-        )
+        return cls(messages=messages, required=(*required,), optional=(*optional,), broken=(*broken,))
 
     @property
     def held(self) -> set[int]:

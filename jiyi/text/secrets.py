@@ -46,8 +46,7 @@ def secrets(text: str, *wordings: str) -> tuple[Secret, ...]:
 
     ``wordings`` say the same in other ways: what is a secret there is one here, where it stands here.
     """
-    own = _written(text)
-    found = list(own)
+    found = [*(own := _written(text))]
     for wording in wordings:
         for other in own if wording == text else _written(wording):
             value = wording[other.start : other.end]

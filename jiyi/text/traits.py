@@ -115,18 +115,15 @@ def _punctuation(text: str) -> int:
 
 def _english(sample: str, lower: str, words: set[str], signs: SimpleNamespace) -> int:
     found = 0
-    if not words.isdisjoint(signs.numbers):
-        found |= _NUMBER
+    for listed, trait in ((signs.numbers, _NUMBER), (signs.first_person, _I), (signs.second_person, _YOU)):
+        if not words.isdisjoint(listed):
+            found |= trait
     if not words.isdisjoint(signs.dates) or (
         not words.isdisjoint(signs.pointers) and signs.pointed.search(lower)
     ):
         found |= _DATE
     if signs.capitalised.search(sample):
         found |= _NAME
-    if not words.isdisjoint(signs.first_person):
-        found |= _I
-    if not words.isdisjoint(signs.second_person):
-        found |= _YOU
     if "n't" in lower or not words.isdisjoint(signs.denials):
         found |= _NO
     if not words.isdisjoint(signs.decides) or (
@@ -138,18 +135,14 @@ def _english(sample: str, lower: str, words: set[str], signs: SimpleNamespace) -
 
 def _chinese(sample: str, signs: SimpleNamespace) -> int:
     found = 0
-    if signs.number_zh.search(sample):
-        found |= _NUMBER
-    if signs.date_zh.search(sample):
-        found |= _DATE
+    number, date, denies, decides = signs.number_zh, signs.date_zh, signs.denial_zh, signs.decides_zh
+    for sign, trait in ((number, _NUMBER), (date, _DATE), (denies, _NO), (decides, _DECISION)):
+        if sign.search(sample):
+            found |= trait
     if "我" in sample or "咱" in sample:
         found |= _I
     if "你" in sample or "您" in sample:
         found |= _YOU
-    if signs.denial_zh.search(sample):
-        found |= _NO
-    if signs.decides_zh.search(sample):
-        found |= _DECISION
     return found
 
 

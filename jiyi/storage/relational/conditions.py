@@ -85,10 +85,9 @@ class Where:
 
     def times(self, column: str) -> None:
         """Ask for the times of the query."""
-        if self.query.since is not None:
-            self.add(f"{column} >= :since", since=to_micros(self.query.since))
-        if self.query.until is not None:
-            self.add(f"{column} < :until", until=to_micros(self.query.until))
+        for name, sign in (("since", ">="), ("until", "<")):
+            if (moment := getattr(self.query, name)) is not None:
+                self.add(f"{column} {sign} :{name}", **{name: to_micros(moment)})
 
     def follows(self, moment: str, id_: str) -> None:
         """Ask for what follows in a list on the place the query names, given the columns it is sorted by."""
@@ -136,10 +135,9 @@ def on_documents(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> 
         where.add(f"d.pinned = {where.flag(query.pinned)}")
     if query.where is not None:
         where.add(OfDocuments(dialect, where.values).sql(query.where))
-    if query.after_seq is not None:
-        where.add("d.seq > :after_seq", after_seq=query.after_seq)
-    if query.before_seq is not None:
-        where.add("d.seq < :before_seq", before_seq=query.before_seq)
+    for name, sign in (("after_seq", ">"), ("before_seq", "<")):
+        if (seq := getattr(query, name)) is not None:
+            where.add(f"d.seq {sign} :{name}", **{name: seq})
     _add_stretches(where)
     if query.task_id is not None:
         where.exists("episodes", "o", "o.task_id = :task_id", task_id=query.task_id)
