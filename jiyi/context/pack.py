@@ -1,6 +1,7 @@
 """Sharing out tokens: among sections, among blocks, among pieces of text."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from jiyi.errors import InputError
 from jiyi.records import Block, Section
@@ -58,7 +59,7 @@ def pack(blocks: Sequence[Block], allowance: int) -> tuple[list[Block], list[Blo
     """
     taken: list[Block] = []
     left: list[Block] = []
-    for block in sorted(blocks, key=lambda b: -b.score):
+    for block in sorted(blocks, key=attrgetter("score"), reverse=True):
         if block.tokens <= allowance:
             allowance -= block.tokens
             taken.append(block)

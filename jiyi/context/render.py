@@ -3,7 +3,7 @@
 A text is made of pieces, so that the report can say how much of it each block takes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
@@ -131,15 +131,14 @@ def render_opening(
     return "\n".join(lines)
 
 
-def render_frame(sections: Iterable[Section], opening: str, language: str) -> str:
+def render_frame(sections: Set[Section], opening: str, language: str) -> str:
     """Return the context message of these sections without their blocks: what framing costs."""
-    present = set(sections)
-    return opening + "".join(_heading(section, language) for section in QUOTED if section in present)
+    return opening + "".join([_heading(section, language) for section in QUOTED if section in sections])
 
 
 def render_block(block: Block, language: str, zone: tzinfo = UTC) -> str:
     """Return a block of the context message as it is shown alone."""
-    return "".join(text for text, _ in _passage([block], set(), language, zone))
+    return "".join([text for text, _ in _passage([block], set(), language, zone)])
 
 
 def context_pieces(
@@ -196,18 +195,18 @@ def _heading(section: Section, language: str) -> str:
     return f"\n\n## {wording('window', language)[section]}\n"
 
 
-def _passage(
-    group: Sequence[Block], shown: set[tuple[str, str]], language: str, zone: tzinfo
-) -> Iterator[Piece]:
+def _passage(group: Sequence[Block], shown: set[tuple[str, str]], language: str, zone: tzinfo) -> list[Piece]:
+    pieces: list[Piece] = []
     for number, block in enumerate(group):
         if number:
             together = block.place == group[number - 1].place + 1
-            yield "\n" if together else f"\n{GAP}", None
-        yield quote(_headed(block, language, zone if number == 0 else None)), block
+            pieces.append(("\n" if together else f"\n{GAP}", None))
+        pieces.append((quote(_headed(block, language, zone if number == 0 else None)), block))
         after = block.successor
         if after is not None and after.key not in shown:
             shown.add(after.key)
-            yield "\n" + quote(f"→ {_headed(after, language, zone)}"), after
+            pieces.append(("\n" + quote(f"→ {_headed(after, language, zone)}"), after))
+    return pieces
 
 
 def _headed(block: Block, language: str, zone: tzinfo | None) -> str:

@@ -1,6 +1,6 @@
 """The report of a window: what went in, what stayed out, and what was done to make it fit."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jiyi.context.prefix import Prefix
@@ -15,6 +15,11 @@ __all__ = ["ReportBuilder", "of_block", "of_message"]
 _TITLE = 60
 _SUSPICIOUS = "; suspicious: "
 _INSTRUCTS = "stored texts that may try to instruct the model: {}; marked suspicious among what is included"
+_WHY: Mapping[Section, str] = {
+    "profile": "stands in every window of the user",
+    "summary": "stands for messages that left",
+    "task": "the task in hand",
+}
 _LEAVING = {"summary": "left out the summary", "skills": "closed skills", "profile": "left out the profile"}
 
 
@@ -30,8 +35,7 @@ class ReportBuilder:
 
     def step(self, what: str, items: int, before: int, after: int, note: str = "") -> None:
         """Note that something was done; ``before`` and ``after`` are tokens."""
-        made = ReportStep(what=what, items=items, tokens_before=before, tokens=after, note=note)
-        self.steps.append(made)
+        self.steps.append(ReportStep(what=what, items=items, tokens_before=before, tokens=after, note=note))
 
     def shrunk_prefix(self, gone: Sequence[Block]) -> None:
         """Note what was dropped from the prefix."""
@@ -84,7 +88,7 @@ class ReportBuilder:
         stored += [of_message(m, "history", self._why_history(m), counter) for m in talk]
         stored += [of_block(block, _why(block), taken) for block, taken in shown]
         included += stored
-        if flagged := sum(_SUSPICIOUS in item.reason for item in stored):
+        if flagged := sum([_SUSPICIOUS in item.reason for item in stored]):
             notes = [*notes, _INSTRUCTS.format(flagged)]
         if current is not None:
             included.append(of_message(current, "input", "the current message always stays", counter))
@@ -141,17 +145,9 @@ def of_block(block: Block, reason: str, tokens: int | None = None) -> ReportItem
 
 
 def _why(block: Block) -> str:
-    match block.section:
-        case "skills":
-            reason = "always shown" if block.required else "an opened skill"
-        case "profile":
-            reason = "stands in every window of the user"
-        case "summary":
-            reason = "stands for messages that left"
-        case "task":
-            reason = "the task in hand"
-        case _:
-            reason = f"found by search, score {block.score:.2f}"
+    reason = _WHY.get(block.section) or f"found by search, score {block.score:.2f}"
+    if block.section == "skills":
+        reason = "always shown" if block.required else "an opened skill"
     sign = "" if block.section == "skills" else _sign(block.text)
     return (f"{reason}; {block.note}" if block.note else reason) + sign
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
+from functools import lru_cache
 
 from jiyi.context.pack import Packer
 from jiyi.context.prefix import taken_of
@@ -23,6 +24,7 @@ from jiyi.text import TokenCounter, sentences
 __all__ = ["NO_ROOM", "Retrieved", "Said"]
 
 _LEAST = 24  # bytes of a line that is looked for: 8 Chinese characters; "ok" stands everywhere
+_KEPT = 500  # characters up to which a line's sentences are kept: what is shown once is shown again
 _GAP = "…"
 
 _ALREADY = "already in the window as history"
@@ -81,22 +83,25 @@ class Said:
 
     def _left(self, line: str, *, whole: bool) -> str:
         """Return a line with gaps for the sentences that stand here; ``whole`` looks for the line only."""
-        if self._has(line):
+        parts = (_parts if len(line) <= _KEPT else _parts.__wrapped__)(line)
+        here, *known = [bool(even) and even in self.text for _, even in parts]
+        if here:
             return _GAP
-        parts = [] if whole or "{" in line else sentences(line)
-        known = [self._has(part) for part in parts]
-        if not any(known):
+        if whole or "{" in line or not any(known):
             return line
         kept: list[str] = []
-        for here, part in zip(known, parts, strict=True):
-            if not here:
+        for said, (part, _) in zip(known, parts[1:], strict=True):
+            if not said:
                 kept.append(part)
             elif not kept or kept[-1] != _GAP:
                 kept.append(_GAP)
         return " ".join(kept)
 
-    def _has(self, line: str) -> bool:
-        return not _short(line) and _even(line) in self.text
+
+@lru_cache(maxsize=4096)
+def _parts(line: str) -> tuple[tuple[str, str], ...]:
+    """Return a line and its sentences, each with its words evened out, or "" where it is too short."""
+    return tuple((part, "" if _short(part) else _even(part)) for part in (line, *sentences(line)))
 
 
 def _even(line: str) -> str:
@@ -143,7 +148,7 @@ class Retrieved:
         """Return the tokens of everything except the blocks."""
         if not blocks and not self.doubtful:
             return 0
-        text = render_frame([block.section for block in blocks], self.opening, self.language)
+        text = render_frame({block.section for block in blocks}, self.opening, self.language)
         return self.counter.count(self._as_message(text))
 
     def unsaid(self, blocks: Sequence[Block], said: Said) -> list[Block]:
@@ -209,16 +214,14 @@ class Retrieved:
 
     def _render(self) -> int:
         """Write what is chosen, and return the tokens of the message."""
-        self._set(
-            context_pieces(
-                self._chosen, self.opening, self.language, self.zone, there=self._there, always=self.doubtful
-            )
-        )
+        always, there = self.doubtful, self._there
+        chosen, opening = self._chosen, self.opening
+        self._set(context_pieces(chosen, opening, self.language, self.zone, there=there, always=always))
         return self.counter.count(self.message) if self.pieces else 0
 
     def _set(self, pieces: list[Piece]) -> None:
         self.pieces = pieces
-        self.message = self._as_message("".join(text for text, _ in pieces))
+        self.message = self._as_message("".join([text for text, _ in pieces]))
 
     def _add(self, blocks: Sequence[Block]) -> None:
         for block in blocks:
@@ -235,6 +238,8 @@ class Retrieved:
 
     def _leave_outdated(self) -> None:
         """Let go of what is outdated for sure where the window shows what took its place."""
+        if not [b for some in self._chosen.values() for b in some if b.outdated == "surely"]:
+            return
         there = self._there.union(b.key for some in self._chosen.values() for b in some if b.whole)
         for section, some in self._chosen.items():
             gone = [b for b in some if b.outdated == "surely" and b.successor and b.successor.key in there]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import cast
 
 from jiyi.compression.compressor import Compressor
@@ -25,8 +26,9 @@ from jiyi.records import (
     Section,
 )
 from jiyi.storage import Store, kind_of
-from jiyi.text import Secrecy, TokenCounter, Trait, analyse, excerpt, query_terms, sentences, traits
+from jiyi.text import Secrecy, TokenCounter, analyse, excerpt, query_terms, sentences
 from jiyi.text.excerpt import GAP
+from jiyi.text.traits import asks_last
 
 __all__ = ["RECALLED", "BlockWriter", "Recalled", "recall_blocks", "relevant"]
 
@@ -242,10 +244,11 @@ def recall_blocks(
                 block = replace(block, outdated="surely" if sure else "maybe", successor=after)
             blocks.append(block)
             room -= block.tokens
-    below = [replace(write(hit), note=f"relevance {p:.2f}") for hit, p in possible if p < floor]
+    shown_ids = {hit.id for hit in shown}
+    below = [(hit, p) for hit, p in possible if p < floor and hit.id not in shown_ids]
     return Recalled(
         blocks=tuple(blocks),
-        below=tuple(block for block in below if block.source_id not in {one.id for one in shown}),
+        below=tuple(replace(write(hit), note=f"relevance {p:.2f}") for hit, p in below),
         nothing_relevant=found.nothing_relevant,
         notes=found.notes,
     )
@@ -311,8 +314,8 @@ def _answered(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[
             if abs((other.seq or 0) - (message.seq or 0)) > 1:
                 continue
             first, second = sorted((message, other), key=lambda m: m.seq or 0)
-            talk = Trait.ASKS_LAST in traits(first.search_text) and first.speaker != second.speaker
-            if talk and other.id not in known and not _is_prompt(other):
+            talk = other.id not in known and not _is_prompt(other) and first.speaker != second.speaker
+            if talk and asks_last(first.search_text):
                 known.add(other.id)
                 more.append(Hit(record=other, kind="message", score=hit.score - _PARTNER))
     return more
@@ -350,7 +353,7 @@ def _in_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[H
         for id_, hit in found.items()
         if (weight := weights.get(id_, 0.0) + gained[id_]) > 0
     ]
-    return sorted(scored, key=lambda hit: -hit.score)
+    return sorted(scored, key=attrgetter("score"), reverse=True)
 
 
 def _place(record: Searchable) -> tuple[str, int]:

@@ -72,5 +72,4 @@ def check_prompt(text: str, *, needed: Sequence[str], others: Sequence[str] = ()
 
 def quote(text: str) -> str:
     """Put ``> `` before each line: whatever it says, it cannot pass for a line of the prompt."""
-    lines = text.splitlines()
-    return "> " + "\n> ".join(lines) if lines else ">"
+    return "> " + "\n> ".join(text.splitlines()) if text else ">"

@@ -51,7 +51,7 @@ def atoms(messages: Sequence[Message]) -> list[Atom]:
             missing.append(len(message.tool_calls))
         groups.append([place])
     return [
-        Atom(indices=tuple(group), broken=_fault(lacks, len(messages[group[0]].tool_calls)))
+        Atom(tuple(group), _fault(lacks, len(messages[group[0]].tool_calls)) if lacks else None)
         for group, lacks in zip(groups, missing, strict=True)
     ]
 
@@ -87,11 +87,9 @@ def turns(messages: Sequence[Message]) -> list[tuple[int, ...]]:
     return [tuple(places) for places in joined]
 
 
-def _fault(lacks: int, calls: int) -> str | None:
+def _fault(lacks: int, calls: int) -> str:
     if lacks == _ORPHAN:
         return "tool result without its call"
-    if lacks == 0:
-        return None
     return (
         "tool call without its result"
         if lacks == calls

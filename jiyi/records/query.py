@@ -139,8 +139,7 @@ class Query:
             raise BadQuery(f"the query must be text, not {type(self.text).__name__}")
         set_utc(self, *_MOMENTS, error=BadQuery)
         for name in ("pinned", "consolidated"):
-            flag = getattr(self, name)
-            if flag is not None and not isinstance(flag, bool):
+            if not isinstance(flag := getattr(self, name), bool | None):
                 raise BadQuery(f"{name} must be True or False, not {flag!r}")
         for name in ("entity", "subject", "predicate", "target"):
             given = getattr(self, name)

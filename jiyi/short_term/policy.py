@@ -115,16 +115,15 @@ class Candidates:
     def of(cls, messages: Sequence[Message]) -> "Candidates":
         """Sort a conversation; linear in its length."""
         required, optional, broken = [], [], []
+        held = [message.pinned or message.role == "system" for message in messages]
         for atom in atoms(messages):
             if atom.broken is not None:
                 broken.append(atom)
-            elif any(messages[i].pinned or messages[i].role == "system" for i in atom.indices):
+            elif any(map(held.__getitem__, atom.indices)):
                 required.append(atom)
             else:
                 optional.append(atom)
-        return cls(
-            messages=messages, required=tuple(required), optional=tuple(optional), broken=tuple(broken)
-        )
+        return cls(messages=messages, required=(*required,), optional=(*optional,), broken=(*broken,))
 
     @property
     def held(self) -> set[int]:

@@ -73,8 +73,7 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        arrays = (self.terms, self.starts, self.rows, self.counts, self.ids)
-        return sum(array.nbytes for array in arrays)
+        return sum([array.nbytes for array in (self.terms, self.starts, self.rows, self.counts, self.ids)])
 
     def find(self, terms: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return where the postings of each term begin and end; the same where it has none."""

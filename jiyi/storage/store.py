@@ -15,6 +15,7 @@ from jiyi.storage.relational.find import find_named, find_records
 from jiyi.storage.relational.users import Snapshot, look, read_allowed, seen_or_look
 from jiyi.storage.relational.write import age_of, drop_damaged, prepare, put_all, remove
 from jiyi.storage.rows import kind_of
+from jiyi.storage.user_terms import UserTerms
 from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["Store"]
@@ -115,8 +116,17 @@ class Store:
         return found[: query.limit]
 
     @retried()
+    def speakers(self, user_id: str) -> tuple[str, ...]:
+        """Return whoever spoke in a user's memory, as it was last searched; it is read before that."""
+        held = self._db.cache.peek(user_id, UserTerms)
+        if held is None:
+            with self._db.read(user_id) as db:
+                held = look(self._db, db, user_id).terms
+        return tuple(held.speakers.names)
+
+    @retried()
     def named(self, user_id: str, keys: Sequence[Key]) -> dict[Key, Record]:
-        """Return a user's records by their keys, at most 10,000, without those that are not there."""
+        """Return a user's records by their keys, without those that are not there."""
         with self._db.read(user_id) as db:
             return find_named(db, user_id, keys)
 

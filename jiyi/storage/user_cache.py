@@ -79,7 +79,7 @@ class UserCache:
             extend(held)
             user.parts[part] = held
             view = held.view()
-            nbytes = sum(part.nbytes for part in user.parts.values())
+            nbytes = sum([part.nbytes for part in user.parts.values()])
         self._settle(user_id, user, nbytes)
         return view
 

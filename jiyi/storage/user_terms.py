@@ -133,9 +133,9 @@ class UserTerms:
     @property
     def nbytes(self) -> int:
         """Bytes held, about."""
-        names = sum(len(numbers.names) for numbers in (self.sessions, self.agents, self.speakers))
-        arrays = sum(column.nbytes for column in self.columns.values())
-        arrays += sum(segment.nbytes for segment in self.segments)
+        names = len(self.sessions.names) + len(self.agents.names) + len(self.speakers.names)
+        arrays = sum([column.nbytes for column in self.columns.values()])
+        arrays += sum([segment.nbytes for segment in self.segments])
         return arrays + self.id_bytes + _NAME_BYTES * names
 
     def view(self) -> "UserTerms":

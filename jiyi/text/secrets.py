@@ -46,9 +46,9 @@ def secrets(text: str, *wordings: str) -> tuple[Secret, ...]:
 
     ``wordings`` say the same in other ways: what is a secret there is one here, where it stands here.
     """
-    found = list(_written(text))
+    found = [*(own := _written(text))]
     for wording in wordings:
-        for other in _written(wording):
+        for other in own if wording == text else _written(wording):
             value = wording[other.start : other.end]
             start = text.rfind(value)
             end = start + len(value)

@@ -47,10 +47,9 @@ class _Sign:
     raw: bool = False  # quotation marks do not hide them
 
     def holds(self, text: str) -> bool:
-        if not all(one.search(text) for one in self.all):
-            return False
-        return self.anywhere or any(
-            all(one.search(sentence) for one in self.all) for sentence in _SENTENCE.split(text)
+        return all(one.search(text) for one in self.all) and (
+            self.anywhere
+            or any(all(one.search(sentence) for one in self.all) for sentence in _SENTENCE.split(text))
         )
 
 

@@ -129,7 +129,7 @@ class TokenCounter:
         where that is at least 0.
         """
         counts = [self.count_text(text) for text in texts]
-        order = sorted(range(len(counts)), key=lambda place: -counts[place])
+        order = sorted(range(len(counts)), key=counts.__getitem__, reverse=True)
         over = sum(counts) - max(total, 0)
         while over and order:
             order = [place for place in order if over < 0 or counts[place]]

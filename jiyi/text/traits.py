@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from jiyi.text.lexicon import lexicon
 from jiyi.text.modality import Mode, stance
 
-__all__ = ["Trait", "traits"]
+__all__ = ["Trait", "asks_last", "traits"]
 
 _SAMPLE = 2_000
 _SMALL_TALK = 60  # characters a greeting has at most
@@ -99,6 +99,11 @@ def traits(text: str) -> Trait:
     return Trait(found)
 
 
+def asks_last(text: str) -> bool:
+    """Say whether `traits` finds that a text ends by asking, which costs far less than all of them."""
+    return bool(_punctuation(text) & _ASKS_LAST)
+
+
 def _punctuation(text: str) -> int:
     end = text[-20:].rstrip(_AFTER_A_SENTENCE)
     if end.endswith(("?", "？", *_ASKS_ZH)):
@@ -108,18 +113,15 @@ def _punctuation(text: str) -> int:
 
 def _english(sample: str, lower: str, words: set[str], signs: SimpleNamespace) -> int:
     found = 0
-    if not words.isdisjoint(signs.numbers):
-        found |= _NUMBER
+    for listed, trait in ((signs.numbers, _NUMBER), (signs.first_person, _I), (signs.second_person, _YOU)):
+        if not words.isdisjoint(listed):
+            found |= trait
     if not words.isdisjoint(signs.dates) or (
         not words.isdisjoint(signs.pointers) and signs.pointed.search(lower)
     ):
         found |= _DATE
     if signs.capitalised.search(sample):
         found |= _NAME
-    if not words.isdisjoint(signs.first_person):
-        found |= _I
-    if not words.isdisjoint(signs.second_person):
-        found |= _YOU
     if "n't" in lower or not words.isdisjoint(signs.denials):
         found |= _NO
     if not words.isdisjoint(signs.decides) or (
@@ -131,18 +133,14 @@ def _english(sample: str, lower: str, words: set[str], signs: SimpleNamespace) -
 
 def _chinese(sample: str, signs: SimpleNamespace) -> int:
     found = 0
-    if signs.number_zh.search(sample):
-        found |= _NUMBER
-    if signs.date_zh.search(sample):
-        found |= _DATE
+    number, date, denies, decides = signs.number_zh, signs.date_zh, signs.denial_zh, signs.decides_zh
+    for sign, trait in ((number, _NUMBER), (date, _DATE), (denies, _NO), (decides, _DECISION)):
+        if sign.search(sample):
+            found |= trait
     if "我" in sample or "咱" in sample:
         found |= _I
     if "你" in sample or "您" in sample:
         found |= _YOU
-    if signs.denial_zh.search(sample):
-        found |= _NO
-    if signs.decides_zh.search(sample):
-        found |= _DECISION
     return found
 
 

@@ -243,7 +243,7 @@ class ContextVerbs(Verbs):
             tail=talk.tail,
             tools=tools,
             broken=session.dropped,
-            blocks=[*self._task(asked), *(b for b in found.blocks if b.section != "task")],
+            blocks=self._task(asked) + [b for b in found.blocks if b.section != "task"],
             below=found.below,
             asked_at=asked.at,
             nothing_relevant=found.nothing_relevant,

@@ -112,12 +112,8 @@ class Consolidation:
             keys |= few & self.upkeep.targets(_episodes(scope, consolidated=True)).keys()
         # Where the episodes of a knowledge are gone, its id still tells that it is there.
         rest = {_target_id(scope, key): key for key in sorted(few - keys)}
-        ids = list(rest)
-        for start in range(0, len(ids), _PAGE):
-            piece = tuple(ids[start : start + _PAGE])
-            query = Query(scope=scope, kinds=("knowledge",), ids=piece, limit=_PAGE)
-            keys |= {rest[found.id] for found in cast("list[Knowledge]", self.store.find(query))}
-        return keys
+        there = self.store.named(scope.user_id, [("knowledge", id_) for id_ in rest])
+        return keys | {rest[id_] for _, id_ in there}
 
     def _write_targets(self, run: GroupWriter, scope: Scope, keys: Sequence[str]) -> None:
         def all_groups() -> Iterator[Group]:

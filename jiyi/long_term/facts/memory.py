@@ -125,9 +125,10 @@ class FactMemory:
         ids = {id_ for one in statements for id_ in (one.source, one.replies_to) if id_}
         if user is None or not ids:
             return set()
-        query = Query(scope=Scope(user_id=user), kinds=("message",), ids=tuple(ids), limit=len(ids))
-        stored = cast("list[Message]", self.store.find(query))
-        return {message.id for message in stored if texts.get(message.id, message.text) == message.text}
+        stored = self.store.named(user, [("message", id_) for id_ in ids]).values()
+        return {
+            one.id for one in cast("Iterable[Message]", stored) if texts.get(one.id, one.text) == one.text
+        }
 
     def remember(
         self,

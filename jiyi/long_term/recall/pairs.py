@@ -94,15 +94,15 @@ def signs_of(text: str, known: int | None = None) -> Signs:
     kinds = np.array([float(kind in there) for kind in KINDS])
     own = traits(sample).value if known is None else known
     single = [
-        *(float(own & bit != 0) for bit in _TRAITS.values()),
-        *(float(patterns[name].search(sample) is not None) for name in _CUES),
+        *[float(own & bit != 0) for bit in _TRAITS.values()],
+        *[float(patterns[name].search(sample) is not None) for name in _CUES],
         min(len(text), _LONG) / _LONG,
         float(len(terms) <= _SHORT),
         float(kinds.any()),
     ]
     given, called = (tuple({m[0].casefold().strip(): None for m in some}) for some in (found, names))
     stated = " ".join(given)
-    frame = tuple(term for term in terms if term not in stated)
+    frame = tuple([term for term in terms if term not in stated])
     return Signs(np.array(single), kinds, given, called, terms, frame, language(sample) == "zh")
 
 

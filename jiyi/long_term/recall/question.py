@@ -186,10 +186,7 @@ def _named(text: str, speakers: tuple[str, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def _parts(name: str) -> tuple[tuple[str, ...], str]:
-    """Return the words of a speaker's name, in lower case, or the name where it is named as a whole.
-
-    Neither of one that is only a role, such as "assistant" or 助手.
-    """
+    """Return a name's words in lower case, or all of it if named as a whole; nothing of a role (助手)."""
     if name.lower() in _ROLES:
         return (), ""
     if _CJK.search(name):

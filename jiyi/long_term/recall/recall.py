@@ -1,8 +1,6 @@
 """Recall: from a question to the records that answer it."""
 
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, tzinfo
@@ -40,7 +38,6 @@ _READ_AGAIN = 100  # candidates a reranker is shown at most: it may take 10 ms a
 _FURTHEST = 1_000  # messages on either side of a hit
 _ANSWERED = 0.1  # the highest doubt where a fact says what is asked for
 _WITHOUT = "vector search unavailable, text search only: {}"
-_USERS = 1_000  # users whose speakers are remembered between questions
 
 _Row = TypeVar("_Row")
 
@@ -72,8 +69,6 @@ class Recall:
     accesses: Accesses | None = None  # counts which records were returned; closed with this
     zone: tzinfo = UTC  # what "yesterday" in a question means
     clock: Clock = utc_now  # when a question is asked that does not say so
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _speakers: OrderedDict[str, tuple[str, ...]] = field(default_factory=OrderedDict, init=False)
 
     def search(
         self,
@@ -167,10 +162,7 @@ class Recall:
 
     def _vector(self, wide: Query) -> tuple[NDArray[np.float32] | None, tuple[str, ...]]:
         """Return the question's vector; without an embedder the words answer alone and a note says so."""
-        user = wide.scope.user_id
-        speakers = self._speakers.get(user)
-        if speakers is None:
-            speakers = self._remember(user, self.store.match(replace(wide, limit=1)))
+        speakers = self.store.speakers(wide.scope.user_id)
         # Who speaks is a feature of its own. In the question's vector a name would only find
         # the messages that call someone by it: in a dialogue, the other one's.
         asked = without_names(wide.text, [speakers[i] for i in named_speakers(wide.text, speakers)])
@@ -189,21 +181,12 @@ class Recall:
         seen = self.store.snapshot(user)
         self.vectors.claim(self.embedder.name, seen=seen)  # another process may have re-embedded the data
         near = self.vectors.nearest(wide, vector, seen=seen)
-        found = dict.fromkeys([*sought, *((match.kind, match.id) for match in near)])
+        found = dict.fromkeys([*sought, *[match[:2] for match in near]])
         table = self.store.match(wide, list(found), seen=seen)
         parts = self.vectors.read(Scope(user_id=user), table.keys, seen=seen)
-        self._remember(user, table)
         if not len(parts.rows):
             return table, None
         return table, evidence_of(parts.rows, parts.vectors, len(table), vector)
-
-    def _remember(self, user: str, table: Candidates) -> tuple[str, ...]:
-        with self._lock:
-            self._speakers[user] = table.speakers
-            self._speakers.move_to_end(user)
-            if len(self._speakers) > _USERS:
-                self._speakers.popitem(last=False)
-        return table.speakers
 
     def _hits(
         self, query: Query, ranked: Ranked, limits: Mapping[Kind, int], answers: Sequence[Sequence[Key]]
@@ -252,15 +235,12 @@ class Recall:
 
     def _there(self, user_id: str, keys: Sequence[Key]) -> dict[Key, Worded]:
         """Fetch records, and return those that can be hits: their time is not over, and they have words."""
-        found: dict[Key, Worded] = {}
-        now = self.clock()
-        for start in range(0, len(keys), _MOST):
-            named = self.store.named(user_id, keys[start : start + _MOST])
-            for key, record in cast("dict[Key, Searchable]", named).items():
-                lasts = not isinstance(record, Item) or record.is_there(now)
-                if lasts and (text := record.search_text).strip():
-                    found[key] = record, text
-        return found
+        named, now = cast("dict[Key, Searchable]", self.store.named(user_id, keys)), self.clock()
+        return {
+            key: (record, text)
+            for key, record in named.items()
+            if (not isinstance(record, Item) or record.is_there(now)) and (text := record.search_text).strip()
+        }
 
 
 def _first(found: Iterable[_Row], kinds: Iterable[Kind], most: Mapping[Kind, int]) -> list[_Row]:

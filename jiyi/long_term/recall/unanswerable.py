@@ -53,8 +53,7 @@ def nothing_relevant(
 
     Rows that only ask the question again answer nothing, however well they fit.
     """
-    asked = judged.rows[judged.asking].tolist()
-    if asked:
+    if asked := judged.rows[judged.asking].tolist():
         ranked = replace(ranked, rows=ranked.rows[~np.isin(ranked.rows, asked)])
     if not len(ranked.rows):
         return 1.0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from jiyi.long_term.recall.outdated import LIFTED, MAYBE, SURE, Judged
 from jiyi.long_term.recall.ranking import Ranked, Worded
 from jiyi.long_term.recall.weights import PRIORS
-from jiyi.records import Fact, Hit, Item, Knowledge, Searchable
+from jiyi.records import Fact, Hit, Knowledge, Searchable
 from jiyi.storage import Candidates, Key
 
 __all__ = ["Weighed", "answering", "as_hits", "told_first", "weighed"]
@@ -18,11 +18,11 @@ _STEP = 0.1  # points of score between records that are put in an order
 def _prior(record: Searchable) -> dict[str, float]:
     """Return what a record is worth whatever is asked: kept by hand, rated as important, certain."""
     prior = {"pinned": PRIORS["pinned"]} if record.pinned else {}
-    if isinstance(record, Knowledge | Fact):
-        prior["confidence"] = PRIORS["confidence"] * (record.confidence - 0.5)
-    elif not isinstance(record, Item) and record.importance is not None:
-        prior["importance"] = PRIORS["importance"] * (record.importance - 0.5)
-    return {name: round(share, 4) for name, share in prior.items() if share}
+    rated = "confidence" if isinstance(record, Knowledge | Fact) else "importance"
+    rate = getattr(record, rated, None)
+    if rate is not None and (share := PRIORS[rated] * (rate - 0.5)):
+        prior[rated] = round(share, 4)
+    return prior
 
 
 class Weighed(NamedTuple):
@@ -52,7 +52,8 @@ def _after_successors(found: list[Weighed], table: Candidates, judged: Judged) -
     scores = {one.row: one.score for one in found}
     moved = []
     for one in found:
-        after = later.get(_source(one.record, table.keys[one.row])) if isinstance(one.record, Fact) else None
+        fact = one.record if later and isinstance(one.record, Fact) else None
+        after = later.get(_source(fact, table.keys[one.row])) if fact else None
         lower = one.score if after is None else scores.get(after, one.score) - _STEP
         why = {"in_force": round(lower - one.score, 6)} if lower < one.score else {}
         moved.append(one._replace(score=lower, why={**why, **one.why}) if why else one)

@@ -18,6 +18,7 @@ Cursor = tuple[int, int]
 """A place in a scan: microseconds since 1970 and the backend's own number of a record."""
 
 _EVERY_STEP = 2**31 - 1  # more than there are
+_MOST = 10_000  # rows a query may return
 _KEPT = 1_000  # characters of a record's body up to which it is kept
 _BEHIND = {"entry": "s.entry > :after_number", "doc": "(d.created_at, d.doc) > (:after_time, :after_number)"}
 
@@ -34,15 +35,18 @@ def find_records(db: Connection, query: Query) -> list[Record]:
 def find_named(db: Connection, user_id: str, keys: Iterable[Key]) -> dict[Key, Record]:
     """Return a user's records by their keys, without those that are not there."""
     ids: dict[Kind, list[str]] = {}
-    for kind, id_ in keys:
+    for kind, id_ in dict.fromkeys(keys):
         ids.setdefault(kind, []).append(id_)
-    user = Scope(user_id=user_id)
-    queries = [
-        Query(scope=user, kinds=(kind,), ids=tuple(some), limit=len(some)) for kind, some in ids.items()
+    named = [
+        (kind, tuple(some[at : at + _MOST]))
+        for kind, some in ids.items()
+        for at in range(0, len(some), _MOST)
     ]
-    answers = db.all_of([_call(query.kinds[0], query, db.dialect) for query in queries])
-    found = zip(ids, answers, strict=True)
-    return {(kind, record.id): record for kind, answer in found for record in _records(db, kind, answer)}
+    user = Scope(user_id=user_id)
+    queries = [Query(scope=user, kinds=(kind,), ids=some, limit=_MOST) for kind, some in named]
+    answers = db.all_of([_call(query.kinds[0], query, db.dialect) for query in queries]) if queries else []
+    found = zip(named, answers, strict=True)
+    return {(kind, one.id): one for (kind, _), answer in found for one in _records(db, kind, answer)}
 
 
 def _filled(db: Connection, kind: Kind, query: Query, answer: Answer) -> list[Record]:

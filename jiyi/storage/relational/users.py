@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = ["Snapshot", "hold", "look", "read_allowed", "seen_or_look"]
 _PIECE = 20_000  # rows read at once: a million must not be in memory at once
 # Conditions of a query that rows in memory do not carry.
 _NOT_IN_MEMORY = ("ids", "pinned", *OF_TASKS, *(name for name in OF_DOCUMENTS if name != "roles"))
+_parts_of = attrgetter(*_NOT_IN_MEMORY)
 
 _H = TypeVar("_H", bound=Held)
 
@@ -109,7 +111,7 @@ def _terms_after(user_id: str, after: int) -> Call:
 
 def read_allowed(db: Connection, query: Query) -> NDArray[np.int64] | None:
     """Return the documents allowed by conditions that rows in memory do not carry; None without such."""
-    if all(getattr(query, name) is None for name in _NOT_IN_MEMORY):
+    if _parts_of(query).count(None) == len(_NOT_IN_MEMORY):
         return None
     where, values = on_documents(query, db.dialect)
     return np.fromiter((row[0] for row in db.rows("document_ids", values, where=where)), dtype=np.int64)

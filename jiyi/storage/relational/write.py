@@ -14,7 +14,6 @@ from jiyi.records import (
     Item,
     Kind,
     Message,
-    Query,
     Record,
     Scope,
     Searchable,
@@ -26,7 +25,7 @@ from jiyi.records import (
 from jiyi.storage.candidates import Key
 from jiyi.storage.damage import Damaged
 from jiyi.storage.database import Connection, Database, grouped
-from jiyi.storage.relational.find import find_records
+from jiyi.storage.relational.find import find_named
 from jiyi.storage.rows import Row, encode, kind_of
 from jiyi.storage.words import Words, encode_terms
 
@@ -150,14 +149,10 @@ def _put_messages(db: Connection, prepared: Sequence[Prepared], *, back: bool = 
 
 
 def _known(db: Connection, kind: Kind, user_id: str, ids: Sequence[str]) -> dict[str, Record]:
-    known: dict[str, Record] = {}
-    for start in range(0, len(ids), _MOST):
-        piece = tuple(ids[start : start + _MOST])
-        query = Query(scope=Scope(user_id=user_id), kinds=(kind,), ids=piece, limit=len(piece))
-        known |= {record.id: record for record in find_records(db, query)}
+    found = find_named(db, user_id, [(kind, id_) for id_ in ids])
     lost = [one for one in db.damage.of(Scope(user_id=user_id), ids) if one.kind == kind]
     drop_damaged(db, user_id, lost)  # what is written makes good what was damaged
-    return known
+    return {id_: record for (_, id_), record in found.items()}
 
 
 def drop_damaged(db: Connection, user_id: str, lost: Sequence[Damaged]) -> None:

@@ -11,7 +11,6 @@ from typing import cast
 from jiyi.errors import InputError
 from jiyi.records import Kind, Message, Query, Scope, Summary
 from jiyi.storage.candidates import Key
-from jiyi.storage.database import grouped
 from jiyi.storage.rows import kind_of
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.conversations import read_conversations
@@ -169,9 +168,4 @@ def _key(found: Found) -> Key:
 
 def known_keys(store: Store, batch: Sequence[Found]) -> set[Key]:
     """Return the keys of the records that are there already."""
-    scope = Scope(user_id=cast("Scope", batch[0].record.scope).user_id)
-    return {
-        (kind, record.id)
-        for kind, ids in grouped(dict.fromkeys(map(_key, batch))).items()
-        for record in store.find(Query(scope=scope, kinds=(kind,), ids=tuple(ids), limit=len(ids)))
-    }
+    return set(store.named(cast("Scope", batch[0].record.scope).user_id, list(map(_key, batch))))

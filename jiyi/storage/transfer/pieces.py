@@ -287,10 +287,8 @@ def _bridge(target: Backend, scope: Scope, summary: Summary) -> list[Summary]:
 def _put_discarded(target: Backend, scope: Scope, entries: Sequence[Discarded]) -> None:
     """Put records and discard them: they get into the trash the way everything does."""
     for kind, records in grouped((entry.kind, entry.record) for entry in entries).items():
-        ids = tuple(record.id for record in records)
-        living = target.store.find(Query(scope=scope, kinds=(kind,), ids=ids, limit=len(ids)))
-        if living:
-            raise DuplicateId(f"{kind} {living[0].id!r} lies in the source's trash, but lives in the target")
+        for _, id_ in target.store.named(scope.user_id, [(kind, record.id) for record in records]):
+            raise DuplicateId(f"{kind} {id_!r} lies in the source's trash, but lives in the target")
         if kind == "message":
             _put_messages(target, cast("list[Message]", records), {})
         else:
