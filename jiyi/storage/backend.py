@@ -104,17 +104,10 @@ def open_database(place: Place, settings: Settings) -> Database:
     """Open the tables of a place alone, for whoever looks after them; see `open_backend`."""
     if place.path is not None:
         return SqliteDatabase(place.path, lock_timeout=settings.lock_timeout)
-    database: Database = adapter("postgres").PostgresDatabase(
-        str(place.url),
-        lock_timeout=settings.lock_timeout,
-        statement_seconds=settings.statement_seconds,
-        pool_min=settings.pool_min,
-        pool_max=settings.pool_max,
-        pool_seconds=settings.pool_seconds,
-        reconnect_seconds=settings.reconnect_seconds,
-        migrate=settings.migrate_on_open,
-    )
-    return database
+    names = {"lock_timeout", "statement_seconds", "pool_min", "pool_max", "pool_seconds", "reconnect_seconds"}
+    given = {name: getattr(settings, name) for name in names}
+    make = adapter("postgres").PostgresDatabase
+    return cast("Database", make(str(place.url), migrate=settings.migrate_on_open, **given))
 
 
 def about_server(place: Place) -> "About":

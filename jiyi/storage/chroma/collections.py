@@ -1,7 +1,7 @@
-"""The collections of one memory in Chroma: one for each set of vectors."""
+"""The collections of one memory in Chroma, one for each set of vectors, and which records are near in one."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -10,12 +10,16 @@ from chromadb.api import ClientAPI
 from chromadb.api.models.Collection import Collection
 from numpy.typing import NDArray
 
-from jiyi.errors import StorageError
-from jiyi.records import Kind
+from jiyi.errors import EmbedderMismatch, StorageError
+from jiyi.one_thread import one_blas_thread
+from jiyi.records import SEARCHABLE, Kind, Match, Query
 from jiyi.storage.chroma.connection import ChromaConnection, CollectionMissing, translated
+from jiyi.storage.database import Database
+from jiyi.storage.known_vectors import KnownVectors
+from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.vectors import Vector
 
-__all__ = ["Collections", "Item", "Near", "vector_ids"]
+__all__ = ["Collections", "Item", "Nearest", "Recall", "vector_ids"]
 
 # The inner product of vectors of length 1 is their cosine. Chroma's own "cosine" would scale them
 # once more, and what is read back would not be what was stored.
@@ -27,7 +31,7 @@ _PIECE = 2_000  # ids in one question
 _SYNC = 1_000  # changes after which Chroma writes its index to its files, by default
 
 
-Near = tuple[str, float]
+_Near = tuple[str, float]
 """A vector near a question: the token of its record, and its cosine."""
 
 
@@ -97,7 +101,7 @@ class Collections:
                 collection.update(ids=list(ids[piece]), embeddings=noise.astype(np.float32))
                 collection.delete(ids=list(ids[piece]))
 
-    def nearest(self, space: int, user_id: str, kind: Kind, vector: Vector, count: int) -> list[Near]:
+    def nearest(self, space: int, user_id: str, kind: Kind, vector: Vector, count: int) -> list[_Near]:
         """Return up to ``count`` vectors of a user's records of one kind near ``vector``, best first."""
         where: Any = {"$and": [{"user": user_id}, {"kind": kind}]}
         with self.connection.use(changing=False) as client:
@@ -212,3 +216,106 @@ def _dims(collection: Collection) -> int:
 def _pieces(count: int, client: ClientAPI) -> Iterator[slice]:
     most = client.get_max_batch_size()
     return (slice(start, start + most) for start in range(0, count, most))
+
+
+_EXACT = 300  # records compared one by one: fewer than Chroma's index is worth
+_FIRST = 200  # vectors asked for at least: its index is the more exact the more it is to give
+_MORE = 4  # so many times more where the rows allowed too few of them
+_MOST = 5_000  # beyond that all that the rows allow are compared
+_EVERY = 2**31 - 1
+_SAME = 1e-6  # scores no further apart are those of equal vectors
+
+Recall = Callable[[str, int, Mapping[int, tuple[str, int]]], KnownVectors]
+"""Gives the vectors that Chroma has of a user and a set: by the numbers of records, with token and parts."""
+
+_Allowed = tuple[str, int, Kind, str, int]  # token, number of vectors, kind, id and number of a record
+_Entry = tuple[int, float, Kind, str]  # number of a record, its score, kind and id
+_Best = dict[int, tuple[float, Kind, str]]
+"""By number of the record: its best score, kind and id."""
+
+
+class Nearest:
+    """Answers `VectorIndex.nearest` for one set of vectors.
+
+    A question goes to Chroma with the user and the kind. What comes back is joined with the rows:
+    what is gone, or not allowed by other conditions, falls out, and more is asked for until ``limit``
+    of each kind are found, equal ones at the end included. Few records are compared one by one.
+    """
+
+    def __init__(self, database: Database, collections: Collections, recall: Recall, space: int) -> None:
+        self._db = database
+        self._collections = collections
+        self._recall = recall
+        self._space = space
+
+    def find(self, query: Query, vector: Vector) -> list[Match]:
+        """Return the matches, best first."""
+        kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
+        allowed = self._allowed(query, _EXACT + 1)
+        if len(allowed) <= _EXACT:
+            best = self._compare(query.scope.user_id, allowed, vector)
+            found = [entry for kind in kinds for entry in _top(best, kind, query.limit)]
+        else:
+            found = [entry for kind in kinds for entry in self._of_kind(query, kind, vector)]
+        found.sort(key=lambda entry: (-entry[1], -entry[0]))
+        return [Match(kind=kind, id=id_, score=score) for _, score, kind, id_ in found]
+
+    def _of_kind(self, query: Query, kind: Kind, vector: Vector) -> list[_Entry]:
+        count = max(_FIRST, 2 * query.limit)
+        while count <= max(_MOST, 2 * query.limit):
+            near = self._collections.nearest(self._space, query.scope.user_id, kind, vector, count)
+            scores: dict[str, float] = {}
+            for token, score in near:  # best first: a record counts with its best part
+                scores.setdefault(token, score)
+            best = self._join(query, kind, scores)
+            top = _top(best, kind, query.limit)
+            if len(top) == query.limit and (len(near) < count or top[-1][1] > near[-1][1] + _SAME):
+                return top
+            if len(near) < count:
+                break
+            count *= _MORE
+        # Chroma gave all it would, or very many that are not allowed: the rows say what there is.
+        everything = self._allowed(query, _EVERY, kind=kind)
+        return _top(self._compare(query.scope.user_id, everything, vector), kind, query.limit)
+
+    def _join(self, query: Query, kind: Kind, scores: dict[str, float]) -> _Best:
+        with self._db.read(query.scope.user_id) as db:
+            where, values = on_documents(query, db.dialect)
+            tokens = db.dialect.listed(list(scores))
+            rows = db.rows("chroma_among", values | {"tokens": tokens, "space": self._space}, where=where)
+        return {doc: (scores[token], kind, id_) for token, other, id_, doc in rows if other == kind}
+
+    def _allowed(self, query: Query, limit: int, *, kind: Kind | None = None) -> list[_Allowed]:
+        """Return token, vectors, kind, id and number of the records that a question allows."""
+        with self._db.read(query.scope.user_id) as db:
+            where, values = on_documents(query, db.dialect)
+            if kind is not None:
+                where += f" AND d.kind = '{kind}'"
+            rows = db.rows("chroma_allowed", values | {"space": self._space, "limit": limit}, where=where)
+        return cast("list[_Allowed]", rows)
+
+    def _compare(self, user_id: str, allowed: Sequence[_Allowed], vector: Vector) -> _Best:
+        records = {doc: (kind, id_) for _, _, kind, id_, doc in allowed}
+        known = self._recall(user_id, self._space, {doc: (token, n) for token, n, _, _, doc in allowed})
+        parts = known.parts(np.fromiter(records, np.int64))
+        dims = parts.vectors.shape[1] if len(parts.vectors) else len(vector)
+        if dims != len(vector):
+            raise EmbedderMismatch(
+                f"{self._collections.place} holds vectors of {dims} numbers, these have {len(vector)}; "
+                "open it with the embedder that made them"
+            )
+        best: _Best = {}
+        docs = list(records)
+        with one_blas_thread():
+            scores = (parts.vectors @ vector).tolist() if len(parts.vectors) else []
+        for place, score in zip(parts.rows.tolist(), scores, strict=True):
+            doc = docs[place]
+            if doc not in best or score > best[doc][0]:
+                best[doc] = (score, *records[doc])
+        return best
+
+
+def _top(best: _Best, kind: Kind, limit: int) -> list[_Entry]:
+    """Return the best of a kind, the newer of equal ones first."""
+    own = [(doc, score, kind, id_) for doc, (score, other, id_) in best.items() if other == kind]
+    return sorted(own, key=lambda entry: (-entry[1], -entry[0]))[:limit]

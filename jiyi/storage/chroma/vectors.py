@@ -14,9 +14,8 @@ from jiyi.errors import EmbedderMismatch, IndexUnreachable, SettingsError, Stora
 from jiyi.records import Kind, Match, Query, Scope
 from jiyi.settings import Settings
 from jiyi.storage.candidates import Key
-from jiyi.storage.chroma.collections import Collections, Item
+from jiyi.storage.chroma.collections import Collections, Item, Nearest
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
-from jiyi.storage.chroma.nearest import Nearest
 from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
 from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.elsewhere import bind

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 from psycopg.pq import TransactionStatus
+from psycopg.rows import class_row
 
 from jiyi.errors import StorageError
 from jiyi.storage.postgres.pool import Raw
@@ -86,9 +87,7 @@ def machines(raw: Raw) -> int:
 
 def look_at(raw: Raw, names: Sequence[str]) -> list[Table]:
     """Return tables as they lie, in the order of their names here; those that are not there are left out."""
-    fields = ("name", "method", "group", "walled", "filled", "of_tenants")
-    rows = raw.execute(named("tables"), {"tables": list(names)}).fetchall()
-    found = [Table(**dict(zip(fields, row, strict=True))) for row in rows]
+    found = raw.cursor(row_factory=class_row(Table)).execute(named("tables"), {"tables": list(names)})
     return sorted(found, key=lambda table: names.index(table.name))
 
 

@@ -59,20 +59,18 @@ class Reading:
 
     def ask_all(self, asks: Sequence[Ask]) -> list[_Cursor]:
         """Run statements for the same user and return their results; settings hold for those after it too."""
-        before, after = list[Statement](self._set_tenant(asks[0].user_id)), list[Statement]()
-        if self._explicit:
-            before.insert(0, ("BEGIN READ ONLY", None))
-            after.append(("COMMIT", None))
         cursors = []
         with self._raw.pipeline():
-            for words, values in before:
+            if self._explicit:
+                self._raw.execute("BEGIN READ ONLY")
+            for words, values in self._set_tenant(asks[0].user_id):
                 self._raw.execute(words, values)
             for ask in asks:
                 for words, values in set_local(ask.settings, plain=not self._explicit):
                     self._raw.execute(words, values)
                 cursors.append(self._raw.execute(ask.statement, ask.values, binary=True))
-            for words, values in after:
-                self._raw.execute(words, values)
+            if self._explicit:
+                self._raw.execute("COMMIT")
         return cursors
 
     tell = ask  # see `Writing.tell`

@@ -1,7 +1,6 @@
 """Filters to SQL, with the same answer from every database."""
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -81,7 +80,8 @@ class OfDocuments:
             return f"{column} IS NOT NULL"
         values = [to_micros(value) if isinstance(value, datetime) else value for value in where.values]
         if FIELDS[where.field].type is bool:
-            return self._one_of_flags(column, values)
+            flags = (f"{column} = {self._words['yes' if value else 'no']}" for value in values)
+            return " OR ".join(flags) or self._words["no"]
         if where.op == "in":
             return f"{column} {self._words['among'].format(':' + self._keep(self._dialect.listed(values)))}"
         return self._compared(column, where.op, values[0])
@@ -91,10 +91,6 @@ class OfDocuments:
             return f"{column} {_SIGNS[op]} :{self._keep(value)}"
         text = column if op == "contains" else f"lower({column})"  # of A to Z alone
         return self._words["holds"].format(text=text, value=self._keep(value))
-
-    def _one_of_flags(self, column: str, values: Sequence[Any]) -> str:
-        flags = (f"{column} = {self._words['yes'] if value else self._words['no']}" for value in values)
-        return " OR ".join(flags) or self._words["no"]
 
     def _keep(self, value: object) -> str:
         """Keep a value and return the name of its parameter."""

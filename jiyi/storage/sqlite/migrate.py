@@ -10,7 +10,7 @@ import apsw
 
 from jiyi.errors import DatabaseDamaged, ForeignDatabase, NewerDatabase
 from jiyi.forks import quiet
-from jiyi.records import SEARCHABLE, Episode, Searchable
+from jiyi.records import Episode, Kind, Searchable
 from jiyi.storage.damage import Damage
 from jiyi.storage.rows import decode
 from jiyi.storage.sql import load_migrations, load_queries
@@ -23,6 +23,7 @@ from jiyi.text.traits import traits
 
 __all__ = ["check_version", "migrate", "pending_steps", "pragma"]
 
+_OLDEST: tuple[Kind, ...] = ("message", "episode", "knowledge")  # the kinds that those schemas had
 _BATCH = 100  # records read at once: a memory of any size must not be held whole
 _TOLD = 10_000  # records after which work on a large file is told
 
@@ -115,7 +116,7 @@ def _fill_in(connection: apsw.Connection, *, analyse: bool) -> None:
 def _every_record(connection: apsw.Connection) -> Iterator[tuple[int, Searchable]]:
     """Give the records of all users with their numbers, in batches; tell of work on a large file."""
     db, done = SqliteConnection(connection, Damage()), 0
-    for kind in SEARCHABLE:
+    for kind in _OLDEST:
         after = 0
         while batch := db.records(
             f"find_{kind}", {"after": after, "limit": _BATCH}, where="d.doc > :after", order="ASC", by="d.doc"

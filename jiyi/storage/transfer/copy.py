@@ -197,26 +197,29 @@ class _Copy:
         Raises:
             CopyMismatch: something is missing in the target or differs; names up to ten ids.
         """
-        here, sessions = Digest(), list[str]()
-        apart: dict[str, list[str]] = {"missing": [], "different": []}
+        here, apart, named = Digest(), Counter[str](), dict[str, list[str]]()
         for piece, _ in pieces(self._source, scope, part):
             here += Digest.of(piece)
-            for ids, items in zip(apart.values(), compared(self._target, scope, part, piece), strict=True):
-                ids += [key_of(item)[1] for item in items]
+            some = zip(("missing", "different"), compared(self._target, scope, part, piece), strict=True)
+            found = {what: [key_of(item)[1] for item in items] for what, items in some}
             if part == "message":
-                sessions += self._sessions_apart(scope, cast("Sequence[Message]", piece))
+                found["session"] = list(self._sessions_apart(scope, cast("Sequence[Message]", piece)))
+            for what, ids in found.items():
+                apart[what] += len(ids)
+                named[what] = [*named.get(what, ()), *ids][:_MOST_IDS]
             self._tell("checked", len(piece))
         held = _number(self._target, scope, part)
-        extra, differing = held - (here.count - len(apart["missing"])), sum(map(len, apart.values()))
+        extra, differing = held - (here.count - apart["missing"]), apart["missing"] + apart["different"]
         self._checked[part] += here
         self._extra += extra
         if here != copied:
             return False
         if differing > refused:
-            told = [f"{what}: {len(ids)} ({_first(ids)})" for what, ids in apart.items() if ids]
+            kinds = [what for what in ("missing", "different") if apart[what]]
+            told = [f"{what}: {apart[what]} ({', '.join(named[what])})" for what in kinds]
             raise self._mismatch(scope, part, f"{here.count} records against {held}; {'; '.join(told)}")
-        if sessions and not (differing or extra):
-            raise self._mismatch(scope, "session", f"different: {_first(sessions)}")
+        if apart["session"] and not (differing or extra):
+            raise self._mismatch(scope, "session", f"different: {', '.join(named['session'])}")
         return True
 
     def _sessions_apart(self, scope: Scope, messages: Sequence[Message]) -> Iterator[str]:
@@ -236,10 +239,6 @@ class _Copy:
             f"{self._target.database.place} does not hold what {self._source.database.place} holds: user "
             f"{scope.user_id!r}, {part}: {what}; copy again, or copy into a fresh place"
         )
-
-
-def _first(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:_MOST_IDS])
 
 
 def _bind(source: Backend, target: Backend) -> str | None:
