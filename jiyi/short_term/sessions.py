@@ -4,7 +4,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 
 from jiyi.clock import Clock, utc_now
@@ -27,6 +27,7 @@ class _Session:
     windows: dict[str | None, SessionWindow] = field(default_factory=dict)  # by agent_id
 
 
+@dataclass(eq=False, repr=False)
 class ShortTermMemory:
     """The windows of the sessions in use.
 
@@ -42,46 +43,33 @@ class ShortTermMemory:
       the next read takes it up from there.
     - Safe to use from several threads. The store is never called with a lock held.
 
-    Args:
-        store: where the messages are.
-        changes: `Upkeep.changes` of the same database. Without it removals and pin changes
-            are not seen by themselves: call `drop` after them.
-        max_turns: turns a window keeps.
-        ttl: how long a session nobody touches stays in memory.
-        clock: where "now" comes from.
-        sweep_every: how often such sessions are looked for.
-
     Raises:
         SettingsError: ``max_turns`` is under 1, or ``ttl`` or ``sweep_every`` not above zero.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        changes: Callable[[Scope], int] = lambda _: 0,
-        max_turns: int = 20,
-        ttl: timedelta = timedelta(minutes=30),
-        clock: Clock = utc_now,
-        sweep_every: timedelta = timedelta(minutes=1),
-    ) -> None:
-        check_count("max_turns", max_turns)
-        for name, span in (("ttl", ttl), ("sweep_every", sweep_every)):
+    store: Store  # where the messages are
+    _: KW_ONLY
+    # `Upkeep.changes` of the same database. Without it removals and pin changes are not seen by
+    # themselves: call `drop` after them.
+    changes: Callable[[Scope], int] = lambda _: 0
+    max_turns: int = 20  # that a window keeps
+    ttl: timedelta = timedelta(minutes=30)  # how long a session nobody touches stays in memory
+    clock: Clock = utc_now
+    sweep_every: timedelta = timedelta(minutes=1)  # how often such sessions are looked for
+    # Sessions and windows are replaced, never changed in place, so the lock is held
+    # for moments only and what was read can be used without it.
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _sessions: dict[_Key, _Session] = field(default_factory=dict, init=False)
+    _sweeper: threading.Thread | None = field(default=None, init=False)
+    _stop: threading.Event = field(default_factory=threading.Event, init=False)
+
+    def __post_init__(self) -> None:
+        check_count("max_turns", self.max_turns)
+        for name, span in (("ttl", self.ttl), ("sweep_every", self.sweep_every)):
             if not isinstance(span, timedelta) or span <= timedelta(0):
                 raise SettingsError(f"{name}={span!r} must be a timedelta above zero")
-        self._store = store
-        self._changes = changes
-        self._policy = SlidingWindow(max_turns, max_messages=2 * max_turns)
-        self._ttl = ttl
-        self._clock = clock
-        self._sweep_every = sweep_every
-        self._last_sweep = clock()
-        # Sessions and windows are replaced, never changed in place, so the lock is held
-        # for moments only and what was read can be used without it.
-        self._lock = threading.Lock()
-        self._sessions: dict[_Key, _Session] = {}
-        self._sweeper: threading.Thread | None = None
-        self._stop = threading.Event()
+        self._policy = SlidingWindow(self.max_turns, max_messages=2 * self.max_turns)
+        self._last_sweep = self.clock()
 
     def messages(self, scope: Scope) -> list[Message]:
         """Return the session's window, in the order of the session.
@@ -101,11 +89,11 @@ class ShortTermMemory:
         """
         key = _key(scope)
         # Asked for first: what changes after this is seen by the next read.
-        session, old = self._touch(key, scope.agent_id, self._changes(scope))
+        session, old = self._touch(key, scope.agent_id, self.changes(scope))
         if old is None:
-            new = load(self._store, scope, self._policy)
+            new = load(self.store, scope, self._policy)
         else:
-            new = refresh(self._store, scope, self._policy, old)
+            new = refresh(self.store, scope, self._policy, old)
         with self._lock:  # unless somebody was faster, or the session was dropped
             if self._sessions.get(key) is session and session.windows.get(scope.agent_id) is old:
                 session.windows[scope.agent_id] = new
@@ -126,7 +114,7 @@ class ShortTermMemory:
 
     def sweep(self) -> int:
         """Let go of sessions untouched for longer than ``ttl``; return how many went."""
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             return self._sweep(now)
 
@@ -140,11 +128,11 @@ class ShortTermMemory:
             sweeper.join()
 
     def _touch(self, key: _Key, agent_id: str | None, changes: int) -> tuple[_Session, SessionWindow | None]:
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             if self._stop.is_set():
                 raise Closed("this memory was closed; open it again to read")
-            if now - self._last_sweep >= self._sweep_every:
+            if now - self._last_sweep >= self.sweep_every:
                 self._sweep(now)
             session = self._sessions.get(key)
             if session is None or session.changes < changes:
@@ -155,7 +143,7 @@ class ShortTermMemory:
 
     def _sweep(self, now: datetime) -> int:
         self._last_sweep = now
-        idle = [key for key, session in self._sessions.items() if now - session.last_active > self._ttl]
+        idle = [key for key, session in self._sessions.items() if now - session.last_active > self.ttl]
         for key in idle:
             del self._sessions[key]
         return len(idle)
@@ -169,7 +157,7 @@ class ShortTermMemory:
         memory = weakref.ref(self, lambda _: stop.set())
         sweeper = threading.Thread(
             target=_sweep_until,
-            args=(stop, memory, self._sweep_every.total_seconds()),
+            args=(stop, memory, self.sweep_every.total_seconds()),
             name="jiyi-sweep",
             daemon=True,
         )
