@@ -5,6 +5,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -63,6 +64,7 @@ class Embedder(Protocol):
         """
 
 
+@dataclass(eq=False, repr=False)
 class CachedEmbedder:
     """Keeps the vectors of the last `size` different texts in memory.
 
@@ -78,31 +80,27 @@ class CachedEmbedder:
         SettingsError: `size` is below 1.
     """
 
-    def __init__(self, inner: Embedder, size: int = 10_000) -> None:
-        if size < 1:
-            raise SettingsError(f"size must be at least 1, not {size}")
-        self._inner = inner
-        self._size = size
+    inner: Embedder  # the embedder that does the work
+    size: int = 10_000  # texts
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise SettingsError(f"size must be at least 1, not {self.size}")
         self._rows: OrderedDict[_Key, NDArray[np.float32]] = OrderedDict()
         self._lock = free_after_fork(threading.Lock())
 
     def __repr__(self) -> str:
-        return f"CachedEmbedder({self._inner!r}, size={self._size})"
-
-    @property
-    def inner(self) -> Embedder:
-        """The embedder that does the work."""
-        return self._inner
+        return f"CachedEmbedder({self.inner!r}, size={self.size})"
 
     @property
     def name(self) -> str:
         """The name of the embedder inside."""
-        return self._inner.name
+        return self.inner.name
 
     @property
     def dims(self) -> int:
         """The vector length of the embedder inside."""
-        return self._inner.dims
+        return self.inner.dims
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
         """Return a matrix of shape (len(texts), dims), asking the inner embedder only for what is new.
@@ -114,7 +112,7 @@ class CachedEmbedder:
         """
         items = check_inputs(texts, kind)
         if not items:
-            return self._inner.embed([], kind)
+            return self.inner.embed([], kind)
         encoded = (text.encode("utf-8", "surrogatepass") for text in items)
         keys: list[_Key] = [(kind, hashlib.blake2b(one, digest_size=16).digest()) for one in encoded]
         found = self._recall(keys)
@@ -132,7 +130,7 @@ class CachedEmbedder:
 
     def _ask(self, texts: list[str], kind: TextKind) -> list[NDArray[np.float32]]:
         try:
-            rows = self._inner.embed(texts, kind)
+            rows = self.inner.embed(texts, kind)
             # Copies: a view would keep the whole matrix of its call alive.
             return [row.copy() for _, row in zip(texts, rows, strict=True)]
         except JiyiError:
@@ -155,7 +153,7 @@ class CachedEmbedder:
             for key, row in fresh.items():
                 self._rows[key] = row
                 self._rows.move_to_end(key)
-            while len(self._rows) > self._size:
+            while len(self._rows) > self.size:
                 self._rows.popitem(last=False)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import apsw
 
 from jiyi.errors import ImportFailed
-from jiyi.importers.chat_tables import CHAT_TABLES, read_chats
 from jiyi.importers.chatgpt import read_chatgpt
 from jiyi.importers.claude import read_claude
 from jiyi.importers.claude_code import is_transcript, read_claude_code
@@ -19,7 +18,7 @@ from jiyi.importers.letta import agent_file, read_letta
 from jiyi.importers.mem0_client import Mem0Client, is_mem0, read_mem0, read_mem0_client
 from jiyi.importers.mempalace import PALACE_FILES, PALACE_TABLES, read_mempalace
 from jiyi.importers.server_memory import read_server_memory
-from jiyi.importers.sqlite import foreign_database, tables
+from jiyi.importers.sqlite import CHAT_TABLES, foreign_database, read_chats, tables
 from jiyi.storage.transfer.files import refuse_device, unreadable
 
 __all__ = ["is_no_file", "is_server", "read_foreign"]

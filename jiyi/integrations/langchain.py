@@ -14,8 +14,7 @@ from jiyi.errors import MissingExtra
 from jiyi.integrations import tools as verbs
 from jiyi.integrations.fitting import Fitted, Fitting
 from jiyi.integrations.keeping import every, raw_of, warned
-from jiyi.integrations.recalling import Owner, digest, told, whole
-from jiyi.integrations.saving import Entry, Saver
+from jiyi.integrations.recalling import Entry, Owner, Saver, digest, told, whole
 from jiyi.integrations.tools import function
 from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Kind, Message

@@ -1,21 +1,209 @@
-"""The sessions in hand: each one's window in memory, the store as the truth."""
+"""The sessions in hand: each one's window in memory, read from the store, which is the truth."""
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
+from itertools import accumulate
+from typing import Any
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import BadScope, Closed, SettingsError
-from jiyi.records import Message, Scope
+from jiyi.records import Message, Query, Scope
+from jiyi.records.atoms import Atom, atoms, turns
 from jiyi.short_term.policies import SlidingWindow
-from jiyi.short_term.policy import Kept, check_count
-from jiyi.short_term.session_window import SessionWindow, load, refresh
+from jiyi.short_term.policy import Candidates, Kept, check_count
 from jiyi.storage.store import Store
 
-__all__ = ["ShortTermMemory"]
+__all__ = ["SessionWindow", "ShortTermMemory", "load", "refresh"]
+
+_LOOK_BACK = 1_000  # how many messages back the call of a late result is looked for
+_MOST = 10_000  # rows a query may return
+_EMPTY = Kept(kept=(), dropped=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionWindow:
+    """What is held of a session: enough to go on without the older messages."""
+
+    messages: tuple[Message, ...] = ()  # what stays, and broken atoms that may yet be mended
+    last_seq: int = -1  # every message up to here has been looked at
+    kept: Kept = _EMPTY  # the policy's decision about ``messages``
+    joined: bool = False  # a tool call joins turns here; what follows then needs the older messages
+
+    @classmethod
+    def of(cls, messages: Sequence[Message], last_seq: int, policy: SlidingWindow) -> "SessionWindow":
+        """Return the window of these messages of a session, in order; the rest is let go."""
+        candidates = Candidates.of(messages)
+        kept = policy(messages)
+        gone = _newest_gone(candidates, kept.kept)
+        mendable = {_seq(messages[i]) for a in candidates.broken if a.first > gone for i in a.indices}
+        stay = {_seq(message) for message in kept.kept}
+        chosen = (a.first for a in candidates.optional if _seq(messages[a.first]) in stay)
+        oldest = min(chosen, default=len(messages))
+        return cls(
+            messages=tuple(m for m in messages if _seq(m) in stay or _seq(m) in mendable),
+            last_seq=last_seq,
+            kept=Kept(kept=kept.kept, dropped=tuple(d for d in kept.dropped if _seq(d.message) in mendable)),
+            joined=any(atom.indices[-1] > oldest for atom in _joining(messages)),
+        )
+
+    def then(self, new: Sequence[Message], policy: SlidingWindow) -> "SessionWindow | None":
+        """Return the window after these next messages of the session, which are in order.
+
+        None where that takes older messages than are held: for a result whose call is not
+        here, where a tool call reaches across turns and joins them, and for a new turn that
+        opens pinned, because it counts nothing and the turn before may have been cut to fit.
+        """
+        if not new:
+            return self
+        messages, held = (*self.messages, *new), len(self.messages)
+        orphan = any(a.first >= held and messages[a.first].role == "tool" for a in atoms(messages))
+        joining = self.joined or any(a.indices[-1] >= held for a in _joining(messages))
+        if orphan or joining or any(m.role == "user" and m.pinned for m in new):
+            return None
+        return SessionWindow.of(messages, _seq(new[-1]), policy)
+
+
+def load(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWindow:
+    """Read a session's window from the store.
+
+    Reads the newest messages until the window is settled, then system and pinned messages
+    from further back. The rows read do not grow with the length of the session, except
+    for the call or results of a pinned message, which are searched for until found.
+    """
+    limit = _page_size(policy)
+    tail = _page(store, scope, newest_first=True, limit=limit)[::-1]
+    whole = len(tail) < limit
+    if not tail:
+        return SessionWindow()
+    last = _seq(tail[-1])
+    pinned = [] if whole else _pinned(store, scope, tail, last)
+    while not whole and not _settled(tail, pinned, policy):
+        limit = min(2 * limit, _MOST)
+        page = _page(store, scope, before_seq=_seq(tail[0]), newest_first=True, limit=limit)
+        tail = page[::-1] + tail
+        whole = len(page) < limit
+    older = [message for atom in pinned for message in atom]
+    if not whole:
+        low = _seq(tail[0])
+        older += _all(store, scope, roles=("system",), before_seq=low)
+        if tail[turns(tail)[-1][0]].role != "user":  # a turn so long that its beginning is far back
+            older += _opener(store, scope, low, pinned)
+    found = {_seq(m): m for m in (*older, *tail)}
+    return SessionWindow.of([found[seq] for seq in sorted(found)], last, policy)
+
+
+def refresh(store: Store, scope: Scope, policy: SlidingWindow, window: SessionWindow) -> SessionWindow:
+    """Return the window with what was saved since; the same object where nothing was."""
+    limit = _page_size(policy)
+    new = _page(store, scope, after_seq=window.last_seq, limit=limit)
+    later = window.then(new, policy) if len(new) < limit else None
+    return later if later is not None else load(store, scope, policy)
+
+
+def _settled(tail: Sequence[Message], pinned: Sequence[list[Message]], policy: SlidingWindow) -> bool:
+    """Say whether older messages could change nothing about what the policy keeps of these."""
+    candidates, kept = Candidates.of(tail), policy(tail).kept
+    oldest = _newest_gone(candidates, kept)
+    if oldest < 0:
+        return False
+    if len(tail) >= _LOOK_BACK:
+        return True
+    if any(a.first > oldest and tail[a.first].role == "tool" for a in candidates.broken):
+        return False  # its call may be further back
+    if any(_seq(a[0]) < _seq(tail[0]) <= _seq(a[-1]) for a in pinned):
+        return False
+    # The oldest turn that is kept must be here from its beginning, for its size to be known;
+    # a single turn too long for the window is the exception.
+    free = {_seq(tail[i]) for atom in candidates.optional for i in atom.indices}
+    chosen = [places for places in turns(kept) if any(_seq(kept[i]) in free for i in places)]
+    known = not chosen or kept[chosen[0][0]].role == "user"
+    return known or all(message.role != "user" for message in kept)
+
+
+def _newest_gone(candidates: Candidates, kept: Sequence[Message]) -> int:
+    """Return the place of the newest sound atom that left, -1 where all stayed."""
+    stay = {_seq(message) for message in kept}
+    gone = (a.first for a in candidates.optional if _seq(candidates.messages[a.first]) not in stay)
+    return max(gone, default=-1)
+
+
+def _opener(store: Store, scope: Scope, low: int, pinned: Sequence[list[Message]]) -> list[Message]:
+    """Return the user message that opens the turn which goes on at ``low``, if there is one."""
+    while found := _page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1):
+        joining = [_seq(a[0]) for a in pinned if _seq(a[0]) < _seq(found[0]) < _seq(a[-1])]
+        if not joining:
+            return found
+        low = min(joining)
+    return []
+
+
+def _joining(messages: Sequence[Message]) -> list[Atom]:
+    """Return the atoms that reach across the beginning of a turn."""
+    users = list(accumulate(message.role == "user" for message in messages))
+    return [atom for atom in atoms(messages) if users[atom.first] < users[atom.indices[-1]]]
+
+
+def _pinned(store: Store, scope: Scope, tail: Sequence[Message], last: int) -> list[list[Message]]:
+    """Return the atoms of the pinned messages up to ``last`` that are not whole in ``tail``.
+
+    Broken ones are left out: among fewer messages they could take a result not theirs.
+    """
+    known = {_seq(tail[i]) for atom in atoms(tail) if atom.broken is None for i in atom.indices}
+    found: list[list[Message]] = []
+    for message in _all(store, scope, pinned=True, before_seq=last + 1):
+        if _seq(message) not in known:
+            alone = message.role != "tool" and not message.tool_calls
+            atom = [message] if alone else _atom_of(store, scope, message, last)
+            found.append(atom)
+            known |= {_seq(m) for m in atom}
+    return [atom for atom in found if atom]
+
+
+def _atom_of(store: Store, scope: Scope, message: Message, last: int) -> list[Message]:
+    """Return a tool call or result with the rest of its atom; nothing where it is broken."""
+    run, place, limit = [message], 0, 50
+    while True:
+        atom = next(a for a in atoms(run) if place in a.indices)
+        if atom.broken is None:
+            return [run[i] for i in atom.indices]
+        if run[atom.first].role == "tool":
+            more = _page(store, scope, before_seq=_seq(run[0]), newest_first=True, limit=limit)
+            run, place = more[::-1] + run, place + len(more)
+        else:
+            more = _page(store, scope, after_seq=_seq(run[-1]), before_seq=last + 1, limit=limit)
+            run = run + more
+        if not more:
+            return []
+        limit = min(2 * limit, _MOST)
+
+
+def _all(store: Store, scope: Scope, **parts: Any) -> list[Message]:
+    out: list[Message] = []
+    while True:
+        after = _seq(out[-1]) if out else None
+        page = _page(store, scope, after_seq=after, limit=_MOST, **parts)
+        out += page
+        if len(page) < _MOST:
+            return out
+
+
+def _page(store: Store, scope: Scope, **parts: Any) -> list[Message]:
+    rows = store.find(Query(scope=scope, kinds=("message",), **parts))
+    return [row for row in rows if isinstance(row, Message)]
+
+
+def _page_size(policy: SlidingWindow) -> int:
+    return min(max(100, 5 * (policy.k or 0)), _MOST)
+
+
+def _seq(message: Message) -> int:
+    assert message.seq is not None, "a saved message has its place"
+    return message.seq
+
 
 _Key = tuple[str, str]  # user_id, session_id
 _MOST_SESSIONS = 1_000  # kept in memory, so that it is bounded however many come
@@ -28,6 +216,7 @@ class _Session:
     windows: dict[str | None, SessionWindow] = field(default_factory=dict)  # by agent_id
 
 
+@dataclass(eq=False, repr=False)
 class ShortTermMemory:
     """The windows of the sessions in use.
 
@@ -43,46 +232,33 @@ class ShortTermMemory:
       untouched; their messages stay in the store, and the next read takes them up from there.
     - Safe to use from several threads. The store is never called with a lock held.
 
-    Args:
-        store: where the messages are.
-        changes: `Upkeep.changes` of the same database. Without it removals and pin changes
-            are not seen by themselves: call `drop` after them.
-        max_turns: turns a window keeps.
-        ttl: how long a session nobody touches stays in memory.
-        clock: where "now" comes from.
-        sweep_every: how often such sessions are looked for.
-
     Raises:
         SettingsError: ``max_turns`` is under 1, or ``ttl`` or ``sweep_every`` not above zero.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        changes: Callable[[Scope], int] = lambda _: 0,
-        max_turns: int = 20,
-        ttl: timedelta = timedelta(minutes=30),
-        clock: Clock = utc_now,
-        sweep_every: timedelta = timedelta(minutes=1),
-    ) -> None:
-        check_count("max_turns", max_turns)
-        for name, span in (("ttl", ttl), ("sweep_every", sweep_every)):
+    store: Store  # where the messages are
+    _: KW_ONLY
+    # `Upkeep.changes` of the same database. Without it removals and pin changes are not seen by
+    # themselves: call `drop` after them.
+    changes: Callable[[Scope], int] = lambda _: 0
+    max_turns: int = 20  # that a window keeps
+    ttl: timedelta = timedelta(minutes=30)  # how long a session nobody touches stays in memory
+    clock: Clock = utc_now
+    sweep_every: timedelta = timedelta(minutes=1)  # how often such sessions are looked for
+    # Sessions and windows are replaced, never changed in place, so the lock is held
+    # for moments only and what was read can be used without it.
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _sessions: dict[_Key, _Session] = field(default_factory=dict, init=False)
+    _sweeper: threading.Thread | None = field(default=None, init=False)
+    _stop: threading.Event = field(default_factory=threading.Event, init=False)
+
+    def __post_init__(self) -> None:
+        check_count("max_turns", self.max_turns)
+        for name, span in (("ttl", self.ttl), ("sweep_every", self.sweep_every)):
             if not isinstance(span, timedelta) or span <= timedelta(0):
                 raise SettingsError(f"{name}={span!r} must be a timedelta above zero")
-        self._store = store
-        self._changes = changes
-        self._policy = SlidingWindow(max_turns, max_messages=2 * max_turns)
-        self._ttl = ttl
-        self._clock = clock
-        self._sweep_every = sweep_every
-        self._last_sweep = clock()
-        # Sessions and windows are replaced, never changed in place, so the lock is held
-        # for moments only and what was read can be used without it.
-        self._lock = threading.Lock()
-        self._sessions: dict[_Key, _Session] = {}
-        self._sweeper: threading.Thread | None = None
-        self._stop = threading.Event()
+        self._policy = SlidingWindow(self.max_turns, max_messages=2 * self.max_turns)
+        self._last_sweep = self.clock()
 
     def messages(self, scope: Scope) -> list[Message]:
         """Return the session's window, in the order of the session.
@@ -102,11 +278,11 @@ class ShortTermMemory:
         """
         key = _key(scope)
         # Asked for first: what changes after this is seen by the next read.
-        session, old = self._touch(key, scope.agent_id, self._changes(scope))
+        session, old = self._touch(key, scope.agent_id, self.changes(scope))
         if old is None:
-            new = load(self._store, scope, self._policy)
+            new = load(self.store, scope, self._policy)
         else:
-            new = refresh(self._store, scope, self._policy, old)
+            new = refresh(self.store, scope, self._policy, old)
         with self._lock:  # unless somebody was faster, or the session was dropped
             if self._sessions.get(key) is session and session.windows.get(scope.agent_id) is old:
                 session.windows[scope.agent_id] = new
@@ -127,7 +303,7 @@ class ShortTermMemory:
 
     def sweep(self) -> int:
         """Let go of sessions untouched for longer than ``ttl``; return how many went."""
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             return self._sweep(now)
 
@@ -141,11 +317,11 @@ class ShortTermMemory:
             sweeper.join()
 
     def _touch(self, key: _Key, agent_id: str | None, changes: int) -> tuple[_Session, SessionWindow | None]:
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             if self._stop.is_set():
                 raise Closed("this memory was closed; open it again to read")
-            if now - self._last_sweep >= self._sweep_every:
+            if now - self._last_sweep >= self.sweep_every:
                 self._sweep(now)
             session = self._sessions.pop(key, None)
             if session is None or session.changes < changes:
@@ -159,7 +335,7 @@ class ShortTermMemory:
 
     def _sweep(self, now: datetime) -> int:
         self._last_sweep = now
-        idle = [key for key, session in self._sessions.items() if now - session.last_active > self._ttl]
+        idle = [key for key, session in self._sessions.items() if now - session.last_active > self.ttl]
         for key in idle:
             del self._sessions[key]
         return len(idle)
@@ -173,7 +349,7 @@ class ShortTermMemory:
         memory = weakref.ref(self, lambda _: stop.set())
         sweeper = threading.Thread(
             target=_sweep_until,
-            args=(stop, memory, self._sweep_every.total_seconds()),
+            args=(stop, memory, self.sweep_every.total_seconds()),
             name="jiyi-sweep",
             daemon=True,
         )

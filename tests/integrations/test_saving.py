@@ -11,8 +11,7 @@ import pytest
 
 import jiyi
 from jiyi.errors import DatabaseLocked
-from jiyi.integrations.recalling import Owner, whole
-from jiyi.integrations.saving import Entry, Saver
+from jiyi.integrations.recalling import Entry, Owner, Saver, whole
 from jiyi.records import Message
 
 

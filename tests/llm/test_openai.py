@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from at_once import at_once
 from scripted_chat import SOON, ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
 
@@ -360,23 +361,13 @@ def test_usable_again_after_close(make: Make) -> None:
 
 
 def test_several_threads_get_their_own_answers(make: Make) -> None:
-    got: dict[int, str] = {}
-
     class Echo(ScriptedChat):
         honest = staticmethod(lambda asked: answer(asked["messages"][0]["content"]))
 
     with Echo() as server:
         llm = make(server.url)
-
-        def ask(number: int) -> None:
-            got[number] = llm.complete([{"role": "user", "content": f"number {number}"}]).text
-
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert got == {number: f"number {number}" for number in range(8)}
+        got = at_once(lambda n: llm.complete([{"role": "user", "content": f"number {n}"}]).text, range(8))
+    assert got == [f"number {number}" for number in range(8)]
 
 
 def test_without_the_package_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

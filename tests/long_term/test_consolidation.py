@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from at_once import at_once
 from consolidation_tools import ANA, START, episode, knowledge_of, themed, unconsolidated
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -255,20 +256,17 @@ def test_two_runs_at_once_make_one_knowledge_of_each_group(path, clock):
     store = Store(setup)
     store.put([episode(f"{t}-{n}", f"edge-{t}", n, steps=["restart"]) for t in range(30) for n in range(4)])
     store.put([episode(f"e{n}", None, n, trigger="nginx returned 502") for n in range(4)])
-    barrier, receipts = threading.Barrier(2), []
+    barrier = threading.Barrier(2)
 
-    def run():
+    def run(_):
         database = SqliteDatabase(path)
         one = Consolidation(Store(database), Upkeep(database), SqliteVectors(database), clock=clock)
         barrier.wait()
-        receipts.append(one.run(ANA))
+        receipt = one.run(ANA)
         database.close()
+        return receipt
 
-    threads = [threading.Thread(target=run) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    receipts = at_once(run, range(2))
     known = knowledge_of(store)
     assert len(known) == 31
     assert sorted(id_ for one in known for id_ in one.source_episodes) == sorted(

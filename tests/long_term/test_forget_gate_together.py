@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from at_once import at_once
 from samples import ANA, START, episode, knowledge, task
 
 from jiyi.long_term.forget_gate import run as gate_run
@@ -130,23 +131,15 @@ def test_two_processes_at_once_do_what_one_would(full, database, start, expected
 def test_threads_at_once_with_other_clocks_never_leave_too_few(full, path):
     """Their ages differ, so do their cuts: together they must not take more than is too much."""
     opened = [SqliteDatabase(path, lock_timeout=60) for _ in range(3)]
-    failures = []
 
-    def work(number, database):
+    def work(pair):
+        number, database = pair
         parts = Store(database), Upkeep(database), Trash(database)
         now = NOW - timedelta(days=80) + number * timedelta(days=9)
         rule = ForgetRule(max_episodes=MOST, threshold=0.0)
-        try:
-            ForgetGate(*parts, rule=rule, clock=lambda: now, batch=5 + number).run(ANA)
-        except Exception as error:
-            failures.append(error)
+        ForgetGate(*parts, rule=rule, clock=lambda: now, batch=5 + number).run(ANA)
 
-    threads = [threading.Thread(target=work, args=pair) for pair in enumerate(opened)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert failures == []
+    at_once(work, enumerate(opened))
     assert len(check_nothing_is_lost(opened[0])) == 2 * MOST
     for database in opened:
         database.close()

@@ -5,6 +5,7 @@ import time
 from datetime import UTC, datetime
 
 import pytest
+from at_once import at_once
 from local_llm import local_llm
 from reading_model import ReadingModel, line, read_fact, says_facts
 from reading_talk import clock, keepers, make, place, plain_environment, server, talk, wait_until
@@ -190,11 +191,7 @@ def test_several_threads_read_each_stretch_once(make, server, clock):
     for number in range(12):
         talk(memories[0], [number], f"s-{number}")
     clock.forward(hours=1)
-    threads = [threading.Thread(target=memory.maintain) for memory in memories]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(lambda memory: memory.maintain(), memories)
     assert len(keepers(memories[0])) == 12
     assert len(server.asked) == 12
 

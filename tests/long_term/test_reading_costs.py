@@ -1,8 +1,8 @@
 """What reading may cost: limits hold for every process, for each call, and are given back in time."""
 
-import threading
 from datetime import timedelta
 
+from at_once import at_once
 from reading_model import ReadingModel
 from reading_talk import clock, make, place, plain_environment, server, talk
 from scripted_chat import refuses, says
@@ -64,11 +64,7 @@ def test_readers_at_once_never_make_more_calls_than_they_may(make, server, clock
     for number in range(12):
         talk(memories[0], [number], f"s-{number}")
     clock.forward(hours=1)
-    threads = [threading.Thread(target=memory.maintain) for memory in memories]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(lambda memory: memory.maintain(), memories)
     assert (len(server.asked), memories[0].reading().calls, memories[0].reading().tokens) == (5, 5, 50)
 
 

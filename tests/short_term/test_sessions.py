@@ -2,8 +2,10 @@ import gc
 import threading
 import time
 from datetime import timedelta
+from functools import partial
 
 import pytest
+from at_once import at_once
 from conversations import assistant, calls, result, system, user
 from session_tools import NOON, SCOPE, CountingStore, save, sweepers, talk_of, texts
 
@@ -254,18 +256,15 @@ def test_impossible_settings_are_refused(store, bad):
 @pytest.mark.slow
 def test_many_threads_in_one_session_lose_and_double_nothing(store):
     memory = ShortTermMemory(store, max_turns=500, ttl=timedelta(microseconds=1))
-    begin, failures = threading.Barrier(9), []
+    begin = threading.Barrier(9)
 
     def work(number):
         begin.wait()
-        try:
-            for turn in range(20):
-                mine = save(store, user(f"{number}:{turn}"), assistant(f"{number}:{turn}!"))
-                seen = [m.seq for m in memory.messages(SCOPE)]
-                assert seen == sorted(set(seen))
-                assert {m.seq for m in mine} <= set(seen)
-        except Exception as error:
-            failures.append(error)
+        for turn in range(20):
+            mine = save(store, user(f"{number}:{turn}"), assistant(f"{number}:{turn}!"))
+            seen = [m.seq for m in memory.messages(SCOPE)]
+            assert seen == sorted(set(seen))
+            assert {m.seq for m in mine} <= set(seen)
 
     def disturb():
         begin.wait()
@@ -274,13 +273,7 @@ def test_many_threads_in_one_session_lose_and_double_nothing(store):
             if turn % 10 == 0:
                 memory.drop(SCOPE)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    threads.append(threading.Thread(target=disturb))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    at_once(lambda call: call(), [disturb, *(partial(work, number) for number in range(8))])
     assert [m.seq for m in memory.messages(SCOPE)] == list(range(8 * 20 * 2))
     memory.close()
 

@@ -1,6 +1,5 @@
-import threading
-
 import pytest
+from at_once import at_once
 
 from jiyi.errors import InputError, NotFound
 from jiyi.records import Scope
@@ -216,11 +215,7 @@ def test_never_more_open_than_allowed_with_threads(registry):
             counts.append(len(disclosure.blocks(COUNTER, "en")))
             disclosure.close(name)
 
-    threads = [threading.Thread(target=use, args=(name,)) for name in registry.names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(use, registry.names)
     assert len(counts) == 400
     assert max(counts) <= 3
     assert disclosure.opened == ()

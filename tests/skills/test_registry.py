@@ -1,7 +1,7 @@
 import os
-import threading
 
 import pytest
+from at_once import at_once
 
 from jiyi.errors import InputError, NotFound
 from jiyi.skills import SkillRegistry
@@ -294,19 +294,10 @@ def test_body_tokens_count_body_and_examples(write_skill):
 def test_threads_may_open_and_reload_at_once(write_skill):
     folders = [write_skill(f"s{n}", body=f"body {n}") for n in range(20)]
     registry = SkillRegistry(folders[0].parent)
-    failures = []
 
     def use(place):
-        try:
-            for n in range(100):
-                assert registry.open(f"s{(n + place) % 20}").body == f"body {(n + place) % 20}"
-                registry.reload()
-        except BaseException as error:
-            failures.append(error)
+        for n in range(100):
+            assert registry.open(f"s{(n + place) % 20}").body == f"body {(n + place) % 20}"
+            registry.reload()
 
-    threads = [threading.Thread(target=use, args=(place,)) for place in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    at_once(use, range(4))

@@ -1,9 +1,9 @@
 import json
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from at_once import at_once
 
 from jiyi.embeddings import E5Embedder
 from jiyi.errors import EmbeddingError, InputError
@@ -175,20 +175,12 @@ def test_many_cards_wait_for_prepare(write_skill):
 
 def test_threads_share_a_router(registry, write_skill):
     registry = SkillRegistry(registry.get("nginx-502").folder.parent)  # half-written files are problems
-    router, failures = Router(registry, HashEmbedder()), []
+    router = Router(registry, HashEmbedder())
 
     def use(place):
-        try:
-            for n in range(30):
-                write_skill(f"extra{place}", head=f"name: extra{place}\ndescription: Version {n} of {place}.")
-                registry.reload()
-                assert all(np.isfinite(r.score) for r in router.route("certbot renews a certificate", 5))
-        except BaseException as error:
-            failures.append(error)
+        for n in range(30):
+            write_skill(f"extra{place}", head=f"name: extra{place}\ndescription: Version {n} of {place}.")
+            registry.reload()
+            assert all(np.isfinite(r.score) for r in router.route("certbot renews a certificate", 5))
 
-    threads = [threading.Thread(target=use, args=(place,)) for place in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    at_once(use, range(4))

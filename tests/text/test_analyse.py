@@ -1,9 +1,9 @@
 import base64
 import random
-import threading
 import time
 
 import pytest
+from at_once import at_once
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -221,10 +221,4 @@ def test_five_megabytes_without_spaces(unit):
 def test_threads_get_the_same_terms():
     text = " ".join(f"running{chr(97 + i % 26)} memories{i} retries 系统" for i in range(500))
     expected = analyse(text)
-    results: list[bool] = []
-    threads = [threading.Thread(target=lambda: results.append(analyse(text) == expected)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [True] * 8
+    assert at_once(analyse, [text] * 8) == [expected] * 8

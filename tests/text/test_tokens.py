@@ -1,9 +1,9 @@
 import base64
 import json
-import threading
 import time
 
 import pytest
+from at_once import at_once
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -342,16 +342,7 @@ def test_threads_share_a_counter():
     counter = counter_for("gpt-4o")
     texts = [json.dumps({"i": i, "text": "重启 nginx " * i}, ensure_ascii=False) for i in range(200)]
     alone = [counter.count_text(text) for text in texts]
-    results: list[list[int]] = []
-    threads = [
-        threading.Thread(target=lambda: results.append([counter.count_text(text) for text in texts]))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [alone] * 8
+    assert at_once(lambda _: [counter.count_text(text) for text in texts], range(8)) == [alone] * 8
 
 
 @given(st.lists(st.text(max_size=30), max_size=8), st.integers(-3, 200), st.sampled_from(COUNTERS))
