@@ -79,7 +79,6 @@ class ContextVerbs(Verbs):
                 ``task_types`` say, one unknown as "conversation"; groups the monitor's figures.
             episodes, knowledge: most of these to show; as the settings say by default.
             asked_at: when the question is asked, now by default: what "yesterday" in it means.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
             BudgetTooSmall: system, pinned and current messages and tools alone are larger.

@@ -117,7 +117,6 @@ class ForgettingVerbs(Verbs):
             purge: overwrite it on disk.
             dry_run: only say what would go.
             limit: how many records words may be about; more is an error.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
             BadQuery: nothing said of what to forget, or two ways at once; nothing was changed.
@@ -183,7 +182,6 @@ class ForgettingVerbs(Verbs):
             metadata: takes the place of all it has; {} leaves none. Episodes have none.
             importance: 0 to 1, of messages and episodes.
             pinned: as `pin` and `unpin`.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
             NotFound: the user has no such record.

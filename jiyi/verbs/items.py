@@ -108,8 +108,7 @@ class ItemVerbs(Verbs):
             ttl: seconds after which it is absent, unless it is put or refreshed before.
             if_version: only where it has this version; 0: only where it is absent.
             session_id: the conversation it belongs to: it is forgotten with it.
-            user_id, agent_id: whose, where `jiyi.open` did not say. Another agent's item of the same
-                name is another item.
+            agent_id: another agent's item of the same name is another item.
 
         Raises:
             Changed: it has another version; nothing was changed.
@@ -230,7 +229,6 @@ class ItemVerbs(Verbs):
                 {"gt": 100}}``; a dot leads into an object. Operators as in `search`.
             limit: how many at most.
             after: the `next` of the part before.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
             BadQuery: an impossible limit or filter, a cursor of another list.
@@ -264,7 +262,6 @@ class ItemVerbs(Verbs):
             prefix, suffix: labels they begin and end with; "*" stands for any one label.
             depth: only so many labels of each, and each once.
             limit: how many at most.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
             BadQuery: an impossible depth or limit.

@@ -10,7 +10,6 @@ from jiyi.clock import Moment, read_moment
 from jiyi.errors import BadMessage, DuplicateId
 from jiyi.importers.mem0_client import Mem0Client
 from jiyi.importers.run import import_path, is_no_file
-from jiyi.monitor import ContextMonitor
 from jiyi.records import (
     ContentPart,
     Given,
@@ -73,7 +72,6 @@ class MessageVerbs(Verbs):
             pinned: never leaves the window.
             metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept
                 with the message, found by ``filters={"metadata": {...}}``, never sent.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
             BadMessage: not a Chat Completions message, or metadata that cannot be kept.
@@ -158,8 +156,7 @@ class MessageVerbs(Verbs):
             session_id: the conversation.
             messages: what `save_message` takes. One is there already where it says the same; an id
                 or metadata that it carries must be the same too.
-            user_id, agent_id: whose, where `jiyi.open` did not say. Of an agent, only the agent's
-                messages are looked at.
+            agent_id: only this agent's messages are looked at.
 
         Raises:
             BadMessage, NaiveDatetime: one of them cannot be saved; nothing was changed.
@@ -322,15 +319,10 @@ class MessageVerbs(Verbs):
         # The messages have their ids, and what was read in them for facts is known a second time.
         stored = self._store.together(lambda: self._put(messages), repeatable=True)
         self._long_term.indexer.notify()
-        if self._monitor is not None:
-            self._watch_replies(self._monitor, scope, stored)
+        for message in stored:  # the monitor compares answers with the session's last window
+            if self._monitor is not None and message.role == "assistant" and message.text.strip():
+                self._monitor.reply(scope.session_id or "", message.text, user_id=scope.user_id)
         return stored
-
-    def _watch_replies(self, monitor: ContextMonitor, scope: Scope, stored: Sequence[Message]) -> None:
-        """Tell the monitor what was answered; it compares that with the session's last window."""
-        for message in stored:
-            if message.role == "assistant" and message.text.strip():
-                monitor.reply(scope.session_id or "", message.text, user_id=scope.user_id)
 
 
 def _check_unlike(messages: Sequence[Message]) -> None:

@@ -69,7 +69,6 @@ class RecallVerbs(Verbs):
             around: how many messages before and after a message come with it, as
                 ``hit.around``, at most 1,000; one that another hit shows already is not repeated.
             min_score: 0 to 1; hits with a lower ``relevance`` are left out.
-            user_id, agent_id: whose, where `jiyi.open` did not say.
 
         Raises:
             BadQuery: an empty query, an unknown kind, an impossible limit, filter or ``min_score``.
