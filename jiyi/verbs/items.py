@@ -327,8 +327,7 @@ class ItemVerbs(Verbs):
             self._store.put(list(made.values()))
             return made
 
-        made = self._store.together(keep)
-        self._long_term.indexer.notify()
+        made = self._indexed(self._store.together(keep))
         return [made[id_].bare() for id_ in ids]
 
     def _labels_of(self, query: Query) -> Iterator[tuple[str, ...]]:

@@ -26,7 +26,6 @@ from jiyi.records import (
 from jiyi.storage import ImportReceipt
 from jiyi.storage.pages import all_messages
 from jiyi.verbs.base import Verbs, check_flags, path_of
-from jiyi.verbs.cursors import page
 from jiyi.verbs.loading import load_for
 
 __all__ = ["MessageVerbs"]
@@ -134,9 +133,7 @@ class MessageVerbs(Verbs):
             self._take_out(scope, found, "popped")
             return found
 
-        popped = self._store.together(pop)
-        self._long_term.indexer.notify()
-        return popped
+        return self._indexed(self._store.together(pop))
 
     def replace_messages(
         self,
@@ -175,9 +172,7 @@ class MessageVerbs(Verbs):
             return there[:same] + self._put(new)
 
         # The new messages have their ids: done again, all of them are there already.
-        conversation = self._store.together(replaced, repeatable=True)
-        self._long_term.indexer.notify()
-        return conversation
+        return self._indexed(self._store.together(replaced, repeatable=True))
 
     def _take_out(self, scope: Scope, messages: Sequence[Message], reason: str) -> None:
         if messages:
@@ -220,8 +215,7 @@ class MessageVerbs(Verbs):
             BadQuery: a limit outside 1..10,000, an impossible filter, a cursor of another list.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        query = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
-        found: Listing[Message] = page(self._store, query.with_filters(filters), after)
+        found: Listing[Message] = self._listed("message", scope, limit, after, filters)
         found.reverse()
         return found
 
@@ -241,9 +235,7 @@ class MessageVerbs(Verbs):
         Raises:
             BadQuery: a limit outside 1..10,000, a cursor of another list.
         """
-        scope = self._scope(user_id, agent_id)
-        query = Query(scope=scope, kinds=("session",), newest_first=True, limit=limit)
-        return page(self._store, query, after)
+        return self._listed("session", self._scope(user_id, agent_id), limit, after)
 
     def import_(
         self,
@@ -274,8 +266,7 @@ class MessageVerbs(Verbs):
             progress=progress,
             dry_run=dry_run,
         )
-        self._long_term.indexer.notify()
-        return receipt
+        return self._indexed(receipt)
 
     def _stored_form(self, scope: Scope, given: Given | Message, fields: Mapping[str, Any]) -> Message:
         chosen = {name: value for name, value in fields.items() if value is not None}
@@ -317,8 +308,7 @@ class MessageVerbs(Verbs):
     def _save(self, scope: Scope, messages: Sequence[Message]) -> list[Message]:
         load_for(message.text for message in messages)
         # The messages have their ids, and what was read in them for facts is known a second time.
-        stored = self._store.together(lambda: self._put(messages), repeatable=True)
-        self._long_term.indexer.notify()
+        stored = self._indexed(self._store.together(lambda: self._put(messages), repeatable=True))
         for message in stored:  # the monitor compares answers with the session's last window
             if self._monitor is not None and message.role == "assistant" and message.text.strip():
                 self._monitor.reply(scope.session_id or "", message.text, user_id=scope.user_id)

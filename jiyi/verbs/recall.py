@@ -22,7 +22,6 @@ from jiyi.records import (
 )
 from jiyi.text import secrets
 from jiyi.verbs.base import Verbs, labels_of
-from jiyi.verbs.cursors import page
 
 __all__ = ["RecallVerbs"]
 
@@ -149,9 +148,7 @@ class RecallVerbs(Verbs):
 
         ``after`` is the `next` of the part before.
         """
-        scope = self._scope(user_id, agent_id)
-        query = Query(scope=scope, kinds=("episode",), newest_first=True, limit=limit)
-        return page(self._store, query.with_filters(filters), after)
+        return self._listed("episode", self._scope(user_id, agent_id), limit, after, filters)
 
     def knowledge(
         self,
@@ -163,9 +160,7 @@ class RecallVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Listing[Knowledge]:
         """Return what the user's episodes taught, newest first; ``filters``, ``after`` as in `episodes`."""
-        scope = self._scope(user_id, agent_id)
-        query = Query(scope=scope, kinds=("knowledge",), newest_first=True, limit=limit)
-        return page(self._store, query.with_filters(filters), after)
+        return self._listed("knowledge", self._scope(user_id, agent_id), limit, after, filters)
 
     def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
