@@ -92,15 +92,6 @@ class _Talk:
         self._typed = sys.stdin.isatty()
         self._beside = stdout if stdout.is_terminal else stderr
         self._mid_line = False  # whether the answer is in the middle of a line
-        self._commands: dict[str, Callable[[str], None]] = {
-            "/context": self._context,
-            "/recall": self._recall,
-            "/remember": self._remember,
-            "/forget": self._forget,
-            "/resume": self._resume,
-            "/new": self._new,
-            "/help": self._help,
-        }
 
     def greet(self, model: str, db: Place) -> None:
         """Say who talks, with which memory, and where help is."""
@@ -208,11 +199,10 @@ class _Talk:
 
     def _command(self, words: str) -> None:
         name, _, rest = words.partition(" ")
-        command = self._commands.get(name)
-        if command is None:
-            self._note(f"there is no command {name}; /help lists them")
+        if name in {usage.split()[0] for usage in _HELP} - {"/quit"}:
+            getattr(self, f"_{name[1:]}")(rest.strip())
         else:
-            command(rest.strip())
+            self._note(f"there is no command {name}; /help lists them")
 
     def _help(self, _: str) -> None:
         for name, what in _HELP.items():

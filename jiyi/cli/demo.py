@@ -103,23 +103,11 @@ def _replay(memory: MemoryManager, events: list[_Event], *, quiet: bool) -> None
 def _work(memory: MemoryManager, event: _Event, tasks: dict[str, str]) -> None:
     data = event.data
     if event.verb == "start":
-        task = memory.start_task(
-            data["session_id"],
-            data["request"],
-            target=data["target"],
-            trigger_type=data["trigger_type"],
-            tags=data["tags"],
-            started_at=event.at,
-        )
-        tasks[data["id"]] = task.id
+        given = {name: data[name] for name in ("session_id", "request", "target", "trigger_type", "tags")}
+        tasks[data["id"]] = memory.start_task(**given, started_at=event.at).id
     elif event.verb == "step":
-        step = memory.add_step(
-            tasks[data["task"]],
-            data["description"],
-            tool_name=data["tool_name"],
-            args=data["args"],
-            at=datetime.fromisoformat(data["started_at"]),
-        )
+        given = {name: data[name] for name in ("description", "tool_name", "args")}
+        step = memory.add_step(tasks[data["task"]], **given, at=datetime.fromisoformat(data["started_at"]))
         memory.update_step(step.id, status=data["status"], result=data["result"], at=event.at)
     else:
         memory.complete_task(tasks[data["id"]], outcome=data["outcome"], summary=data["summary"], at=event.at)

@@ -1,10 +1,13 @@
 """`jiyi evaluate`: is the memory any good? Figures for files of questions with known evidence."""
 
 import json
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from importlib.resources import files as data_files
 from pathlib import Path
+from typing import Literal
 
 from rich.cells import cell_len
 from rich.table import Table
@@ -36,29 +39,13 @@ _GAP = 2  # spaces between columns
 _CATEGORY = 26  # characters of a category at most
 _LINE = 1_000  # characters of a name or a note at most
 
-_HEADINGS = {  # of the metrics, by name
-    "recall@5": "recall\n@5",
-    "recall@10": "recall\n@10",
-    "recall@20": "recall\n@20",
-    "strict@10": "strict\n@10",
-    "session_recall@5": "session\nrecall@5",
-    "session_strict@5": "session\nstrict@5",
-    "mrr": "MRR\n",
-    "hit@5": "hit\n@5",
-    "abstention_auroc": "abstain\nAUROC",
-    "current_ok": "current\nok",
-    "as_of_ok": "as of\nok",
-}
 
-_LATENCIES = {  # heading and field of each latency
-    "search\np50 ms": "search_p50",
-    "search\np95 ms": "search_p95",
-    "embed\np50 ms": "embed_p50",
-    "both\np50 ms": "with_embedding_p50",
-    "both\np95 ms": "with_embedding_p95",
-    "window\np50 ms": "context_p50",
-    "window\np95 ms": "context_p95",
-}
+@cache
+def _headings(of: Literal["metrics", "latencies"]) -> Mapping[str, str]:
+    tables: dict[str, dict[str, str]] = tomllib.loads(
+        (data_files(__package__) / "evaluate.toml").read_text("utf-8")
+    )
+    return tables[of]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +178,7 @@ def _difference(one: Run, other: Run) -> str:
 
 def _quality(runs: Sequence[Run]) -> Iterator[_Column]:
     for name in METRICS:
-        yield _Column(_HEADINGS[name], [_share(run.scores.metrics[name]) for run in runs])
+        yield _Column(_headings("metrics")[name], [_share(run.scores.metrics[name]) for run in runs])
 
 
 def _windows_and_costs(runs: Sequence[Run]) -> Iterator[_Column]:
@@ -199,7 +186,7 @@ def _windows_and_costs(runs: Sequence[Run]) -> Iterator[_Column]:
     for size in runs[0].evidence_in_context:
         cells = [_share(run.evidence_in_context[size]) for run in runs]
         yield _Column(f"in window\n@{size}", cells)
-    for heading, name in _LATENCIES.items():
+    for name, heading in _headings("latencies").items():
         yield _Column(heading, [_ms(getattr(run.latency, name)) for run in runs])
     yield _Column("text\ns", [f"{run.ingest.seconds_text:.2f}" for run in runs])
     yield _Column("vectors\ns", [_seconds(run) for run in runs])
@@ -215,7 +202,8 @@ def _categories(runs: Sequence[Run]) -> tuple[list[_Column], list[_Column]]:
         _Column("asked\n", [f"{one.questions:,}" for one in scores]),
         _Column("system\n", [_name(run, backends) for _, run in rows]),
     ]
-    figures = [_Column(_HEADINGS[name], [_share(one.metrics[name]) for one in scores]) for name in METRICS]
+    headings = _headings("metrics")
+    figures = [_Column(headings[name], [_share(one.metrics[name]) for one in scores]) for name in METRICS]
     return head, [column for column in figures if column.applies]
 
 

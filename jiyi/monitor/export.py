@@ -41,11 +41,10 @@ def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None
     """
     figures, text = monitor.by_task_type(), ""
     for name, metric in _metrics("monitor").items():
-        read = _summary if metric["kind"] == "summary" else _samples
         samples = [
             (ending, {"task_type": one.task_type or "", **labels}, value)
             for one in figures
-            for ending, labels, value in read(metric, one)
+            for ending, labels, value in _samples(metric, one)
         ]
         text += metric_text(name, metric["kind"], metric["help"], samples)
     for name, metric in _metrics("reader").items() if reading is not None else ():
@@ -104,7 +103,7 @@ def otel_metrics(monitor: ContextMonitor, meter: "Meter") -> None:
     for name, metric in _metrics("monitor").items():
         if metric["kind"] != "summary":
             create = getattr(meter, f"create_observable_{metric['kind']}")
-            create(_dotted(name), [observing(metric)], metric["unit"], metric["help"])
+            create(f"jiyi.{name.replace('_', '.')}", [observing(metric)], metric["unit"], metric["help"])
     monitor.listen(_histograms(meter))
 
 
@@ -142,21 +141,16 @@ def _values(metric: _Metric, gauges: Gauges) -> list[tuple[_Labels, float]]:
     return [({label: str(name)}, one) for name, one in value.items()] if label else [({}, value)]
 
 
-def _dotted(name: str) -> str:
-    return "jiyi." + name.replace("_", ".")
-
-
-def _summary(metric: _Metric, gauges: Gauges) -> Iterator[Sample]:
+def _samples(metric: _Metric, gauges: Gauges) -> Iterator[Sample]:
+    if metric["kind"] != "summary":
+        yield from (("", labels, value) for labels, value in _values(metric, gauges))
+        return
     spread, factor = getattr(gauges, metric["figure"]), metric.get("factor", 1.0)
     if spread.count:
         yield "", {"quantile": "0.5"}, spread.p50 * factor
         yield "", {"quantile": "0.95"}, spread.p95 * factor
     yield "_sum", {}, spread.total * factor
     yield "_count", {}, spread.count
-
-
-def _samples(metric: _Metric, gauges: Gauges) -> Iterator[Sample]:
-    yield from (("", labels, value) for labels, value in _values(metric, gauges))
 
 
 def _escaped(value: str) -> str:

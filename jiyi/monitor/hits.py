@@ -115,6 +115,7 @@ def _telling(text: str, asked: set[str]) -> dict[str, float]:
     }
 
 
+@dataclass(frozen=True, slots=True)
 class LLMHits:
     """A `Judge` that asks a language model; it sees what is said in other words or languages.
 
@@ -122,13 +123,9 @@ class LLMHits:
     - One call of the model for every 20 passages.
     - Where the model cannot be asked or gives no usable answer, words are compared as in
       `find_hits`, and `Hits.notes` says why.
-
-    Args:
-        llm: the model.
     """
 
-    def __init__(self, llm: LLM) -> None:
-        self._llm = llm
+    llm: LLM
 
     def __call__(self, question: str, blocks: Sequence[Block], reply: str) -> Hits:
         """Return which of the retrieved blocks the reply used; the share of a block is 0 or 1."""
@@ -142,7 +139,7 @@ class LLMHits:
         try:
             for start in range(0, len(texts), _BATCH):
                 some = texts[start : start + _BATCH]
-                said += ask_each(self._llm, "judge_hits", some, {"type": "boolean"}, language=spoken, **words)
+                said += ask_each(self.llm, "judge_hits", some, {"type": "boolean"}, language=spoken, **words)
         except LLMError as error:
             found = find_hits(question, shown, reply)
             return Hits(blocks=found.blocks, notes=(f"told by words, the model failed: {error}",))

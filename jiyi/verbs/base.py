@@ -2,23 +2,24 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import BadQuery, Closed, InputError, ScopeMissing
 from jiyi.forks import leave_at_fork
 from jiyi.long_term import LongTermMemory
 from jiyi.monitor import ContextMonitor
-from jiyi.records import Scope, check_labels, in_utc
+from jiyi.records import Kind, Listing, Query, Scope, check_labels, in_utc
 from jiyi.settings import Settings
 from jiyi.short_term import ShortTermMemory, SummaryUpdater
 from jiyi.skills import SkillShelf
 from jiyi.storage import Ledger, Store, Upkeep
 from jiyi.text import TokenCounter
+from jiyi.verbs.cursors import page
 from jiyi.working import WorkingMemory
 
 __all__ = [
@@ -32,6 +33,8 @@ __all__ = [
     "not_open",
     "path_of",
 ]
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,24 @@ class Verbs:
             raise ScopeMissing("whose memory? Pass user_id= to jiyi.open() or to this call")
         agent = agent_id if agent_id is not None else self._settings.agent_id
         return Scope(user_id=user, agent_id=agent, session_id=session_id)
+
+    def _listed(
+        self,
+        kind: Kind,
+        scope: Scope,
+        limit: int,
+        after: str | None,
+        filters: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Listing[Any]:
+        """Return a part of what is stored of a kind, the newest first; see `page`."""
+        query = Query(scope=scope, kinds=(kind,), newest_first=True, limit=limit, **more)
+        return page(self._store, query.with_filters(filters), after)
+
+    def _indexed(self, done: _T) -> _T:
+        """Return what was done, after waking the indexer for what it wrote."""
+        self._long_term.indexer.notify()
+        return done
 
 
 _TAKEN = frozenset(name for name in Verbs._take.__code__.co_names if name.startswith("_"))

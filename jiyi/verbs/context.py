@@ -79,7 +79,6 @@ class ContextVerbs(Verbs):
                 ``task_types``, an unknown type as "conversation"; groups the monitor's figures.
             episodes, knowledge: the most to show of each; by default as in the settings.
             asked_at: when the question is asked, now by default; decides what "yesterday" means.
-            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BudgetTooSmall: system, pinned and current messages and tools alone are larger.

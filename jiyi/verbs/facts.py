@@ -69,9 +69,7 @@ class FactVerbs(Verbs):
                 self._long_term.forgetting.pin(self._scope(user_id, agent_id), [learned.kept])
             return learned
 
-        learned = self._store.together(keep)
-        self._long_term.indexer.notify()
-        return learned
+        return self._indexed(self._store.together(keep))
 
     def profile(self, *, user_id: str | None = None, agent_id: str | None = None) -> list[Fact]:
         """Return what every window of the user shows, whatever is asked, oldest first.
@@ -93,9 +91,7 @@ class FactVerbs(Verbs):
         scope = self._scope(user_id, agent_id, session_id)
         newest = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
         messages = cast("list[Message]", self._store.find(newest))[::-1]
-        learned = self._long_term.facts.learn_with_llm(scope, messages)
-        self._long_term.indexer.notify()
-        return learned
+        return self._indexed(self._long_term.facts.learn_with_llm(scope, messages))
 
     def facts(
         self,

@@ -53,9 +53,8 @@ class ForgettingVerbs(Verbs):
         agent_id: str | None = None,
     ) -> ConsolidationReceipt:
         """Turn episodes about the same thing into knowledge; see `Consolidation`."""
-        receipt = self._long_term.consolidation.run(self._scope(user_id, agent_id), progress=progress)
-        self._long_term.indexer.notify()
-        return receipt
+        scope = self._scope(user_id, agent_id)
+        return self._indexed(self._long_term.consolidation.run(scope, progress=progress))
 
     def maintain(
         self,
@@ -71,9 +70,7 @@ class ForgettingVerbs(Verbs):
         """
         scope = self._scope(user_id, agent_id)
         check_flags(dry_run=dry_run)
-        done = maintain(self._long_term, scope, dry_run=dry_run, progress=progress)
-        self._long_term.indexer.notify()
-        return done
+        return self._indexed(maintain(self._long_term, scope, dry_run=dry_run, progress=progress))
 
     def forget(
         self,
@@ -116,7 +113,6 @@ class ForgettingVerbs(Verbs):
             purge: overwrite it on disk.
             dry_run: only say what would go.
             limit: how many records the words may match; more is an error.
-            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadQuery: nothing selected, or in two ways at once; nothing was changed.
@@ -132,8 +128,7 @@ class ForgettingVerbs(Verbs):
         asked = _asked(scope, query, filters, ids=names, kinds=kinds, namespace=labels, limit=limit)
         act = self._long_term.forgetting.purge if purge else self._long_term.forgetting.forget
         receipt = act(scope, ids=names, query=asked, reason=reason, at=self._clock(), dry_run=dry_run)
-        self._long_term.indexer.notify()
-        return receipt
+        return self._indexed(receipt)
 
     def restore(
         self,
@@ -154,8 +149,7 @@ class ForgettingVerbs(Verbs):
             forgotten_at=moment_of(forgotten_at, "forgotten_at"),
             at=self._clock(),
         )
-        self._long_term.indexer.notify()
-        return receipt
+        return self._indexed(receipt)
 
     def update(
         self,
@@ -182,7 +176,6 @@ class ForgettingVerbs(Verbs):
             metadata: replaces all it has; {} leaves none. Episodes have none.
             importance: 0 to 1, of messages and episodes.
             pinned: as `pin` and `unpin`.
-            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             NotFound: the user has no such record.
@@ -197,8 +190,7 @@ class ForgettingVerbs(Verbs):
         if text is not None and object is not None:
             raise BadQuery("text and object both say what a fact is; give one of them")
         change = Change(text=text, object=object, metadata=metadata, importance=importance, pinned=pinned)
-        updated = self._long_term.updating.update(scope, record_id, change, self._clock())
-        self._long_term.indexer.notify()
+        updated = self._indexed(self._long_term.updating.update(scope, record_id, change, self._clock()))
         return updated.bare() if isinstance(updated, Item) else updated
 
     def pin(

@@ -108,8 +108,7 @@ class ItemVerbs(Verbs):
             ttl: seconds after which it expires, unless it is put or refreshed before.
             if_version: only if it has this version; 0: only if it does not exist.
             session_id: the conversation it belongs to, and is forgotten with.
-            user_id, agent_id: whose memory; by default as given to `jiyi.open`. Agents'
-                items of the same name are different items.
+            agent_id: another agent's item of the same name is another item.
 
         Raises:
             Changed: it has another version; nothing was changed.
@@ -230,7 +229,6 @@ class ItemVerbs(Verbs):
                 {"gt": 100}}``; a dot leads into an object. Operators as in `search`.
             limit: how many at most.
             after: the `next` of the previous page.
-            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadQuery: an impossible limit or filter, a cursor of another list.
@@ -264,7 +262,6 @@ class ItemVerbs(Verbs):
             prefix, suffix: labels they begin and end with; "*" stands for any one label.
             depth: cut to so many labels, without duplicates.
             limit: how many at most.
-            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadQuery: an impossible depth or limit.
@@ -330,8 +327,7 @@ class ItemVerbs(Verbs):
             self._store.put(list(made.values()))
             return made
 
-        made = self._store.together(keep)
-        self._long_term.indexer.notify()
+        made = self._indexed(self._store.together(keep))
         return [made[id_].bare() for id_ in ids]
 
     def _labels_of(self, query: Query) -> Iterator[tuple[str, ...]]:

@@ -10,7 +10,6 @@ from jiyi.clock import Moment, read_moment
 from jiyi.errors import BadMessage, DuplicateId
 from jiyi.importers.mem0_client import Mem0Client
 from jiyi.importers.run import import_path, is_no_file
-from jiyi.monitor import ContextMonitor
 from jiyi.records import (
     ContentPart,
     Given,
@@ -27,7 +26,6 @@ from jiyi.records import (
 from jiyi.storage import ImportReceipt
 from jiyi.storage.pages import all_messages
 from jiyi.verbs.base import Verbs, check_flags, path_of
-from jiyi.verbs.cursors import page
 from jiyi.verbs.loading import load_for
 
 __all__ = ["MessageVerbs"]
@@ -73,7 +71,6 @@ class MessageVerbs(Verbs):
             pinned: never leaves the window.
             metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept
                 with the message, found by ``filters={"metadata": {...}}``, never sent.
-            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadMessage: not a Chat Completions message, or metadata that cannot be kept.
@@ -136,9 +133,7 @@ class MessageVerbs(Verbs):
             self._take_out(scope, found, "popped")
             return found
 
-        popped = self._store.together(pop)
-        self._long_term.indexer.notify()
-        return popped
+        return self._indexed(self._store.together(pop))
 
     def replace_messages(
         self,
@@ -158,8 +153,7 @@ class MessageVerbs(Verbs):
             session_id: the conversation.
             messages: what `save_message` takes. One matches if it says the same; an id or
                 metadata given with it must be the same too.
-            user_id, agent_id: whose memory; by default as given to `jiyi.open`. With an agent, only the
-                agent's messages are compared.
+            agent_id: only this agent's messages are compared.
 
         Raises:
             BadMessage, NaiveDatetime: one of them cannot be saved; nothing was changed.
@@ -178,9 +172,7 @@ class MessageVerbs(Verbs):
             return there[:same] + self._put(new)
 
         # The new messages have their ids: done again, all of them are there already.
-        conversation = self._store.together(replaced, repeatable=True)
-        self._long_term.indexer.notify()
-        return conversation
+        return self._indexed(self._store.together(replaced, repeatable=True))
 
     def _take_out(self, scope: Scope, messages: Sequence[Message], reason: str) -> None:
         if messages:
@@ -223,8 +215,7 @@ class MessageVerbs(Verbs):
             BadQuery: a limit outside 1..10,000, an impossible filter, a cursor of another list.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        query = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
-        found: Listing[Message] = page(self._store, query.with_filters(filters), after)
+        found: Listing[Message] = self._listed("message", scope, limit, after, filters)
         found.reverse()
         return found
 
@@ -244,9 +235,7 @@ class MessageVerbs(Verbs):
         Raises:
             BadQuery: a limit outside 1..10,000, a cursor of another list.
         """
-        scope = self._scope(user_id, agent_id)
-        query = Query(scope=scope, kinds=("session",), newest_first=True, limit=limit)
-        return page(self._store, query, after)
+        return self._listed("session", self._scope(user_id, agent_id), limit, after)
 
     def import_(
         self,
@@ -277,8 +266,7 @@ class MessageVerbs(Verbs):
             progress=progress,
             dry_run=dry_run,
         )
-        self._long_term.indexer.notify()
-        return receipt
+        return self._indexed(receipt)
 
     def _stored_form(self, scope: Scope, given: Given | Message, fields: Mapping[str, Any]) -> Message:
         chosen = {name: value for name, value in fields.items() if value is not None}
@@ -320,17 +308,11 @@ class MessageVerbs(Verbs):
     def _save(self, scope: Scope, messages: Sequence[Message]) -> list[Message]:
         load_for(message.text for message in messages)
         # The messages have their ids, and what was read in them for facts is known a second time.
-        stored = self._store.together(lambda: self._put(messages), repeatable=True)
-        self._long_term.indexer.notify()
-        if self._monitor is not None:
-            self._watch_replies(self._monitor, scope, stored)
+        stored = self._indexed(self._store.together(lambda: self._put(messages), repeatable=True))
+        for message in stored:  # the monitor compares answers with the session's last window
+            if self._monitor is not None and message.role == "assistant" and message.text.strip():
+                self._monitor.reply(scope.session_id or "", message.text, user_id=scope.user_id)
         return stored
-
-    def _watch_replies(self, monitor: ContextMonitor, scope: Scope, stored: Sequence[Message]) -> None:
-        """Tell the monitor what was answered; it compares that with the session's last window."""
-        for message in stored:
-            if message.role == "assistant" and message.text.strip():
-                monitor.reply(scope.session_id or "", message.text, user_id=scope.user_id)
 
 
 def _check_unlike(messages: Sequence[Message]) -> None:

@@ -22,7 +22,6 @@ from jiyi.records import (
 )
 from jiyi.text import secrets
 from jiyi.verbs.base import Verbs, labels_of
-from jiyi.verbs.cursors import page
 
 __all__ = ["RecallVerbs"]
 
@@ -69,7 +68,6 @@ class RecallVerbs(Verbs):
             around: how many messages before and after a message to return with it, as
                 ``hit.around``, at most 1,000; none is shown with two hits.
             min_score: 0 to 1; hits with a lower ``relevance`` are left out.
-            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
 
         Raises:
             BadQuery: an empty query, an unknown kind, an impossible limit, filter or ``min_score``.
@@ -150,9 +148,7 @@ class RecallVerbs(Verbs):
 
         ``after`` is the `next` of the previous page.
         """
-        scope = self._scope(user_id, agent_id)
-        query = Query(scope=scope, kinds=("episode",), newest_first=True, limit=limit)
-        return page(self._store, query.with_filters(filters), after)
+        return self._listed("episode", self._scope(user_id, agent_id), limit, after, filters)
 
     def knowledge(
         self,
@@ -164,9 +160,7 @@ class RecallVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Listing[Knowledge]:
         """Return the user's knowledge, newest first; ``filters``, ``after`` as in `episodes`."""
-        scope = self._scope(user_id, agent_id)
-        query = Query(scope=scope, kinds=("knowledge",), newest_first=True, limit=limit)
-        return page(self._store, query.with_filters(filters), after)
+        return self._listed("knowledge", self._scope(user_id, agent_id), limit, after, filters)
 
     def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None

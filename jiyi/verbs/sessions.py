@@ -79,7 +79,6 @@ class SessionVerbs(Verbs):
         Args:
             session_id: the conversation.
             max_tokens: size of its windows; the settings' by default.
-            user_id, agent_id: whose memory; by default as given to `jiyi.open`.
         """
         scope = self._scope(user_id, agent_id, session_id)
         recent = self._short_term.window(scope).kept

@@ -9,7 +9,6 @@ from jiyi.records import (
     Episode,
     Listing,
     Outcome,
-    Query,
     Skill,
     Step,
     StepStatus,
@@ -19,7 +18,6 @@ from jiyi.records import (
 )
 from jiyi.skills import Disclosure
 from jiyi.verbs.base import Verbs
-from jiyi.verbs.cursors import page
 
 __all__ = ["SkillVerbs", "TaskVerbs"]
 
@@ -186,16 +184,13 @@ class TaskVerbs(Verbs):
         """
         if status is not None and status not in get_args(TaskStatus):
             raise BadQuery(f"status {status!r} is not one of {', '.join(get_args(TaskStatus))}")
-        scope = self._scope(user_id, agent_id)
-        query = Query(scope=scope, kinds=("task",), status=status, newest_first=True, limit=limit)
-        return page(self._store, query.with_filters(filters), after)
+        return self._listed("task", self._scope(user_id, agent_id), limit, after, filters, status=status)
 
     def _ended(self, episode: Episode) -> Episode:
         """Have the episode indexed, and close what skills its task opened."""
-        self._long_term.indexer.notify()
         if self._skills is not None:
             self._skills.of(episode.scope).end(episode.task_id or "")
-        return episode
+        return self._indexed(episode)
 
     def _watch_step(self, step: Step) -> None:
         """Tell the monitor of a step that ended: runs that go astray show in what they do."""

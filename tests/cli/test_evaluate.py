@@ -4,6 +4,9 @@ import json
 import signal
 import sys
 import time
+import tomllib
+from dataclasses import fields
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from jiyi.errors import EmbeddingError
 from jiyi.evaluate import BASELINES, METRICS
 from jiyi.evaluate.baselines import POLICIES
+from jiyi.evaluate.results import Latency
 from jiyi.testing import HashEmbedder
 
 SMALL = Path(__file__).parents[1] / "evaluate"
@@ -288,3 +292,10 @@ def test_a_database_of_somebody_is_refused(run, postgres_url):
             "holds memories of 1 users, such as 'ana'; an evaluation needs a database of its own" in refused
         )
         assert memory.stats()["message"] == 1
+
+
+def test_every_figure_has_a_heading():
+    headings = tomllib.loads((files("jiyi.cli") / "evaluate.toml").read_text("utf-8"))
+    assert set(headings["metrics"]) == set(METRICS)
+    assert set(headings["latencies"]) <= {field.name for field in fields(Latency)}
+    assert all(heading.count("\n") == 1 for some in headings.values() for heading in some.values())

@@ -1,7 +1,9 @@
 """Alerts: each threshold, its two levels, and words that say what to do."""
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import fields
+from importlib.resources import files
 from math import inf, nan
 
 import pytest
@@ -149,3 +151,8 @@ def test_limits_that_cannot_be_meant(name: str, limits: tuple[float, float] | No
 def test_fewest_must_be_positive() -> None:
     with pytest.raises(SettingsError, match="fewest"):
         Thresholds(fewest=0)
+
+
+def test_every_threshold_has_words():
+    limits = {field.name for field in fields(Thresholds) if isinstance(field.default, Limits)}
+    assert set(tomllib.loads((files("jiyi.monitor") / "alerts.toml").read_text("utf-8"))) == limits
