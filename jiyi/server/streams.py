@@ -140,7 +140,7 @@ def _shown_lines(path: Path, tenant: str) -> Iterator[bytes]:
 
 
 def _name_of(said: str) -> str:
-    """Return the name that a client gave a file, without what no file name may hold or could lead elsewhere."""
+    """Return the name that a client gave a file, as a plain name that leads nowhere else."""
     return re.sub(r"[^\w.-]", "_", Path(said).name).lstrip(".")[-60:] or "import.jsonl"
 
 
