@@ -91,10 +91,6 @@ def _write_message(message: Message) -> dict[str, Any]:
     return {"kind": "message", **own, "scope": scope, "message": message.to_dict()}
 
 
-def _read_scope(data: dict[str, Any]) -> Scope:
-    return Scope(**data)
-
-
 def _read_message(data: dict[str, Any]) -> Message:
     scope = data.get("scope")
     own = {name: data[name] for name in _OWN if name in data}
@@ -115,5 +111,5 @@ def _in_form(of: type, form: Any, write: Any, read: Any) -> None:
     setattr(of, "__get_pydantic_core_schema__", staticmethod(schema))  # noqa: B010
 
 
-_in_form(Scope, _Scope, _write_scope, _read_scope)
+_in_form(Scope, _Scope, _write_scope, lambda data: Scope(**data))
 _in_form(Message, _Message, _write_message, _read_message)
