@@ -97,8 +97,7 @@ def _responses(route: Route, answered: Mapping[str, Any]) -> dict[str, Any]:
     else:
         done = {"200": {"description": "Done.", "content": _json(answered)}}
         if route.links:
-            links = {verb: {"operationId": verb, **given} for verb, given in route.links.items()}
-            done["200"]["links"] = links
+            done["200"]["links"] = {verb: {"operationId": verb, **to} for verb, to in route.links.items()}
     problems: Sequence[str] = ("400", "401", "403", "404", "409", "413", "422", "429", "503", "default")
     return {**done, **{status: {"$ref": "#/components/responses/Problem"} for status in problems}}
 
