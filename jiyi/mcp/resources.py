@@ -21,8 +21,7 @@ class Resources:
 
     def sessions(self) -> str:
         """List the newest conversations."""
-        whose = calling(self._house).scope("read")
-        memory = self._house.memory
+        whose, memory = calling(self._house).scope("read"), self._house.memory
         lines = [
             f"- {session.id}: {session.messages} {self._words.note('messages')}, "
             f"{session.last_active_at.astimezone(memory.zone):%Y-%m-%d %H:%M}"
@@ -32,8 +31,7 @@ class Resources:
 
     def session(self, id: str) -> str:
         """Show one conversation."""
-        whose = calling(self._house).scope("read")
-        memory = self._house.memory
+        whose, memory = calling(self._house).scope("read"), self._house.memory
         messages = memory.session_messages(id, limit=_MESSAGES, **whose)
         if not messages:
             raise NotFound(self._words.note("no_session"))
@@ -48,8 +46,7 @@ class Resources:
 
     def facts_of(self, subject: str) -> str:
         """List what is known of something."""
-        whose = calling(self._house).scope("read")
-        memory = self._house.memory
+        whose, memory = calling(self._house).scope("read"), self._house.memory
         facts = [fact_of(fact, memory.counter) for fact in memory.facts(subject, limit=_FACTS, **whose)]
         lines = [f"- {fact.subject} · {fact.predicate}: {fact.object}" for fact in facts]
         return memory.counter.truncate("\n".join([f"# {subject}", "", *lines]), 9_000)

@@ -16,19 +16,13 @@ _MOST_TEXT = 1_000  # tokens of one text
 
 def hit_of(hit: "Hit", query: str, memory: "MemoryManager") -> answers.Hit:
     """Return a hit; a long text becomes the part of it that has to do with the question."""
-    from jiyi.records import Fact, Message
+    from jiyi.records import Message
     from jiyi.text import excerpt, query_terms
 
     record, count = hit.record, memory.counter.count_text
     whole = hit.wordings[0]
     text = excerpt(whole, query_terms(query), _MOST_TEXT, count)
-    match record:
-        case Message():
-            speaker = record.name or record.role
-        case Fact():
-            speaker = record.speaker or ""
-        case _:
-            speaker = ""
+    said = record.name or record.role if isinstance(record, Message) else getattr(record, "speaker", "")
     return answers.Hit(
         id=hit.id,
         kind=hit.kind,
@@ -36,7 +30,7 @@ def hit_of(hit: "Hit", query: str, memory: "MemoryManager") -> answers.Hit:
         cut=text != whole,
         at=hit.created_at,
         session=record.scope.session_id if record.scope else None,
-        speaker=speaker,
+        speaker=said or "",
         score=round(hit.score, 4),
         outdated="surely" if hit.outdated_by else "maybe" if hit.maybe_outdated_by else "",
         secrets=list(hit.secrets),
@@ -66,11 +60,8 @@ def lines_of(messages: "list[Message]", memory: "MemoryManager") -> tuple[list[s
     """Return the newest messages that fit into one answer as lines, oldest first, and how many did not."""
     room, lines = answers.MOST_TOKENS, list[str]()
     for message in reversed(messages):
-        when = (
-            message.created_at.astimezone(memory.zone).strftime("%Y-%m-%d %H:%M")
-            if message.created_at
-            else ""
-        )
+        at = message.created_at
+        when = at.astimezone(memory.zone).strftime("%Y-%m-%d %H:%M") if at else ""
         text = memory.counter.truncate(message.text, _MOST_TEXT)
         line = f"[{when}] {message.name or message.role}: {text}{'…' if text != message.text else ''}"
         room -= memory.counter.count_text(line)

@@ -93,11 +93,17 @@ def _refusal(scope: Scope, error: JiyiError) -> Response:
     return Response(body, status, headers)
 
 
+def _has(package: str, extra: str, needing: str, served: Served) -> bool:
+    """Return whether a package of an extra is there; where a setting needs it, it must be."""
+    there = find_spec(package) is not None
+    if not there and getattr(served.settings, needing) is not None:
+        raise MissingExtra(f'{needing} needs a package: pip install "jiyi[{extra}]"')
+    return there
+
+
 def _proxy(served: Served) -> "Proxy | None":
-    """Return what answers ``/openai/v1``; None where the extra "client" is not installed."""
-    if find_spec("httpx") is None:
-        if served.settings.proxy_upstream is not None:
-            raise MissingExtra('proxy_upstream needs a package: pip install "jiyi[client]"')
+    """Return what answers ``/openai/v1``."""
+    if not _has("httpx", "client", "proxy_upstream", served):
         return None
     from jiyi.server.proxy.routes import Proxy
 
@@ -105,10 +111,8 @@ def _proxy(served: Served) -> "Proxy | None":
 
 
 def _tools(served: Served, *, local: bool) -> "ToolsApp | None":
-    """Return what answers ``/mcp``; None where the extra "mcp" is not installed."""
-    if find_spec("mcp") is None:
-        if served.settings.oauth_issuer is not None:
-            raise MissingExtra('oauth_issuer needs a package: pip install "jiyi[mcp]"')
+    """Return what answers ``/mcp``."""
+    if not _has("mcp", "mcp", "oauth_issuer", served):
         return None
     from jiyi.server.tools import ToolsApp
 

@@ -4,7 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,33 +24,21 @@ _IMPORT = "/v1/import"
 _UNROUTED = "(none)"
 
 
+@dataclass(eq=False)
 class Gate:
-    """ASGI middleware around the whole app.
+    """ASGI middleware around the whole app."""
 
-    ``most_bytes`` limits a body, but for a file to be imported; ``hosts`` are the names the server may have,
-    None for any; ``refusal`` makes the answer to a request that does not come through.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        metrics: Metrics,
-        most_bytes: float,
-        hosts: Collection[str] | None,
-        refusal: Callable[[Scope, JiyiError], ASGIApp],
-    ) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._most = most_bytes
-        self._hosts = hosts
-        self._refusal = refusal
-        self._paths: dict[Any, str] = {}  # of routes, by what answers there
+    app: ASGIApp
+    metrics: Metrics
+    most_bytes: float  # of a body, but for a file to be imported
+    hosts: Collection[str] | None  # the names the server may have, None for any
+    refusal: Callable[[Scope, JiyiError], ASGIApp]  # makes the answer to what does not come through
+    paths: dict[Any, str] = field(default_factory=dict)  # of routes, by what answers there
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and note what came of it."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         started, status = time.perf_counter(), 0
         scope.setdefault("state", {})
@@ -63,27 +51,27 @@ class Gate:
                 status = message["status"]
             await send(message)
 
-        self._metrics.begin()
+        self.metrics.begin()
         try:
             refused = self._refused(scope)
             if refused is not None:
-                await self._refusal(scope, refused)(scope, receive, note)
+                await self.refusal(scope, refused)(scope, receive, note)
                 return
-            await self._app(scope, self._limited(scope, receive), note)
+            await self.app(scope, self._limited(scope, receive), note)
         finally:
             self._note(scope, status, time.perf_counter() - started)
 
     def _refused(self, scope: Scope) -> JiyiError | None:
         headers = dict(scope["headers"])
-        if self._hosts is not None and _name(headers.get(b"host", b"")) not in self._hosts:
+        if self.hosts is not None and _name(headers.get(b"host", b"")) not in self.hosts:
             return InputError(
                 "a server without keys is asked as localhost only; make a key: jiyi keys create"
             )
         origin = headers.get(b"origin")
-        if self._hosts is not None and origin and _name(origin.rpartition(b"/")[2]) not in self._hosts:
+        if self.hosts is not None and origin and _name(origin.rpartition(b"/")[2]) not in self.hosts:
             return Forbidden("a page of another site may not ask a server without keys")
         length = headers.get(b"content-length", b"0")
-        if scope["path"] != _IMPORT and length.isdigit() and int(length) > self._most:
+        if scope["path"] != _IMPORT and length.isdigit() and int(length) > self.most_bytes:
             return self._too_large()
         return None
 
@@ -96,20 +84,20 @@ class Gate:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
-            if size > self._most:
+            if size > self.most_bytes:
                 raise self._too_large()
             return message
 
         return limited
 
     def _too_large(self) -> RequestTooLarge:
-        return RequestTooLarge(f"the body is larger than {self._most / 1e6:g} MB; send less at once")
+        return RequestTooLarge(f"the body is larger than {self.most_bytes / 1e6:g} MB; send less at once")
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        if not self._paths and "app" in scope:
-            self._paths = {getattr(r, "endpoint", None): getattr(r, "path", "") for r in scope["app"].routes}
-        route = self._paths.get(scope.get("endpoint")) or _UNROUTED
-        self._metrics.end(scope["method"], route, status, seconds)
+        if not self.paths and "app" in scope:
+            self.paths = {getattr(r, "endpoint", None): getattr(r, "path", "") for r in scope["app"].routes}
+        route = self.paths.get(scope.get("endpoint")) or _UNROUTED
+        self.metrics.end(scope["method"], route, status, seconds)
         caller = scope["state"].get("caller")
         line = {
             "time": utc_now().isoformat(),

@@ -143,9 +143,8 @@ class Memories:
         """Forget memories; with ``linked`` also those whose place they took."""
         for memory_id in memory_ids:
             record = self._found(memory_id)
-            others = self._before(record) if linked else []
-            ids = [record.id, *(one.id for one in others)]
-            self._forget(record.scope.user_id, ids=ids)
+            gone = [record, *(self._before(record) if linked else ())]
+            self._forget(record.scope.user_id, ids=[one.id for one in gone])
 
     def delete_all(self, given: Mapping[str, Any]) -> None:
         """Forget all memories of a user, an agent or a run; those that filters leave."""

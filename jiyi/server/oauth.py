@@ -29,7 +29,6 @@ _LEEWAY = 30  # seconds that clocks may differ
 _KEYS_LAST = 300  # seconds
 _ASKED_AGAIN = 60  # seconds after which a key that is not among them may be a new one
 _TRIED_AGAIN = 1  # second after a failure
-_TIMEOUT = 5  # seconds
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -51,41 +50,6 @@ def issuer_of(settings: Settings) -> "Issuer | None":
     return Issuer(*given.values(), tenant=check_tenant(settings.oauth_tenant))
 
 
-class _Keys:
-    """The keys of an issuer; whoever waits for them while they are read shares what comes."""
-
-    def __init__(self, url: str) -> None:
-        self._client = jwt.PyJWKClient(url, cache_jwk_set=False, timeout=_TIMEOUT)
-        self._lock = threading.Lock()
-        self._by_name: dict[str, jwt.PyJWK] | None = None  # None where they could not be read
-        self._asked = float("-inf")
-
-    def named(self, name: object) -> jwt.PyJWK:
-        """Return the key of a name. May wait for the issuer.
-
-        Raises:
-            Unauthorized: there is none.
-            ServerUnreachable: the keys cannot be read.
-        """
-        with self._lock:
-            since, keys = time.monotonic() - self._asked, self._by_name
-            if since >= (_TRIED_AGAIN if keys is None else _KEYS_LAST if name in keys else _ASKED_AGAIN):
-                keys = self._by_name = self._read()
-                self._asked = time.monotonic()
-        if keys is None:
-            raise ServerUnreachable("the keys of the OAuth issuer cannot be read; ask again later")
-        if name not in keys:
-            raise Unauthorized("this access token is not valid here: its key is none of the issuer's")
-        return keys[str(name)]
-
-    def _read(self) -> dict[str, jwt.PyJWK] | None:
-        try:
-            return {str(key.key_id): key for key in self._client.get_signing_keys()}
-        except (jwt.PyJWTError, OSError, ValueError) as error:
-            _log.warning("the keys of the OAuth issuer cannot be read: %s", error)
-            return None
-
-
 class Issuer:
     """Checks the tokens that one issuer gave for this server's ``/mcp``.
 
@@ -98,7 +62,10 @@ class Issuer:
 
     def __init__(self, url: str, keys: str, resource: str, *, tenant: str) -> None:
         self._url = url
-        self._keys = _Keys(keys)
+        self._client = jwt.PyJWKClient(keys, cache_jwk_set=False, timeout=5)
+        self._lock = threading.Lock()  # whoever waits for the keys while they are read shares what comes
+        self._keys: dict[str, jwt.PyJWK] | None = None  # by name, None where they could not be read
+        self._asked = float("-inf")
         self._resource = resource
         self._tenant = tenant
         parts = urlsplit(resource)
@@ -115,7 +82,7 @@ class Issuer:
         try:
             claims = jwt.decode(
                 token,
-                self._keys.named(jwt.get_unverified_header(token).get("kid")),
+                self._key(jwt.get_unverified_header(token).get("kid")),
                 algorithms=_ALGORITHMS,
                 audience=self._resource,
                 issuer=self._url,
@@ -141,6 +108,26 @@ class Issuer:
             return JSONResponse(document)
 
         return [Route(self._path, answer, methods=["GET"])]
+
+    def _key(self, name: object) -> jwt.PyJWK:
+        """Return the issuer's key of a name."""
+        with self._lock:
+            since, keys = time.monotonic() - self._asked, self._keys
+            if since >= (_TRIED_AGAIN if keys is None else _KEYS_LAST if name in keys else _ASKED_AGAIN):
+                keys = self._keys = self._read()
+                self._asked = time.monotonic()
+        if keys is None:
+            raise ServerUnreachable("the keys of the OAuth issuer cannot be read; ask again later")
+        if name not in keys:
+            raise Unauthorized("this access token is not valid here: its key is none of the issuer's")
+        return keys[str(name)]
+
+    def _read(self) -> dict[str, jwt.PyJWK] | None:
+        try:
+            return {str(key.key_id): key for key in self._client.get_signing_keys()}
+        except (jwt.PyJWTError, OSError, ValueError) as error:
+            _log.warning("the keys of the OAuth issuer cannot be read: %s", error)
+            return None
 
 
 def _access(claims: dict[str, Any]) -> frozenset[Any]:

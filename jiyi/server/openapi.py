@@ -15,6 +15,7 @@ from jiyi.wire import ROUTES, Route, adapter, call_of
 __all__ = ["description"]
 
 _REF = "#/components/schemas/{model}"
+_IN_PATH = {"in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 _KEY_HEADER = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -38,16 +39,11 @@ def description() -> Mapping[str, Any]:
     for route in ROUTES:
         asked, answered = by_name[f"{route.verb} asked"], by_name[f"{route.verb} answered"]
         place = paths.setdefault(PREFIX + route.path, {})
-        place[route.method.lower()] = _operation(route, _followed(asked, shared), asked, answered)
+        whole = shared["$defs"][asked["$ref"].rpartition("/")[2]] if "$ref" in asked else asked
+        place[route.method.lower()] = _operation(route, whole, asked, answered)
     written["info"]["version"] = version("jiyi")
     written["components"]["schemas"] |= shared.get("$defs", {})
     return written  # type: ignore[no-any-return]
-
-
-def _followed(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> Mapping[str, Any]:
-    name = schema.get("$ref", "").rpartition("/")[2]
-    found: Mapping[str, Any] = shared["$defs"][name] if name else schema
-    return found
 
 
 def _operation(
@@ -60,7 +56,7 @@ def _operation(
         "description": call.description,
         "tags": [route.path.split("/")[1]],
         "security": [{"key": [route.access]}],
-        "parameters": [_in_path(name) for name in call.in_path],
+        "parameters": [{"name": name, **_IN_PATH} for name in call.in_path],
         "responses": _responses(route, answered),
     }
     if route.method in ("GET", "DELETE"):
@@ -74,10 +70,6 @@ def _operation(
     if route.writes:
         operation["parameters"].append(_KEY_HEADER)
     return operation
-
-
-def _in_path(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
 
 def _in_query(request: Mapping[str, Any], example: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -105,19 +97,9 @@ def _responses(route: Route, answered: Mapping[str, Any]) -> dict[str, Any]:
     else:
         done = {"200": {"description": "Done.", "content": _json(answered)}}
         if route.links:
-            done["200"]["links"] = {verb: _link(verb, given) for verb, given in route.links.items()}
+            done["200"]["links"] = {verb: {"operationId": verb, **to} for verb, to in route.links.items()}
     problems: Sequence[str] = ("400", "401", "403", "404", "409", "413", "422", "429", "503", "default")
     return {**done, **{status: {"$ref": "#/components/responses/Problem"} for status in problems}}
-
-
-def _link(verb: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the link to a verb's route: what stands in its path or query, and what in its body."""
-    route = next(route for route in ROUTES if route.verb == verb)
-    whole = route.method in ("GET", "DELETE")
-    apart = {name: value for name, value in given.items() if whole or name in call_of(route).in_path}
-    body = {name: value for name, value in given.items() if name not in apart}
-    link: dict[str, Any] = {"operationId": verb, "parameters": apart}
-    return {**link, "requestBody": body} if body else link
 
 
 def _json(schema: Mapping[str, Any]) -> dict[str, Any]:

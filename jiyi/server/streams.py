@@ -1,12 +1,9 @@
 """What is not one verb and one answer: files that go out and come in, jobs, users and gauges."""
 
 import json
-import os
 import re
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -42,7 +39,8 @@ async def export(request: Request) -> Response:
         raise InputError(f"format={form[:40]!r} is neither jsonl nor markdown")
     user, agent = caller.stored_user(query.get("user_id")), query.get("agent_id")
     memory = served.memory_of(caller.tenant)
-    path = _new_file(f".{form}")
+    folder = tempfile.TemporaryDirectory(prefix="jiyi-", ignore_cleanup_errors=True)
+    path = Path(folder.name) / f"export.{form}"
 
     def write() -> ExportReceipt:
         as_format = cast("Literal['jsonl', 'markdown']", form)
@@ -51,12 +49,12 @@ async def export(request: Request) -> Response:
     try:
         receipt = await anyio.to_thread.run_sync(write)
     except BaseException:
-        path.unlink(missing_ok=True)
+        folder.cleanup()
         raise
     audit("export", caller, user=user, bytes=path.stat().st_size)
     lines = _shown_lines(path, caller.tenant)
     counts = {"x-jiyi-counts": json.dumps(dict(receipt.counts))}
-    return StreamingResponse(lines, 200, counts, _TYPES[form], BackgroundTask(path.unlink, missing_ok=True))
+    return StreamingResponse(lines, 200, counts, _TYPES[form], BackgroundTask(folder.cleanup))
 
 
 async def import_(request: Request) -> Response:
@@ -70,8 +68,8 @@ async def import_(request: Request) -> Response:
         raise InputError("dry_run must be true or false, and given once")
     memory = served.memory_of(caller.tenant)
     most = served.settings.server_import_mb * _MEGABYTE
-    path = await _received(request, _name_of(query.get("name", "")), most)
-    id_, removed = new_id(), partial(shutil.rmtree, path.parent, ignore_errors=True)
+    folder = tempfile.TemporaryDirectory(prefix="jiyi-", ignore_cleanup_errors=True)
+    path, id_ = Path(folder.name) / _name_of(query.get("name", "")), new_id()
 
     def work(tell: Callable[..., None]) -> Any:
         given: Any = {"session_id": scope.session_id, "user_id": user, "agent_id": agent}
@@ -79,14 +77,15 @@ async def import_(request: Request) -> Response:
             with audited("import", caller, user=user, job=id_):
                 receipt = memory.import_(path, dry_run=dry_run == ["true"], progress=tell, **given)
         except JiyiError as error:
-            error.args = (str(error).replace(f"{path.parent}{os.sep}", ""),)
+            error.args = (str(error).replace(str(path), path.name),)
             raise
         return adapter(ImportReceipt).dump_python(receipt, mode="json")
 
     try:
-        begun = served.jobs.start("import_", caller, user, work, id=id_, after=removed)
+        await _receive(request, path, most)
+        begun = served.jobs.start("import_", caller, user, work, id=id_, after=folder.cleanup)
     except BaseException:  # no job that would remove it
-        removed()
+        folder.cleanup()
         raise
     return JSONResponse(begun.to_dict(), 202, {"location": f"/v1/jobs/{begun.id}"})
 
@@ -140,29 +139,16 @@ def _shown_lines(path: Path, tenant: str) -> Iterator[bytes]:
 
 
 def _name_of(said: str) -> str:
-    """Return the name that a client gave a file, without what a file name may not hold or leads elsewhere."""
+    """Return the name that a client gave a file, as a plain name that leads nowhere else."""
     return re.sub(r"[^\w.-]", "_", Path(said).name).lstrip(".")[-60:] or "import.jsonl"
 
 
-async def _received(request: Request, name: str, most: float) -> Path:
-    """Write a body into a file of this name in a folder of its own and return it."""
-    path, size = Path(tempfile.mkdtemp(prefix="jiyi-")) / name, 0
-    try:
-        async with await anyio.open_file(path, "wb") as file:
-            async for piece in request.stream():
-                size += len(piece)
-                if size > most:
-                    raise RequestTooLarge(
-                        f"the file is larger than {most / _MEGABYTE:g} MB; import it in parts"
-                    )
-                await file.write(piece)
-    except BaseException:
-        shutil.rmtree(path.parent, ignore_errors=True)
-        raise
-    return path
-
-
-def _new_file(suffix: str) -> Path:
-    handle, name = tempfile.mkstemp(suffix=suffix, prefix="jiyi-")
-    os.close(handle)
-    return Path(name)
+async def _receive(request: Request, path: Path, most: float) -> None:
+    """Write a body of at most so many bytes into a file."""
+    size = 0
+    async with await anyio.open_file(path, "wb") as file:
+        async for piece in request.stream():
+            size += len(piece)
+            if size > most:
+                raise RequestTooLarge(f"the file is larger than {most / _MEGABYTE:g} MB; import it in parts")
+            await file.write(piece)

@@ -57,14 +57,12 @@ class Route:
     @property
     def example(self) -> Mapping[str, Any]:
         """A request, for the documentation; empty where there is nothing to say."""
-        examples: Mapping[str, Mapping[str, Any]] = _tables()["examples"]
-        return examples.get(self.verb, {})
+        return _tables()["examples"].get(self.verb, {})
 
     @property
-    def links(self) -> Mapping[str, Mapping[str, Any]]:
-        """What may be asked next: verbs, each with what is given of this request and its answer."""
-        links: Mapping[str, Mapping[str, Mapping[str, Any]]] = _tables()["links"]
-        return links.get(self.verb, {})
+    def links(self) -> Mapping[str, Any]:
+        """What may be asked next, as links of OpenAPI by verb; empty where that follows from nothing here."""
+        return _tables()["links"].get(self.verb, {})
 
     @property
     def writes(self) -> bool:
@@ -144,7 +142,7 @@ ROUTES: Sequence[Route] = (
 
 
 @cache
-def _tables() -> Mapping[str, Mapping[str, Any]]:
+def _tables() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     return tomllib.loads((files(__package__) / "routes.toml").read_text("utf-8"))
 
 

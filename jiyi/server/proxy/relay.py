@@ -18,9 +18,10 @@ from jiyi.integrations.recalling import Owner, Recalled, Recaller
 from jiyi.records import Message
 from jiyi.server.openai_form import openai_failure
 from jiyi.server.proxy.forms import Form, items_of, with_recalled
+from jiyi.settings import Settings
 from jiyi.time_limit import OutOfTime, run_within
 
-__all__ = ["Relay", "Upstream", "Whose"]
+__all__ = ["Relay", "Whose"]
 
 _LATE = 8  # slow calls of the memory that may be under way before it is not asked
 _COLLECTED = 32_000_000  # bytes of an answer; a longer one is passed on and not kept
@@ -43,15 +44,6 @@ _log = logging.getLogger("jiyi.server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upstream:
-    """Where requests go on to; never said by a request."""
-
-    url: str  # such as https://api.openai.com/v1
-    key: str = field(default="", repr=False)  # in place of what the client sends; "": what it sends
-    memory_seconds: float = 3.0  # the memory may take; then a request goes on without it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Passing:
     """A request on its way."""
 
@@ -63,12 +55,14 @@ class _Passing:
 class Relay:
     """Passes requests on and answers back; what the memory does meanwhile stops neither.
 
-    At most ``tokens`` are recalled for a request.
+    Where they go on to is in the settings ``proxy_*``, never said by a request.
     """
 
-    def __init__(self, upstream: Upstream, *, tokens: int, whose: Whose) -> None:
-        self._upstream = upstream
-        self._talk = Recaller(tokens=tokens)
+    def __init__(self, upstream: str, settings: Settings, *, whose: Whose) -> None:
+        self._upstream = upstream.rstrip("/")
+        self._key = settings.proxy_upstream_key  # in place of what the client sends
+        self._seconds = settings.proxy_seconds
+        self._talk = Recaller(tokens=settings.proxy_tokens)
         self._whose = whose
         # A model may think for minutes before it says a word.
         self._client = httpx.AsyncClient(
@@ -134,7 +128,7 @@ class Relay:
     def _recalled(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
         recall = partial(self._talk.recall, owner, talk)
         try:
-            return run_within(recall, self._upstream.memory_seconds, owner=self, most_late=_LATE)
+            return run_within(recall, self._seconds, owner=self, most_late=_LATE)
         except OutOfTime as error:
             return Recalled(notes=(f"passed on without memory: {error}",))
         except Exception as error:
@@ -146,9 +140,9 @@ class Relay:
         query = f"?{request.url.query}" if request.url.query else ""
         headers = _passed(request.headers, _ASKING)
         headers["accept-encoding"] = "identity"  # streams are read on the way
-        if self._upstream.key:
-            headers["authorization"] = f"Bearer {self._upstream.key}"
-        url = f"{self._upstream.url}{path}{query}"
+        if self._key and (key := self._key.get_secret_value()):
+            headers["authorization"] = f"Bearer {key}"
+        url = f"{self._upstream}{path}{query}"
         asked = self._client.build_request(request.method, url, content=content, headers=headers)
         return await self._client.send(asked, stream=True)
 

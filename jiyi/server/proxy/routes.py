@@ -16,7 +16,7 @@ from jiyi.server.asking import caller_of
 from jiyi.server.callers import Caller
 from jiyi.server.openai_form import OPENAI, openai_failure
 from jiyi.server.proxy.forms import CHAT, RESPONSES, Form
-from jiyi.server.proxy.relay import Relay, Upstream
+from jiyi.server.proxy.relay import Relay
 from jiyi.server.served import Served
 from jiyi.wire import problem_of, shown_text
 
@@ -36,10 +36,7 @@ class Proxy:
             return
         if not is_web_address(url):
             raise SettingsError("proxy_upstream must be a web address such as https://api.openai.com/v1")
-        secret = settings.proxy_upstream_key
-        key = secret.get_secret_value() if secret else ""
-        upstream = Upstream(url=url.rstrip("/"), key=key, memory_seconds=settings.proxy_seconds)
-        self._relay = Relay(upstream, tokens=settings.proxy_tokens, whose=self._whose)
+        self._relay = Relay(url, settings, whose=self._whose)
 
     def routes(self) -> list[Route]:
         """Return the routes."""
