@@ -26,9 +26,9 @@ from talks import Said, Talk, all_talks
 
 from jiyi.extraction import extract, scoring
 from jiyi.extraction.attribution import asked_for
-from jiyi.extraction.clauses import clauses_of, is_chinese, sentences
+from jiyi.extraction.clauses import Clause, clauses_of, is_chinese, sentences
 from jiyi.extraction.forms import meant
-from jiyi.extraction.scoring import Scene, signs, spans_of
+from jiyi.extraction.scoring import Scene, Signs, Span, spans_of
 from jiyi.text.modality import modes
 
 Floats = NDArray[np.float64]
@@ -140,6 +140,17 @@ def rows(message: Message) -> Iterator[tuple[list[Sign], float]]:
                 fitting = [one for one in held if len(said) <= 2 * len(one) + slack]
                 exact = any(len(said) <= 1.3 * len(one) + 1 for one in fitting)
                 yield list(signs(clause, span, scene)), 1.0 if exact else LONGER if fitting else 0.0
+
+
+def signs(clause: Clause, span: Span, scene: Scene) -> Iterator[Sign]:
+    """Give the signs of a span, each by itself and most with its kind too: the weights sum to the logit."""
+    signs_of = Signs(clause, scene)
+    for place, (before, inside, after) in enumerate(signs_of.words):
+        yield "", before if place < span.first else after if place >= span.last else inside
+    ends = chain(signs_of.begin[span.first], signs_of.end[span.last])
+    for sign in chain(signs_of.common, ends, signs_of.of(span)):
+        yield "", sign
+        yield span.kind, sign
 
 
 class Rows:

@@ -1,12 +1,12 @@
 """Whom or what a value is about, and which point of it, from the words around it."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
-from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
+from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese
 from jiyi.extraction.scoring import Span
 from jiyi.extraction.values import patterns, table
 from jiyi.records import FactCategory
@@ -20,7 +20,6 @@ __all__ = [
     "named_point",
     "named_thing",
     "of_speaker",
-    "person_meant",
     "spoken_of",
 ]
 
@@ -29,12 +28,8 @@ _NOUNS = _NAMES | {"n", "M", "adj", "num", "point", "kin", VALUE + "quoted"}
 _LOOSE = frozenset({"be", "prep", "det", "adv", "talk", "own", "aux"})
 _OF = ("'s", "’s", "的")
 _IT = frozenset(["it", "its", "it's", "it'll", "它"])
-_TECHNICAL = frozenset(VALUE + kind for kind in ("number", "host", "version", "code", "path"))
-_IDENTIFIER = re.compile(r"\A(?:[A-Za-z]\w*(?:[-_./]\w+)+|[A-Za-z]+\d\w*)\Z")
-_PLACED = ("in", "on", "for")
-_NO_PERSON = re.compile(r".*[A-Z0-9]", re.DOTALL)  # after its first letter
-_PLACES = frozenset({"in", "at", "from", "to", "near", "on", "into", "via", "called", "the"})
 _MOST_ASKED = 120  # characters at the end of a question that are looked at
+_IDENTIFIER = re.compile(r"\A(?:[A-Za-z]\w*(?:[-_./]\w+)+|[A-Za-z]+\d\w*)\Z")
 _VERSION = re.compile(r"\d{1,3}\.\d{1,3}\Z")
 
 
@@ -107,7 +102,7 @@ def about(
     elif person == "":
         return _found("", point, speaker)
     else:
-        subject = person or (speaker if own else _place_after(clause, span) or topic)
+        subject = person or (speaker if own else topic)
     if point and not subject:
         mine = chinese or point.lower() in _words()["personal"]
         label = _label(span, chinese)  # the time of the dentist, else its value
@@ -153,42 +148,6 @@ def spoken_of(clause: Clause, meant: Callable[[str, int], str]) -> Asked:
         return found
     whose = meant(found.whose, clause.words[-1].end)
     return replace(found, whose=whose) if whose else Asked()
-
-
-def person_meant(texts: Sequence[str], pronoun: str, speaker: str) -> str:
-    """Return the name of the last person in texts, the newest first, whom "he", "she", 她 can mean."""
-    other = "female" if is_listed(pronoun, "male") else "male"
-    for text in texts:
-        people = [one for sentence in sentences(text) for one in _people(sentence, speaker)]
-        fitting = [(sure, name) for name, sex, sure in people if sex != other]
-        for wanted in (True, False):
-            if named := [name for sure, name in fitting if sure is wanted]:
-                return named[-1]
-    return ""
-
-
-def _people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]:
-    """Give the people a sentence names, their sex where told, and whether they surely are people."""
-    for clause in clauses_of(sentence):
-        words, at = clause.words, 0
-        while at < len(words):
-            word, first = words[at], at
-            before = words[at - 1].text.lower() if at else ""
-            at += 1
-            while at < len(words) and words[at].cls in ("N", "nr") and word.cls in ("N", "nr", "kin"):
-                at += 1
-            after = words[at].cls if at < len(words) else ""
-            if word.cls == "kin":
-                name = sentence[words[first + 1].start : words[at - 1].end] if at > first + 1 else ""
-                own = before in _words()["me"]
-                kin = next((sex for sex in ("male", "female") if is_listed(word.text, f"{sex}_kin")), "")
-                if name or own:
-                    yield name or of_speaker(word.text, speaker, clause.chinese), kin, True
-            elif word.cls in ("N", "nr", "M") and not _NO_PERSON.match(word.text[1:]):
-                if word.cls == "nr" or (word.cls == "N" and before not in _PLACES and not clause.chinese):
-                    yield sentence[word.start : words[at - 1].end], "", True
-                elif word.cls == "M" and after in ("verb", "be"):
-                    yield word.text, "", False
 
 
 def _whose(asked: Asked, speaker: str, earlier: Callable[[], str]) -> str:
@@ -266,8 +225,7 @@ def _phrases(clause: Clause, span: Span, sentence: str) -> list[_Phrase]:
             and (words[first].cls in ("kin", "point") or before[-1] == "的")
         )
         names = [word for word in words[first:at] if word.cls in _NAMES and _IDENTIFIER.match(word.text)]
-        text = sentence[words[first].start : words[at - 1].end]
-        last = words[at - 1]
+        text, last = sentence[words[first].start : words[at - 1].end], words[at - 1]
         if names and (last.cls not in ("point", names[0].cls) or (last is names[0] and clause.chinese)):
             text = names[0].text  # edge-02 网关
         found.append(_Phrase(first, at, text, own))
@@ -285,14 +243,6 @@ def _person(clause: Clause, until: int, speaker: str, meant: Callable[[str, int]
         if low in _words()["you"]:
             return word.text
     return None
-
-
-def _place_after(clause: Clause, span: Span) -> str:
-    """Return the thing that stands after a value: 9090 in staging."""
-    after = clause.words[span.last :]
-    if clause.words[span.first].cls not in _TECHNICAL or len(after) < 2 or after[0].text not in _PLACED:
-        return ""
-    return " ".join(word.text for word in after[1:]) if all(w.cls in _NOUNS for w in after[1:]) else ""
 
 
 def _tied(clause: Clause, phrase: _Phrase, span: Span) -> bool:

@@ -1,12 +1,13 @@
 """Reads what a message states, Chinese and English, without a language model: a clause is a statement."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
 from jiyi.extraction.attribution import (
+    About,
     Asked,
     about,
     asked_for,
@@ -14,11 +15,11 @@ from jiyi.extraction.attribution import (
     named_point,
     named_thing,
     of_speaker,
-    person_meant,
     spoken_of,
 )
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
 from jiyi.extraction.forms import Form, erases, forms_in, meant, read_tool_lines, takes_back, unmeant
+from jiyi.extraction.persons import person_meant
 from jiyi.extraction.rules import Rule, rules_in
 from jiyi.extraction.scoring import Scene, Span, chosen
 from jiyi.extraction.statement import Statement
@@ -38,9 +39,7 @@ _NAMED = 0.6  # certainty of what names its point
 _OPEN_EN, _OPEN_ZH = 0.4, 0.5  # certainty from which what names no point is kept
 _FORM = 0.75  # certainty of what a turn of phrase says in full
 _TELLING_EN, _TELLING_ZH = 4, 8  # words, characters of a clause that can stand alone
-_FRAGMENT_EN, _FRAGMENT_ZH = 3, 5  # of a sentence that names no point and cannot
 _SENTENCE = 200  # characters of a sentence that is kept in place of a clause of it
-_AGAIN = frozenset({"又", "again"})  # what happens, not what is so since
 _UNASKED = Asked()
 _NO_MODE = Mode(0)
 _OF_PERSONS = frozenset({"profile", "relation"})
@@ -57,6 +56,7 @@ _CALLED = re.compile(r"(?:[Mm]y|[Oo]ur) (?:[a-z-]+ )+((?:[A-Z][\w'’-]* ?)+)\Z"
 _IT = frozenset({"it", "it's", "that", "那", "是"})
 _SETTLED = frozenset({"date", "clock", "weekday", "money", "phone", "number", "email", "host", "code"})
 _SAMPLE = 400  # characters before a pronoun in which a person is looked for
+_Span = tuple[datetime | None, datetime | None]  # from when, until when
 _LEADING = re.compile(r"(?:the|an?|this|that) |把|[这那][个台]", re.I)
 
 
@@ -69,8 +69,10 @@ class _Reader:
     before: Sequence[str]  # the texts of the messages before, the last one last
     text: str  # of the message
     asked: Asked = _UNASKED  # what the message before asks for
-    topic: str = ""  # what was named last
-    heard: str = ""  # of the message, up to the sentence that is read
+    topic: str = ""  # what was named last, before the sentence
+    here: str = ""  # and in it
+    now: str = ""  # the sentence
+    heard: str = ""  # those before it
     spoken: Asked = _UNASKED  # the point that was spoken of last: "it"
     before_mode: Mode = _NO_MODE  # of the sentence before
 
@@ -98,17 +100,8 @@ class _Reader:
     ) -> Iterator[Statement]:
         taken = [(rule.start, rule.end) for rule in rules]
         values = list(taken)
-        topic = ""
         clauses = clauses_of(sentence)
-
-        def meant(pronoun: str, at: int) -> str:
-            if is_listed(pronoun, "of_people"):
-                before = (text[-_SAMPLE:] for text in reversed(self.before))
-                return person_meant(
-                    [f"{self.heard[-_SAMPLE:]}{sentence[:at]}", *before], pronoun, self.speaker
-                )
-            return topic or self._earlier()
-
+        self.now, self.here = sentence, ""
         for form, match in forms_in(sentence[:until]):
             at = match.span()
             value = match.span("o" if match.re.groupindex.get("o") and match["o"] else 0)
@@ -116,11 +109,11 @@ class _Reader:
             beside = form.category in _OF_PERSONS and not _overlaps(value, values)
             supposed = scene.modes & Mode.HYPOTHETICAL and form.category not in _LATER
             if not supposed and (beside or not _overlaps(at, taken)):
-                statement = self._formed(form, match, scene.modes, clauses, meant)
+                statement = self._formed(form, match, scene.modes, clauses)
                 if statement is not None:
                     taken.append(at)
                     values.append(value if form.category in _OF_PERSONS else at)
-                    topic = statement.subject if statement.subject != self.speaker else topic
+                    self.here = statement.subject if statement.subject != self.speaker else self.here
                     yield statement
         for clause in clauses:
             if clause.words[-1].end > until:
@@ -131,40 +124,34 @@ class _Reader:
                 supposed = scene.modes & Mode.HYPOTHETICAL and sure < _SUPPOSED
                 if supposed or _overlaps(at, taken) or _denied(clause, span) or _bound(clause, span):
                     continue
-                statement = self._valued(clause, (span, sure), (sentence, scene.modes), topic, meant)
+                statement = self._valued(clause, span, sure, scene.modes)
                 if statement is not None:
                     found.append(statement)
             whole = clause.words[0].start, clause.words[-1].end
             formed = _overlaps(whole, taken)
-            found = [one for one in _once_guessed(found) if not formed or names_point(one.predicate)]
+            found = [one for one in found if not formed or names_point(one.predicate)]
             subjects = [one.subject for one in found]
-            yield from (one for one in found if not _is_subject(one, found))
+            yield from found
             if not formed and not found:
-                spoken = spoken_of(clause, meant)
+                spoken = spoken_of(clause, self._meant)
                 self.spoken = spoken if spoken.point else self.spoken
             thing = "" if formed else named_thing(clause)
-            topic = next((name for name in subjects if name != self.speaker), "") or thing or topic
-        self.topic = topic or self.topic
+            self.here = next((one for one in subjects if one != self.speaker), "") or thing or self.here
+        self.topic = self.here or self.topic
 
     def _ruled(self, rule: Rule, point: str) -> Statement:
         said = {"object": "" if rule.lifts else rule.text, "action": rule.action, "confidence": _FORM}
         return self._new(rule.text, category="rule", subject=self.speaker, predicate=point, **said)
 
-    def _valued(
-        self,
-        clause: Clause,
-        held: tuple[Span, float],
-        said_in: tuple[str, Mode],
-        topic: str,
-        meant: Callable[[str, int], str],
-    ) -> Statement | None:
-        (span, sure), words, (sentence, mode) = held, clause.words, said_in
-        value = sentence[words[span.first].start : words[span.last - 1].end].strip(_MARKS)
+    def _valued(self, clause: Clause, span: Span, sure: float, mode: Mode) -> Statement | None:
+        words = clause.words
+        value = self.now[words[span.first].start : words[span.last - 1].end].strip(_MARKS)
         if not value or _NO_VALUE.match(value):
             return None
         it = words[0].text.lower() in _IT and span.kind in _SETTLED and bool(self.spoken.point)
         asked = self.spoken if it else self.asked
-        said = about(clause, span, sentence, speaker=self.speaker, topic=topic, meant=meant, asked=asked)
+        whose: dict[str, Any] = {"speaker": self.speaker, "topic": self.here, "meant": self._meant}
+        said = about(clause, span, self.now, asked=asked, **whose)
         if said.predicate == self.asked.point:  # one value answers
             self.asked = replace(self.asked, point="")
         subject, named = said.subject, names_point(said.predicate)
@@ -174,66 +161,58 @@ class _Reader:
             return None
         if self.role != "user" and (subject == self.speaker or sure < _PLAIN or not named):
             return None
-        quote = _own_words(clause, sentence, subject, alone=named)
+        quote = _own_words(clause, self.now, subject, alone=named)
         if not named:
             past = span.kind == "does" and is_listed(words[span.first].text, "passing")
-            past = past or any(word.text in _AGAIN for word in words)
-            if sure < (_OPEN_ZH if clause.chinese else _OPEN_EN) or past or _is_fragment(quote):
+            if sure < (_OPEN_ZH if clause.chinese else _OPEN_EN) or past:
                 return None
         elif self.role == "user":
             sure = _NAMED
-        begins, ends = validity(sentence, mode, self.said_at, self.zone, value)
-        return self._new(
-            quote,
-            category=said.category,
-            subject=subject,
-            predicate=self._marked(said.predicate),
-            object=self.speaker if _FIRST.match(value) else value,
-            corrects=self._corrects(mode),
-            valid_from=begins,
-            valid_to=ends,
-            confidence=round(sure if self.role == "user" else min(sure, _ASSISTANTS), 2),
-        )
+        at = validity(self.now, mode, self.said_at, self.zone, value)
+        sure = round(sure if self.role == "user" else min(sure, _ASSISTANTS), 2)
+        return self._said(quote, replace(said, subject=subject), value, mode, at=at, confidence=sure)
 
     def _formed(
-        self,
-        form: Form,
-        match: re.Match[str],
-        mode: Mode,
-        clauses: Sequence[Clause],
-        meant: Callable[[str, int], str],
+        self, form: Form, match: re.Match[str], mode: Mode, clauses: Sequence[Clause]
     ) -> Statement | None:
-        groups, sentence = match.groupdict(), match.string
-        quote = _around(match, clauses) or sentence
+        groups, quote = match.groupdict(), _around(match, clauses) or self.now
         value = (groups.get("o") or groups.get("q") or "").strip(_MARKS)
         predicate = form.predicate or groups.get("p") or groups.get("q") or ""
-        subject = self._subject(groups.get("s"), form.category, lambda word: meant(word, match.start("s")))
-        nobody = bool(groups.get("s")) and (not subject or is_listed(subject, "you"))
-        if not value or nobody or _NO_VALUE.match(value):
+        whom = groups.get("s")
+        subject = self._subject(whom, form.category, match.start("s") if whom else 0)
+        if not value or (whom and (not subject or is_listed(subject, "you"))) or _NO_VALUE.match(value):
             return None
         if self.role != "user" and (subject == self.speaker or not names_point(predicate)):
             return None
         if not predicate and subject:
             subject, predicate = self._parted(subject, alone=bool(groups.get("old")))
+        predicate = "alias" if form.action == "rename" else predicate
+        at: _Span = None, None
         if form.category in _LATER:
-            begins, ends = first_day_ahead(sentence, self.said_at, self.zone), None
-            begins = begins if begins and begins > self.said_at else None
-        elif form.category == "preference" or form.action == "rename":
-            begins, ends = None, None
-        else:
-            begins, ends = validity(quote, mode, self.said_at, self.zone, value)
+            begins = first_day_ahead(self.now, self.said_at, self.zone)
+            at = begins if begins and begins > self.said_at else None, None
+        elif form.category != "preference" and form.action != "rename":
+            at = validity(quote, mode, self.said_at, self.zone, value)
+        old, sure = (groups.get("old") or "").strip(_MARKS), _FORM if self.role == "user" else _ASSISTANTS
+        more: dict[str, Any] = {"action": form.action, "confidence": sure}
+        said = About(subject, predicate, form.category)
+        return self._said(quote, said, value, mode, at=at, old=old, **more)
+
+    def _said(
+        self, quote: str, said: About, value: str, mode: Mode, *, at: _Span, old: str = "", **more: Any
+    ) -> Statement:
+        wrong = bool(old) or bool((mode | self.before_mode) & Mode.CORRECTED)
         return self._new(
             quote,
-            category=form.category,
-            subject=subject,
-            predicate="alias" if form.action == "rename" else self._marked(predicate),
+            category=said.category,
+            subject=said.subject,
+            predicate=self._marked(said.predicate),
             object=self.speaker if _FIRST.match(value) else value,
-            action=form.action,
-            replaces=(groups.get("old") or "").strip(_MARKS),
-            corrects=(bool(groups.get("old")) and not mode & Mode.CHANGED) or self._corrects(mode),
-            valid_from=begins,
-            valid_to=ends,
-            confidence=_FORM if self.role == "user" else _ASSISTANTS,
+            corrects=wrong and not mode & Mode.CHANGED,
+            valid_from=at[0],
+            valid_to=at[1],
+            replaces=old,
+            **more,
         )
 
     def _marked(self, predicate: str) -> str:
@@ -242,10 +221,7 @@ class _Reader:
             return predicate
         return f"{predicate}（助手）" if is_chinese(predicate) else f"{predicate} (assistant)"
 
-    def _corrects(self, mode: Mode) -> bool:
-        return bool((mode | self.before_mode) & Mode.CORRECTED) and not mode & Mode.CHANGED
-
-    def _subject(self, said: str | None, category: str, meant: Callable[[str], str]) -> str:
+    def _subject(self, said: str | None, category: str, at: int) -> str:
         """Return the name of what a turn of phrase is about; without one it is the speaker."""
         if said is None:
             return self.speaker if category != "attribute" else ""
@@ -253,7 +229,7 @@ class _Reader:
         if _FIRST.match(name):
             return self.speaker
         if is_listed(name, "third"):
-            return meant(name)
+            return self._meant(name, at)
         if named := _CALLED.match(name):
             return named[1]
         own = _OWN.match(name)
@@ -264,6 +240,13 @@ class _Reader:
         """Part "edge-02's port"; with ``alone`` a point may stand for itself: "the port is not 8443"."""
         owner, point = named_point(name, is_chinese(name))
         return (owner.strip(" 的"), point) if point and (owner or alone) else (name, "")
+
+    def _meant(self, pronoun: str, at: int) -> str:
+        """Return whom or what a pronoun means that stands at a place of the sentence, "" for nobody."""
+        if is_listed(pronoun, "of_people"):
+            told = (f"{self.heard}{self.now[:at]}", *reversed(self.before))
+            return person_meant([text[-_SAMPLE:] for text in told], pronoun, self.speaker)
+        return self.here or self._earlier()
 
     def _earlier(self) -> str:
         """Return what was named last, in the message or before it."""
@@ -297,17 +280,16 @@ def extract(
 ) -> list[Statement]:
     """Return what a message states; pure, under half a millisecond for most messages.
 
+    Of a tool's output only names with values are read, of an assistant's words only named points of
+    things, with less certainty. What is asked, supposed, denied, only reported, made up or meant in
+    jest gives nothing.
+
     Args:
-        text: the words of the message; the first 4,000 characters are read, 1,500 of an assistant's.
-        speaker: who says it; what he says of himself is said of this name, "user" without one.
-        role: of the message. Of a tool's output only names with values are read, of an
-            assistant's words only named points of things, with less certainty.
-        said_at: when, aware: what "until Friday" means.
-        zone: the days of the calendar are days there.
+        text: the first 4,000 characters are read, 1,500 of an assistant's.
+        speaker: whom "I" means, "user" without one.
+        said_at, zone: aware; what "until Friday" means, by the calendar there.
         context: the texts of the messages before, the last one last: what a short answer
             answers, and whom "she" may mean.
-
-    What is asked, supposed, denied, only reported, made up or meant in jest gives nothing.
     """
     sample = text[: _MOST_CHARS_OF_ASSISTANTS if role == "assistant" else _MOST_CHARS]
     if role == "system" or not sample.strip():
@@ -357,30 +339,6 @@ def _own_words(clause: Clause, sentence: str, subject: str, *, alone: bool) -> s
     said = sentence[clause.words[0].start : clause.words[-1].end]
     enough = len(said) >= _TELLING_ZH if clause.chinese else len(clause.words) >= _TELLING_EN
     return said if alone or enough or subject in said or len(sentence) > _SENTENCE else sentence
-
-
-def _is_fragment(quote: str) -> bool:
-    plain = quote.strip(_MARKS)
-    return (
-        len(plain.replace(" ", "")) < _FRAGMENT_ZH if is_chinese(plain) else len(plain.split()) < _FRAGMENT_EN
-    )
-
-
-def _once_guessed(found: Sequence[Statement]) -> list[Statement]:
-    """Return the statements of a clause; of those that name no point only the surest."""
-    guessed = [one for one in found if not names_point(one.predicate)]
-    surest = max(guessed, key=lambda one: one.confidence, default=None)
-    return [one for one in found if one is surest or one not in guessed]
-
-
-def _is_subject(one: Statement, found: Sequence[Statement]) -> bool:
-    """Return whether a statement's value is only what another one of the clause is about."""
-    guessed = not names_point(one.predicate)
-    return any(
-        other.subject == one.object or (guessed and other is not one and other.subject in one.object)
-        for other in found
-        if names_point(other.predicate) or other.subject == one.object
-    )
 
 
 def _overlaps(at: tuple[int, int], taken: Sequence[tuple[int, int]]) -> bool:

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from itertools import accumulate, chain, dropwhile
+from itertools import accumulate, dropwhile
 from typing import NamedTuple
 
 from jiyi.extraction.clauses import VALUE, Clause, past_verbs
 from jiyi.text.modality import Mode
 
-__all__ = ["Scene", "Span", "chosen", "signs", "spans_of"]
+__all__ = ["Scene", "Signs", "Span", "chosen", "spans_of"]
 
 _NONE: Mapping[str, float] = {}
 _RUNS = re.compile(r"[0-9]+|[A-Za-z]+")
@@ -48,21 +48,26 @@ class Scene(NamedTuple):
 def chosen(clause: Clause, scene: Scene) -> list[tuple[Span, float]]:
     """Return the stretches of a clause that are worth keeping, none over another, and how sure that is."""
     tables = _weights()["zh" if clause.chinese else "en"]
-    signs_of = _Signs(clause, scene)
+    signs_of = Signs(clause, scene)
     plain = tables[""]
     before, inside, after = (
         [0.0, *accumulate(plain.get(sign, 0.0) for sign in column)]
         for column in zip(*signs_of.words, strict=True)
     )
-    by_kind: dict[str, _Shared] = {}
+
+    def weight(kind: str, some: Iterable[str]) -> float:
+        own = tables.get(kind, _NONE)
+        return sum([plain.get(sign, 0.0) + own.get(sign, 0.0) for sign in some])
+
+    # What the stretches of one kind share: the clause, and their ends.
+    whole = cache(lambda kind: weight(kind, signs_of.common))
+    begin = cache(lambda kind, place: weight(kind, signs_of.begin[place]))
+    end = cache(lambda kind, place: weight(kind, signs_of.end[place]))
     rated: list[tuple[float, Span]] = []
     for span in spans_of(clause):
-        shared = by_kind.get(span.kind)
-        if shared is None:
-            shared = by_kind[span.kind] = _Shared(signs_of, plain, tables.get(span.kind, _NONE))
         total = before[span.first] + inside[span.last] - inside[span.first] + after[-1] - after[span.last]
-        total += shared.of(span)
-        rated.append((total, span))
+        total += whole(span.kind) + begin(span.kind, span.first) + end(span.kind, span.last)
+        rated.append((total + weight(span.kind, signs_of.of(span)), span))
     least = plain["threshold"]
     found: list[tuple[Span, float]] = []
     for total, span in sorted(rated, reverse=True):
@@ -73,42 +78,7 @@ def chosen(clause: Clause, scene: Scene) -> list[tuple[Span, float]]:
     return sorted(found)
 
 
-def signs(clause: Clause, span: Span, scene: Scene) -> Iterator[tuple[str, str]]:
-    """Give the signs of a span, each by itself and most with its kind too: the weights sum to the logit."""
-    signs_of = _Signs(clause, scene)
-    for place, (before, inside, after) in enumerate(signs_of.words):
-        yield "", before if place < span.first else after if place >= span.last else inside
-    ends = chain(signs_of.begin[span.first], signs_of.end[span.last])
-    for sign in chain(signs_of.common, ends, signs_of.of(span)):
-        yield "", sign
-        yield span.kind, sign
-
-
-class _Shared:
-    """What the stretches of one kind in a clause share: the weight of the clause, and of their ends."""
-
-    def __init__(self, signs_of: "_Signs", plain: Mapping[str, float], own: Mapping[str, float]) -> None:
-        self._signs_of, self._plain, self._own = signs_of, plain, own
-        self._base = self.weight(signs_of.common)
-        self._ends: dict[tuple[bool, int], float] = {}
-
-    def weight(self, some: Iterable[str]) -> float:
-        plain, own = self._plain, self._own
-        return sum([plain.get(sign, 0.0) + own.get(sign, 0.0) for sign in some])
-
-    def of(self, span: Span) -> float:
-        total = self._base + self.weight(self._signs_of.of(span))
-        for key, signs_there in (
-            ((True, span.first), self._signs_of.begin),
-            ((False, span.last), self._signs_of.end),
-        ):
-            if key not in self._ends:
-                self._ends[key] = self.weight(signs_there[key[1]])
-            total += self._ends[key]
-        return total
-
-
-class _Signs:
+class Signs:
     """The signs of the stretches of a clause, made once for what several share."""
 
     def __init__(self, clause: Clause, scene: Scene) -> None:
@@ -121,6 +91,7 @@ class _Signs:
         self.end = [(f">{self._cls[place]}", f">{low[place]}") for place in range(len(low))] + [(">$",)]
 
     def of(self, span: Span) -> Iterator[str]:
+        """Give the signs of one stretch beside those of the clause and of its ends."""
         words, cls = self._clause.words, self._cls
         count = span.last - span.first
         last = words[span.last - 1]
