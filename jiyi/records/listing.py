@@ -1,4 +1,4 @@
-"""A list that may go on: the answer of the verbs that list records."""
+"""A page of a list: the result of the verbs that list records."""
 
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -9,10 +9,10 @@ _T = TypeVar("_T")
 
 
 class Listing(list[_T]):
-    """Records, and where the list goes on.
+    """Records, and the cursor of the next page.
 
     Attributes:
-        next: given to the same verb with the same arguments as ``after``, it brings what follows;
+        next: pass it to the same verb with the same arguments as ``after`` to get the next page;
             None after the last.
     """
 
