@@ -11,7 +11,7 @@ _ORPHAN = -1  # in place of the number of missing results
 
 
 class Atom(NamedTuple):
-    """Messages that stay together or leave together."""
+    """Messages that are kept together or dropped together."""
 
     indices: tuple[int, ...]  # places in the sequence, ascending; never empty
     broken: str | None = None  # why no model would accept it; None where it is sound
@@ -27,11 +27,11 @@ def atoms(messages: Sequence[Message]) -> list[Atom]:
 
     An assistant message with tool calls forms one atom with all its results, wherever
     after it they stand and in whatever order; every other message is an atom alone.
-    Call ids may be used again: a result belongs to the most recent call with its id that
-    is not yet answered. A further result is one too many and has no call.
+    Call ids may be reused: a result belongs to the most recent unanswered call with its id.
+    A further result has no call.
 
     Broken atoms are a result without its call, and a call that lacks at least one of its
-    results, together with the results it did get. Taking whole atoms out of a sequence
+    results, together with the results it did get. Removing whole atoms from a sequence
     never changes the other atoms.
     """
     groups: list[list[int]] = []
@@ -59,9 +59,9 @@ def atoms(messages: Sequence[Message]) -> list[Atom]:
 def turns(messages: Sequence[Message]) -> list[tuple[int, ...]]:
     """Return the turns of a conversation, oldest first, each as ascending places of its messages.
 
-    A turn is a user message and everything up to the next user message; what stands
-    before the first user message is a turn of its own. Turns across which a tool call and
-    its results reach are joined, with those between them: no atom lies in two turns.
+    A turn is a user message and everything up to the next user message; what comes
+    before the first user message is a turn of its own. Turns that share a tool call and
+    its results are joined, with those between them: no atom is in two turns.
     System messages belong to no turn.
     """
     rounds: list[list[int]] = []

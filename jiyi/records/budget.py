@@ -61,7 +61,7 @@ RULES_OF_THUMB: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSize:
-    """How much a model takes and gives, in tokens of its own vocabulary."""
+    """The limits of a model, in tokens of its own vocabulary."""
 
     context_window: int  # input and output together
     max_output_tokens: int  # of one reply
@@ -70,7 +70,7 @@ class ModelSize:
 
     @property
     def reserve(self) -> int:
-        """What to keep free for a reply: the longest there can be, at most a quarter of the window."""
+        """Tokens to reserve for a reply: the longest possible one, at most a quarter of the window."""
         return min(self.max_output_tokens, self.context_window // 4)
 
 
@@ -86,10 +86,10 @@ def model_sizes() -> dict[str, ModelSize]:
 
 
 def model_size(model: str) -> ModelSize | None:
-    """Return the size of a model, None where the table does not know it.
+    """Return the size of a model, None if it is not in the table.
 
-    A provider before the name ("openai/gpt-4o"), and a date or "latest" after it
-    ("gpt-4o-2024-08-06", "mistral-large-latest") do not matter; case does not either.
+    A provider before the name ("openai/gpt-4o"), a date or "latest" after it
+    ("gpt-4o-2024-08-06", "mistral-large-latest") and case are ignored.
     """
     known = model_sizes()
     name = model.strip().lower()
@@ -100,14 +100,14 @@ def model_size(model: str) -> ModelSize | None:
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """How a kind of task shares out a context window, in tokens of any whole: proportions count.
+    """How a task type divides a context window, in tokens of any total: only proportions count.
 
-    What a part does not use flows to the others when a window is built. ``input`` may stay 0:
-    the current message then takes what it needs before knowledge and history are shared out,
+    What a part does not use goes to the others when a window is built. ``input`` may be 0:
+    the current message then takes what it needs before knowledge and history are divided,
     as the system messages do.
 
     Raises:
-        BadBudget: a part is negative or no number, or nothing is left next to the output.
+        BadBudget: a part is negative or not a number, or nothing is left next to the output.
     """
 
     system: float  # system messages, skills and the summary
@@ -174,9 +174,9 @@ PRESETS: Mapping[str, Allocation] = MappingProxyType(
 class Budget:
     """The size of a window in tokens.
 
-    ``max_input_tokens`` bounds everything that is sent; ``max_output_tokens`` is kept free
+    ``max_input_tokens`` bounds everything that is sent; ``max_output_tokens`` is reserved
     for the reply on top of it. For a model that counts both together use `of_window`, or
-    `for_task` where the kind of task says how to share.
+    `for_task` to divide it by task type.
 
     Raises:
         BadBudget: a number is negative or not whole, the input is zero, or shares are
@@ -223,11 +223,11 @@ class Budget:
     def for_model(cls, model: str, max_output_tokens: int | None = None) -> "Budget":
         """Return the budget of a well-known chat model, such as "gpt-4o"; see `model_size`.
 
-        The longest reply the model can give is kept free, at most a quarter of its window, or
-        ``max_output_tokens``. Of an unknown model `ASSUMED` is assumed, and ``note`` says so.
+        The longest reply of the model is reserved, at most a quarter of its window, or
+        ``max_output_tokens``. For an unknown model `ASSUMED` is assumed, and ``note`` says so.
 
         Raises:
-            BadBudget: ``model`` is no text, or ``max_output_tokens`` leaves no room.
+            BadBudget: ``model`` is not text, or ``max_output_tokens`` leaves no room.
         """
         if not isinstance(model, str):
             raise BadBudget(f"a model is named by text, not {type(model).__name__}")
@@ -243,9 +243,9 @@ class Budget:
 
     @classmethod
     def for_task(cls, name: str, total: int, presets: Mapping[str, Allocation] = PRESETS) -> "Budget":
-        """Return the budget of a kind of task in a context window of ``total`` tokens.
+        """Return the budget of a task type in a context window of ``total`` tokens.
 
-        ``total`` holds input and output together. The allocation's output is kept free,
+        ``total`` holds input and output together. The allocation's output is reserved,
         rounded to whole tokens, and its knowledge and history become `shares`.
 
         Args:
@@ -265,7 +265,7 @@ class Budget:
         return cls(max_input_tokens=total - output, max_output_tokens=output, shares=chosen.shares)
 
     def shared_as(self, name: str, presets: Mapping[str, Allocation] = PRESETS) -> "Budget":
-        """Return this budget with the shares of a kind of task; its sizes stay.
+        """Return this budget with the shares of a task type; its sizes stay.
 
         Raises:
             BadBudget: no preset has this name.

@@ -29,7 +29,7 @@ Outcome = Literal["success", "partial", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of a task: what was done, with which tool, and what came of it."""
+    """One step of a task: what was done, with which tool, and the result."""
 
     scope: Scope  # the task's scope
     task_id: str  # the task it belongs to
@@ -71,7 +71,7 @@ class Task:
 
     @property
     def current_step(self) -> Step | None:
-        """The step in work: the first that is in progress, else the first still pending."""
+        """The current step: the first in progress, else the first pending."""
         for status in ("in_progress", "pending"):
             for step in self.steps:
                 if step.status == status:

@@ -37,7 +37,7 @@ def names_point(predicate: str) -> bool:
     """Return whether a predicate names a point that has one value at a time.
 
     One that ends in brackets does not: it only tells the kind of value, "begin (time)", or that an
-    assistant says it, "port (assistant)". Such facts stand side by side.
+    assistant says it, "port (assistant)". Such facts do not replace each other.
     """
     return _IN_BRACKETS.search(predicate) is None
 

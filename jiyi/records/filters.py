@@ -38,7 +38,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition; a record that lacks what it asks about does not meet it."""
+    """One condition; a record without the field does not meet it."""
 
     field: str  # one of `FIELDS`, "metadata", or "value", that of an item
     op: Op  # "in": equal to one of the values; "gt" to "icontains": to the one value; "exists": to none

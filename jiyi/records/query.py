@@ -92,10 +92,10 @@ _MOMENTS = ("since", "until", "asked_at", "as_of", "there_at")
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is asked for, within whose memory.
+    """What is asked for, and in whose memory.
 
-    Every part narrows; a part left at its default does not. Lists come in order of
-    age, oldest first, unless ``newest_first``; searches come best first.
+    Every field narrows; a field left at its default does not. Lists are in order of
+    age, oldest first, unless ``newest_first``; searches are best first.
 
     Raises:
         BadQuery: an unknown kind, a limit outside 1..10,000, or since after until.
@@ -164,7 +164,7 @@ class Query:
     def with_filters(self, filters: Mapping[str, Any] | None) -> "Query":
         """Return this query narrowed by filters as a caller writes them; see `read_filter`.
 
-        Here ``role``, ``since``, ``until`` and ``pinned`` may be None: then they do not count.
+        Here ``role``, ``since``, ``until`` and ``pinned`` may be None: then they are ignored.
 
         Raises:
             BadQuery, UnknownFilter, NaiveDatetime: as `read_filter`; or since lies after until.
@@ -266,7 +266,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits(Sequence[Hit]):
-    """The answer of a search: a sequence of hits, best first, and what to know about it."""
+    """The result of a search: a sequence of hits, best first, with notes about it."""
 
     hits: tuple[Hit, ...] = ()
     notes: tuple[str, ...] = ()  # what was not as it should be, such as "vector search unavailable"

@@ -16,7 +16,7 @@ BlockKind = Kind | Literal["skill"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One indivisible piece: it goes into the window whole or not at all.
+    """One indivisible piece: it is included whole or not at all.
 
     Skills, profile and summary are shown in the system section, the last two quoted; task, knowledge,
     episodes and recalled are quoted inside the context message, after their date and speaker.
@@ -72,7 +72,7 @@ class ReportStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The account of one window: nothing is left out without a line here."""
+    """The report of one window: nothing is left out without a line here."""
 
     budget: Budget
     tokens: int  # messages and tool definitions, all overhead included; at most max_input_tokens
