@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese
 from jiyi.extraction.scoring import Span
@@ -49,7 +49,7 @@ class Asked:
     kind: str = ""  # of value, "" for no question
     point: str = ""  # that it names
     whose: str = ""  # the name, the thing or the pronoun whose point it is; "" for whom it is put to
-    own: bool = False  # that is a thing of the one it is put to: your dog
+    own: bool = False  # it is a thing of the one it is put to: your dog
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def about(
     chinese = clause.chinese
     phrases = _phrases(clause, span, sentence)
     owner, point = "", ""
-    if phrases and _tied(clause, phrases[-1], span):
+    if phrases:
         owner, point = named_point(phrases[-1].text, chinese)
     if len(phrases) > 1 and not point and clause.words[phrases[0].last].text in ("of", "for", "on"):
         first, named = named_point(phrases[0].text, chinese)
@@ -91,11 +91,12 @@ def about(
     rest = phrases[:-1] if point else phrases
     person = _person(clause, rest[0].first if rest else span.first, speaker, meant)
     own = bool(phrases) and phrases[-1 if point else 0].own
+    between = clause.words[phrases[0].last : phrases[-1].first] if point else ()
     if point and owner:
         subject = of_speaker(owner, speaker, chinese) if own else owner
     elif any(word.text in ("me", "us") for word in clause.words[1 : span.first]):
         subject = speaker  # they moved me to days
-    elif rest and point.lower() in _words()["personal"] and _acts(clause, rest[-1], phrases[-1]):
+    elif point.lower() in _words()["personal"] and {"verb", "prep"} & {word.cls for word in between}:
         subject = speaker  # the landlord put the rent up
     elif rest and (person is None or rest[0].own):
         subject = of_speaker(rest[0].text, speaker, chinese) if rest[0].own else rest[0].text
@@ -105,15 +106,17 @@ def about(
         subject = person or (speaker if own else topic)
     if point and not subject:
         mine = chinese or point.lower() in _words()["personal"]
-        label = _label(span, chinese)  # the time of the dentist, else its value
+        label = _words()["kinds"].get(span.kind, ("is", "是"))[
+            chinese
+        ]  # the time of the dentist, else its value
         told = label if label in _words()["telling"] else "value"
         return _found(speaker, point, speaker) if mine else _found(point, told, speaker)
     subject = subject or speaker
     if point:
         return _found(subject, point, speaker)
     if asked.point and not phrases and len(clause.words) <= 4:
-        it = clause.words[0].text.lower() in _IT
-        whose = "" if person and not it else _whose(asked, speaker, lambda: meant("it", 0))
+        others = person and clause.words[0].text.lower() not in _IT
+        whose = "" if others else _whose(asked, speaker, lambda: meant("it", 0))
         return _found(whose or person or "", asked.point, speaker)
     return _guessed(clause, span, subject, bool(rest or (person and person != speaker)), speaker)
 
@@ -245,23 +248,6 @@ def _person(clause: Clause, until: int, speaker: str, meant: Callable[[str, int]
     return None
 
 
-def _tied(clause: Clause, phrase: _Phrase, span: Span) -> bool:
-    """Return whether nothing stands between a phrase and a value but "is" or "moved to"."""
-    moves = _words()["moves"]
-    between = clause.words[phrase.last : span.first]
-    return all(word.cls in _LOOSE or word.text.lower() in moves or word.cls[0] == VALUE for word in between)
-
-
-def _acts(clause: Clause, one: _Phrase, other: _Phrase) -> bool:
-    """Return whether a verb stands between two nouns."""
-    return any(word.cls == "verb" or word.text in "把将" for word in clause.words[one.last : other.first])
-
-
-def _label(span: Span, chinese: bool) -> str:
-    """Return the point that a kind of value stands for where nothing names it."""
-    return cast("str", _words()["kinds"].get(span.kind, ("is", "是"))[chinese])
-
-
 def _guessed(clause: Clause, span: Span, subject: str, named: bool, speaker: str) -> About:
     """Return a point by the verb or, in brackets, by the kind of the value."""
     words, chinese = clause.words, clause.chinese
@@ -280,7 +266,7 @@ def _guessed(clause: Clause, span: Span, subject: str, named: bool, speaker: str
     typed = [word.cls[1:] for word in inside if word.cls[0] == VALUE]
     if typed and all(word.cls[0] == VALUE or word.cls in _LOOSE for word in inside):
         span = span._replace(kind=typed[0])  # 9:45 every day
-    label = kind_name = _label(span, chinese)
+    label = kind_name = _words()["kinds"].get(span.kind, ("is", "是"))[chinese]
     if _VERSION.match(inside[0].text) and span.first and words[span.first - 1].text in ("on", "到"):
         label = "版本" if chinese else "version"
     plain = named and not verbs and len(words) <= 8 and label in _words()["telling"]
@@ -304,7 +290,6 @@ def _words() -> dict[str, Any]:
         "newly": frozenset(read["newly"].split()),
         "points": frozenset(word.replace("_", " ") for word in read["point"].split()),
         "personal": frozenset(read["personal"].replace("_", " ").split()),
-        "moves": frozenset(read["moves"]["words"].split()),
         "verbs": {
             verb: row | {"kinds": row["kinds"].split()}
             for row in read["attribute"]

@@ -6,17 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
-from jiyi.extraction.attribution import (
-    About,
-    Asked,
-    about,
-    asked_for,
-    is_listed,
-    named_point,
-    named_thing,
-    of_speaker,
-    spoken_of,
-)
+from jiyi.extraction import attribution
+from jiyi.extraction.attribution import About, Asked, about, is_listed, named_thing
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
 from jiyi.extraction.forms import Form, erases, forms_in, meant, read_tool_lines, takes_back, unmeant
 from jiyi.extraction.persons import person_meant
@@ -77,7 +68,7 @@ class _Reader:
     before_mode: Mode = _NO_MODE  # of the sentence before
 
     def read(self) -> Iterator[Statement]:
-        self.asked = asked_for(self.before[-1]) if self.before else _UNASKED
+        self.asked = attribution.asked_for(self.before[-1]) if self.before else _UNASKED
         for place, sentence in enumerate(sentences(self.text)):
             mode = modes(sentence)
             until = meant(sentence, mode)
@@ -133,7 +124,7 @@ class _Reader:
             subjects = [one.subject for one in found]
             yield from found
             if not formed and not found:
-                spoken = spoken_of(clause, self._meant)
+                spoken = attribution.spoken_of(clause, self._meant)
                 self.spoken = spoken if spoken.point else self.spoken
             thing = "" if formed else named_thing(clause)
             self.here = next((one for one in subjects if one != self.speaker), "") or thing or self.here
@@ -157,7 +148,7 @@ class _Reader:
         subject, named = said.subject, names_point(said.predicate)
         if is_listed(subject, "third"):  # nobody was named
             subject = "" if named or is_listed(subject, "of_people") else self.speaker
-        if not subject or is_listed(subject, "you"):
+        if not subject or is_listed(subject, "you") or subject == value:
             return None
         if self.role != "user" and (subject == self.speaker or sure < _PLAIN or not named):
             return None
@@ -202,18 +193,11 @@ class _Reader:
         self, quote: str, said: About, value: str, mode: Mode, *, at: _Span, old: str = "", **more: Any
     ) -> Statement:
         wrong = bool(old) or bool((mode | self.before_mode) & Mode.CORRECTED)
-        return self._new(
-            quote,
-            category=said.category,
-            subject=said.subject,
-            predicate=self._marked(said.predicate),
-            object=self.speaker if _FIRST.match(value) else value,
-            corrects=wrong and not mode & Mode.CHANGED,
-            valid_from=at[0],
-            valid_to=at[1],
-            replaces=old,
-            **more,
-        )
+        whose = {"category": said.category, "subject": said.subject, "replaces": old}
+        own, predicate = _FIRST.match(value), self._marked(said.predicate)
+        held = {"predicate": predicate, "object": self.speaker if own else value}
+        when = {"valid_from": at[0], "valid_to": at[1], "corrects": wrong and not mode & Mode.CHANGED}
+        return self._new(quote, **whose, **held, **when, **more)
 
     def _marked(self, predicate: str) -> str:
         """Return a point; an assistant's is marked, so that it replaces nothing that users say."""
@@ -234,11 +218,11 @@ class _Reader:
             return named[1]
         own = _OWN.match(name)
         name = _LEADING.sub("", name[own.end() :] if own else name, count=1).strip(_MARKS)
-        return of_speaker(name, self.speaker, is_chinese(name)) if own else name
+        return attribution.of_speaker(name, self.speaker, is_chinese(name)) if own else name
 
     def _parted(self, name: str, *, alone: bool) -> tuple[str, str]:
         """Part "edge-02's port"; with ``alone`` a point may stand for itself: "the port is not 8443"."""
-        owner, point = named_point(name, is_chinese(name))
+        owner, point = attribution.named_point(name, is_chinese(name))
         return (owner.strip(" 的"), point) if point and (owner or alone) else (name, "")
 
     def _meant(self, pronoun: str, at: int) -> str:
@@ -250,23 +234,13 @@ class _Reader:
 
     def _earlier(self) -> str:
         """Return what was named last, in the message or before it."""
-        if self.topic:
-            return self.topic
-        for text in reversed(self.before):
-            for sentence in reversed(list(sentences(text[:400]))):
-                found = [name for clause in clauses_of(sentence) if (name := named_thing(clause))]
-                if found:
-                    return found[-1]
-        return ""
+        said = (one for text in reversed(self.before) for one in reversed(list(sentences(text[:400]))))
+        named = (named_thing(clause) for sentence in said for clause in reversed(clauses_of(sentence)))
+        return self.topic or next(filter(None, named), "")
 
     def _new(self, quote: str, **fields: Any) -> Statement:
-        return Statement(
-            quote=quote.strip(),
-            speaker=self.speaker,
-            by_person=self.role == "user",
-            said_at=self.said_at,
-            **fields,
-        )
+        by: dict[str, Any] = {"speaker": self.speaker, "by_person": self.role == "user"}
+        return Statement(quote=quote.strip(), said_at=self.said_at, **by, **fields)
 
 
 def extract(
@@ -299,14 +273,8 @@ def extract(
         return read_tool_lines(sample, speaker=name, said_at=said_at)[:_MOST_STATEMENTS]
     if unmeant(sample):
         return []
-    reader = _Reader(
-        speaker=speaker or ("user" if role == "user" else role),
-        role=role,
-        said_at=said_at,
-        zone=zone,
-        before=context,
-        text=sample,
-    )
+    name = speaker or ("user" if role == "user" else role)
+    reader = _Reader(name, role, said_at, zone, context, sample)
     found: dict[tuple[str, str, str, str], Statement] = {}
     for statement in reader.read():
         key = (statement.action, statement.subject, statement.predicate, statement.object or statement.quote)
