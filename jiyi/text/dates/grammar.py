@@ -6,7 +6,7 @@ The rules are data: `en.toml` describes the format.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 from jiyi.text.dates.calendar import Days
@@ -42,6 +42,8 @@ class _Rule:
 class Grammar:
     """The rules of one language, tried together from left to right; the first in the list wins."""
 
+    # A cached_property has a lock in Python 3.11, which a forked process could find held; a cache has none.
+
     language: str  # names the data file, read when it is first needed
     rules: str = "rules"  # the list in it, or "after_date": those that change a date right before them
     lead: str = ""  # a pattern that comes before all
@@ -64,11 +66,13 @@ class Grammar:
         found = self._together.match(scene.text, at)
         return self._piece(found.lastindex or 1, at, scene) if found else None
 
-    @cached_property
+    @property
+    @cache
     def _data(self) -> Mapping[str, Any]:
         return read_toml(__package__, self.language)
 
-    @cached_property
+    @property
+    @cache
     def _parts(self) -> Mapping[str, str]:
         words = {
             f"any_{slot}": f"(?:{'|'.join(sorted(meant, key=len, reverse=True))})"  # the longest first
@@ -77,7 +81,8 @@ class Grammar:
         holidays = {"holiday": "|".join(self._data["holidays"].values())}
         return {**words, **self._data["parts"], **holidays}
 
-    @cached_property
+    @property
+    @cache
     def _words(self) -> Words:
         data = self._data
         return Words(
@@ -87,7 +92,8 @@ class Grammar:
             after={kind: tuple(words.split()) for kind, words in data["after"].items()},
         )
 
-    @cached_property
+    @property
+    @cache
     def _rules(self) -> list[_Rule]:
         return [
             _Rule(
@@ -99,7 +105,8 @@ class Grammar:
             for one in self._data[self.rules]
         ]
 
-    @cached_property
+    @property
+    @cache
     def _together(self) -> re.Pattern[str]:
         rules = "|".join(f"({_GROUP.sub('(?:', rule.pattern)})" for rule in self._rules)
         begins = _lookahead(self._begins()) if self.rules == "rules" else ""
