@@ -117,12 +117,12 @@ class _Opening:
     """What a memory is opened with."""
 
     settings: Settings
-    models: tuple[Embedder | str | None, Reranker | str | None, LLM | None]  # else as the settings say
+    models: tuple[Embedder | str | None, Reranker | str | None, LLM | None]  # None: as set
     rule: Rule | None
-    watch: tuple[Thresholds, Judge]
+    watch: tuple[Thresholds, Judge]  # of the monitor
     clock: Clock
     background: bool
-    check: bool
+    check: bool  # whether the data must be of this embedder
 
     def parts(self, place: Place) -> Parts:
         """Make the parts, for this process."""
@@ -386,7 +386,7 @@ def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
         raise SettingsError(
             "reranker=endpoint needs reranker_base_url, such as https://api.siliconflow.cn/v1"
         )
-    # Without a key of its own it gets none: OPENAI_API_KEY is not for other houses.
+    # Without a key of its own it gets none: OPENAI_API_KEY is never sent to another provider.
     endpoint = Endpoint(
         base_url=settings.reranker_base_url,
         api_key=_secret(settings.reranker_api_key) or "",
