@@ -24,8 +24,7 @@ from jiyi.storage.postgres.errors import MachineLost
 from jiyi.storage.postgres.statements import SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.relational.users import Snapshot, seen_or_look
-from jiyi.storage.user_terms import UserTerms
-from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, PendingText, VectorIndex, VectorRow, by_user, matches
 
 __all__ = ["PostgresVectors"]
 
@@ -139,7 +138,7 @@ class PostgresVectors(VectorIndex):
                 self._ann.forget()  # the index is gone, or another set is searched
                 plan = None
             elif plan or all(given[kind] < parts for kind in short):
-                found = _matches(mine, best)
+                found = matches(mine, np.fromiter(best, np.int64, len(best)), np.array(list(best.values())))
                 return [match for match in found if match.id not in query.without]
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8
@@ -203,14 +202,6 @@ def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[dict[int, float
             best[doc] = score
             left[kind] -= 1
     return best, seen, [kind for kind in seen if left[kind]]
-
-
-def _matches(mine: UserTerms, scores: dict[int, float]) -> list[Match]:
-    """Return records by their numbers; those that came behind ``mine`` are left out."""
-    places = mine.places_of(np.fromiter(scores, np.int64, len(scores)))
-    there = places >= 0
-    found = zip(mine.keys(places[there]), np.array(list(scores.values()))[there].tolist(), strict=True)
-    return [Match(kind=kind, id=id_, score=score) for (kind, id_), score in found]
 
 
 def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:
