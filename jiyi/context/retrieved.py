@@ -5,18 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
 
+from jiyi.context import render
 from jiyi.context.pack import Packer
 from jiyi.context.prefix import taken_of
-from jiyi.context.render import (
-    GAP,
-    QUOTED,
-    Piece,
-    context_pieces,
-    render_block,
-    render_frame,
-    render_opening,
-    together,
-)
 from jiyi.context.report import of_block
 from jiyi.records import Block, Message, ReportItem, Section
 from jiyi.text import TokenCounter, sentences
@@ -125,13 +116,13 @@ class Retrieved:
     opening: str = field(init=False)
     out: list[ReportItem] = field(default_factory=list)  # what stays out, and why
     never: list[Block] = field(default_factory=list)  # those of it that found no room
-    pieces: list[Piece] = field(default_factory=list)  # what it is made of in the end
+    pieces: list[render.Piece] = field(default_factory=list)  # what it is made of in the end
     message: Message = field(init=False)  # made of them
     _there: set[tuple[str, str]] = field(default_factory=set)  # records that history or summary show
     _chosen: dict[Section, list[Block]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.opening = render_opening(self.language, self.asked_at, self.zone, doubtful=self.doubtful)
+        self.opening = render.render_opening(self.language, self.asked_at, self.zone, doubtful=self.doubtful)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -141,14 +132,14 @@ class Retrieved:
 
     def priced(self, block: Block) -> Block:
         """Return a block with the tokens it takes alone."""
-        text = render_block(block, self.language, self.zone)
+        text = render.render_block(block, self.language, self.zone)
         return replace(block, tokens=self.counter.count_text(text) + 1)
 
     def frame(self, blocks: Sequence[Block]) -> int:
         """Return the tokens of everything except the blocks."""
         if not blocks and not self.doubtful:
             return 0
-        text = render_frame({block.section for block in blocks}, self.opening, self.language)
+        text = render.render_frame({block.section for block in blocks}, self.opening, self.language)
         return self.counter.count(self._as_message(text))
 
     def unsaid(self, blocks: Sequence[Block], said: Said) -> list[Block]:
@@ -170,7 +161,7 @@ class Retrieved:
         ``spare`` are tokens that no section asks for, ``free`` is the limit of the whole message.
         """
         left: list[Block] = []
-        for section in QUOTED:
+        for section in render.QUOTED:
             allowance = given[section] + spare
             taken, over = self.packer([b for b in blocks if b.section == section], allowance)
             self._chosen[section] = taken
@@ -214,12 +205,11 @@ class Retrieved:
 
     def _render(self) -> int:
         """Write what is chosen, and return the tokens of the message."""
-        always, there = self.doubtful, self._there
-        chosen, opening = self._chosen, self.opening
-        self._set(context_pieces(chosen, opening, self.language, self.zone, there=there, always=always))
+        given = self._chosen, self.opening, self.language, self.zone
+        self._set(render.context_pieces(*given, there=self._there, always=self.doubtful))
         return self.counter.count(self.message) if self.pieces else 0
 
-    def _set(self, pieces: list[Piece]) -> None:
+    def _set(self, pieces: list[render.Piece]) -> None:
         self.pieces = pieces
         self.message = self._as_message("".join([text for text, _ in pieces]))
 
@@ -230,9 +220,9 @@ class Retrieved:
     def _priced_beside(self, waiting: Sequence[Block]) -> list[Block]:
         """Return blocks with the tokens they take next to what is chosen: in a passage without a date."""
         chosen, count = self._chosen["recalled"], self.counter.count_text
-        date = count("2026-03-01 20:00 · ") - count(GAP)
+        date = count("2026-03-01 20:00 · ") - count(render.GAP)
         return [
-            replace(b, tokens=b.tokens - date) if any(together(b, other) for other in chosen) else b
+            replace(b, tokens=b.tokens - date) if any(render.together(b, other) for other in chosen) else b
             for b in waiting
         ]
 

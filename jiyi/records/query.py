@@ -252,11 +252,9 @@ class Hit:
     @property
     def wordings(self) -> tuple[str, ...]:
         """The record's words as they are shown, then a fact's in other ways."""
-        match self.record:
-            case Fact() as fact:
-                return fact.line, f"{fact.subject}: {fact.object}", fact.text
-            case record:
-                return (record.search_text,)
+        if not isinstance(fact := self.record, Fact):
+            return (fact.search_text,)
+        return fact.line, f"{fact.subject}: {fact.object}", fact.text
 
     @property
     def created_at(self) -> datetime | None:

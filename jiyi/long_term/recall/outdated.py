@@ -13,18 +13,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from jiyi.long_term.recall import pairs
 from jiyi.long_term.recall.features import Features
-from jiyi.long_term.recall.pairs import (
-    KINDS,
-    SINGLE,
-    SPEAKERS,
-    Signs,
-    Statements,
-    asked_for,
-    replaced,
-    signs_of,
-    stacked,
-)
 from jiyi.long_term.recall.question import DAY, asks_again, validity
 from jiyi.long_term.recall.ranking import Ranked
 from jiyi.long_term.recall.weights import ORDER, PAIR, SUCCESSION, Weights, chance, dot
@@ -59,9 +49,11 @@ _REORDERED = 10  # of the best messages
 _FORCE = ("greeting", "mostly_asks", "reports", "supposes")  # traits of what tells nothing
 _OUTSIDE = -9.0  # logit of what the pairs say nothing of
 _UNLIKELY = -3.0  # logit; what is less likely is as unlikely
-_SPEAKER_OF = np.array([SPEAKERS.index(role) if role in SPEAKERS else 0 for role in ROLES], np.int64)
-_TEMPORARY = SINGLE.index("temporary")
-_FORCES = [SINGLE.index(name) for name in _FORCE]
+_SPEAKER_OF = np.array(
+    [pairs.SPEAKERS.index(role) if role in pairs.SPEAKERS else 0 for role in ROLES], np.int64
+)
+_TEMPORARY = pairs.SINGLE.index("temporary")
+_FORCES = [pairs.SINGLE.index(name) for name in _FORCE]
 
 SUCCESSION_SIGNS = (
     *("pair", "pair, if likely", "earlier: score", "later: score", "lead of the later"),
@@ -85,7 +77,7 @@ class Judged:
     """The best messages of a question, compared; all in the order of ``rows``."""
 
     rows: NDArray[np.intp]  # rows of the table, best first by the ranking
-    signs: Sequence[Signs]
+    signs: Sequence[pairs.Signs]
     outdated: _Floats  # probability that a later one has taken its place
     successor: NDArray[np.intp]  # place of that one, -1 for none
     order: _Floats  # (n, `ORDER_SIGNS`)
@@ -128,14 +120,14 @@ def judge(
     rows = np.array(list(texts), np.intp)
     known = table.traits[rows].tolist()
     asking = np.array([asks_again(text, features.question.terms) for text in texts.values()], np.bool_)
-    signs = [signs_of(text, own) for text, own in zip(texts.values(), known, strict=True)]
+    signs = [pairs.signs_of(text, own) for text, own in zip(texts.values(), known, strict=True)]
     scores = ranked.scores[rows].astype(np.float64)
     likely = np.zeros((len(rows), len(rows)))
     made = np.zeros((len(rows), len(ORDER_SIGNS)))
     made[:, 0] = last = scores
     if features.question.time is not None:
         group = statements(ranked, rows, signs)
-        found = succession_signs(features, group, rows, scores, replaced(group, pair))
+        found = succession_signs(features, group, rows, scores, pairs.replaced(group, pair))
         chances = chance(dot(succession, SUCCESSION_SIGNS, found))
         likely = np.where(_compared(features, group, texts.values(), asking), chances, 0.0)
         made = _order_signs(features, group, scores, texts=list(texts.values()))
@@ -154,7 +146,7 @@ def judge(
     )
 
 
-def in_order(features: Features, group: Statements, order: _Floats, likely: _Floats) -> list[int]:
+def in_order(features: Features, group: pairs.Statements, order: _Floats, likely: _Floats) -> list[int]:
     """Return the places of the first ten in their last order.
 
     A message goes directly before the first of those it has likely replaced, and nothing else
@@ -179,7 +171,7 @@ def dealt(scores: _Floats, places: Sequence[int]) -> _Floats:
     return out
 
 
-def statements(ranked: Ranked, rows: NDArray[np.intp], signs: Sequence[Signs]) -> Statements:
+def statements(ranked: Ranked, rows: NDArray[np.intp], signs: Sequence[pairs.Signs]) -> pairs.Statements:
     """Return what the comparison of pairs looks at, for some rows of a table."""
     table, features = ranked.table, ranked.features
     before = table.previous[rows]
@@ -187,7 +179,7 @@ def statements(ranked: Ranked, rows: NDArray[np.intp], signs: Sequence[Signs]) -
     place = {row: number for number, row in enumerate(rows.tolist())}
     spoke = table.roles[before] == ROLES.index("assistant")
     asked = (table.traits[before] & Trait.ASKS_LAST.value) != 0
-    return Statements(
+    return pairs.Statements(
         signs=signs,
         vectors=features.vectors[rows].astype(np.float64),
         before=features.vectors[before].astype(np.float64) * there[:, None],
@@ -203,7 +195,7 @@ def statements(ranked: Ranked, rows: NDArray[np.intp], signs: Sequence[Signs]) -
 
 
 def succession_signs(
-    features: Features, group: Statements, rows: NDArray[np.intp], scores: _Floats, pair: _Floats
+    features: Features, group: pairs.Statements, rows: NDArray[np.intp], scores: _Floats, pair: _Floats
 ) -> _Floats:
     """Return (n, n, `SUCCESSION_SIGNS`): how well two statements fit the question, and what they say."""
     count = len(rows)
@@ -225,10 +217,10 @@ def succession_signs(
         *(np.minimum(values[:, None], values) for values in (near, fits)),
         *_asked(features, group),
     ]
-    return stacked(columns, count)
+    return pairs.stacked(columns, count)
 
 
-def _asked(features: Features, group: Statements) -> tuple[_Floats, _Floats]:
+def _asked(features: Features, group: pairs.Statements) -> tuple[_Floats, _Floats]:
     """Return what share of the question's words an earlier statement has and a later one lacks.
 
     Once plainly and once times how alike the two are: of two things told in the same words, it is
@@ -241,19 +233,21 @@ def _asked(features: Features, group: Statements) -> tuple[_Floats, _Floats]:
     return missing, missing * np.maximum(group.cosines[: len(group), : len(group)], 0)
 
 
-def _order_signs(features: Features, group: Statements, scores: _Floats, *, texts: Sequence[str]) -> _Floats:
+def _order_signs(
+    features: Features, group: pairs.Statements, scores: _Floats, *, texts: Sequence[str]
+) -> _Floats:
     """Return (n, `ORDER_SIGNS`)."""
     time = features.question.time
     kind = time.kind if time else ""
     timed = [_fits(features, group.signs), *_for_a_while(features, group, texts)]
-    single = np.reshape([one.single for one in group.signs], (len(group), len(SINGLE)))
-    force = [*single[:, _FORCES].T, group.role == SPEAKERS.index("assistant")]
+    single = np.reshape([one.single for one in group.signs], (len(group), len(pairs.SINGLE)))
+    force = [*single[:, _FORCES].T, group.role == pairs.SPEAKERS.index("assistant")]
     columns = [scores, *(column * (kind == name) for name in ("now", "then") for column in timed)]
     return np.stack([*columns, *(column * (kind == "now") for column in force)], axis=1)
 
 
 def _compared(
-    features: Features, group: Statements, texts: Iterable[str], asking: NDArray[np.bool_]
+    features: Features, group: pairs.Statements, texts: Iterable[str], asking: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Say which pairs are a statement and a later one in other words, both said by the time asked about.
 
@@ -274,16 +268,18 @@ def _latest(features: Features) -> int:
     return (time.moment if time and time.kind == "then" else features.question.asked_at) + DAY
 
 
-def _fits(features: Features, signs: Sequence[Signs]) -> _Floats:
+def _fits(features: Features, signs: Sequence[pairs.Signs]) -> _Floats:
     """Return 1 where a statement holds a value of a kind that is asked for, one half where any would do."""
-    _, wanted = asked_for(features.question.text)
+    _, wanted = pairs.asked_for(features.question.text)
     if not wanted.any():
         return np.full(len(signs), 0.5)
-    kinds = np.reshape([one.kinds for one in signs], (len(signs), len(KINDS)))
+    kinds = np.reshape([one.kinds for one in signs], (len(signs), len(pairs.KINDS)))
     return np.asarray(kinds @ wanted > 0, np.float64)
 
 
-def _for_a_while(features: Features, group: Statements, texts: Sequence[str]) -> tuple[_Floats, _Floats]:
+def _for_a_while(
+    features: Features, group: pairs.Statements, texts: Sequence[str]
+) -> tuple[_Floats, _Floats]:
     """Return which statements hold for a while that covers the time asked about, and which for another."""
     time = features.question.time
     moment = time.moment if time else features.question.asked_at

@@ -35,7 +35,7 @@ def with_surroundings(store: Store, scope: Scope, hits: Sequence[Hit], steps: in
         places = range(first, last + 1) if last - first < len(there) else sorted(there)
         around = [there[place] for place in places if first <= place <= last and place in there]
         around = [message for message in around if message.id not in shown]
-        shown.update(message.id for message in around)
+        shown.update([message.id for message in around])
         found.append(replace(hit, around=tuple(around)))
     return found
 

@@ -24,7 +24,7 @@ from jiyi.storage.postgres.errors import MachineLost
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.relational.users import Snapshot, seen_or_look
-from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user, matches
 
 __all__ = ["PostgresVectors"]
 
@@ -135,11 +135,8 @@ class PostgresVectors(VectorIndex):
                 self._ann.forget()  # the index is gone, or another set is searched
                 plan = None
             elif plan or all(given[kind] < parts for kind in short):
-                places = mine.places_of(np.fromiter(best, np.int64, len(best)))
-                there = places >= 0  # others came after what was seen
-                scores = np.array(list(best.values()))[there].tolist()
-                found = zip(mine.keys(places[there]), scores, strict=True)
-                return [Match(kind, id_, score) for (kind, id_), score in found if id_ not in query.without]
+                found = matches(mine, np.fromiter(best, np.int64, len(best)), np.array(list(best.values())))
+                return [match for match in found if match.id not in query.without]
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8
 

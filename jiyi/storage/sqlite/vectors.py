@@ -16,7 +16,7 @@ from jiyi.storage.matching import allowed_rows, kinds_of
 from jiyi.storage.relational.users import Snapshot, hold, read_allowed, seen_or_look
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.sqlite.user_vectors import EXACT_MOST, UserVectors
-from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, by_user, matches
 
 __all__ = ["Among", "SqliteVectors"]
 
@@ -75,12 +75,7 @@ class SqliteVectors(VectorIndex):
                     fetch=lambda parts: _read_parts(db, parts, mine.dims),
                     among=among and partial(among, single, groups),
                 )
-        places = rows.places_of(docs)
-        keys = rows.keys(places[places >= 0])
-        return [
-            Match(kind, id_, score)
-            for (kind, id_), score in zip(keys, scores[places >= 0].tolist(), strict=True)
-        ]
+        return matches(rows, docs, scores)
 
     def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`."""

@@ -6,8 +6,7 @@ The rules are data: `en.toml` describes the format.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from jiyi.text.dates.calendar import Days
 from jiyi.text.dates.checks import check
@@ -17,7 +16,20 @@ from jiyi.text.lexicon import filled, read_toml
 
 __all__ = ["Grammar", "Piece"]
 
+_T = TypeVar("_T")
+
 _GROUP = re.compile(r"\(\?P<\w+>")
+
+
+class _kept(Generic[_T]):  # noqa: N801
+    """A cached_property without the lock of Python 3.11's, which a forked process could find held."""
+
+    def __init__(self, make: Callable[[Any], _T]) -> None:
+        self._make = make
+
+    def __get__(self, one: Any, _: type) -> _T:
+        made = one.__dict__[self._make.__name__] = self._make(one)
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +54,6 @@ class _Rule:
 class Grammar:
     """The rules of one language, tried together from left to right; the first in the list wins."""
 
-    # A cached_property has a lock in Python 3.11, which a forked process could find held; a cache has none.
-
     language: str  # names the data file, read when it is first needed
     rules: str = "rules"  # the list in it, or "after_date": those that change a date right before them
     lead: str = ""  # a pattern that comes before all
@@ -66,13 +76,11 @@ class Grammar:
         found = self._together.match(scene.text, at)
         return self._piece(found.lastindex or 1, at, scene) if found else None
 
-    @property
-    @cache
+    @_kept
     def _data(self) -> Mapping[str, Any]:
         return read_toml(__package__, self.language)
 
-    @property
-    @cache
+    @_kept
     def _parts(self) -> Mapping[str, str]:
         words = {
             f"any_{slot}": f"(?:{'|'.join(sorted(meant, key=len, reverse=True))})"  # the longest first
@@ -81,8 +89,7 @@ class Grammar:
         holidays = {"holiday": "|".join(self._data["holidays"].values())}
         return {**words, **self._data["parts"], **holidays}
 
-    @property
-    @cache
+    @_kept
     def _words(self) -> Words:
         data = self._data
         return Words(
@@ -92,8 +99,7 @@ class Grammar:
             after={kind: tuple(words.split()) for kind, words in data["after"].items()},
         )
 
-    @property
-    @cache
+    @_kept
     def _rules(self) -> list[_Rule]:
         return [
             _Rule(
@@ -105,8 +111,7 @@ class Grammar:
             for one in self._data[self.rules]
         ]
 
-    @property
-    @cache
+    @_kept
     def _together(self) -> re.Pattern[str]:
         rules = "|".join(f"({_GROUP.sub('(?:', rule.pattern)})" for rule in self._rules)
         begins = _lookahead(self._begins()) if self.rules == "rules" else ""
