@@ -167,7 +167,7 @@ async def _as_problem(request: Request, error: Exception) -> Response:
     caller = getattr(request.state, "caller", None)
     if isinstance(error, HTTPException):
         found = NotFound if error.status_code == 404 else InputError
-        refused = found(f"{request.method} {error.detail}: the table of routes is at /openapi.json")
+        refused = found(f"{request.method} {request.scope['path'][:100]}: {error.detail}; see /openapi.json")
         status, body, headers = problem_body(refused, status=error.status_code)
         if status == 405:
             headers["Allow"] = ", ".join(sorted(_methods(request)))
