@@ -43,7 +43,9 @@ _NO_VALUE = re.compile(
     r"|.{0,6}(?:多少|什么|哪[里儿个天]|几[点个号]|谁|啥)\Z",
     re.I,
 )
-_CALLED = re.compile(r"(?:[Mm]y|[Oo]ur) (?:[a-z-]+ )+((?:[A-Z][\w'’-]* ?)+)\Z")  # my brother Dev
+_CALLED = re.compile(
+    r"(?:[Mm]y|[Oo]ur) (?:[a-z-]{1,30} ){1,4}((?:[A-Z][\w'’-]{0,30} ?){1,4})\Z"
+)  # my brother Dev
 _IT = frozenset({"it", "it's", "that", "那", "是"})
 _SETTLED = frozenset({"date", "clock", "weekday", "money", "phone", "number", "email", "host", "code"})
 _SAMPLE = 400  # characters before a pronoun in which a person is looked for
