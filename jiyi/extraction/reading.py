@@ -39,7 +39,7 @@ _MARKS = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
 _FIRST = re.compile(r"(?:I|we|me|my|mine|our|我们?|咱们?|俺)\Z", re.I)
 _OWN = re.compile(r"(?:my|our) |(?:我们?|咱们?)的?家?的?(?=[\u4e00-\u9fff])", re.I)
 _NO_VALUE = re.compile(
-    r"(?:your?s?|you're|what|who|which|how (?:much|many))\b|[你您]"
+    r"(?:your?s?|you're|says?|said|what|who|which|how (?:much|many))\b|[你您]"
     r"|.{0,6}(?:多少|什么|哪[里儿个天]|几[点个号]|谁|啥)\Z",
     re.I,
 )
