@@ -49,7 +49,5 @@ def _people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]:
             elif word.cls == "nr" or (word.cls == "N" and before not in _NO_PERSON and not clause.chinese):
                 if not _INSIDE.search(word.text[1:]):
                     yield name, "", True
-            elif word.cls == "M" and (
-                len(words) == 1 or (at < len(words) and words[at].cls in ("verb", "be"))
-            ):
+            elif word.cls == "M" and (words[at:] or words)[0].cls in ("verb", "be", "M"):
                 yield name, "", False

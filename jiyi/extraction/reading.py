@@ -39,11 +39,13 @@ _MARKS = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
 _FIRST = re.compile(r"(?:I|we|me|my|mine|our|我们?|咱们?|俺)\Z", re.I)
 _OWN = re.compile(r"(?:my|our) |(?:我们?|咱们?)的?家?的?(?=[\u4e00-\u9fff])", re.I)
 _NO_VALUE = re.compile(
-    r"(?:your?s?|you're|what|who|which|how (?:much|many))\b|[你您]"
+    r"(?:your?s?|you're|says?|said|what|who|which|how (?:much|many))\b|[你您]"
     r"|.{0,6}(?:多少|什么|哪[里儿个天]|几[点个号]|谁|啥)\Z",
     re.I,
 )
-_CALLED = re.compile(r"(?:[Mm]y|[Oo]ur) (?:[a-z-]+ )+((?:[A-Z][\w'’-]* ?)+)\Z")  # my brother Dev
+_CALLED = re.compile(
+    r"(?:[Mm]y|[Oo]ur) (?:[a-z-]{1,30} ){1,4}((?:[A-Z][\w'’-]{0,30} ?){1,4})\Z"
+)  # my brother Dev
 _IT = frozenset({"it", "it's", "that", "那", "是"})
 _SETTLED = frozenset({"date", "clock", "weekday", "money", "phone", "number", "email", "host", "code"})
 _SAMPLE = 400  # characters before a pronoun in which a person is looked for

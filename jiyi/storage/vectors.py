@@ -18,7 +18,6 @@ from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.user_terms import UserTerms
 
 __all__ = [
-]
     "Binding",
     "Parts",
     "PendingText",

@@ -24,8 +24,6 @@ from jiyi.text.keys import predicate_key
 
 __all__ = ["ended_by", "meant_by", "reverted_to", "rules_ended_by", "slot_meant"]
 
-_VALUES = ("value", "time")  # points of what is moved, of which nothing is known
-_TIMES = ("clock", "date", "weekday")
 _RECENT = timedelta(days=1)  # "forget that" means what was said just now
 _ENOUGH = 2.0  # points from which a retraction means a fact
 _UNIT = re.compile(r"[a-z%\u4e00-\u9fff]+")
@@ -37,8 +35,8 @@ def slot_meant(statement: Statement, facts: Sequence[Fact], names: Names) -> Sta
     """Return a statement with the subject and point it leaves out, or None if they are not certain.
 
     The old value it names finds them ("not 8443, it is 8444"), or else its subject, where just
-    one of its points holds a value of the same shape ("moved staging to 9191"). A subject of which
-    no such point is known gets one by the kind of the value.
+    one of its points holds a value of the same shape ("moved staging to 9191"); where none does, its
+    point is "time" or "value".
     """
     active = [fact for fact in facts if fact.status == "active" and not is_temporary(fact)]
     fitting = [fact for fact in active if _single(fact, names) and _may_be(statement.subject, fact, names)]
@@ -52,7 +50,8 @@ def slot_meant(statement: Statement, facts: Sequence[Fact], names: Names) -> Sta
         fitting = [fact for fact in fitting if predicate_key(fact.predicate) == point]
     slots = {slot_of(fact, names) for fact in fitting}
     if not slots and statement.subject and not (statement.predicate or statement.replaces):
-        return replace(statement, predicate=_VALUES[_shape(statement.object)[0] in _TIMES])
+        timed = _shape(statement.object)[0] in ("clock", "date", "weekday")
+        return replace(statement, predicate="time" if timed else "value")
     return _in_slot(statement, max(fitting, key=start_of)) if len(slots) == 1 else None
 
 

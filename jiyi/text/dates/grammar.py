@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _GROUP = re.compile(r"\(\?P<\w+>")
 
 
-class _kept(Generic[_T]):  # noqa: N801
+class _kept(Generic[_T]):
     """A cached_property without the lock of Python 3.11's, which a forked process could find held."""
 
     def __init__(self, make: Callable[[Any], _T]) -> None:
