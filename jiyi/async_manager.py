@@ -62,20 +62,20 @@ class AsyncMemoryManager:
 
     @property
     def monitor(self) -> ContextMonitor | None:
-        """What windows held and what came of them; None where the setting ``monitor`` is off.
+        """Figures about windows and replies; None if the setting ``monitor`` is off.
 
-        Its sessions go by the ids given to the verbs, and its user is that of `jiyi.open`.
+        Sessions are named by the ids given to the verbs; the user is that of `jiyi.open`.
         """
         return self._memory.monitor
 
     @property
     def parts(self) -> Parts:
-        """What the memory is made of: for servers and adapters, which look below the verbs."""
+        """The components of the memory, for servers and adapters."""
         return self._memory.parts
 
     @property
     def zone(self) -> tzinfo:
-        """The time zone that dates are shown in."""
+        """The time zone of dates shown."""
         return self._memory.zone
 
     @property

@@ -1,12 +1,12 @@
 """Whom or what a value is about, and which point of it, from the words around it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese
+from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
 from jiyi.extraction.scoring import Span
 from jiyi.extraction.values import patterns, table
 from jiyi.records import FactCategory
@@ -20,6 +20,7 @@ __all__ = [
     "named_point",
     "named_thing",
     "of_speaker",
+    "person_meant",
     "spoken_of",
 ]
 
@@ -27,10 +28,10 @@ _NAMES = frozenset({"N", "nr", "ns", VALUE + "code", VALUE + "host"})
 _NOUNS = _NAMES | {"n", "M", "adj", "num", "point", "kin", VALUE + "quoted"}
 _LOOSE = frozenset({"be", "prep", "det", "adv", "talk", "own", "aux"})
 _OF = ("'s", "’s", "的")
-_IT = frozenset(["it", "its", "it's", "it'll", "它"])
 _MOST_ASKED = 120  # characters at the end of a question that are looked at
 _IDENTIFIER = re.compile(r"\A(?:[A-Za-z]\w*(?:[-_./]\w+)+|[A-Za-z]+\d\w*)\Z")
 _VERSION = re.compile(r"\d{1,3}\.\d{1,3}\Z")
+_INSIDE = re.compile(r"[A-Z0-9]")  # in a word after its first letter: no name of a person
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def about(
     if point:
         return _found(subject, point, speaker)
     if asked.point and not phrases and len(clause.words) <= 4:
-        others = person and clause.words[0].text.lower() not in _IT
+        others = person and not is_listed(clause.words[0].text, "it")
         whose = "" if others else _whose(asked, speaker, lambda: meant("it", 0))
         return _found(whose or person or "", asked.point, speaker)
     return _guessed(clause, span, subject, bool(rest or (person and person != speaker)), speaker)
@@ -151,6 +152,46 @@ def spoken_of(clause: Clause, meant: Callable[[str, int], str]) -> Asked:
         return found
     whose = meant(found.whose, clause.words[-1].end)
     return replace(found, whose=whose) if whose else Asked()
+
+
+def person_meant(texts: Sequence[str], pronoun: str, speaker: str) -> str:
+    """Return the name of the last person in texts, the newest first, whom a pronoun can mean, "" for nobody.
+
+    The sex is known of relatives ("my sister Meera"). A name that begins its sentence may be any word:
+    it counts only where no other does.
+    """
+    other = "female" if is_listed(pronoun, "male") else "male"
+    for text in texts:
+        found = [one for sentence in sentences(text) for one in _people(sentence, speaker) if one[1] != other]
+        if found:
+            return max(enumerate(found), key=lambda one: (one[1][2], one[0]))[1][0]
+    return ""
+
+
+def _people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]:
+    """Give the people that a sentence names, their sex where it is told, and whether that is sure."""
+    for clause in clauses_of(sentence):
+        words, at = clause.words, 0
+        while at < len(words):
+            word, first = words[at], at
+            before = words[at - 1].text.lower() if at else ""
+            at += 1
+            while at < len(words) and words[at].cls in ("N", "nr") and word.cls in ("N", "nr", "kin"):
+                at += 1
+            name = sentence[words[first + (word.cls == "kin" and at > first + 1)].start : words[at - 1].end]
+            if word.cls == "kin":
+                sex = next((sex for sex in ("male", "female") if is_listed(word.text, f"{sex}_kin")), "")
+                if at > first + 1:
+                    yield name, sex, True
+                elif is_listed(before, "me"):
+                    yield of_speaker(name, speaker, clause.chinese), sex, True
+            elif word.cls == "nr" or (
+                word.cls == "N" and not is_listed(before, "no_person") and not clause.chinese
+            ):
+                if not _INSIDE.search(word.text[1:]):
+                    yield name, "", True
+            elif word.cls == "M" and (words[at:] or words)[0].cls in ("verb", "be", "M"):
+                yield name, "", False
 
 
 def _whose(asked: Asked, speaker: str, earlier: Callable[[], str]) -> str:
@@ -242,7 +283,7 @@ def _person(clause: Clause, until: int, speaker: str, meant: Callable[[str, int]
         if low in _words()["me"]:
             return speaker
         if low in _words()["third"]:
-            return meant(low, word.start) or ("" if low in _IT else word.text)
+            return meant(low, word.start) or ("" if is_listed(low, "it") else word.text)
         if low in _words()["you"]:
             return word.text
     return None

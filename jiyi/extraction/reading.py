@@ -10,7 +10,6 @@ from jiyi.extraction import attribution
 from jiyi.extraction.attribution import About, Asked, about, is_listed, named_thing
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
 from jiyi.extraction.forms import Form, erases, forms_in, meant, read_tool_lines, takes_back, unmeant
-from jiyi.extraction.persons import person_meant
 from jiyi.extraction.rules import Rule, rules_in
 from jiyi.extraction.scoring import Scene, Span, chosen
 from jiyi.extraction.statement import Statement
@@ -30,6 +29,7 @@ _NAMED = 0.6  # certainty of what names its point
 _OPEN_EN, _OPEN_ZH = 0.4, 0.5  # certainty from which what names no point is kept
 _FORM = 0.75  # certainty of what a turn of phrase says in full
 _TELLING_EN, _TELLING_ZH = 4, 8  # words, characters of a clause that can stand alone
+_SHORT_EN, _SHORT_ZH = 3, 5  # of a sentence that names no point and cannot
 _SENTENCE = 200  # characters of a sentence that is kept in place of a clause of it
 _UNASKED = Asked()
 _NO_MODE = Mode(0)
@@ -43,10 +43,8 @@ _NO_VALUE = re.compile(
     r"|.{0,6}(?:多少|什么|哪[里儿个天]|几[点个号]|谁|啥)\Z",
     re.I,
 )
-_CALLED = re.compile(
-    r"(?:[Mm]y|[Oo]ur) (?:[a-z-]{1,30} ){1,4}((?:[A-Z][\w'’-]{0,30} ?){1,4})\Z"
-)  # my brother Dev
-_IT = frozenset({"it", "it's", "that", "那", "是"})
+# My brother Dev.
+_CALLED = re.compile(r"(?:[Mm]y|[Oo]ur) (?:[a-z-]{1,30} ){1,4}((?:[A-Z][\w'’-]{0,30} ?){1,4})\Z")
 _SETTLED = frozenset({"date", "clock", "weekday", "money", "phone", "number", "email", "host", "code"})
 _SAMPLE = 400  # characters before a pronoun in which a person is looked for
 _Span = tuple[datetime | None, datetime | None]  # from when, until when
@@ -101,13 +99,12 @@ class _Reader:
             # "I work as a nurse at St James's" says two points of a person in one stretch.
             beside = form.category in _OF_PERSONS and not _overlaps(value, values)
             supposed = scene.modes & Mode.HYPOTHETICAL and form.category not in _LATER
-            if not supposed and (beside or not _overlaps(at, taken)):
-                statement = self._formed(form, match, scene.modes, clauses)
-                if statement is not None:
-                    taken.append(at)
-                    values.append(value if form.category in _OF_PERSONS else at)
-                    self.here = statement.subject if statement.subject != self.speaker else self.here
-                    yield statement
+            fits = not supposed and (beside or not _overlaps(at, taken))
+            if fits and (statement := self._formed(form, match, scene.modes, clauses)):
+                taken.append(at)
+                values.append(value if form.category in _OF_PERSONS else at)
+                self.here = statement.subject if statement.subject != self.speaker else self.here
+                yield statement
         for clause in clauses:
             if clause.words[-1].end > until:
                 break
@@ -117,12 +114,10 @@ class _Reader:
                 supposed = scene.modes & Mode.HYPOTHETICAL and sure < _SUPPOSED
                 if supposed or _overlaps(at, taken) or _denied(clause, span) or _bound(clause, span):
                     continue
-                statement = self._valued(clause, span, sure, scene.modes)
-                if statement is not None:
+                if statement := self._valued(clause, span, sure, scene.modes):
                     found.append(statement)
-            whole = clause.words[0].start, clause.words[-1].end
-            formed = _overlaps(whole, taken)
-            found = [one for one in found if not formed or names_point(one.predicate)]
+            formed = _overlaps((clause.words[0].start, clause.words[-1].end), taken)
+            found = [one for one in _worth_keeping(found) if not formed or names_point(one.predicate)]
             subjects = [one.subject for one in found]
             yield from found
             if not formed and not found:
@@ -141,7 +136,7 @@ class _Reader:
         value = self.now[words[span.first].start : words[span.last - 1].end].strip(_MARKS)
         if not value or _NO_VALUE.match(value):
             return None
-        it = words[0].text.lower() in _IT and span.kind in _SETTLED and bool(self.spoken.point)
+        it = is_listed(words[0].text, "spoken_of") and span.kind in _SETTLED and bool(self.spoken.point)
         asked = self.spoken if it else self.asked
         whose: dict[str, Any] = {"speaker": self.speaker, "topic": self.here, "meant": self._meant}
         said = about(clause, span, self.now, asked=asked, **whose)
@@ -157,7 +152,8 @@ class _Reader:
         quote = _own_words(clause, self.now, subject, alone=named)
         if not named:
             past = span.kind == "does" and is_listed(words[span.first].text, "passing")
-            if sure < (_OPEN_ZH if clause.chinese else _OPEN_EN) or past:
+            past = past or any(is_listed(word.text, "happens") for word in words)
+            if sure < (_OPEN_ZH if clause.chinese else _OPEN_EN) or past or _is_fragment(quote):
                 return None
         elif self.role == "user":
             sure = _NAMED
@@ -231,7 +227,7 @@ class _Reader:
         """Return whom or what a pronoun means that stands at a place of the sentence, "" for nobody."""
         if is_listed(pronoun, "of_people"):
             told = (f"{self.heard}{self.now[:at]}", *reversed(self.before))
-            return person_meant([text[-_SAMPLE:] for text in told], pronoun, self.speaker)
+            return attribution.person_meant([text[-_SAMPLE:] for text in told], pronoun, self.speaker)
         return self.here or self._earlier()
 
     def _earlier(self) -> str:
@@ -309,6 +305,23 @@ def _own_words(clause: Clause, sentence: str, subject: str, *, alone: bool) -> s
     said = sentence[clause.words[0].start : clause.words[-1].end]
     enough = len(said) >= _TELLING_ZH if clause.chinese else len(clause.words) >= _TELLING_EN
     return said if alone or enough or subject in said or len(sentence) > _SENTENCE else sentence
+
+
+def _is_fragment(quote: str) -> bool:
+    plain = quote.strip(_MARKS)
+    return len(plain.replace(" ", "")) < _SHORT_ZH if is_chinese(plain) else len(plain.split()) < _SHORT_EN
+
+
+def _worth_keeping(found: Sequence[Statement]) -> list[Statement]:
+    """Return of what names no point the surest, and nothing that another statement is only about."""
+    named = [one for one in found if names_point(one.predicate)]
+    guesses = [one for one in found if not names_point(one.predicate)]
+    surest = max(guesses, key=lambda one: one.confidence, default=None)
+    if surest and any(one.subject in surest.object for one in named):
+        surest = None
+    kept = [one for one in found if one is surest or one in named]
+    subjects = {one.subject for one in kept}
+    return [one for one in kept if one.object not in subjects]
 
 
 def _overlaps(at: tuple[int, int], taken: Sequence[tuple[int, int]]) -> bool:

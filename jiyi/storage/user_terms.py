@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.records import Kind, Role
+from jiyi.records import Kind, Match, Role
 from jiyi.storage.candidates import KINDS_BY_LABEL, LABELS, Key, label_each
 from jiyi.storage.segment import MOST_ROWS, Segment, id_keys, merged
 from jiyi.storage.user_cache import with_room
@@ -241,6 +241,12 @@ class UserTerms:
             return np.full(len(docs), -1, np.intp)
         places = np.minimum(np.searchsorted(known, docs), len(known) - 1)
         return np.where(known[places] == docs, places, -1)
+
+    def matches(self, docs: NDArray[np.int64], scores: NDArray[Any]) -> list[Match]:
+        """Return the records of these numbers, in their order, without unknown ones."""
+        places = self.places_of(docs)
+        keys = zip(self.keys(places[places >= 0]), scores[places >= 0].tolist(), strict=True)
+        return [Match(*key, score) for key, score in keys]
 
     def score(self, terms: Sequence[str]) -> WordScores:
         """Return BM25 of distinct terms for every row of a `view`.

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.relational.find import find_named
 from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
 from jiyi.storage.relational.users import Snapshot
-from jiyi.storage.user_terms import UserTerms
 
 __all__ = [
     "Binding",
@@ -26,7 +25,6 @@ __all__ = [
     "VectorIndex",
     "VectorRow",
     "by_user",
-    "matches",
 ]
 
 Vector = NDArray[np.float32]
@@ -373,13 +371,6 @@ class VectorIndex:
             f"{place} holds vectors of {spaces.name} ({spaces.dims} numbers), not of {name}; "
             f"open it with that embedder, or embed all again with: jiyi reembed --db {place}"
         )
-
-
-def matches(mine: UserTerms, docs: NDArray[np.int64], scores: NDArray[Any]) -> list[Match]:
-    """Return records by their numbers, in their order; those that came after ``mine`` are left out."""
-    places = mine.places_of(docs)
-    keys = zip(mine.keys(places[places >= 0]), scores[places >= 0].tolist(), strict=True)
-    return [Match(*key, score) for key, score in keys]
 
 
 def by_user(rows: Sequence[VectorRow]) -> dict[str, dict[int, VectorRow]]:

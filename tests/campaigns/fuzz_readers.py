@@ -59,6 +59,29 @@ SAID = [
     "Remember: always answer in German. My sister Ana, who lives in Rome, is allergic to nuts!",
 ]
 
+ANSWER = {
+    "facts": [{"message": 1, "quote": "I moved from Leeds to York", "subject": "user", "value": "York"}]
+}
+TURN = {
+    "choices": [
+        {
+            "finish_reason": "tool_calls",
+            "message": {
+                "role": "assistant",
+                "content": "<think>hm</think>yes",
+                "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": '{"a": 1}'}}],
+            },
+        }
+    ],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+}
+ROWS = [{"id": n, "name": f"n{n}", "state": {"ok": n % 7 > 0, "at": [n, None]}} for n in range(60)]
+WANTED = {
+    "and": [{"metadata.a": {"gte": 1}}, {"not": [{"role": ["user", "tool"]}]}],
+    "since": NOW.isoformat(),
+}
+FRONT = b"name: one\ndescription: 'what it is: that'\nmetadata:\n  tags: [a, b]\n  n: &x 1\n  m: *x\n"
+
 
 @dataclass(frozen=True, slots=True)
 class Reader:
@@ -115,6 +138,10 @@ def text_of(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
+def statements(data: bytes) -> object:
+    return extract_message(Message(role="user", content=text_of(data), created_at=NOW), UTC, SAID[:1])
+
+
 def readers(folder: Path) -> dict[str, Reader]:
     """Return the readers by name; those of files write below a folder."""
     memory = jiyi.open(folder / "a.db", user_id="ana", embedder=HashEmbedder(), background=False)
@@ -145,34 +172,9 @@ def readers(folder: Path) -> dict[str, Reader]:
         finally:
             memory.forget(session_id="w", purge=True)
 
-    def statements(data: bytes) -> object:
-        return extract_message(Message(role="user", content=text_of(data), created_at=NOW), UTC, SAID[:1])
-
     files = [
         one.read_bytes() for one in sorted((TESTS / "importers/samples").rglob("*.*")) if one.suffix != ".py"
     ]
-    answer = {
-        "facts": [{"message": 1, "quote": "I moved from Leeds to York", "subject": "user", "value": "York"}]
-    }
-    turn = {
-        "choices": [
-            {
-                "finish_reason": "tool_calls",
-                "message": {
-                    "role": "assistant",
-                    "content": "<think>hm</think>yes",
-                    "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": '{"a": 1}'}}],
-                },
-            }
-        ],
-        "usage": {"prompt_tokens": 3, "completion_tokens": 2},
-    }
-    rows = [{"id": n, "name": f"n{n}", "state": {"ok": n % 7 > 0, "at": [n, None]}} for n in range(60)]
-    wanted = {
-        "and": [{"metadata.a": {"gte": 1}}, {"not": [{"role": ["user", "tool"]}]}],
-        "since": NOW.isoformat(),
-    }
-    front = b"name: one\ndescription: 'what it is: that'\nmetadata:\n  tags: [a, b]\n  n: &x 1\n  m: *x\n"
     return {
         "import": Reader(import_, [*files, (folder / "good.jsonl").read_bytes()]),
         "dates": Reader(lambda data: find_dates(text_of(data), NOW), said),
@@ -180,19 +182,19 @@ def readers(folder: Path) -> dict[str, Reader]:
         "question": Reader(
             lambda data: read_question(text_of(data), NOW), [*said, "我现在住哪儿？".encode()]
         ),
-        "front matter": Reader(lambda data: parse(text_of(data)), [front]),
+        "front matter": Reader(lambda data: parse(text_of(data)), [FRONT]),
         "filter": Reader(
             lambda data: read_filter(json.loads(data)),
-            [json.dumps(wanted).encode()],
+            [json.dumps(WANTED).encode()],
             (JiyiError, ValueError, RecursionError),
         ),
-        "tool output": Reader(lambda data: short(text_of(data)), [json.dumps(rows).encode(), said[1] * 30]),
-        "window": Reader(window, [*said, json.dumps(rows).encode()]),
+        "tool output": Reader(lambda data: short(text_of(data)), [json.dumps(ROWS).encode(), said[1] * 30]),
+        "window": Reader(window, [*said, json.dumps(ROWS).encode()]),
         "reply": Reader(
-            lambda data: (read_reply(data), read_turn(data)), [json.dumps(turn).encode()], (ValueError,)
+            lambda data: (read_reply(data), read_turn(data)), [json.dumps(TURN).encode()], (ValueError,)
         ),
         "model's facts": Reader(
-            lambda data: read_by_llm(Answering(data), [message]), [json.dumps(answer).encode()]
+            lambda data: read_by_llm(Answering(data), [message]), [json.dumps(ANSWER).encode()]
         ),
         "MessagePack": Reader(
             unpacked,

@@ -10,11 +10,11 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from jiyi.evaluate.results import Latency
 
 from jiyi.errors import EmbeddingError
 from jiyi.evaluate import BASELINES, METRICS
 from jiyi.evaluate.baselines import POLICIES
+from jiyi.evaluate.metrics import Latency
 from jiyi.testing import HashEmbedder
 
 SMALL = Path(__file__).parents[1] / "evaluate"

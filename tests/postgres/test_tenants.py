@@ -64,6 +64,8 @@ def test_no_verb_reads_across(misled):
     store, vectors, upkeep, trash, database = misled
     user = Query(scope=BEN, kinds=EVERY, limit=100)
     assert store.find(user) == []
+    assert store.named("ben", [("message", "m"), *KEYS]) == {}
+    assert store.speakers("ben") == ()
     assert set(store.count(user).values()) == {0}
     assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")])) == 0
     assert upkeep.scan(Query(scope=BEN, kinds=("message",))).records == ()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from session_tools import SCOPE, CountingStore, save, talk_of, whole
 
 from jiyi.records import new_id
-from jiyi.short_term import ShortTermMemory, SlidingWindow, session_window
+from jiyi.short_term import ShortTermMemory, SlidingWindow, sessions
 
 
 def cost_of_a_turn(store, already):
@@ -61,7 +61,7 @@ def live(store, talk, max_turns, page, steps, look):
     memory = ShortTermMemory(store, max_turns=max_turns)
     rest = [replace(m, id=f"{scope.session_id}:{m.id}") for m in talk]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_window, "_page_size", lambda policy: page)
+        patch.setattr(sessions, "_page_size", lambda policy: page)
         for size, then in itertools.cycle(steps):
             if not rest:
                 break

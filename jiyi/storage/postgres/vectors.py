@@ -24,7 +24,7 @@ from jiyi.storage.postgres.errors import MachineLost
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.relational.users import Snapshot, seen_or_look
-from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user, matches
+from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["PostgresVectors"]
 
@@ -135,7 +135,7 @@ class PostgresVectors(VectorIndex):
                 self._ann.forget()  # the index is gone, or another set is searched
                 plan = None
             elif plan or all(given[kind] < parts for kind in short):
-                found = matches(mine, np.fromiter(best, np.int64, len(best)), np.array(list(best.values())))
+                found = mine.matches(np.fromiter(best, np.int64, len(best)), np.array(list(best.values())))
                 return [match for match in found if match.id not in query.without]
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8

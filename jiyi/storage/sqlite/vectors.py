@@ -16,7 +16,7 @@ from jiyi.storage.matching import allowed_rows, kinds_of
 from jiyi.storage.relational.users import Snapshot, hold, read_allowed, seen_or_look
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.sqlite.user_vectors import EXACT_MOST, UserVectors
-from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, by_user, matches
+from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["Among", "SqliteVectors"]
 
@@ -75,7 +75,7 @@ class SqliteVectors(VectorIndex):
                     fetch=lambda parts: _read_parts(db, parts, mine.dims),
                     among=among and partial(among, single, groups),
                 )
-        return matches(rows, docs, scores)
+        return rows.matches(docs, scores)
 
     def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`."""
