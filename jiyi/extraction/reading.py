@@ -283,10 +283,7 @@ def extract(
 
 
 def extract_message(message: Message, zone: tzinfo, context: Sequence[str] = ()) -> list[Statement]:
-    """Return what a message states, each statement with the message as its source; see `extract`.
-
-    A message without a date states nothing: it is not known since when.
-    """
+    """Return what a message states, with it as the source; nothing where it has no date. See `extract`."""
     if message.created_at is None:
         return []
     said: dict[str, Any] = {"speaker": message.name, "role": message.role, "said_at": message.created_at}
