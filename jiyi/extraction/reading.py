@@ -29,7 +29,7 @@ _NAMED = 0.6  # certainty of what names its point
 _OPEN_EN, _OPEN_ZH = 0.4, 0.5  # certainty from which what names no point is kept
 _FORM = 0.75  # certainty of what a turn of phrase says in full
 _TELLING_EN, _TELLING_ZH = 4, 8  # words, characters of a clause that can stand alone
-_SHORT_EN, _SHORT_ZH = 3, 5  # of a sentence that names no point and cannot
+_SHORT_ZH = 5  # characters of a sentence that names no point and says nothing
 _SENTENCE = 200  # characters of a sentence that is kept in place of a clause of it
 _UNASKED = Asked()
 _NO_MODE = Mode(0)
@@ -153,7 +153,8 @@ class _Reader:
         if not named:
             past = span.kind == "does" and is_listed(words[span.first].text, "passing")
             past = past or any(is_listed(word.text, "happens") for word in words)
-            if sure < (_OPEN_ZH if clause.chinese else _OPEN_EN) or past or _is_fragment(quote):
+            past = past or (clause.chinese and len(quote.strip(_MARKS).replace(" ", "")) < _SHORT_ZH)
+            if sure < (_OPEN_ZH if clause.chinese else _OPEN_EN) or past:
                 return None
         elif self.role == "user":
             sure = _NAMED
@@ -302,11 +303,6 @@ def _own_words(clause: Clause, sentence: str, subject: str, *, alone: bool) -> s
     said = sentence[clause.words[0].start : clause.words[-1].end]
     enough = len(said) >= _TELLING_ZH if clause.chinese else len(clause.words) >= _TELLING_EN
     return said if alone or enough or subject in said or len(sentence) > _SENTENCE else sentence
-
-
-def _is_fragment(quote: str) -> bool:
-    plain = quote.strip(_MARKS)
-    return len(plain.replace(" ", "")) < _SHORT_ZH if is_chinese(plain) else len(plain.split()) < _SHORT_EN
 
 
 def _worth_keeping(found: Sequence[Statement]) -> list[Statement]:

@@ -48,6 +48,7 @@ _NEARBY, _MANY = 0.5, 30  # the same of a message, where there are so many hits 
 _BEHIND = 6.0  # points below the best hit up to which a message is part of an answer that is there
 _STEEP = 4.0  # of the probability around these
 
+_ENDS = " .!?。！？…"  # of a sentence: a fact is kept without
 _SUCCESSOR = 80  # tokens of what stands below something outdated, at most
 _GAPS = 4  # tokens of "…" before and after the sentences shown
 _USUAL, _HEAD = 30, 18  # tokens of a usual message and of the line above it
@@ -294,11 +295,20 @@ def _above(points: float) -> float:
 
 
 def _without_repeated_facts(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits without facts that were read from a note which is among them."""
+    """Return the hits without facts that a note among them holds, or that a message among them is."""
     facts = [hit.record for hit in hits if isinstance(hit.record, Fact)]
     notes = [fact.object for fact in facts if fact.category == "note"]
-    read = {fact.id for fact in facts if fact.category != "note" and any(fact.text in note for note in notes)}
-    return [hit for hit in hits if hit.id not in read]
+    said = {(hit.id, hit.text.strip(_ENDS)) for hit in hits if hit.kind == "message"}
+    again = {
+        fact.id
+        for fact in facts
+        if fact.category != "note"
+        and (
+            any(fact.text in note for note in notes)
+            or any((source, fact.text.strip(_ENDS)) in said for source in fact.sources)
+        )
+    }
+    return [hit for hit in hits if hit.id not in again]
 
 
 def _answered(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[Hit]:

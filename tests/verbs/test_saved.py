@@ -108,7 +108,12 @@ def test_metadata_narrows_a_search_and_what_is_forgotten(memory):
     for number in range(6):
         channel = ("slack", "mail")[number % 2]
         memory.save_message(
-            "s", {"role": "user", "content": f"port {number}", "metadata": {"channel": channel, "n": number}}
+            "s",
+            {
+                "role": "user",
+                "content": f"ports, row {number}",
+                "metadata": {"channel": channel, "n": number},
+            },
         )
     memory.save_message("s", {"role": "user", "content": "port without"})
     memory.flush()
@@ -116,8 +121,8 @@ def test_metadata_narrows_a_search_and_what_is_forgotten(memory):
     def found(**metadata):
         return sorted(hit.text for hit in memory.search("port", filters={"metadata": metadata}))
 
-    assert found(channel="slack") == ["port 0", "port 2", "port 4"]
-    assert found(channel="slack", n=2) == ["port 2"]
+    assert found(channel="slack") == ["ports, row 0", "ports, row 2", "ports, row 4"]
+    assert found(channel="slack", n=2) == ["ports, row 2"]
     assert found(channel="fax") == found(color="red") == []
     with pytest.raises(BadQuery, match="tags is list"):
         found(tags=[["a"]])
