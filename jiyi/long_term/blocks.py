@@ -302,11 +302,8 @@ def _without_repeated_facts(hits: Sequence[Hit]) -> list[Hit]:
     again = {
         fact.id
         for fact in facts
-        if fact.category != "note"
-        and (
-            any(fact.text in note for note in notes)
-            or any((source, fact.text.strip(_ENDS)) in said for source in fact.sources)
-        )
+        if any((source, fact.text.strip(_ENDS)) in said for source in fact.sources)
+        or (fact.category != "note" and any(fact.text in note for note in notes))
     }
     return [hit for hit in hits if hit.id not in again]
 
