@@ -111,7 +111,8 @@ class Installation:
 
 
 def _account(folder: Path, run_as: str | None) -> Any:
-    assert sys.platform != "win32"
+    if sys.platform == "win32":
+        raise StorageError(_NOT_ON_WINDOWS)
     import pwd
 
     data = folder / "data"
