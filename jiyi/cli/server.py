@@ -15,8 +15,8 @@ from jiyi.cli.app import described
 from jiyi.cli.options import AGENT_DB, Db, Shown, brief_errors, telling
 from jiyi.cli.terminal import note, say
 from jiyi.clock import utc_now
-from jiyi.databases import opened_ledger
-from jiyi.errors import InputError, MissingExtra, SettingsError
+from jiyi.databases import is_there, opened_ledger
+from jiyi.errors import InputError, MissingExtra, NotFound, SettingsError
 from jiyi.server import EVERYTHING, Key, Keys
 from jiyi.server.audit import audit
 from jiyi.storage.place import Place
@@ -25,6 +25,7 @@ from jiyi.wiring import open_memory
 
 __all__ = ["keys", "serve"]
 
+_NONE = "make one with: jiyi keys create --tenant NAME"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _IDLE_SECONDS = 75  # longer than clients and balancers (5 to 60) keep a connection: else both end it at once
 _TIME = re.compile(r"(\d{1,6})([mhd])")
@@ -47,8 +48,7 @@ def serve(db: Db = AGENT_DB, host: str = "127.0.0.1", port: int = 8710, quiet: b
         if not local and not memory.parts.ledger.keys():
             memory.close()
             raise SettingsError(
-                f"{host} can be reached from other machines, and there are no keys yet; make one with: "
-                "jiyi keys create --tenant NAME"
+                f"{host} can be reached from other machines, and there are no keys yet; {_NONE}"
             )
         _log_lines(quiet=quiet)
         settings = memory.parts.settings
@@ -77,7 +77,7 @@ def _create(
     expires: str | None = None,
 ) -> Shown:
     """Make a key and show it, once."""
-    with _keys(db) as kept:
+    with _keys(db, create=True) as kept:
         names = [name for name in re.split(r"[,\s]+", scopes) if name]
         key, secret = kept.create(tenant, names, user=user, expires_in=_time(expires))
         return _made(key, secret, "key.create")
@@ -86,8 +86,10 @@ def _create(
 @telling
 def _list(db: Db = AGENT_DB, tenant: str | None = None) -> Shown:
     """List the keys, oldest first; the keys themselves are not kept."""
-    with _keys(db) as kept:
-        found = kept.list(tenant)
+    found = []
+    if is_there(db):
+        with _keys(db) as kept:
+            found = kept.list(tenant)
 
     def show() -> None:
         for key in found:
@@ -98,7 +100,7 @@ def _list(db: Db = AGENT_DB, tenant: str | None = None) -> Shown:
             whose = f"tenant {told['tenant'] or '-'}, user {told['user'] or 'any'}"
             say(f"{key.name}  {whose}, {','.join(told['scopes'])}, made {told['created_at']}, {ends}")
         if not found:
-            say("there are no keys yet; make one with: jiyi keys create --tenant NAME")
+            say(f"there are no keys yet; {_NONE}")
 
     return [key.to_dict() for key in found], show
 
@@ -125,7 +127,9 @@ for _command in (_create, _list, _revoke, _rotate):
 
 
 @contextmanager
-def _keys(db: Place) -> Iterator[Keys]:
+def _keys(db: Place, *, create: bool = False) -> Iterator[Keys]:
+    if not create and not is_there(db):
+        raise NotFound(f"there is no database {db}, and so no key; {_NONE}")
     with opened_ledger(db) as ledger:
         yield Keys(ledger)
 

@@ -60,7 +60,7 @@ class Indexer(Worker):
         )
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
-        """Embed everything pending now, of all users; return how many records.
+        """Embed what is pending when called, of all users; return how many records.
 
         Without the bundled model's data file nothing is embedded and the log says so, once.
         ``progress`` is called with the number of records done after each batch.
@@ -100,8 +100,9 @@ class Indexer(Worker):
         return done + self._finish(lambda more: progress(done + more) if progress else None)
 
     def _finish(self, progress: Callable[[int], None] | None) -> int:
-        done = 0
-        while (count := self._step(leased=False)) is not None:
+        done, waiting = 0, self._vectors.waiting()
+        # No further: while others keep saving there is always more, and the worker sees to that.
+        while done < waiting and (count := self._step(leased=False)) is not None:
             done += count
             if progress:
                 progress(done)

@@ -294,7 +294,7 @@ class VectorIndex:
                 spaces = read_spaces(db)
         if spaces.switching:
             self._complete(spaces)
-        return self._waiting()
+        return self.waiting()
 
     def empty(self) -> int:
         """Drop all vectors of the rows; return how many records wait for new ones then."""
@@ -306,9 +306,10 @@ class VectorIndex:
                 db.run("mark_pending", {"user_id": user_id, "space": spaces.number})
                 db.run("bump_generation", {"user_id": user_id})
         self._forget_second()
-        return self._waiting()
+        return self.waiting()
 
-    def _waiting(self) -> int:
+    def waiting(self) -> int:
+        """Return how many records of all users have no vector yet."""
         return int(self._db.ask("count_pending")[0][0])
 
     def _spaces(self) -> Spaces:

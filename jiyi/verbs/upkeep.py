@@ -36,7 +36,7 @@ class UpkeepVerbs(Verbs):
         return None if self._long_term.reader is None else self._long_term.reader.state()
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
-        """Make all pending vectors now, for every user; return the number of records embedded.
+        """Make the vectors that are pending now, for every user; return the number of records embedded.
 
         First waits for summaries that a language model is writing in this process; one that fails
         raises nothing here, but is in the notes of its session's next window. Without the bundled

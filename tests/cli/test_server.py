@@ -15,8 +15,9 @@ import pytest
 import jiyi
 
 
-def test_a_key_is_made_listed_renewed_and_ended(run):
+def test_a_key_is_made_listed_renewed_and_ended(run, tmp_path):
     assert "there are no keys yet" in run("keys", "list").stdout
+    assert not list(tmp_path.rglob("*.db"))
     made = run("keys", "create", "--tenant", "acme", "--scopes", "read, write", "--expires", "90d")
     assert made.stdout.startswith("jiyi_")
     assert "shown once" in made.stderr
@@ -41,7 +42,14 @@ def test_a_key_is_made_listed_renewed_and_ended(run):
     ],
 )
 def test_what_cannot_be_is_refused(run, options, told):
+    run("keys", "create", "--tenant", "acme")
     assert told in run("keys", *options, code=1).stderr
+
+
+@pytest.mark.parametrize("verb", ["revoke", "rotate"])
+def test_a_database_that_is_not_there_is_not_made_for_a_key(run, tmp_path, verb):
+    assert "there is no database" in run("keys", verb, "none", code=1).stderr
+    assert not list(tmp_path.rglob("*.db"))
 
 
 def test_it_listens_elsewhere_with_keys_only(run):

@@ -82,6 +82,18 @@ def test_flush_finishes_all_and_tells_how_far_it_is(make):
     assert {kind for kind, _ in one.embedder.asked} == {"passage"}
 
 
+def test_flush_ends_while_others_keep_saving(make):
+    class Talkative(Moody):
+        def embed(self, texts, kind):
+            one.put(*(f"said meanwhile {len(self.asked)}-{i}" for i in range(len(texts))))
+            return super().embed(texts, kind)
+
+    one = make(Talkative())
+    one.put(*(f"text {i}" for i in range(20)))
+    assert one.indexer.flush() >= 20
+    assert not [text for text in one.vectors.pending(1000, leased=False) if text.text.startswith("text ")]
+
+
 def test_no_text_is_embedded_twice_by_worker_and_flush(make):
     one = make()
     one.put(*(f"text {i}" for i in range(60)))
