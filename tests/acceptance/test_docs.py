@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
 PAGES = [*READMES, *sorted(DOCS.rglob("*.md"))]
-LINKING = [*PAGES, ROOT / "CHANGELOG.md"]
+LINKING = [*PAGES, *sorted(ROOT.glob("*.md"))]
 SAID = {  # by the language model behind the examples
     READMES[0]: ["Noted.", "At the school on Larch Street."],
     READMES[1]: ["记下了。", "去落叶松街的学校。"],
