@@ -186,7 +186,7 @@ class Retrieved:
         """
         waiting, gone = self._priced_beside(waiting), list[Block]()
         while True:
-            self._leave_outdated()
+            self._leave_told()
             left_over = free - self._render()
             if left_over >= 0:
                 more, left = self.packer(waiting, left_over) if not gone else ([], waiting)
@@ -226,15 +226,20 @@ class Retrieved:
             for b in waiting
         ]
 
-    def _leave_outdated(self) -> None:
-        """Let go of what is outdated for sure where the window shows what took its place."""
-        if not [b for some in self._chosen.values() for b in some if b.outdated == "surely"]:
-            return
-        there = self._there.union(b.key for some in self._chosen.values() for b in some if b.whole)
-        for section, some in self._chosen.items():
-            gone = [b for b in some if b.outdated == "surely" and b.successor and b.successor.key in there]
-            self.out += [of_block(b, _OUTDATED) for b in gone]
-            self._chosen[section] = [b for b in some if b not in gone]
+    def _leave_told(self) -> None:
+        """Let go of what the window tells already: facts of a message that it shows whole, and what is
+        outdated for sure where what took its place is shown."""
+        blocks = [block for some in self._chosen.values() for block in some]
+        whole = self._there.union(block.key for block in blocks if block.whole)
+        for block in blocks:
+            if block.outdated == "surely" and block.successor and block.successor.key in whole:
+                why = _OUTDATED
+            elif block.kind == "fact" and any(("message", id_) in whole for id_ in block.sources):
+                why = _SAID
+            else:
+                continue
+            self.out.append(of_block(block, why))
+            self._chosen[block.section].remove(block)
 
     @staticmethod
     def _as_message(text: str) -> Message:

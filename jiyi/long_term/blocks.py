@@ -48,7 +48,6 @@ _NEARBY, _MANY = 0.5, 30  # the same of a message, where there are so many hits 
 _BEHIND = 6.0  # points below the best hit up to which a message is part of an answer that is there
 _STEEP = 4.0  # of the probability around these
 
-_ENDS = " .!?。！？…"  # of a sentence: a fact is kept without
 _SUCCESSOR = 80  # tokens of what stands below something outdated, at most
 _GAPS = 4  # tokens of "…" before and after the sentences shown
 _USUAL, _HEAD = 30, 18  # tokens of a usual message and of the line above it
@@ -295,14 +294,14 @@ def _above(points: float) -> float:
 
 
 def _without_repeated_facts(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits without facts that a note among them holds, or that a message among them is."""
+    """Return the hits without facts that a note among them holds, or that show the words of one before."""
     facts = [hit.record for hit in hits if isinstance(hit.record, Fact)]
     notes = [fact.object for fact in facts if fact.category == "note"]
-    said = {(hit.id, hit.text.strip(_ENDS)) for hit in hits if hit.kind == "message"}
+    first = {(_stated(fact), fact.sources): fact.id for fact in reversed(facts)}
     again = {
         fact.id
         for fact in facts
-        if any((source, fact.text.strip(_ENDS)) in said for source in fact.sources)
+        if first[_stated(fact), fact.sources] != fact.id
         or (fact.category != "note" and any(fact.text in note for note in notes))
     }
     return [hit for hit in hits if hit.id not in again]

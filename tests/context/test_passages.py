@@ -163,3 +163,16 @@ def test_nothing_that_would_fit_stays_out():
     assert left
     alone = [COUNTER.count_text(f"> [2026-03-01 20:00 · Ana] {b.text}\n\n") for b in left]
     assert made.report.tokens + min(alone) > 250
+
+
+def told_as_fact(text, source):
+    return Block(section="knowledge", kind="fact", text=text, tokens=0, source_id="f1", sources=(source,))
+
+
+def test_a_fact_is_shown_only_where_its_message_is_not_shown_whole():
+    said = block(1, "we live in Leiden,")
+    both = window([told_as_fact("we live in Leiden", "s1"), said])
+    assert both.markdown.count("Leiden") == 1
+    assert {i.id: i.reason for i in both.report.left_out} == {"f1": "its words stand in the window already"}
+    for other in (block(1, "we live …", whole=False), block(2, "we moved,")):
+        assert "> we live in Leiden\n" in window([told_as_fact("we live in Leiden", "s1"), other]).markdown

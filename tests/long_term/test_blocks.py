@@ -55,6 +55,15 @@ def test_a_fact_is_shown_in_its_own_words_where_these_say_what_it_is_about(
     assert (block.text, block.speaker, block.sources) == (shown, speaker, ("m1",))
 
 
+def test_facts_read_from_the_same_words_are_one_block(store, recall):
+    about = {"subject": "Ana", "speaker": "Ana", "text": "I am a welder at the yard", "sources": ("m1",)}
+    store.put(
+        [fact(**about, predicate=p, object=o) for p, o in (("job", "welder"), ("employer", "the yard"))]
+    )
+    (block,) = recalled(recall, store, "welder yard").blocks
+    assert block.text == "I am a welder at the yard"
+
+
 def test_long_records_are_shown_as_the_excerpt_that_serves_the_question(store, recall, flush):
     store.put([message("filler line of a log\n" * 300 + "disk full here\n" + "more of it\n" * 300)])
     flush()
