@@ -42,7 +42,7 @@ _FAR = 10  # messages on either side
 _NEXT, _FURTHER = 0.03, 0.95  # what the message next to a hit has of its weight; each further one, of that
 _TALK = 20  # times the longest block: more than the tokens of a window, beyond which no talk is shown
 
-_WORDS = 0.6  # of a hit that has a word of the question; with all of them 1
+_WORDS = 0.6  # of a hit that has a word of the question; with all of them 1; unless nothing seems to answer
 _NEAR = 1.75  # deviations above the mean nearness in meaning from which on meaning alone is enough
 _NEARBY, _MANY = 0.5, 30  # the same of a message, where there are so many hits to compare it with
 _BEHIND = 6.0  # points below the best hit up to which a message is part of an answer that is there
@@ -260,14 +260,15 @@ def relevant(hits: Hits, question: str) -> list[float]:
     A hit with content words of the question may help, the more the likelier; without any it
     must be nearer in meaning than the other candidates. Messages are also ranked by what was
     said around them: if the memory probably has an answer, those not far below the best hit
-    may be part of it.
+    may be part of it. If it probably has none, a hit must have half of the words, or be far
+    nearer than the others.
     """
     wanted = frozenset(query_terms(question))
     best = max((hit.score for hit in hits), default=0.0)
-    near = _NEARBY if len(hits) >= _MANY else _NEAR
+    near, some = (_NEAR, 0.0) if hits.doubtful else (_NEARBY if len(hits) >= _MANY else _NEAR, _WORDS)
     return [
         max(
-            _by_words(hit, wanted),
+            _by_words(hit, wanted, some),
             _above(_nearness(hit) - (near if hit.kind == "message" else _NEAR)),
             _above(hit.score - best + _BEHIND) if hit.kind == "message" and not hits.doubtful else 0.0,
         )
@@ -283,10 +284,11 @@ def _nearness(hit: Hit) -> float:
     return 0.0
 
 
-def _by_words(hit: Hit, wanted: frozenset[str]) -> float:
+def _by_words(hit: Hit, wanted: frozenset[str], some: float) -> float:
+    """Return the share of the words that a hit has, from ``some`` for one of them to 1 for all."""
     said = f"{hit.text} {hit.record.text}" if isinstance(hit.record, Fact) else hit.text
     found = len(wanted.intersection(analyse(said)))
-    return _WORDS + (1 - _WORDS) * found / len(wanted) if found else 0.0
+    return some + (1 - some) * found / len(wanted) if found else 0.0
 
 
 def _above(points: float) -> float:

@@ -5,6 +5,7 @@ from recalling import recalled
 from samples import episode, fact, knowledge, message
 
 from jiyi.long_term.blocks import relevant
+from jiyi.long_term.recall.weights import WEIGHTS
 from jiyi.records import Hit, Hits
 
 ABOUT = {"recalled": "the disk of web-7 is full", "fact": "2 TB", "knowledge": "check the disk first"}
@@ -55,10 +56,20 @@ def test_more_of_the_words_are_more_likely_and_none_need_meaning():
         hit("Oslo"),
         hit("storage", apart=2.0),
     )
-    chances = relevant(Hits((one, all_of_them, none, near), nothing_relevant=0.9), question)
-    assert all(0 <= chance <= 1 for chance in chances)
-    assert chances[1] == 1.0 > chances[0] >= 0.5 > chances[2]
-    assert chances[3] > 0.5
+    hits = one, all_of_them, none, near
+    likely, unlikely = (relevant(Hits(hits, nothing_relevant=nothing), question) for nothing in (0.1, 0.9))
+    assert all(0 <= chance <= 1 for chance in (*likely, *unlikely))
+    assert likely[1] == 1.0 > likely[0] >= 0.5
+    assert unlikely[1] == 1.0 > 0.5 > unlikely[0], "one word of several is no sign of an answer"
+    assert unlikely[3] > 0.5 > unlikely[2]
+
+
+def test_of_many_messages_the_nearer_half_counts_only_where_an_answer_is_likely():
+    hits = tuple(hit(f"remark {i}", score=-20.0, apart=WEIGHTS["apart"]) for i in range(30))
+    likely, unlikely = (
+        relevant(Hits(hits, nothing_relevant=nothing), "a disk?")[0] for nothing in (0.1, 0.9)
+    )
+    assert likely > 0.5 > unlikely
 
 
 def test_messages_near_the_best_count_where_an_answer_is_likely():
