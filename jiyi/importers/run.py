@@ -11,7 +11,7 @@ from jiyi.importers.entries import Entry, LeftOut, Maker
 from jiyi.importers.mem0_client import Mem0Client
 from jiyi.importers.recognise import is_no_file, read_foreign
 from jiyi.records import Message, Record, Scope
-from jiyi.storage import Store, Upkeep
+from jiyi.storage import Store
 from jiyi.storage.rows import kind_of
 from jiyi.storage.transfer.conversations import read_conversations
 from jiyi.storage.transfer.export import is_export, read_export
@@ -23,7 +23,6 @@ __all__ = ["import_path", "is_no_file"]
 
 def import_path(
     store: Store,
-    upkeep: Upkeep,
     place: Path | str | Mem0Client,
     scope: Scope,
     *,
@@ -40,7 +39,7 @@ def import_path(
     read from messages as when they are saved.
 
     Args:
-        store, upkeep: of one database.
+        store: the records.
         place: a file, a folder, the URL of a PostgreSQL database of LangGraph, or see `read_mem0_client`.
         scope: whose the records become.
         prepare, learn, progress: see `import_file`.
@@ -63,7 +62,6 @@ def import_path(
     else:
         return import_file(
             store,
-            upkeep,
             place,
             scope,
             zone=zone,

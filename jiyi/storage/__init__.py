@@ -7,14 +7,13 @@ from jiyi.storage.ledger import Answered, Claim, Due, Ledger, Readings
 from jiyi.storage.relational.write import age_of
 from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
-from jiyi.storage.store import Store
+from jiyi.storage.store import Amendment, Cursor, Page, Store
 from jiyi.storage.transfer.conversations import read_conversations
 from jiyi.storage.transfer.export import ExportReceipt, export_lines
 from jiyi.storage.transfer.importer import ImportReceipt, import_file
 from jiyi.storage.transfer.lines import Found, Rejected
 from jiyi.storage.transfer.markdown import export_markdown
 from jiyi.storage.trash import Discarded, Trash
-from jiyi.storage.upkeep import Amendment, Cursor, Page, Upkeep
 from jiyi.storage.vectors import Binding, PendingText, VectorIndex, VectorRow
 
 __all__ = [
@@ -42,7 +41,6 @@ __all__ = [
     "SqliteVectors",
     "Store",
     "Trash",
-    "Upkeep",
     "VectorIndex",
     "VectorRow",
     "age_of",

@@ -17,7 +17,6 @@ from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.sqlite.migrate import pending_steps
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Trash
-from jiyi.storage.upkeep import Upkeep
 from jiyi.storage.vectors import VectorIndex
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ class Backend:
 
     database: Database  # to be closed in the end
     store: Store
-    upkeep: Upkeep
     trash: Trash
     vectors: VectorIndex
     readings: Readings
@@ -87,7 +85,6 @@ def open_backend(place: Place, settings: Settings) -> Backend:
         opened = Backend(
             database=database,
             store=Store(database, vectors),
-            upkeep=Upkeep(database),
             trash=Trash(database, vectors),
             vectors=vectors,
             readings=Readings(database),

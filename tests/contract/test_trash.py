@@ -17,7 +17,7 @@ from jiyi.storage import VectorRow
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_taken_out_is_found_nowhere_and_comes_back_as_it_was(one_of_each, kind):
-    store, vectors, upkeep, trash, _ = one_of_each
+    store, vectors, trash, _ = one_of_each
     before, bens = find(store), find(store, scope=BEN)
     (record,) = find(store, kind, ids=(kind,))
     word, near = Query(scope=ANA, text="word", limit=100), np.ones(4, np.float32)
@@ -29,7 +29,7 @@ def test_what_is_taken_out_is_found_nowhere_and_comes_back_as_it_was(one_of_each
     assert (kind, kind) not in store.match(word).keys
     assert (kind, kind) not in [(m.kind, m.id) for m in vectors.nearest(word, near)]
     if kind != "task":
-        assert upkeep.scan(Query(scope=ANA, kinds=(kind,), ids=(kind,))).records == ()
+        assert store.scan(Query(scope=ANA, kinds=(kind,), ids=(kind,))).records == ()
     (entry,) = lying(trash)
     assert (entry.record, entry.kind, entry.reason, entry.discarded_at) == (record, kind, "asked to", START)
     assert find(store, scope=BEN) == bens

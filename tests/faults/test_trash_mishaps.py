@@ -11,7 +11,7 @@ from samples import ANA, START, by_words, message
 
 from jiyi.errors import DatabaseLocked, DiskFull, WrongState
 from jiyi.records import Query
-from jiyi.storage import Amendment, SqliteDatabase, Store, Trash, Upkeep
+from jiyi.storage import Amendment, SqliteDatabase, Store, Trash
 
 COUNT = 300
 KEYS = [("message", f"{i}") for i in range(COUNT)]
@@ -92,7 +92,7 @@ def hold(path):
 
 def test_a_locked_file_is_named_and_everything_is_where_it_was(open_it, hold):
     database, store, trash = open_it(lock_timeout=0.2)
-    upkeep = Upkeep(database)
+    store = Store(database)
     fill(store)
     trash.discard(ANA, KEYS[:5], reason="x", at=START)
     release = hold("BEGIN IMMEDIATE")
@@ -100,13 +100,13 @@ def test_a_locked_file_is_named_and_everything_is_where_it_was(open_it, hold):
         lambda: trash.discard(ANA, KEYS, reason="x", at=START),
         lambda: trash.restore(ANA, KEYS),
         lambda: trash.erase(ANA),
-        lambda: upkeep.amend(ANA, "message", [Amendment(id="9", pinned=True)]),
+        lambda: store.amend(ANA, "message", [Amendment(id="9", pinned=True)]),
         trash.scrub,
     ):
         with pytest.raises(DatabaseLocked):
             write()
     assert len(trash.discarded(Query(scope=ANA, limit=100))) == 5
-    assert len(upkeep.scan(Query(scope=ANA, kinds=("message",), limit=10_000)).records) == COUNT - 5
+    assert len(store.scan(Query(scope=ANA, kinds=("message",), limit=10_000)).records) == COUNT - 5
     release()
     assert len(trash.restore(ANA, KEYS)) == 5
     check_whole(database, store, trash, there=True)

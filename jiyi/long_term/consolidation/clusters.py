@@ -30,7 +30,7 @@ from jiyi.long_term.consolidation.writer import Group
 from jiyi.one_thread import one_blas_thread
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
-from jiyi.storage import Cursor, Store, Upkeep, VectorIndex
+from jiyi.storage import Cursor, Store, VectorIndex
 from jiyi.text import analyse
 from jiyi.text import language as language_of
 
@@ -72,9 +72,7 @@ class _Text:
         )
 
 
-def find_alike(
-    store: Store, upkeep: Upkeep, vectors: VectorIndex | None, scope: Scope, min_episodes: int
-) -> _Alike:
+def find_alike(store: Store, vectors: VectorIndex | None, scope: Scope, min_episodes: int) -> _Alike:
     """Return the groups among the newest `WINDOW` episodes of a scope that have no target.
 
     It compares episodes of one agent in one language. The first episode leads the group; its
@@ -83,7 +81,7 @@ def find_alike(
     """
     query = Query(scope=scope, kinds=("episode",), target="", newest_first=True, limit=WINDOW)
     window = [_Text.of(cast("Episode", episode)) for episode in reversed(store.find(query))]
-    leaders, known = _leaders(store, upkeep, scope)
+    leaders, known = _leaders(store, scope)
     texts = {text.brief.id: text for text in (*leaders, *window)}
     parts: dict[tuple[str | None, Language], list[_Text]] = {}
     for text in texts.values():
@@ -128,13 +126,13 @@ def _group(
     return groups
 
 
-def _leaders(store: Store, upkeep: Upkeep, scope: Scope) -> tuple[list[_Text], dict[str, str]]:
+def _leaders(store: Store, scope: Scope) -> tuple[list[_Text], dict[str, str]]:
     """Return the leaders of the knowledge there is, and the knowledge of each, by episode id."""
     found: deque[tuple[_Text, str]] = deque(maxlen=_MOST_LEADERS)
     query = Query(scope=scope, kinds=("knowledge",), limit=_PAGE)
     after: Cursor | None = None
     while True:
-        page = upkeep.scan(query, after)
+        page = store.scan(query, after)
         heads = {
             known.id: known.source_episodes[:_HEADS] for known in cast("tuple[Knowledge, ...]", page.records)
         }

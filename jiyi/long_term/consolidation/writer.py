@@ -219,7 +219,7 @@ class GroupWriter:
         if fit:
             self.setup.store.put([_with_uses(item.knowledge, fresh.get(item.knowledge.id)) for item in fit])
             marks = [Amendment(id=id_, consolidated=True) for item in fit for id_ in item.group.ids]
-            self.setup.upkeep.amend(Scope(user_id=fit[0].group.scope.user_id), "episode", marks)
+            self.setup.store.amend(Scope(user_id=fit[0].group.scope.user_id), "episode", marks)
         written = {item.knowledge.id for item in fit}
         return [item for item in batch if item.knowledge.id not in written]
 

@@ -181,7 +181,7 @@ class GateRun:
         query = Query(scope=self.scope, kinds=(kind,), until=until, limit=self.gate.batch)
         page: Page | None = None
         while page is None or page.next is not None:
-            page = self.gate.upkeep.scan(query, page.next if page else None)
+            page = self.gate.store.scan(query, page.next if page else None)
             yield page.records
             self._looked(len(page.records))
 
@@ -202,7 +202,7 @@ class GateRun:
         self.recomputed += len(changes)
 
         def change() -> _TakenOut:
-            self.gate.upkeep.amend(self.scope, kind, changes)
+            self.gate.store.amend(self.scope, kind, changes)
             ids = tuple(record.id for record in suspects)
             query = Query(scope=self.scope, kinds=(kind,), ids=ids, pinned=False, limit=max(1, len(ids)))
             found = {record.id: record for record in self.gate.store.find(query)} if ids else {}
@@ -268,18 +268,18 @@ class GateRun:
 
         def take() -> tuple[Page, _TakenOut, int, int | None]:
             """Take out what goes of a page; return it, the excess before, and the number of changes."""
-            page, most = self.gate.upkeep.scan(query, after), excess
+            page, most = self.gate.store.scan(query, after), excess
             episodes = cast("tuple[Episode, ...]", page.records)
             suspects = [e for e in episodes if not e.pinned and place(e) <= cut.place]
             if self.dry_run:  # what is worth too little is still there, but counted already
                 suspects = [e for e in suspects if not self._unimportant(rule, e)]
-            elif counted_at != self.gate.upkeep.changes(self.scope):  # others take out episodes, too
+            elif counted_at != self.gate.store.changes(self.scope):  # others take out episodes, too
                 there = self.gate.store.count(Query(scope=self.scope, kinds=("episode",)))["episode"]
                 most = max(0, there - rule.max_episodes)
             too_many = {e.id for e in [e for e in suspects if place(e) == cut.place][equals:]}
             gone = [e for e in suspects if e.id not in too_many][:most]
             out = self._take_out("episode", gone, dict.fromkeys([e.id for e in gone], reason))
-            return page, out, most, None if self.dry_run else self.gate.upkeep.changes(self.scope)
+            return page, out, most, None if self.dry_run else self.gate.store.changes(self.scope)
 
         while excess:
             # Read inside the transaction: nearly all of a page may have to go, and then it is read once.

@@ -197,7 +197,7 @@ def carry_out(rows: Rows, plan: Plan, learn: Learn, *, reason: str, at: datetime
     touched = [*facts, *(record for record in plan.stay if isinstance(record, Fact))]
     rows.store.put(mended(rows.store, touched, at))
     loose = [Amendment(id=id_, consolidated=False) for id_ in plan.loose]
-    rows.upkeep.amend(rows.user, "episode", loose)
+    rows.store.amend(rows.user, "episode", loose)
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from jiyi.records import (
     Task,
 )
 from jiyi.records.atoms import atoms
-from jiyi.storage import Discarded, Key, Store, Trash, Upkeep, kind_of
+from jiyi.storage import Discarded, Key, Store, Trash, kind_of
 from jiyi.storage.pages import all_records
 from jiyi.text import analyse
 
@@ -66,7 +66,6 @@ class Rows:
     """Reads any number of a user's records, a thousand at a time."""
 
     store: Store
-    upkeep: Upkeep
     trash: Trash
     user: Scope
 
@@ -89,7 +88,7 @@ class Rows:
 
     def scan_query(self, query: Query) -> Iterator[Forgettable]:
         """Give all records of one kind that a query describes, oldest first; its limit is a page's."""
-        return cast("Iterator[Forgettable]", all_records(self.store, self.upkeep, query))
+        return cast("Iterator[Forgettable]", all_records(self.store, query))
 
     def resting_on(self, wanted: type[_Record], ids: Sequence[str]) -> Iterator[_Record]:
         """Give the records of one type that rest on any of these sources, each once."""

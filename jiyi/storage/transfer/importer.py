@@ -17,7 +17,6 @@ from jiyi.storage.transfer.conversations import read_conversations
 from jiyi.storage.transfer.export import is_export, read_export
 from jiyi.storage.transfer.lines import Found, Rejected
 from jiyi.storage.transfer.pieces import parts_of, put_or_refuse
-from jiyi.storage.upkeep import Upkeep
 
 __all__ = ["ImportReceipt", "import_file", "known_keys", "put_entries"]
 
@@ -43,7 +42,6 @@ class ImportReceipt:
 
 def import_file(
     store: Store,
-    upkeep: Upkeep,
     path: Path,
     scope: Scope,
     *,
@@ -59,7 +57,7 @@ def import_file(
     it had; an id that is known already is left alone, whatever it holds now.
 
     Args:
-        store, upkeep: of one database.
+        store: the records.
         path: the file, UTF-8.
         scope: whose the records become; its agent is that of conversations.
         zone, session_id: for conversations, see `read_conversations`.
@@ -75,7 +73,7 @@ def import_file(
     """
     if is_export(path):
         exported = read_export(path, scope.user_id)
-        put_known = partial(_put_records, store, upkeep)
+        put_known = partial(_put_records, store)
         return put_entries(store, put_known, exported, prepare=prepare, progress=progress)
 
     def put(batch: Sequence[Found]) -> None:
@@ -85,7 +83,7 @@ def import_file(
     return put_entries(store, put, entries, prepare=prepare, progress=progress)
 
 
-def _put_records(store: Store, upkeep: Upkeep, batch: Sequence[Found]) -> None:
+def _put_records(store: Store, batch: Sequence[Found]) -> None:
     """Store records as they are, messages at their places.
 
     A message whose id is taken by another one is refused; of other kinds what is there stays.
@@ -96,7 +94,7 @@ def _put_records(store: Store, upkeep: Upkeep, batch: Sequence[Found]) -> None:
     for found in batch:
         record, new = found.record, _key(found) not in known
         if isinstance(record, Message) and new:
-            upkeep.put_back([record])  # a summary that knows nothing of it goes
+            store.put_back([record])  # a summary that knows nothing of it goes
         elif isinstance(record, Message):
             store.put([record])  # equal, or refused
         elif new:

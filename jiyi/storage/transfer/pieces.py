@@ -18,7 +18,7 @@ from jiyi.storage.pages import all_pages, all_records, walk
 from jiyi.storage.rows import encode_whole, kind_of
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Discarded
-from jiyi.storage.upkeep import Words
+from jiyi.storage.words import Words
 
 __all__ = [
     "PARTS",
@@ -114,11 +114,11 @@ def pieces(
         return
     query = Query(scope=scope, kinds=(part,), limit=PIECE)
     if part == "task":
-        tasks = all_records(side.store, side.upkeep, query)
+        tasks = all_records(side.store, query)
         while some := list(islice(tasks, PIECE)):
             yield some, {}
         return
-    for page in all_pages(side.upkeep, query, words=words and part == "message"):
+    for page in all_pages(side.store, query, words=words and part == "message"):
         if page.records:
             yield page.records, page.words
 
@@ -248,7 +248,7 @@ def _put_records(target: Backend, records: Sequence[Record]) -> None:
 
 
 def _put_messages(target: Backend, messages: Sequence[Message], words: Mapping[str, Words]) -> None:
-    for message, stored in zip(messages, target.upkeep.put_back(messages, words=words), strict=True):
+    for message, stored in zip(messages, target.store.put_back(messages, words=words), strict=True):
         if stored.seq != message.seq:
             raise DuplicateId(
                 f"place {message.seq} of session {_session_of(message)!r} is taken by another message"
@@ -310,7 +310,7 @@ def _keep_places(source: Backend, target: Backend, scope: Scope, messages: Seque
             created_at=session.last_active_at,
             seq=session.next_seq - 1,
         )
-        target.upkeep.put_back([last])
+        target.store.put_back([last])
         target.store.delete(Query(scope=scope, kinds=("message",), ids=(last.id,), limit=1))
 
 
