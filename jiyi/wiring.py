@@ -263,7 +263,7 @@ class _Wiring:
         if llm is not None and settings.learn_facts and settings.reader == "auto":
             reader = Reader(
                 store,
-                self.backend.readings,
+                self.backend.ledger,
                 facts,
                 llm,
                 settings=settings,

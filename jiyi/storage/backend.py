@@ -11,7 +11,7 @@ from jiyi.errors import MissingExtra, SettingsError
 from jiyi.settings import Settings
 from jiyi.storage.database import Database
 from jiyi.storage.elsewhere import leave, refuse_bound, take_over
-from jiyi.storage.ledger import Ledger, Readings
+from jiyi.storage.ledger import Ledger
 from jiyi.storage.place import Place
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.sqlite.migrate import pending_steps
@@ -50,7 +50,6 @@ class Backend:
     store: Store
     trash: Trash
     vectors: VectorIndex
-    readings: Readings
     ledger: Ledger
 
 
@@ -87,7 +86,6 @@ def open_backend(place: Place, settings: Settings) -> Backend:
             store=Store(database, vectors),
             trash=Trash(database, vectors),
             vectors=vectors,
-            readings=Readings(database),
             ledger=Ledger(database),
         )
         opened.trash.finish()  # what a purge that was cut short left

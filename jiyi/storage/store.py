@@ -274,14 +274,11 @@ class Store:
         )
 
     @retried()
-    def targets(self, query: Query, at_least: int = 1) -> Mapping[str, int]:
-        """Return how many of the query's episodes there are of each target, by `jiyi.text.entity_key`.
-
-        Left out are targets of fewer than ``at_least``; "" counts those without a target.
-        """
+    def targets(self, query: Query) -> Mapping[str, int]:
+        """Return how many of the query's episodes there are of each target, by `jiyi.text.entity_key`."""
         with self._db.read(query.scope.user_id) as db:
             where, values = on_documents(query, db.dialect)
-            rows = db.rows("count_targets", values | {"at_least": at_least}, where=where)
+            rows = db.rows("count_targets", values, where=where)
         return {str(target): int(count) for target, count in rows}
 
     @retried()

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 from samples import ANA, START, full, message, summary
 
+from jiyi.importers.run import import_path
 from jiyi.records import Fact, Message, Query
 from jiyi.storage import SqliteDatabase, Store
 from jiyi.storage.transfer.export import export_lines
-from jiyi.storage.transfer.importer import import_file
 from jiyi.text import counter_for
 
 KINDS = ("message", "task", "episode", "knowledge", "fact", "item", "summary")
@@ -25,7 +25,7 @@ class File:
         return export_lines(self.store, scope, path, **options)
 
     def import_(self, path, scope=ANA, **options):
-        return import_file(self.store, path, scope, prepare=counter_for().counted, **options)
+        return import_path(self.store, path, scope, prepare=counter_for().counted, **options)
 
     def everything(self, scope=ANA):
         found = self.store.find(Query(scope=scope, kinds=KINDS, limit=10_000))

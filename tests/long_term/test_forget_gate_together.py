@@ -170,8 +170,8 @@ class Meanwhile(Store):
         super().__init__(database)
         self._happens = happens
 
-    def scan(self, query, after=None):
-        page = super().scan(query, after)
+    def scan(self, query, after=None, **options):
+        page = super().scan(query, after, **options)
         self._happens()
         return page
 

@@ -30,7 +30,8 @@ from jiyi.long_term.consolidation.writer import Group
 from jiyi.one_thread import one_blas_thread
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
-from jiyi.storage import Cursor, Store, VectorIndex
+from jiyi.storage import Store, VectorIndex
+from jiyi.storage.pages import all_pages
 from jiyi.text import analyse
 from jiyi.text import language as language_of
 
@@ -130,9 +131,7 @@ def _leaders(store: Store, scope: Scope) -> tuple[list[_Text], dict[str, str]]:
     """Return the leaders of the knowledge there is, and the knowledge of each, by episode id."""
     found: deque[tuple[_Text, str]] = deque(maxlen=_MOST_LEADERS)
     query = Query(scope=scope, kinds=("knowledge",), limit=_PAGE)
-    after: Cursor | None = None
-    while True:
-        page = store.scan(query, after)
+    for page in all_pages(store, query):
         heads = {
             known.id: known.source_episodes[:_HEADS] for known in cast("tuple[Knowledge, ...]", page.records)
         }
@@ -144,9 +143,7 @@ def _leaders(store: Store, scope: Scope) -> tuple[list[_Text], dict[str, str]]:
                 lead = next((there[id_] for id_ in some if id_ in there), None)
                 if lead is not None:
                     found.append((_Text.of(lead), knowledge_id))
-        after = page.next
-        if after is None:
-            return [text for text, _ in found], {text.brief.id: id_ for text, id_ in found}
+    return [text for text, _ in found], {text.brief.id: id_ for text, id_ in found}
 
 
 def _read(vectors: VectorIndex | None, scope: Scope, texts: Sequence[_Text]) -> NDArray[np.float32] | None:

@@ -68,7 +68,14 @@ class Consolidation:
         """
         whose = Scope(user_id=scope.user_id, agent_id=scope.agent_id)
         began = time.perf_counter()
-        run = GroupWriter(setup=self, progress=progress)
+        run = GroupWriter(
+            store=self.store,
+            llm=self.llm,
+            clock=self.clock,
+            min_episodes=self.min_episodes,
+            language=self.language,
+            progress=progress,
+        )
         counts = dict(self.store.targets(_episodes(whose, consolidated=False)))
         without_target = counts.pop("", 0)
         keys = self._worth_reading(whose, counts)

@@ -77,7 +77,15 @@ class ForgetGate:
             StorageError: the database cannot be read or written; batches done until then stay.
         """
         began, now = time.monotonic(), self.clock()
-        run = GateRun(gate=self, scope=scope, now=now, dry_run=dry_run, progress=progress)
+        run = GateRun(
+            store=self.store,
+            trash=self.trash,
+            batch=self.batch,
+            scope=scope,
+            now=now,
+            dry_run=dry_run,
+            progress=progress,
+        )
         run.episodes(self.rule)
         for rule in self.others:
             run.others(rule)

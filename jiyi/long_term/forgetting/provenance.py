@@ -26,7 +26,7 @@ from jiyi.records import (
 )
 from jiyi.records.atoms import atoms
 from jiyi.storage import Discarded, Key, Store, Trash, kind_of
-from jiyi.storage.pages import all_records
+from jiyi.storage.pages import all_records, walk
 from jiyi.text import analyse
 
 __all__ = [
@@ -104,11 +104,8 @@ class Rows:
     ) -> Iterator[Discarded]:
         """Give what lies in the trash; ``narrow`` are further parts of the query."""
         query = Query(scope=scope or self.user, kinds=tuple(kinds), limit=_PIECE, **narrow)
-        after: int | None = 0
-        while after is not None:
-            page = self.trash.walk(query, after)
+        for page in walk(lambda after: self.trash.walk(query, after or 0)):
             yield from page.entries
-            after = page.next
 
     def in_trash_by_ids(self, kind: Kind, ids: Sequence[str]) -> list[Discarded]:
         """Return what lies in the trash of one kind and these ids."""
