@@ -12,7 +12,7 @@ from jiyi.storage.transfer.conversations import read_conversations
 from jiyi.storage.transfer.export import ExportReceipt, export_lines
 from jiyi.storage.transfer.lines import Found, ImportReceipt, Rejected
 from jiyi.storage.transfer.markdown import export_markdown
-from jiyi.storage.trash import Discarded, Trash
+from jiyi.storage.trash import Discarded, Trash, key_of
 from jiyi.storage.vectors import Binding, PendingText, VectorIndex, VectorRow
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "age_of",
     "export_lines",
     "export_markdown",
+    "key_of",
     "kind_of",
     "read_conversations",
 ]

@@ -110,7 +110,7 @@ OTHER = """
 import sys
 from datetime import datetime, UTC
 from jiyi.records import Scope
-from jiyi.storage import Amendment, SqliteDatabase, Trash
+from jiyi.storage import Amendment, SqliteDatabase, Store, Trash
 database = SqliteDatabase(sys.argv[1])
 scope = Scope(user_id="ana")
 Trash(database).discard(scope, [("message", sys.argv[2])], reason="r", at=datetime.now(UTC))

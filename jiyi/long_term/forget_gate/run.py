@@ -16,7 +16,7 @@ from jiyi.clock import to_micros
 from jiyi.errors import InputError
 from jiyi.long_term.forget_gate.rules import KindRule, Rule
 from jiyi.records import FORGETTABLE, Episode, Kind, Message, Query, Record, Scope, Searchable, Session
-from jiyi.storage import Amendment, Cursor, Key, Page, Store, Trash, kind_of
+from jiyi.storage import Amendment, Cursor, Key, Page, Store, Trash, key_of
 from jiyi.storage.pages import all_pages
 
 __all__ = ["SHOWN", "GateItem", "GateReceipt", "GateRun", "with_tasks"]
@@ -72,7 +72,7 @@ class GateReceipt:
 
 def with_tasks(records: Sequence[Record]) -> list[Key]:
     """Return the keys of records, and of the tasks that episodes among them came from."""
-    keys: list[Key] = [(kind_of(record), record.id) for record in records]
+    keys = [key_of(record) for record in records]
     keys += [("task", r.task_id) for r in records if isinstance(r, Episode) and r.task_id is not None]
     return keys
 

@@ -18,11 +18,11 @@ from jiyi.long_term.forgetting.plan import (
     forgotten,
     listed,
 )
-from jiyi.long_term.forgetting.provenance import Forgettable, Rows, hanging_on, key_of, pieces
+from jiyi.long_term.forgetting.provenance import Forgettable, Rows, hanging_on, pieces
 from jiyi.long_term.forgetting.restore import Restoring
 from jiyi.long_term.forgetting.select import all_of, by_ids, by_query, in_trash
 from jiyi.records import FORGETTABLE, SEARCHABLE, Query, Scope
-from jiyi.storage import Amendment, Damaged, Discarded, Key, Store, Trash
+from jiyi.storage import Amendment, Damaged, Discarded, Key, Store, Trash, key_of
 
 __all__ = ["Forgetting"]
 

@@ -25,7 +25,7 @@ from jiyi.records import (
     Task,
 )
 from jiyi.records.atoms import atoms
-from jiyi.storage import Discarded, Key, Store, Trash, kind_of
+from jiyi.storage import Discarded, Key, Store, Trash, key_of, kind_of
 from jiyi.storage.pages import all_records, walk
 from jiyi.text import analyse
 
@@ -35,7 +35,6 @@ __all__ = [
     "Rows",
     "hanging_on",
     "joined_messages",
-    "key_of",
     "mended",
     "partners_in_trash",
     "pieces",
@@ -120,11 +119,6 @@ def pieces(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     """Give a sequence in pieces of at most 1,000."""
     for start in range(0, len(items), _PIECE):
         yield items[start : start + _PIECE]
-
-
-def key_of(entry: Discarded) -> Key:
-    """Return the key of a record in the trash."""
-    return entry.kind, entry.record.id
 
 
 def sources_of(record: Fact | Knowledge) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from jiyi.long_term.forgetting.provenance import (
     DERIVED,
     Forgettable,
     Rows,
-    key_of,
     mended,
     partners_in_trash,
     pieces,
@@ -30,7 +29,7 @@ from jiyi.long_term.forgetting.provenance import (
     without_messages,
 )
 from jiyi.records import Episode, Fact, Knowledge, Message, Query
-from jiyi.storage import Amendment, Discarded, Key
+from jiyi.storage import Amendment, Discarded, Key, key_of
 
 __all__ = ["Restoring"]
 

@@ -15,11 +15,11 @@ from jiyi.storage.transfer.pieces import (
     Digest,
     Part,
     compared,
-    key_of,
     pieces,
     put_piece,
     sessions_ending,
 )
+from jiyi.storage.trash import key_of
 from jiyi.storage.vectors import VectorRow
 
 __all__ = ["CopyConflict", "CopyReceipt", "Told", "copy_memory"]

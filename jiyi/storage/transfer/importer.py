@@ -10,10 +10,10 @@ from typing import cast
 from jiyi.errors import InputError
 from jiyi.records import Kind, Message, Query, Scope, Summary
 from jiyi.storage.candidates import Key
-from jiyi.storage.rows import kind_of
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.lines import Found, ImportReceipt, Rejected
 from jiyi.storage.transfer.pieces import parts_of, put_or_refuse
+from jiyi.storage.trash import key_of
 
 __all__ = ["Put", "put_all", "put_exported", "put_new", "put_said"]
 
@@ -63,7 +63,7 @@ def _put(store: Store, put: Put, batch: Sequence[Found]) -> tuple[set[Key], list
     before = _known(store, batch)
     refused = put_or_refuse(store, batch, put, ValueError)  # InputError, and text that no database can hold
     bad = {found.where for found, _ in refused}
-    new = {_key(found) for found in batch if found.where not in bad} - before
+    new = {key_of(found.record) for found in batch if found.where not in bad} - before
     return new, [Rejected.because(found.where, error) for found, error in refused]
 
 
@@ -75,7 +75,7 @@ def put_said(store: Store, learn: _Learn, batch: Sequence[Found]) -> None:
 def put_new(store: Store, learn: _Learn, batch: Sequence[Found]) -> None:
     """Store what is not there yet; facts are read from its messages."""
     known = _known(store, batch)
-    new = [found.record for found in batch if _key(found) not in known]
+    new = [found.record for found in batch if key_of(found.record) not in known]
     if new:
         learn([record for record in store.put(new) if isinstance(record, Message)])
 
@@ -89,7 +89,7 @@ def put_exported(store: Store, batch: Sequence[Found]) -> None:
     """
     known = _known(store, batch)
     for found in batch:
-        record, new = found.record, _key(found) not in known
+        record, new = found.record, key_of(found.record) not in known
         if isinstance(record, Message) and new:
             store.put_back([record])  # a summary that knows nothing of it goes
         elif isinstance(record, Message):
@@ -98,7 +98,7 @@ def put_exported(store: Store, batch: Sequence[Found]) -> None:
             if isinstance(record, Summary):
                 _check_places(store, record)
             store.put(parts_of(record))
-        known.add(_key(found))
+        known.add(key_of(found.record))
 
 
 def _check_places(store: Store, summary: Summary) -> None:
@@ -114,10 +114,8 @@ def _check_places(store: Store, summary: Summary) -> None:
             )
 
 
-def _key(found: Found) -> Key:
-    return kind_of(found.record), found.record.id
-
-
 def _known(store: Store, batch: Sequence[Found]) -> set[Key]:
     """Return the keys of the records that are there already."""
-    return set(store.named(cast("Scope", batch[0].record.scope).user_id, list(map(_key, batch))))
+    return set(
+        store.named(cast("Scope", batch[0].record.scope).user_id, [key_of(found.record) for found in batch])
+    )

@@ -15,9 +15,9 @@ from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import grouped
 from jiyi.storage.pages import all_pages, all_records, walk
-from jiyi.storage.rows import encode_whole, kind_of
+from jiyi.storage.rows import encode_whole
 from jiyi.storage.store import Store
-from jiyi.storage.trash import Discarded
+from jiyi.storage.trash import Discarded, key_of
 from jiyi.storage.words import Words
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "Part",
     "Written",
     "compared",
-    "key_of",
     "parts_of",
     "pieces",
     "put_or_refuse",
@@ -84,11 +83,6 @@ class Digest:
     def hex(self) -> str:
         """The sum as 32 hex digits."""
         return f"{self.total:032x}"
-
-
-def key_of(item: Entry) -> Key:
-    """Return kind and id."""
-    return (item.kind, item.record.id) if isinstance(item, Discarded) else (kind_of(item), item.id)
 
 
 def text_of(item: Entry) -> str:
