@@ -275,7 +275,10 @@ class Store:
 
     @retried()
     def targets(self, query: Query) -> Mapping[str, int]:
-        """Return how many of the query's episodes there are of each target, by `jiyi.text.entity_key`."""
+        """Return how many of the query's episodes there are of each target, by `jiyi.text.entity_key`.
+
+        "" counts those without a target.
+        """
         with self._db.read(query.scope.user_id) as db:
             where, values = on_documents(query, db.dialect)
             rows = db.rows("count_targets", values, where=where)

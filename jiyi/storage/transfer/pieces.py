@@ -193,7 +193,7 @@ def sessions_ending(
 
 
 def put_or_refuse(
-    store: Store, items: Sequence[_T], put: Callable[[Sequence[_T]], None], errors: type[ValueError]
+    store: Store, items: Sequence[_T], put: Callable[[Sequence[_T]], object], errors: type[ValueError]
 ) -> list[tuple[_T, ValueError]]:
     """Put items in one transaction; where one is refused, put the others; return the refused with why.
 

@@ -1,4 +1,4 @@
-"""What every backend promises about many records at once; see `jiyi.storage.Store.scan` and the like."""
+"""What every backend promises about scanning and amending many records; see `jiyi.storage.Store`."""
 
 import random
 import threading
@@ -288,7 +288,7 @@ def test_a_message_whose_place_is_taken_goes_to_the_end(store):
     assert ids(store.find(Query(scope=S, kinds=("message",)))) == [*"abcdef"]
 
 
-def test_upkeep_of_a_user_who_has_nothing(store):
+def test_scans_of_a_user_who_has_nothing(store):
     store.put([task()])
     assert scanned(store, kinds=("message",)) == []
     assert store.targets(Query(scope=ANA)) == {}
