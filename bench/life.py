@@ -42,7 +42,7 @@ from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.rules import ForgetRule
 from jiyi.records import Episode, Scope, Step, Task
-from jiyi.storage import SqliteDatabase, Store, Trash, Upkeep
+from jiyi.storage import SqliteDatabase, Store, Trash
 
 ANA = Scope(user_id="ana")
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
@@ -131,17 +131,17 @@ def measured(work: Callable[[], Dict]) -> Dict:
 def learn_or_forget(path: Path, part: str) -> Dict:
     """Do one part on a file with jiyi."""
     database = SqliteDatabase(path)
-    store, upkeep, trash = Store(database), Upkeep(database), Trash(database)
+    store, trash = Store(database), Trash(database)
 
     def clock() -> datetime:
         return NOW
 
     def learn() -> Dict:
-        receipt = Consolidation(store, upkeep, None, clock=clock).run(ANA)
+        receipt = Consolidation(store, None, clock=clock).run(ANA)
         return {"knowledge": len(receipt.created), "episodes": receipt.episodes, "waiting": receipt.waiting}
 
     def forget() -> Dict:
-        receipt = ForgetGate(store, upkeep, trash, clock=clock).run(ANA)
+        receipt = ForgetGate(store, trash, clock=clock).run(ANA)
         gone = receipt.discarded.get("episode", {})
         return {
             "recomputed": receipt.recomputed,

@@ -32,7 +32,7 @@ from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.rules import ForgetRule
 from jiyi.records import Episode, Hit, Query, Scope, Step, Task
-from jiyi.storage import SqliteDatabase, Store, Trash, Upkeep
+from jiyi.storage import SqliteDatabase, Store, Trash
 from jiyi.testing import ManualClock
 
 ANA = Scope(user_id="ana", session_id="s")
@@ -71,13 +71,11 @@ class Simulation:
         self._clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
         self._path, self._tasks, self._targets, self._days = path, tasks, targets, days
         self._database = SqliteDatabase(path)
-        self._store = Store(self._database)
-        self._upkeep, self._trash = Upkeep(self._database), Trash(self._database)
+        self._store, self._trash = Store(self._database), Trash(self._database)
         self._accesses = Accesses(self._store, clock=self._clock)
-        self._consolidation = Consolidation(self._store, self._upkeep, None, clock=self._clock)
+        self._consolidation = Consolidation(self._store, None, clock=self._clock)
         self._gate = ForgetGate(
             self._store,
-            self._upkeep,
             self._trash,
             rule=ForgetRule(max_episodes=MOST),
             clock=self._clock,

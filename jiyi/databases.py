@@ -7,7 +7,7 @@ from pathlib import Path
 from jiyi.clock import utc_now
 from jiyi.long_term import ReadingState, reading_state
 from jiyi.settings import load_settings
-from jiyi.storage import Database, Ledger, Readings
+from jiyi.storage import Database, Ledger
 from jiyi.storage.backend import adapter, open_database
 from jiyi.storage.place import Place, locate
 
@@ -31,7 +31,7 @@ def reading_of(url: str | Path | Place) -> ReadingState:
         StorageError: it is foreign, newer, or cannot be reached.
     """
     with _opened(url) as database:
-        return reading_state(Readings(database), utc_now())
+        return reading_state(Ledger(database), utc_now())
 
 
 def is_there(url: str | Path | Place) -> bool:

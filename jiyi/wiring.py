@@ -171,7 +171,6 @@ class _Wiring:
         """Return the parts; what was ``made`` for them is closed with the memory."""
         return Parts(
             store=self.backend.store,
-            upkeep=self.backend.upkeep,
             long_term=self.long_term(),
             short_term=self.short_term(),
             summaries=self.summaries(),
@@ -194,7 +193,7 @@ class _Wiring:
     def short_term(self) -> ShortTermMemory:
         return ShortTermMemory(
             self.backend.store,
-            changes=self.backend.upkeep.changes,
+            changes=self.backend.store.changes,
             max_turns=self.settings.max_turns,
             ttl=self.settings.session_ttl,
             clock=self.given.clock,
@@ -237,12 +236,11 @@ class _Wiring:
     def long_term(self) -> LongTermMemory:
         settings, clock, llm = self.settings, self.given.clock, self.llm
         store, vectors = self.backend.store, self.backend.vectors
-        upkeep, trash = self.backend.upkeep, self.backend.trash
+        trash = self.backend.trash
         succession = Succession(store, vectors)
         facts = FactMemory(store, succession=succession, llm=llm, clock=clock, zone=settings.zone)
         consolidation = Consolidation(
             store,
-            upkeep,
             vectors,
             llm=llm,
             clock=clock,
@@ -265,7 +263,7 @@ class _Wiring:
         if llm is not None and settings.learn_facts and settings.reader == "auto":
             reader = Reader(
                 store,
-                self.backend.readings,
+                self.backend.ledger,
                 facts,
                 llm,
                 settings=settings,
@@ -279,11 +277,9 @@ class _Wiring:
             facts=facts,
             reader=reader,
             consolidation=consolidation,
-            gate=gate_of(store, upkeep, trash, settings=settings, rule=self.given.rule, clock=clock),
-            forgetting=Forgetting(store, upkeep, trash, rewrite=rewrite, learn=facts.learn),
-            updating=Updating(
-                store, upkeep, trash, facts, learn=learn, rewrite=rewrite, counter=self.counter
-            ),
+            gate=gate_of(store, trash, settings=settings, rule=self.given.rule, clock=clock),
+            forgetting=Forgetting(store, trash, rewrite=rewrite, learn=facts.learn),
+            updating=Updating(store, trash, facts, learn=learn, rewrite=rewrite, counter=self.counter),
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from other_processes import hold  # noqa: F401
 from postgres_server import (  # noqa: F401
     _cluster,
     _server_of_the_run,

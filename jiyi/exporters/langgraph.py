@@ -10,8 +10,7 @@ from typing import Any
 
 import apsw
 
-from jiyi.exporters.mem0 import text_of
-from jiyi.exporters.records import Known
+from jiyi.exporters.mem0 import Known, text_of
 from jiyi.records import Fact, Item
 from jiyi.storage.transfer.files import path_to_write, whole_file
 

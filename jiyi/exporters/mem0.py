@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from jiyi.exporters.records import Known
-from jiyi.records import Fact, Item
+from jiyi.records import Fact, Item, Knowledge
 from jiyi.storage.transfer.files import whole_file
 
-__all__ = ["as_memory", "text_of", "write_mem0"]
+__all__ = ["Known", "as_memory", "text_of", "write_mem0"]
+
+Known = Fact | Knowledge | Item
+"""What a memory knows."""
 
 
 def write_mem0(file: Path, records: Iterator[Known], left_out: "Counter[str]") -> None:

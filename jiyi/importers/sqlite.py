@@ -14,7 +14,7 @@ from jiyi.importers.blocks import chat_body
 from jiyi.importers.entries import Entry, LeftOut, Maker, call_of, mapping, text
 from jiyi.storage.transfer.lines import NOT_JSON, Rejected
 
-__all__ = ["CHAT_TABLES", "foreign_database", "read_chats", "rows", "tables"]
+__all__ = ["CHAT_TABLES", "foreign_database", "read_chats", "tables"]
 
 _FLAGS = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
@@ -58,12 +58,6 @@ def tables(db: apsw.Connection) -> Mapping[str, frozenset[str]]:
     return {str(name): frozenset(str(c) for (c,) in db.execute(columns, (name,))) for (name,) in names}
 
 
-def rows(db: apsw.Connection, table: str, *columns: str, order: str = "rowid") -> Iterator[tuple[Any, ...]]:
-    """Give rows of a table in an order, one at a time."""
-    quoted = '"' + table.replace('"', '""') + '"'
-    yield from db.execute(f"SELECT {', '.join(columns)} FROM {quoted} ORDER BY {order}")
-
-
 _Read = tuple[dict[str, Any], list[str]]
 
 CHAT_TABLES: Mapping[str, frozenset[str]] = {
@@ -74,9 +68,9 @@ CHAT_TABLES: Mapping[str, frozenset[str]] = {
 """The columns by which the tables are known, for their names can be chosen."""
 
 _COLUMNS = {
-    "openai-agents": ("id", "session_id", "message_data", "created_at || 'Z'"),  # written in UTC
-    "langchain": ("id", "session_id", "message", "NULL"),
-    "llama-index": ("id", "key", "data", "timestamp / 1e9"),
+    "openai-agents": "id, session_id, message_data, created_at || 'Z'",  # written in UTC
+    "langchain": "id, session_id, message, NULL",
+    "llama-index": "id, key, data, timestamp / 1e9",
 }
 _TOOL_OUTPUTS = ("function_call_output", "computer_call_output", "custom_tool_call_output")
 
@@ -91,7 +85,8 @@ def read_chats(db: apsw.Connection, source: str, make: Maker) -> Iterator[Entry]
     for table, columns in tables(db).items():
         if not CHAT_TABLES[source] <= columns:
             continue
-        for id_, session, data, date in rows(db, table, *_COLUMNS[source], order="id"):
+        quoted = '"' + table.replace('"', '""') + '"'
+        for id_, session, data, date in db.execute(f"SELECT {_COLUMNS[source]} FROM {quoted} ORDER BY id"):
             where = f"{table} {id_}"
             try:
                 body, left = body_of(mapping(json.loads(data)))

@@ -17,7 +17,7 @@ from jiyi.long_term.facts.merge import Learned
 from jiyi.long_term.worker import Worker
 from jiyi.records import Message, Query
 from jiyi.settings import Settings
-from jiyi.storage import Claim, Due, Readings, Store
+from jiyi.storage import Claim, Due, Ledger, Store
 from jiyi.text import counter_for
 
 __all__ = ["Reader", "ReadingReceipt", "ReadingState", "reading_state"]
@@ -49,7 +49,7 @@ class _Allowance:
     """
 
     llm: LLM
-    readings: Readings
+    readings: Ledger
     calls: int  # of an hour
     tokens: int  # of a day
     clock: Clock
@@ -152,7 +152,7 @@ class Reader(Worker):
     def __init__(
         self,
         store: Store,
-        readings: Readings,
+        readings: Ledger,
         facts: FactMemory,
         llm: LLM,
         *,
@@ -301,7 +301,7 @@ class Reader(Worker):
         return ReadingReceipt(notes=(note,)), False
 
 
-def reading_state(readings: Readings, now: datetime) -> ReadingState:
+def reading_state(readings: Ledger, now: datetime) -> ReadingState:
     """Return how reading stands."""
     figures = readings.figures()
     calls, tokens = _periods(now)

@@ -24,7 +24,7 @@ from jiyi.records import (
     check_metadata,
     new_id,
 )
-from jiyi.storage import Amendment, Store, Trash, Upkeep, kind_of
+from jiyi.storage import Amendment, Store, Trash, kind_of
 from jiyi.text import TokenCounter
 from jiyi.text.keys import entity_key, predicate_key
 
@@ -88,7 +88,6 @@ class Updating:
     """
 
     store: Store
-    upkeep: Upkeep  # of the same database
     trash: Trash  # of the same database
     facts: FactMemory  # reads texts
     _: KW_ONLY
@@ -155,18 +154,18 @@ class Updating:
         if new != old:
             self._put_in_place(user, old, new, at)
         amended = Amendment(id=old.id, importance=change.importance, pinned=change.pinned)
-        self.upkeep.amend(user, "message", [amended])
+        self.store.amend(user, "message", [amended])
 
     def _put_in_place(self, user: Scope, old: Message, new: Message, at: datetime) -> None:
         """Write a message over another of its id, and have read again what it says now."""
         new = self.counter.counted(replace(new, tokens=None, tokens_by=None))
-        rows, plan = Rows(self.store, self.upkeep, self.trash, user), None
+        rows, plan = Rows(self.store, self.trash, user), None
         if old.search_text != new.search_text:
             staying = self._stated_again(rows, old, new)
             plan = Planner(rows, at, self.rewrite, [old], staying=staying).plan(())
             plan.unread[new.id] = new
         self.store.delete(Query(scope=user, kinds=("message",), ids=(old.id,), limit=1))
-        self.upkeep.put_back([new])
+        self.store.put_back([new])
         if plan is not None:
             carry_out(rows, plan, self.learn, reason=_REASON, at=at)
 
@@ -238,7 +237,7 @@ class Updating:
 
     def _rewrite_knowledge(self, old: Episode, new: Episode, at: datetime) -> None:
         lost = says([old.search_text]) - says([new.search_text])
-        rows = Rows(self.store, self.upkeep, self.trash, Scope(user_id=old.scope.user_id))
+        rows = Rows(self.store, self.trash, Scope(user_id=old.scope.user_id))
         for one in list(rows.resting_on(Knowledge, [old.id])) if lost else ():
             written = self.rewrite(one) if says([one.search_text]) & lost else None
             if written is not None:

@@ -238,7 +238,7 @@ class ShortTermMemory:
 
     store: Store  # where the messages are
     _: KW_ONLY
-    # `Upkeep.changes` of the same database. Without it removals and pin changes are not seen by
+    # `Store.changes` of the same database. Without it removals and pin changes are not seen by
     # themselves: call `drop` after them.
     changes: Callable[[Scope], int] = lambda _: 0
     max_turns: int = 20  # that a window keeps

@@ -3,18 +3,16 @@
 from jiyi.storage.candidates import ROLES, Candidates, Key
 from jiyi.storage.damage import Damaged
 from jiyi.storage.database import Database
-from jiyi.storage.ledger import Answered, Claim, Due, Ledger, Readings
+from jiyi.storage.ledger import Answered, Claim, Due, Ledger
 from jiyi.storage.relational.write import age_of
 from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
-from jiyi.storage.store import Store
+from jiyi.storage.store import Amendment, Cursor, Page, Store
 from jiyi.storage.transfer.conversations import read_conversations
 from jiyi.storage.transfer.export import ExportReceipt, export_lines
-from jiyi.storage.transfer.importer import ImportReceipt, import_file
-from jiyi.storage.transfer.lines import Found, Rejected
+from jiyi.storage.transfer.lines import Found, ImportReceipt, Rejected
 from jiyi.storage.transfer.markdown import export_markdown
-from jiyi.storage.trash import Discarded, Trash
-from jiyi.storage.upkeep import Amendment, Cursor, Page, Upkeep
+from jiyi.storage.trash import Discarded, Trash, key_of
 from jiyi.storage.vectors import Binding, PendingText, VectorIndex, VectorRow
 
 __all__ = [
@@ -36,19 +34,17 @@ __all__ = [
     "Ledger",
     "Page",
     "PendingText",
-    "Readings",
     "Rejected",
     "SqliteDatabase",
     "SqliteVectors",
     "Store",
     "Trash",
-    "Upkeep",
     "VectorIndex",
     "VectorRow",
     "age_of",
     "export_lines",
     "export_markdown",
-    "import_file",
+    "key_of",
     "kind_of",
     "read_conversations",
 ]

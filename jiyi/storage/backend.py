@@ -11,13 +11,12 @@ from jiyi.errors import MissingExtra, SettingsError
 from jiyi.settings import Settings
 from jiyi.storage.database import Database
 from jiyi.storage.elsewhere import leave, refuse_bound, take_over
-from jiyi.storage.ledger import Ledger, Readings
+from jiyi.storage.ledger import Ledger
 from jiyi.storage.place import Place
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.sqlite.migrate import pending_steps
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Trash
-from jiyi.storage.upkeep import Upkeep
 from jiyi.storage.vectors import VectorIndex
 
 if TYPE_CHECKING:
@@ -49,10 +48,8 @@ class Backend:
 
     database: Database  # to be closed in the end
     store: Store
-    upkeep: Upkeep
     trash: Trash
     vectors: VectorIndex
-    readings: Readings
     ledger: Ledger
 
 
@@ -87,10 +84,8 @@ def open_backend(place: Place, settings: Settings) -> Backend:
         opened = Backend(
             database=database,
             store=Store(database, vectors),
-            upkeep=Upkeep(database),
             trash=Trash(database, vectors),
             vectors=vectors,
-            readings=Readings(database),
             ledger=Ledger(database),
         )
         opened.trash.finish()  # what a purge that was cut short left

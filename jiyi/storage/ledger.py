@@ -10,7 +10,7 @@ from jiyi.records import Scope
 from jiyi.records.checks import new_id
 from jiyi.storage.database import Connection, Database, retried
 
-__all__ = ["Answered", "Claim", "Due", "Ledger", "Readings"]
+__all__ = ["Answered", "Claim", "Due", "Ledger"]
 
 _LOOKED_AT = 10  # sessions of which one is claimed; others may be claimed by other processes meanwhile
 _PREFIX = "reader_"  # of the names of figures
@@ -38,8 +38,17 @@ class Claim:
     holder: str  # who claimed it, unique
 
 
-class Readings:
-    """Cursors with leases, one for each session, and figures of the whole database.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """An answer that was given once and is given again to the same request."""
+
+    asked: str  # tells whether it is the same request
+    status: int  # of HTTP
+    body: str
+
+
+class Ledger:
+    """Cursors with leases, one for each session; figures and texts about keys; answers, kept for a day.
 
     Every verb is a transaction of its own or joins the one it is called in, and raises
     `StorageError` where the database cannot do what is asked.
@@ -102,8 +111,7 @@ class Readings:
     @retried()
     def figures(self) -> Mapping[str, str]:
         """Return the figures of the whole database by name."""
-        found = self._db.ask("all_meta")
-        return {name.removeprefix(_PREFIX): value for name, value in found if name.startswith(_PREFIX)}
+        return self._named(_PREFIX)
 
     @retried()
     def add(self, name: str, by: int) -> int:
@@ -126,49 +134,10 @@ class Readings:
             for name, value in figures.items():
                 db.run("set_meta", {"name": _PREFIX + name, "value": str(value)})
 
-
-def _due(
-    db: Connection, due: Due, limit: int, user_id: str | None, session_id: str | None = None
-) -> list[tuple[str, str, int]]:
-    """Return user, session and the place after the last message of sessions that are due."""
-    of_user = "" if user_id is None else f"AND {db.dialect.words['session_user']}"
-    of_session = "" if session_id is None else "AND s.session_id = :session_id"
-    values = {
-        "now": to_micros(due.now),
-        "messages": due.messages,
-        "rested": to_micros(due.now) - round(due.pause.total_seconds() * 1e6),
-        "user_id": user_id,
-        "session_id": session_id,
-        "limit": limit,
-    }
-    rows = db.rows("due_readings", values, and_where=f"{of_user} {of_session}")
-    return cast("list[tuple[str, str, int]]", rows)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """An answer that was given once and is given again to the same request."""
-
-    asked: str  # tells whether it is the same request
-    status: int  # of HTTP
-    body: str
-
-
-class Ledger:
-    """Keeps texts about keys, and answers by idempotency key for a day.
-
-    Answers take part in the transaction of the store on the same database. All verbs raise
-    `StorageError` where the database cannot do what is asked.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
-
     @retried()
     def keys(self) -> Mapping[str, str]:
         """Return what is kept about all keys, by their names."""
-        found = self._db.ask("all_meta")
-        return {name.removeprefix(_KEY): text for name, text in found if name.startswith(_KEY)}
+        return self._named(_KEY)
 
     @retried()
     def key(self, name: str) -> str | None:
@@ -205,3 +174,25 @@ class Ledger:
     def users(self, prefix: str) -> list[str]:
         """Return the ids of all users that begin so, without that beginning."""
         return [name.removeprefix(prefix) for name in self._db.users() if name.startswith(prefix)]
+
+    def _named(self, prefix: str) -> dict[str, str]:
+        found = self._db.ask("all_meta")
+        return {name.removeprefix(prefix): value for name, value in found if name.startswith(prefix)}
+
+
+def _due(
+    db: Connection, due: Due, limit: int, user_id: str | None, session_id: str | None = None
+) -> list[tuple[str, str, int]]:
+    """Return user, session and the place after the last message of sessions that are due."""
+    of_user = "" if user_id is None else f"AND {db.dialect.words['session_user']}"
+    of_session = "" if session_id is None else "AND s.session_id = :session_id"
+    values = {
+        "now": to_micros(due.now),
+        "messages": due.messages,
+        "rested": to_micros(due.now) - round(due.pause.total_seconds() * 1e6),
+        "user_id": user_id,
+        "session_id": session_id,
+        "limit": limit,
+    }
+    rows = db.rows("due_readings", values, and_where=f"{of_user} {of_session}")
+    return cast("list[tuple[str, str, int]]", rows)

@@ -7,9 +7,8 @@ from typing import Any, TypeVar, cast
 
 from jiyi.clock import to_micros
 from jiyi.records import Message, Query, Record, Scope, Session, Task
-from jiyi.storage.store import Store
+from jiyi.storage.store import Page, Store
 from jiyi.storage.trash import TrashPage
-from jiyi.storage.upkeep import Page, Upkeep
 
 __all__ = ["all_messages", "all_pages", "all_records", "all_sessions", "walk"]
 
@@ -17,7 +16,7 @@ _P = TypeVar("_P", Page, TrashPage)
 _MOST = 10_000  # what one question may return
 
 
-def all_records(store: Store, upkeep: Upkeep, query: Query) -> Iterator[Record]:
+def all_records(store: Store, query: Query) -> Iterator[Record]:
     """Give the records of one kind that a query describes, oldest first, in pieces of ``query.limit``.
 
     The kind may be one that can be searched, "task" or "summary"; summaries come as they were
@@ -26,13 +25,13 @@ def all_records(store: Store, upkeep: Upkeep, query: Query) -> Iterator[Record]:
     if query.kinds == ("task",):
         yield from _tasks(store, query)
         return
-    for page in all_pages(upkeep, query):
+    for page in all_pages(store, query):
         yield from page.records
 
 
-def all_pages(upkeep: Upkeep, query: Query, *, words: bool = False) -> Iterator[Page]:
-    """Give the same in the pieces in which it is read; ``words`` as for `Upkeep.scan`."""
-    return walk(lambda after: upkeep.scan(query, after, words=words))
+def all_pages(store: Store, query: Query, *, words: bool = False) -> Iterator[Page]:
+    """Give the same in the pieces in which it is read; ``words`` as for `Store.scan`."""
+    return walk(lambda after: store.scan(query, after, words=words))
 
 
 def walk(read: Callable[[Any], _P]) -> Iterator[_P]:
@@ -46,14 +45,14 @@ def walk(read: Callable[[Any], _P]) -> Iterator[_P]:
             return
 
 
-def all_sessions(store: Store, upkeep: Upkeep, scope: Scope) -> dict[str, datetime]:
+def all_sessions(store: Store, scope: Scope) -> dict[str, datetime]:
     """Return the ids of the sessions in a scope, each with the date of its first message."""
     query = Query(scope=scope, kinds=("session",), limit=_MOST)
     found = cast("list[Session]", store.find(query))
     if len(found) < _MOST:
         return {session.id: session.started_at for session in found}
     started: dict[str, datetime] = {}
-    messages = all_records(store, upkeep, replace(query, kinds=("message",)))
+    messages = all_records(store, replace(query, kinds=("message",)))
     for message in cast("Iterator[Message]", messages):
         assert message.scope is not None
         assert message.created_at is not None

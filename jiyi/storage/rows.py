@@ -9,7 +9,7 @@ come back as the one character they make.
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, cast
@@ -85,7 +85,8 @@ SEALED: Mapping[str, tuple[str, ...]] = {
 """The columns beside the body that a checksum covers, by what the row is of."""
 
 
-_STEP_BODY = ("description", "tool_name", "args", "result")
+# A step inside its episode.
+_STEP = ("description", "tool_name", "args", "result", "id", "status", "seq", "started_at", "completed_at")
 _TUPLES = {"tags", "key_points", "source_episodes", "sources", "covers", "namespace", "former"}
 
 
@@ -118,7 +119,7 @@ def encode(record: Record) -> Row:
     scope = record.scope
     assert scope is not None, "only records with a scope are stored"
     row = {"user_id": scope.user_id, "agent_id": scope.agent_id, "session_id": scope.session_id}
-    row |= _ENCODERS.get(type(record), _columns)(record)
+    row |= _message_row(record) if isinstance(record, Message) else _columns(record)
     for name in ("id", "task_id", "supersedes", "superseded_by"):
         if row.get(name) is not None:
             check_id(name, row[name])
@@ -153,7 +154,7 @@ def encode_whole(record: Record) -> str:
     if isinstance(record, Message | Step):
         whole["seq"] = record.seq
     if isinstance(record, Task):
-        whole["steps"] = [_step_row(step) | {"seq": step.seq} for step in record.steps]
+        whole["steps"] = [_columns(step) | {"seq": step.seq} for step in record.steps]
     return _dump(whole)
 
 
@@ -207,7 +208,7 @@ def _columns(record: Record) -> Row:
     for name, codec in form.columns.items():
         value = getattr(record, name)
         row[name] = value if codec is None or value is None else codec[0](value)
-    steps = {"steps": [_step_dict(step) for step in record.steps]} if isinstance(record, Episode) else {}
+    steps = {"steps": [_values(step, _STEP) for step in record.steps]} if isinstance(record, Episode) else {}
     return row | {"body": _body(record, form.body, **steps)} | form.derived(record)
 
 
@@ -217,7 +218,7 @@ def _fields(kind: Kind, row: Mapping[str, Any]) -> Row:
         name: row[name] if codec is None or row[name] is None else codec[1](row[name])
         for name, codec in FORMATS[kind].columns.items()
     }
-    return stored | _load(row["body"])
+    return stored | _loaded(json.loads(row["body"]))
 
 
 def _made(kind: Kind, row: Mapping[str, Any], scope: Scope) -> Record:
@@ -226,7 +227,8 @@ def _made(kind: Kind, row: Mapping[str, Any], scope: Scope) -> Record:
 
 def _episode(row: Mapping[str, Any], scope: Scope) -> Episode:
     values = _fields("episode", row)
-    values["steps"] = tuple(_step_of(step, scope, row["task_id"] or "") for step in values["steps"])
+    of: Row = {"scope": scope, "task_id": row["task_id"] or ""}
+    values["steps"] = tuple(Step(**of, **_loaded(step)) for step in values["steps"])
     return Episode(scope=scope, **values)
 
 
@@ -241,25 +243,8 @@ def _storable(ids: Iterable[str]) -> list[str]:
     return [id_ for id_ in ids if is_storable(id_)]
 
 
-def _step_row(s: Step) -> Row:
-    body = _step_dict(s)
-    return {"task_id": s.task_id, "id": body.pop("id"), "status": body.pop("status"), "body": _dump(body)}
-
-
 def _step(row: Mapping[str, Any], scope: Scope) -> Step:
-    body = {**json.loads(row["body"]), "id": row["id"], "status": row["status"], "seq": row["seq"]}
-    return _step_of(body, scope, row["task_id"])
-
-
-def _step_dict(s: Step) -> Row:
-    out = {name: _jsonable(getattr(s, name)) for name in (*_STEP_BODY, "id", "status", "seq")}
-    return {**out, "started_at": _micros(s.started_at), "completed_at": _micros(s.completed_at)}
-
-
-def _step_of(body: Row, scope: Scope, task_id: str) -> Step:
-    started, completed = body["started_at"], body["completed_at"]
-    body["started_at"], body["completed_at"] = _moment(started), _moment(completed)
-    return Step(scope=scope, task_id=task_id, **body)
+    return Step(scope=scope, **_fields("step", row) | {"seq": row["seq"]})
 
 
 def _session(row: Mapping[str, Any], scope: Scope) -> Session:
@@ -318,6 +303,7 @@ FORMATS: Mapping[Kind, _Format] = {
         "id status started_at updated_at completed_at",
         "request outcome summary target trigger_type tags context",
     ),
+    "step": _Format("task_id id status", "description tool_name args result seq started_at completed_at"),
     "summary": _Format(
         "id version upto_seq created_at",
         "text method language tokens previous covers",
@@ -336,7 +322,6 @@ CLASSES: Mapping[Kind, type[Any]] = {
     "summary": Summary,
 }
 _KINDS: Mapping[type, Kind] = {made: kind for kind, made in CLASSES.items()}
-_ENCODERS: Mapping[type, Callable[[Any], Row]] = {Message: _message_row, Step: _step_row}
 _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
     "message": _message,
     "episode": _episode,
@@ -346,17 +331,26 @@ _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
 
 
 def _body(record: Record, names: tuple[str, ...], **more: Any) -> str:
-    known = {f.name for f in fields(record)}
-    assert known.issuperset(names)
-    values = {name: _jsonable(getattr(record, name)) for name in names}
+    values = _values(record, names)
     if values.get("metadata") == {}:  # most have none
         del values["metadata"]
     return _dump({**values, **more})
 
 
-def _load(body: str) -> Row:
-    values = json.loads(body)
-    return {name: tuple(value) if name in _TUPLES else value for name, value in values.items()}
+def _values(record: Record, names: Iterable[str]) -> Row:
+    return {name: _jsonable(getattr(record, name)) for name in names}
+
+
+def _loaded(values: Row) -> Row:
+    """Return fields from the values that `_jsonable` made of them."""
+    return {
+        name: utc_from_micros(value)
+        if value is not None and name.endswith("_at")
+        else tuple(value)
+        if name in _TUPLES
+        else value
+        for name, value in values.items()
+    }
 
 
 def _dump(value: object) -> str:
@@ -371,12 +365,6 @@ def _dump(value: object) -> str:
 
 
 def _jsonable(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return to_micros(value)
     return dict(value) if isinstance(value, Mapping) else value
-
-
-def _micros(moment: datetime | None) -> int | None:
-    return None if moment is None else to_micros(moment)
-
-
-def _moment(micros: int | None) -> datetime | None:
-    return None if micros is None else utc_from_micros(micros)

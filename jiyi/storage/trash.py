@@ -14,10 +14,10 @@ from jiyi.storage.database import Connection, Database, Dialect, grouped, retrie
 from jiyi.storage.relational.conditions import Where, on_kind
 from jiyi.storage.relational.find import whole
 from jiyi.storage.relational.write import put_back, remove
-from jiyi.storage.rows import NO_RECORD, Row, decode_whole, encode_whole, is_storable, seal
+from jiyi.storage.rows import NO_RECORD, Row, decode_whole, encode_whole, is_storable, kind_of, seal
 from jiyi.storage.vectors import VectorIndex
 
-__all__ = ["Discarded", "Trash", "TrashPage", "whole_entries"]
+__all__ = ["Discarded", "Trash", "TrashPage", "key_of", "whole_entries"]
 
 _PIECE = 1_000  # records read at once
 _KEPT = ("user_id", "id", "doc", "agent_id", "session_id")  # beside the body; a task has no number
@@ -35,6 +35,12 @@ class Discarded:
     kind: Kind
     reason: str  # why it was taken out
     discarded_at: datetime
+
+
+def key_of(item: Record | Discarded) -> Key:
+    """Return kind and id of a record, or of one in the trash."""
+    record = item.record if isinstance(item, Discarded) else item
+    return kind_of(record), record.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from jiyi.records import Kind, Listing, Query, Scope, check_labels, in_utc
 from jiyi.settings import Settings
 from jiyi.short_term import ShortTermMemory, SummaryUpdater
 from jiyi.skills import SkillShelf
-from jiyi.storage import Ledger, Store, Upkeep
+from jiyi.storage import Ledger, Store
 from jiyi.text import TokenCounter
 from jiyi.verbs.cursors import page
 from jiyi.working import WorkingMemory
@@ -42,7 +42,6 @@ class Parts:
     """The parts of a memory, put together by `jiyi.open`."""
 
     store: Store  # records
-    upkeep: Upkeep  # of the same database
     long_term: LongTermMemory  # what outlives the session
     short_term: ShortTermMemory  # the conversations in hand
     summaries: SummaryUpdater  # their running summaries
@@ -66,7 +65,6 @@ class Verbs:
     def _take(self, parts: Parts) -> None:
         self._parts = parts
         self._store = parts.store
-        self._upkeep = parts.upkeep
         self._long_term = parts.long_term
         self._short_term = parts.short_term
         self._summaries = parts.summaries

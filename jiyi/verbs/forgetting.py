@@ -232,7 +232,7 @@ class ForgettingVerbs(Verbs):
         export = export_lines
         if format == "markdown":
             export = partial(export_markdown, language=self._settings.language, zone=self._settings.zone)
-        receipt = export(self._store, self._upkeep, scope, file, progress=progress)
+        receipt = export(self._store, scope, file, progress=progress)
         return replace(receipt, damaged=len(self._store.damaged(scope)))
 
     def _pin(self, ids: Sequence[str] | str, pinned: bool, scope: Scope) -> int:

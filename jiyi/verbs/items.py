@@ -183,7 +183,7 @@ class ItemVerbs(Verbs):
                 return None
             end = _end(item, now)
             if refresh and end is not None:
-                self._upkeep.amend(scope, "item", [Amendment(id=item.id, expires_at=end)])
+                self._store.amend(scope, "item", [Amendment(id=item.id, expires_at=end)])
                 return replace(item, expires_at=end, former=())
             return item.bare()
         return None

@@ -256,7 +256,6 @@ class MessageVerbs(Verbs):
         check_flags(dry_run=dry_run)
         receipt = import_path(
             self._store,
-            self._upkeep,
             path if is_no_file(path) else path_of(path),
             self._scope(user_id, agent_id),
             zone=self._settings.zone,

@@ -30,8 +30,9 @@ from jiyi.storage import SqliteDatabase
 from jiyi.storage.backend import open_backend
 from jiyi.storage.place import Place
 from jiyi.storage.rows import encode
-from jiyi.storage.transfer.pieces import PARTS, key_of, pieces, text_of
+from jiyi.storage.transfer.pieces import PARTS, pieces, text_of
 from jiyi.storage.transfer.repair import repair_file
+from jiyi.storage.trash import key_of
 from jiyi.testing import HashEmbedder
 
 PAGE = 8192

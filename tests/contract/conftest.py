@@ -12,7 +12,7 @@ from samples import fact, knowledge
 from taken_out import MAKE, embed
 
 from jiyi.records import Scope, Step
-from jiyi.storage import Store, Trash, Upkeep, VectorIndex
+from jiyi.storage import Store, Trash, VectorIndex
 from jiyi.storage import faiss as approximate
 
 BACKENDS = ["sqlite", "postgres"]
@@ -110,11 +110,6 @@ def store(every: Opened) -> Store:
 @pytest.fixture
 def vectors(every: Opened) -> VectorIndex:
     return every.vectors
-
-
-@pytest.fixture
-def upkeep(every: Opened) -> Upkeep:
-    return every.upkeep
 
 
 @pytest.fixture

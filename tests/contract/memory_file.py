@@ -5,10 +5,10 @@ from datetime import timedelta
 
 from samples import ANA, START, full, message, summary
 
+from jiyi.importers.run import import_path
 from jiyi.records import Fact, Message, Query
-from jiyi.storage import SqliteDatabase, Store, Upkeep
+from jiyi.storage import SqliteDatabase, Store
 from jiyi.storage.transfer.export import export_lines
-from jiyi.storage.transfer.importer import import_file
 from jiyi.text import counter_for
 
 KINDS = ("message", "task", "episode", "knowledge", "fact", "item", "summary")
@@ -19,13 +19,13 @@ class File:
 
     def __init__(self, path):
         self.database = SqliteDatabase(path)
-        self.store, self.upkeep = Store(self.database), Upkeep(self.database)
+        self.store = Store(self.database)
 
     def export(self, path, scope=ANA, **options):
-        return export_lines(self.store, self.upkeep, scope, path, **options)
+        return export_lines(self.store, scope, path, **options)
 
     def import_(self, path, scope=ANA, **options):
-        return import_file(self.store, self.upkeep, path, scope, prepare=counter_for().counted, **options)
+        return import_path(self.store, path, scope, prepare=counter_for().counted, **options)
 
     def everything(self, scope=ANA):
         found = self.store.find(Query(scope=scope, kinds=KINDS, limit=10_000))

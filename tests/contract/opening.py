@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from jiyi.settings import load_settings
-from jiyi.storage import Database, Store, Trash, Upkeep, VectorIndex
+from jiyi.storage import Database, Store, Trash, VectorIndex
 from jiyi.storage.backend import open_backend
 from jiyi.storage.place import locate
 
@@ -20,7 +20,6 @@ class Opened(NamedTuple):
 
     store: Store
     vectors: VectorIndex
-    upkeep: Upkeep
     trash: Trash
     database: Database
 
@@ -43,4 +42,4 @@ def open_place(place: str, patience: float = 5.0, now: Callable[[], float] = tim
         vectors = cast("ChromaVectors", backend.vectors).at(now)
     else:
         vectors = type(backend.vectors)(backend.database, now=now)  # type: ignore[call-arg]
-    return Opened(backend.store, vectors, backend.upkeep, backend.trash, backend.database)
+    return Opened(backend.store, vectors, backend.trash, backend.database)

@@ -169,20 +169,20 @@ def test_a_summary_of_a_session_that_is_not_there_yet(store):
 
 
 def test_a_scan_goes_through_all_as_they_were_stored(every):
-    store, upkeep = every.store, every.upkeep
+    store = every.store
     one = store.put([summary(None, at=50)])[0]
     two = store.put([summary(one, at=-50)])[0]
     more = chain(store, 3, scope=ANA.in_session("two"))
     store.put([replace(one, scope=BEN.in_session("s"))])
     seen, after = [], None
     while True:
-        page = upkeep.scan(Query(scope=ANA, kinds=("summary",), limit=2), after)
+        page = store.scan(Query(scope=ANA, kinds=("summary",), limit=2), after)
         seen += page.records
         after = page.next
         if after is None:
             break
     assert seen == [one, two, *more], "a version never comes before the one it builds on"
-    only = upkeep.scan(Query(scope=ANA, kinds=("summary",), sources=("m1",)))
+    only = store.scan(Query(scope=ANA, kinds=("summary",), sources=("m1",)))
     assert list(only.records) == [more[1]]
 
 
@@ -213,7 +213,7 @@ def test_it_is_no_record_for_the_trash(every):
     with pytest.raises(BadQuery, match="summary cannot be taken out"):
         every.trash.discard(ANA, [("summary", standing.id)], reason="x", at=START)
     with pytest.raises(BadQuery, match="amend one of"):
-        every.upkeep.amend(ANA, "summary", [])
+        every.store.amend(ANA, "summary", [])
 
 
 def test_without_a_date_it_is_refused(store):

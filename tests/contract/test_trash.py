@@ -17,7 +17,7 @@ from jiyi.storage import VectorRow
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_taken_out_is_found_nowhere_and_comes_back_as_it_was(one_of_each, kind):
-    store, vectors, upkeep, trash, _ = one_of_each
+    store, vectors, trash, _ = one_of_each
     before, bens = find(store), find(store, scope=BEN)
     (record,) = find(store, kind, ids=(kind,))
     word, near = Query(scope=ANA, text="word", limit=100), np.ones(4, np.float32)
@@ -29,7 +29,7 @@ def test_what_is_taken_out_is_found_nowhere_and_comes_back_as_it_was(one_of_each
     assert (kind, kind) not in store.match(word).keys
     assert (kind, kind) not in [(m.kind, m.id) for m in vectors.nearest(word, near)]
     if kind != "task":
-        assert upkeep.scan(Query(scope=ANA, kinds=(kind,), ids=(kind,))).records == ()
+        assert store.scan(Query(scope=ANA, kinds=(kind,), ids=(kind,))).records == ()
     (entry,) = lying(trash)
     assert (entry.record, entry.kind, entry.reason, entry.discarded_at) == (record, kind, "asked to", START)
     assert find(store, scope=BEN) == bens
@@ -44,7 +44,7 @@ def test_what_is_taken_out_is_found_nowhere_and_comes_back_as_it_was(one_of_each
 
 
 def test_what_rests_on_what_follows(one_of_each):
-    store, _, _, trash, _ = one_of_each
+    store, _, trash, _ = one_of_each
     resting = Query(scope=ANA, sources=("message", "episode"))
     assert [(type(r).__name__, r.id) for r in store.find(resting)] == [
         ("Knowledge", "built"),
@@ -76,7 +76,7 @@ def test_every_kind_lies_and_comes_back_as_it_was(store, trash, text):
 
 
 def test_a_message_returns_to_its_place_for_everybody(backend):
-    store, _, _, trash, _ = backend.open_all()
+    store, _, trash, _ = backend.open_all()
     said = store.put([message(f"word {i}", id=f"{i}") for i in range(6)])
     other = backend.open_all().store
     for reader in (store, other):
@@ -177,7 +177,7 @@ def test_other_kinds_are_refused_before_anything_goes(store, trash, kind):
 
 
 def test_what_is_undone_was_never_taken_out_or_brought_back(one_of_each):
-    store, vectors, _, trash, _ = one_of_each
+    store, vectors, trash, _ = one_of_each
     before, word = find(store), Query(scope=ANA, text="word")
     keys = [(kind, kind) for kind in KINDS]
 
@@ -229,7 +229,7 @@ def test_a_hundred_thousand_keys(store, trash):
 
 
 def test_a_late_vector_lands_on_no_other_record(every):
-    store, vectors, _, trash, _ = every
+    store, vectors, trash, _ = every
     store.put([knowledge("old", id="k"), knowledge("kept", id="r")])
     late = [VectorRow(key=p.key, vectors=np.ones((1, 4), np.float32)) for p in vectors.pending(10)]
     discard(trash, ("knowledge", "k"), ("knowledge", "r"))

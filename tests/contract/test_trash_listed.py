@@ -10,7 +10,7 @@ from jiyi.records import SEARCHABLE, Query, Scope
 
 
 def test_users_are_walled_off(one_of_each):
-    store, _, _, trash, _ = one_of_each
+    store, _, trash, _ = one_of_each
     keys = [(kind, kind) for kind in KINDS]
     nobody = Scope(user_id="nobody")
     assert discard(trash, *keys, scope=nobody) == {}

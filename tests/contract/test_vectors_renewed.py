@@ -233,9 +233,9 @@ def test_exact_vectors_come_in_the_order_of_their_parts(store, vectors):
     assert vectors.read(Scope(user_id="ben"), asked, exact=True).rows.tolist() == []
 
 
-def test_a_scan_gives_the_keys_that_vectors_go_by(store, upkeep, vectors):
+def test_a_scan_gives_the_keys_that_vectors_go_by(store, vectors):
     store.put([message("a", id="a"), message("b", id="b", at=1), message("c", id="c", user="ben")])
-    page = upkeep.scan(Query(scope=ANA, kinds=("message",), limit=5))
+    page = store.scan(Query(scope=ANA, kinds=("message",), limit=5))
     keys = {r.search_text: ("ana", number) for r, number in zip(page.records, page.numbers, strict=True)}
     waiting = {p.text: p.key for p in vectors.pending(10, leased=False) if p.key[0] == "ana"}
     assert keys == waiting

@@ -6,57 +6,19 @@ import threading
 import time
 
 import pytest
+from other_processes import begin_together
 
 import jiyi
 from jiyi.errors import DatabaseLocked
 from jiyi.records import Query, Scope
 from jiyi.testing import HashEmbedder
 
-HOLDER = """
-import sys, apsw
-connection = apsw.Connection(sys.argv[1])
-connection.set_busy_timeout(20_000)  # the worker of the memory may be writing
-connection.execute(f"BEGIN {sys.argv[2]}")
-print("held", flush=True)
-sys.stdin.readline()
-connection.execute("ROLLBACK")
-connection.close()
-"""
-
-
-@pytest.fixture
-def hold(path):
-    """Hold the write lock in another process until told to let go."""
-    holders = []
-
-    def start(how):
-        holder = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(path), how],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        holders.append(holder)
-        assert holder.stdout.readline() == "held\n"
-
-        def release():
-            if holder.poll() is None:
-                holder.communicate("go\n", timeout=20)
-
-        return release
-
-    yield start
-    for holder in holders:
-        if holder.poll() is None:
-            holder.kill()
-        holder.communicate(timeout=20)
-
 
 @pytest.mark.parametrize("how", ["EXCLUSIVE", "IMMEDIATE"])
 def test_a_lock_held_too_long_is_named_and_reading_goes_on(open_memory, hold, how):
     memory = open_memory(lock_timeout=0.2)
     memory.save_message("s", role="user", content="before the lock")
-    release = hold(how)
+    release = hold(f"BEGIN {how}")
     began = time.monotonic()
     with pytest.raises(DatabaseLocked, match=r"0\.2 s; nothing was written") as caught:
         memory.save_message("s", role="user", content="during the lock", id="x")
@@ -76,7 +38,7 @@ def test_a_lock_held_too_long_is_named_and_reading_goes_on(open_memory, hold, ho
 
 def test_a_lock_that_ends_in_time_is_waited_for(open_memory, hold):
     memory = open_memory(lock_timeout=30)
-    release = hold("IMMEDIATE")
+    release = hold()
     timer = threading.Timer(0.5, release)
     timer.start()
     began = time.monotonic()
@@ -89,7 +51,7 @@ def test_a_lock_that_ends_in_time_is_waited_for(open_memory, hold):
 def test_the_worker_survives_a_lock(open_memory, hold):
     memory = open_memory(lock_timeout=0.1, background=True)
     memory.save_message("s", role="user", content="embedded before")
-    release = hold("IMMEDIATE")
+    release = hold()
     with pytest.raises(DatabaseLocked):
         memory.save_message("s", role="user", content="never")
     release()
@@ -153,21 +115,6 @@ with jiyi.open(sys.argv[1], user_id="ana", embedder=embedder) as memory:
 
 
 def test_processes_that_open_a_new_file_at_the_same_moment(path):
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", MAKER, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(6)
-    ]
-    assert {child.stdout.readline() for child in children} == {"ready\n"}
-    for child in children:
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    errors = [child.communicate(timeout=60)[1] for child in children]
-    assert [child.returncode for child in children] == [0] * 6, errors
+    begin_together(6, MAKER, path)
     with jiyi.open(path, user_id="ana", embedder=HashEmbedder()) as memory:
         assert memory.stats()["message"] == 6

@@ -7,11 +7,12 @@ import sys
 import time
 
 import pytest
+from other_processes import begin_together
 from samples import ANA, START, by_words, message
 
 from jiyi.errors import DatabaseLocked, DiskFull, WrongState
 from jiyi.records import Query
-from jiyi.storage import Amendment, SqliteDatabase, Store, Trash, Upkeep
+from jiyi.storage import Amendment, SqliteDatabase, Store, Trash
 
 COUNT = 300
 KEYS = [("message", f"{i}") for i in range(COUNT)]
@@ -61,52 +62,22 @@ def test_a_full_disk_leaves_everything_where_it_was(open_it):
     check_whole(database, store, trash, there=True)
 
 
-HOLDER = """
-import sys, apsw
-connection = apsw.Connection(sys.argv[1])
-connection.execute(sys.argv[2]).fetchall()
-print("held", flush=True)
-sys.stdin.readline()
-connection.close()
-"""
-
-
-@pytest.fixture
-def hold(path):
-    """Run a statement in another process and stay there until told to go."""
-    holders = []
-
-    def start(sql):
-        command = [sys.executable, "-c", HOLDER, str(path), sql]
-        holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        holders.append(holder)
-        assert holder.stdout.readline() == "held\n"
-        return lambda: holder.communicate("go\n", timeout=20)
-
-    yield start
-    for holder in holders:
-        if holder.poll() is None:
-            holder.kill()
-            holder.communicate(timeout=20)
-
-
 def test_a_locked_file_is_named_and_everything_is_where_it_was(open_it, hold):
     database, store, trash = open_it(lock_timeout=0.2)
-    upkeep = Upkeep(database)
     fill(store)
     trash.discard(ANA, KEYS[:5], reason="x", at=START)
-    release = hold("BEGIN IMMEDIATE")
+    release = hold()
     for write in (
         lambda: trash.discard(ANA, KEYS, reason="x", at=START),
         lambda: trash.restore(ANA, KEYS),
         lambda: trash.erase(ANA),
-        lambda: upkeep.amend(ANA, "message", [Amendment(id="9", pinned=True)]),
+        lambda: store.amend(ANA, "message", [Amendment(id="9", pinned=True)]),
         trash.scrub,
     ):
         with pytest.raises(DatabaseLocked):
             write()
     assert len(trash.discarded(Query(scope=ANA, limit=100))) == 5
-    assert len(upkeep.scan(Query(scope=ANA, kinds=("message",), limit=10_000)).records) == COUNT - 5
+    assert len(store.scan(Query(scope=ANA, kinds=("message",), limit=10_000)).records) == COUNT - 5
     release()
     assert len(trash.restore(ANA, KEYS)) == 5
     check_whole(database, store, trash, there=True)
@@ -149,21 +120,7 @@ def test_two_processes_that_take_out_the_same_at_once(open_it, path):
     database, store, trash = open_it()
     fill(store)
     code = KILLED.replace("while True:", "for _ in range(4):")
-    command = [sys.executable, "-c", code, str(path), str(COUNT)]
-    children = [
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
-    for child in children:
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    for child in children:
-        assert child.communicate(timeout=120)[1] == ""
-        assert child.returncode == 0
+    begin_together(2, code, path, COUNT)
     check_whole(database, store, trash, there=True)
 
 

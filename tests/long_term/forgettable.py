@@ -9,7 +9,7 @@ from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.records import Knowledge, Message, Query, Scope, ToolCall
 from jiyi.short_term.summaries import Summaries
 from jiyi.short_term.summary import Summarized
-from jiyi.storage import SqliteDatabase, Store, Trash, Upkeep
+from jiyi.storage import SqliteDatabase, Store, Trash
 from jiyi.working import WorkingMemory
 
 ANA = Scope(user_id="ana")
@@ -26,15 +26,13 @@ class Memory:
 
     def __post_init__(self):
         self.store = Store(self.database)
-        self.upkeep = Upkeep(self.database)
         self.trash = Trash(self.database)
         self.facts = FactMemory(self.store, clock=lambda: LATER)
         self.working = WorkingMemory(self.store, clock=lambda: NOON)
         self.summaries = Summaries(self.store, clock=lambda: NOON)
-        self.consolidation = Consolidation(self.store, self.upkeep, None, clock=lambda: LATER)
+        self.consolidation = Consolidation(self.store, None, clock=lambda: LATER)
         self.forgetting = Forgetting(
             self.store,
-            self.upkeep,
             self.trash,
             rewrite=self.consolidation.rewritten,
             learn=self.facts.learn,

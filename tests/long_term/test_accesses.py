@@ -1,8 +1,6 @@
 """Access counts: written after the answer, in batches, added to those of others, never in the way."""
 
 import logging
-import subprocess
-import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -207,36 +205,6 @@ def test_the_thread_goes_on_after_a_failure(store, accesses, caplog):
     wait_until(lambda: "accesses: next try" in caplog.text)
     accesses.note(ANA, [hit(past, "episode")])
     wait_until(lambda: counts(store)["e"][0] == 2)
-
-
-HOLDER = """
-import sys, apsw
-connection = apsw.Connection(sys.argv[1])
-connection.set_busy_timeout(20_000)  # the thread of the memory may be writing
-connection.execute("BEGIN IMMEDIATE")
-print("held", flush=True)
-sys.stdin.readline()
-connection.close()
-"""
-
-
-@pytest.fixture
-def hold(path):
-    """Hold the write lock in another process until told to let go."""
-    holders = []
-
-    def start():
-        command = [sys.executable, "-c", HOLDER, str(path)]
-        holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        holders.append(holder)
-        assert holder.stdout.readline() == "held\n"
-        return lambda: holder.communicate("go\n", timeout=20)
-
-    yield start
-    for holder in holders:
-        if holder.poll() is None:
-            holder.kill()
-            holder.communicate(timeout=20)
 
 
 def test_a_search_waits_for_nobody_who_writes(open_memory, hold):

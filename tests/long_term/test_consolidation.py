@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jiyi.errors import SettingsError, StorageError
 from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.records import Query, Scope, stable_id
-from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, Store, Upkeep
+from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, Store
 from jiyi.testing import ManualClock
 
 
@@ -23,13 +23,8 @@ def clock():
 
 
 @pytest.fixture
-def upkeep(database):
-    return Upkeep(database)
-
-
-@pytest.fixture
-def consolidation(store, upkeep, vectors, clock):
-    return Consolidation(store, upkeep, vectors, clock=clock)
+def consolidation(store, vectors, clock):
+    return Consolidation(store, vectors, clock=clock)
 
 
 def nginx(*numbers, target="nginx container", **fields):
@@ -76,11 +71,11 @@ def test_two_are_too_few_and_wait(store, consolidation):
     assert len(unconsolidated(store)) == 5
 
 
-def test_how_many_it_takes_can_be_chosen(store, upkeep, vectors):
+def test_how_many_it_takes_can_be_chosen(store, vectors):
     store.put(nginx(1, 2))
-    assert Consolidation(store, upkeep, vectors, min_episodes=2).run(ANA).episodes == 2
+    assert Consolidation(store, vectors, min_episodes=2).run(ANA).episodes == 2
     with pytest.raises(SettingsError, match="at least 2"):
-        Consolidation(store, upkeep, vectors, min_episodes=1)
+        Consolidation(store, vectors, min_episodes=1)
 
 
 def test_one_new_episode_grows_the_knowledge_there_is(store, consolidation, clock):
@@ -203,16 +198,16 @@ def test_alike_episodes_meet_by_their_vectors(store, consolidation, flush):
     assert receipt.waiting + receipt.episodes == len(theme)
 
 
-def test_without_vectors_words_decide(store, upkeep, vectors, clock):
+def test_without_vectors_words_decide(store, vectors, clock):
     texts = ["nginx returned 502 again", "nginx returned 502", "502 from nginx", "order a pizza"]
     store.put([episode(f"e{n}", None, n, trigger=text) for n, text in enumerate(texts)])
-    receipt = Consolidation(store, upkeep, vectors, clock=clock).run(ANA)
+    receipt = Consolidation(store, vectors, clock=clock).run(ANA)
     (known,) = knowledge_of(store)
     assert known.id == stable_id("knowledge", "ana", "", "alike", "e0")
     assert known.source_episodes == ("e0", "e1", "e2")
     assert receipt.notes == ("1 episodes without a target have no vector yet: compared by their words",)
     store.put([episode("e9", "  ", 9, trigger="nginx returned 502 once more")])
-    receipt = Consolidation(store, upkeep, None, clock=clock).run(ANA)
+    receipt = Consolidation(store, None, clock=clock).run(ANA)
     assert (receipt.updated, receipt.notes) == ((known.id,), ())
     assert knowledge_of(store)[0].source_episodes == ("e0", "e1", "e2", "e9")
 
@@ -260,7 +255,7 @@ def test_two_runs_at_once_make_one_knowledge_of_each_group(path, clock):
 
     def run(_):
         database = SqliteDatabase(path)
-        one = Consolidation(Store(database), Upkeep(database), SqliteVectors(database), clock=clock)
+        one = Consolidation(Store(database), SqliteVectors(database), clock=clock)
         barrier.wait()
         receipt = one.run(ANA)
         database.close()
@@ -291,47 +286,45 @@ class Meddling(Store):
         return super().together(verb, repeatable=repeatable)
 
 
-def test_what_changed_since_it_was_read_is_read_again(database, store, upkeep, clock):
+def test_what_changed_since_it_was_read_is_read_again(database, store, clock):
     store.put(nginx(1, 2, 3, 4))
     gone = [lambda: store.delete(Query(scope=ANA, kinds=("episode",), ids=("n2",)))]
-    receipt = Consolidation(Meddling(database, gone), upkeep, None, clock=clock).run(ANA)
+    receipt = Consolidation(Meddling(database, gone), None, clock=clock).run(ANA)
     (known,) = knowledge_of(store)
     assert known.source_episodes == ("n1", "n3", "n4")
     assert "3 episodes" in known.content
     assert receipt.notes == ()
 
 
-def test_what_another_run_took_meanwhile_is_left_to_it(database, store, upkeep, clock):
+def test_what_another_run_took_meanwhile_is_left_to_it(database, store, clock):
     store.put(nginx(1, 2, 3))
-    other = Consolidation(store, upkeep, None, clock=clock)
-    mine = Consolidation(Meddling(database, [lambda: other.run(ANA)]), upkeep, None, clock=clock)
+    other = Consolidation(store, None, clock=clock)
+    mine = Consolidation(Meddling(database, [lambda: other.run(ANA)]), None, clock=clock)
     assert mine.run(ANA).groups == ()
     assert len(knowledge_of(store)) == 1
 
 
-def test_what_changes_all_the_time_is_left_to_the_next_run(database, store, upkeep, clock):
+def test_what_changes_all_the_time_is_left_to_the_next_run(database, store, clock):
     store.put(nginx(*range(10)))
 
     def flip(number):
-        return lambda: upkeep.amend(ANA, "episode", [Amendment(id=f"n{number}", consolidated=True)])
+        return lambda: store.amend(ANA, "episode", [Amendment(id=f"n{number}", consolidated=True)])
 
-    receipt = Consolidation(Meddling(database, [flip(n) for n in range(4)]), upkeep, None, clock=clock).run(
-        ANA
-    )
+    receipt = Consolidation(Meddling(database, [flip(n) for n in range(4)]), None, clock=clock).run(ANA)
     assert (receipt.groups, receipt.skipped) == ((), 1)
     assert "changed by another process" in receipt.notes[0]
     assert knowledge_of(store) == []
-    assert Consolidation(store, upkeep, None, clock=clock).run(ANA).episodes == 6
+    assert Consolidation(store, None, clock=clock).run(ANA).episodes == 6
 
 
-def test_an_error_of_the_database_leaves_nothing_half_done(store, upkeep, clock, monkeypatch):
+def test_an_error_of_the_database_leaves_nothing_half_done(store, clock, monkeypatch):
     store.put(nginx(1, 2, 3))
 
     def fail(*_):
         raise StorageError("disk full")
 
-    monkeypatch.setattr(upkeep, "amend", fail)
-    one = Consolidation(store, upkeep, None, clock=clock)
+    monkeypatch.setattr(store, "amend", fail)
+    one = Consolidation(store, None, clock=clock)
     with pytest.raises(StorageError):
         one.run(ANA)
     assert knowledge_of(store) == []
@@ -363,8 +356,8 @@ def test_a_knowledge_is_written_anew_from_what_is_left(store, consolidation, clo
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["a", "b", ""])), max_size=25))
 def test_any_mix_is_consolidated_once_and_then_stable(tmp_path_factory, mix):
     database = SqliteDatabase(tmp_path_factory.mktemp("mix") / "agent.db")
-    store, upkeep = Store(database), Upkeep(database)
-    one = Consolidation(store, upkeep, None, clock=ManualClock(START))
+    store = Store(database)
+    one = Consolidation(store, None, clock=ManualClock(START))
     ids = []
     for day, (cut, target) in enumerate(mix):
         ids.append(f"e{day}")

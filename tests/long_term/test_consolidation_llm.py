@@ -14,7 +14,6 @@ from scripted_endpoint import Reply
 from jiyi.embeddings import Endpoint
 from jiyi.llm import OpenAILLM
 from jiyi.long_term.consolidation.consolidation import Consolidation
-from jiyi.storage import Upkeep
 from jiyi.testing import ManualClock
 from jiyi.text import counter_for
 
@@ -48,7 +47,7 @@ def run(store, database, clock):
     def build(url, **options):
         endpoint = Endpoint(base_url=url, api_key="", timeout=options.pop("timeout", 10.0), retries=0)
         models.append(OpenAILLM("m", endpoint=endpoint, time_limit=options.pop("time_limit", 60)))
-        one = Consolidation(store, Upkeep(database), None, llm=models[-1], clock=clock, **options)
+        one = Consolidation(store, None, llm=models[-1], clock=clock, **options)
         return one.run(ANA)
 
     yield build
@@ -254,7 +253,7 @@ def test_any_error_of_a_model_from_outside_is_caught(store, database, clock):
             raise KeyError("choices")
 
     store.put(nginx(1, 2, 3))
-    receipt = Consolidation(store, Upkeep(database), None, llm=Broken(), clock=clock).run(ANA)
+    receipt = Consolidation(store, None, llm=Broken(), clock=clock).run(ANA)
     assert (receipt.groups[0].method, receipt.groups[0].note) == (
         "extractive",
         "the language model failed: 'choices'",

@@ -11,7 +11,7 @@ from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.rules import ForgetRule, MessageRule
 from jiyi.long_term.forget_gate.run import SHOWN, with_tasks
 from jiyi.records import Query, Scope, Step
-from jiyi.storage import Trash, Upkeep
+from jiyi.storage import Trash
 from jiyi.testing import ManualClock
 
 DAY = timedelta(days=1)
@@ -24,12 +24,11 @@ class Gate:
     """A gate to be made with other options, and short names for what lies where."""
 
     store: object
-    upkeep: object
     trash: object
     clock: ManualClock
 
     def run(self, scope=ANA, *, dry_run=False, progress=None, **options):
-        gate = ForgetGate(self.store, self.upkeep, self.trash, clock=self.clock, **options)
+        gate = ForgetGate(self.store, self.trash, clock=self.clock, **options)
         return gate.run(scope, dry_run=dry_run, progress=progress)
 
     def ids(self, kind="episode", scope=ANA):
@@ -42,7 +41,7 @@ class Gate:
 
 @pytest.fixture
 def gate(store, database):
-    return Gate(store, Upkeep(database), Trash(database), ManualClock(START))
+    return Gate(store, Trash(database), ManualClock(START))
 
 
 def failed(id_, days=0, **fields):
@@ -336,7 +335,7 @@ def test_a_dry_run_changes_nothing_and_says_what_would_go(gate):
     gate.clock.forward(days=200)
     before, options = everything(gate), {"rule": SMALL, "batch": 3}
     options["others"] = (
-        *ForgetGate(gate.store, gate.upkeep, gate.trash).others[:2],
+        *ForgetGate(gate.store, gate.trash).others[:2],
         MessageRule(max_age=DAY),
     )
     dry = gate.run(dry_run=True, **options)

@@ -19,7 +19,7 @@ from jiyi.long_term.forget_gate import run as gate_run
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.rules import ForgetRule
 from jiyi.records import Query
-from jiyi.storage import SqliteDatabase, Store, Trash, Upkeep
+from jiyi.storage import SqliteDatabase, Store, Trash
 
 COUNT, MOST = 600, 150
 NOW = START + timedelta(days=100)
@@ -31,11 +31,11 @@ from datetime import datetime
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.rules import ForgetRule
 from jiyi.records import Scope
-from jiyi.storage import SqliteDatabase, Store, Trash, Upkeep
+from jiyi.storage import SqliteDatabase, Store, Trash
 
 path, now, most, batch = sys.argv[1:]
 database = SqliteDatabase(path, lock_timeout=60)
-parts = Store(database), Upkeep(database), Trash(database)
+parts = Store(database), Trash(database)
 rule = ForgetRule(max_episodes=int(most))
 gate = ForgetGate(*parts, rule=rule, clock=lambda: datetime.fromisoformat(now), batch=int(batch))
 print("ready", flush=True)
@@ -80,7 +80,7 @@ def full(store):
 
 
 def run(database, **options):
-    parts = Store(database), Upkeep(database), Trash(database)
+    parts = Store(database), Trash(database)
     return ForgetGate(*parts, rule=RULE, clock=lambda: NOW, **options).run(ANA)
 
 
@@ -134,7 +134,7 @@ def test_threads_at_once_with_other_clocks_never_leave_too_few(full, path):
 
     def work(pair):
         number, database = pair
-        parts = Store(database), Upkeep(database), Trash(database)
+        parts = Store(database), Trash(database)
         now = NOW - timedelta(days=80) + number * timedelta(days=9)
         rule = ForgetRule(max_episodes=MOST, threshold=0.0)
         ForgetGate(*parts, rule=rule, clock=lambda: now, batch=5 + number).run(ANA)
@@ -163,15 +163,15 @@ def test_killed_at_any_moment_nothing_is_lost_and_the_next_run_finishes(full, da
     assert sorted(check_nothing_is_lost(database)) == expected
 
 
-class Meanwhile(Upkeep):
-    """An upkeep after whose scans something happens, as another process might do it."""
+class Meanwhile(Store):
+    """A store after whose scans something happens, as another process might do it."""
 
     def __init__(self, database, happens):
         super().__init__(database)
         self._happens = happens
 
-    def scan(self, query, after=None):
-        page = super().scan(query, after)
+    def scan(self, query, after=None, **options):
+        page = super().scan(query, after, **options)
         self._happens()
         return page
 
@@ -186,7 +186,7 @@ def test_what_was_pinned_or_recalled_since_it_was_looked_at_stays(store, databas
             store.delete(Query(scope=ANA, kinds=("episode",), ids=("gone",)))
 
     trash = Trash(database)
-    receipt = ForgetGate(store, Meanwhile(database, happens), trash, clock=lambda: NOW).run(ANA)
+    receipt = ForgetGate(Meanwhile(database, happens), trash, clock=lambda: NOW).run(ANA)
     assert receipt.discarded == {"episode": {"importance below 0.25": 1}}
     assert {e.id for e in store.find(Query(scope=ANA, kinds=("episode",)))} == {"pinned", "recalled"}
 

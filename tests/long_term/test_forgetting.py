@@ -215,7 +215,7 @@ def test_a_failure_in_the_middle_changes_nothing(memory, monkeypatch):
     def fail(*args, **given):
         raise RuntimeError("the power went")
 
-    monkeypatch.setattr(memory.upkeep, "amend", fail)
+    monkeypatch.setattr(memory.store, "amend", fail)
     with pytest.raises(RuntimeError, match="power"):
         memory.forget(query=words("生日"))
     assert memory.everything() == before

@@ -100,7 +100,7 @@ def test_a_fact_in_words_that_only_the_forgotten_message_said_is_read_again(memo
 def test_without_a_reader_such_a_fact_goes(memory):
     first = memory.say("nginx 容器的监听端口是 8080")
     memory.say("nginx container 的监听端口是 8080", at=5)
-    Forgetting(memory.store, memory.upkeep, memory.trash).forget(ANA, ids=[first.id], reason="r", at=LATER)
+    Forgetting(memory.store, memory.trash).forget(ANA, ids=[first.id], reason="r", at=LATER)
     assert memory.find("fact") == []
 
 
@@ -168,7 +168,7 @@ def test_knowledge_that_cannot_be_written_anew_goes_and_its_episodes_wait(memory
     episodes = three(memory)
     memory.consolidation.run(ANA)
     (known,) = memory.find("knowledge")
-    alone = Forgetting(memory.store, memory.upkeep, memory.trash)
+    alone = Forgetting(memory.store, memory.trash)
     receipt = alone.forget(ANA, ids=[episodes[0].id], reason="r", at=LATER)
     assert of_kind(receipt)["knowledge", known.id] == "rests on episodes that go"
     assert {e.id for e in memory.find("episode", consolidated=False)} == {e.id for e in episodes[1:]}

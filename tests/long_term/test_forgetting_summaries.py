@@ -182,7 +182,7 @@ def test_a_failure_in_the_middle_changes_nothing(memory, monkeypatch):
     def fail(*args, **given):
         raise RuntimeError("the power went")
 
-    monkeypatch.setattr(memory.upkeep, "amend", fail)
+    monkeypatch.setattr(memory.store, "amend", fail)
     with pytest.raises(RuntimeError, match="power"):
         memory.forget(ids=[said[0].id])
     assert memory.summaries.versions(S) == made
@@ -192,7 +192,7 @@ def test_the_gate_lets_messages_go_and_keeps_their_summary(memory, path):
     said, made = folded(memory)
     rules = [MessageRule(max_age=timedelta(days=1))]
     clock = lambda: NOON + timedelta(days=90)  # noqa: E731
-    gate = ForgetGate(memory.store, memory.upkeep, memory.trash, others=rules, clock=clock)
+    gate = ForgetGate(memory.store, memory.trash, others=rules, clock=clock)
     assert gate.run(ANA).discarded == {"message": {"older than 1 days": 4}}
     assert memory.find("message") == []
     assert memory.summaries.versions(S) == made

@@ -140,11 +140,11 @@ def _ask_of_storage(url: str, user: Scope) -> None:
                     store.find(query)
                     store.count(query)
             if kind not in ("task", "step", "session", "summary"):
-                page = backend.upkeep.scan(Query(scope=user, kinds=(kind,), limit=1))
-                backend.upkeep.scan(Query(scope=user, kinds=(kind,), limit=1), page.next)
-                backend.upkeep.amend(user, kind, [Amendment(id=made[0].id, pinned=True)])
+                page = backend.store.scan(Query(scope=user, kinds=(kind,), limit=1))
+                backend.store.scan(Query(scope=user, kinds=(kind,), limit=1), page.next)
+                backend.store.amend(user, kind, [Amendment(id=made[0].id, pinned=True)])
                 store.match(Query(scope=user, kinds=(kind,), text="x", **{"pinned": True}))
-        backend.upkeep.targets(Query(scope=user, kinds=("episode",)))
+        backend.store.targets(Query(scope=user, kinds=("episode",)))
         keys = [("message", "a"), ("episode", "e1"), ("task", "t")]
         backend.trash.discard(user, keys, reason="x", at=START)
         backend.trash.discarded(Query(scope=user, kinds=("message", "task")))

@@ -12,7 +12,7 @@ from samples import ANA, AWKWARD, episode, message
 import jiyi
 from jiyi.errors import DatabaseDamaged, DuplicateId, EmbedderMismatch, StorageError, WrongState
 from jiyi.records import Query, Scope
-from jiyi.storage import Store, Upkeep
+from jiyi.storage import Store
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
 from jiyi.storage.postgres.connection import Reading, Writing
 from jiyi.storage.postgres.statements import converted, named
@@ -55,7 +55,7 @@ def trips(monkeypatch) -> list[int]:
 
 @pytest.mark.slow
 def test_verbs_cost_few_round_trips(database, store, trips):
-    vectors, upkeep = PostgresVectors(database), Upkeep(database)
+    vectors, store = PostgresVectors(database), Store(database)
     store.put([message("the first")])
     costs = {
         "put": lambda: store.put([message("the word")]),
@@ -64,7 +64,7 @@ def test_verbs_cost_few_round_trips(database, store, trips):
         "match": lambda: store.match(Query(scope=ANA, text="word")),
         "nearest": lambda: vectors.nearest(Query(scope=ANA), np.ones(4, np.float32)),
         "read": lambda: vectors.read(ANA, [("message", m.id) for m in store.find(MINE)[:50]]),
-        "changes": lambda: upkeep.changes(ANA),
+        "changes": lambda: store.changes(ANA),
         "together": lambda: store.together(lambda: store.put([message("the word")])),
     }
     most = {

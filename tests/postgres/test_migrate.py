@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from jiyi.clock import utc_from_micros
 from jiyi.errors import DatabaseReadOnly, ForeignDatabase, NewerDatabase, StorageError
 from jiyi.records import Query, Scope
-from jiyi.storage import Due, Readings, Store
+from jiyi.storage import Due, Ledger, Store
 from jiyi.storage.postgres import PostgresDatabase
 from jiyi.storage.postgres import migrate as module
 from jiyi.storage.postgres.migrate import pending, statements, tables
@@ -111,7 +111,7 @@ def test_a_database_of_the_first_schema_is_kept_whole_and_read_from_its_beginnin
     database = PostgresDatabase(empty_postgres_url)
     (kept,) = Store(database).find(Query(scope=Scope(user_id="ana"), kinds=("message",)))
     assert kept.text == "tea"
-    readings = Readings(database)
+    readings = Ledger(database)
     assert readings.unread("ana") == 1
     due = Due(now=utc_from_micros(3_000_000), messages=20, pause=timedelta(seconds=1))
     claim = readings.claim(due, until=utc_from_micros(9_000_000))

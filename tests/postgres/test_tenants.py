@@ -14,9 +14,8 @@ from jiyi.records import Query, Scope, Step
 from jiyi.storage.postgres import database as module
 from jiyi.storage.postgres.migrate import tables
 from jiyi.storage.postgres.statements import set_tenant
-from jiyi.storage.store import Store
+from jiyi.storage.store import Amendment, Store
 from jiyi.storage.trash import Trash
-from jiyi.storage.upkeep import Amendment, Upkeep
 from jiyi.storage.vectors import VectorIndex, VectorRow
 
 EVERY = ("message", "episode", "knowledge", "fact", "item", "task", "step", "session", "summary")
@@ -61,17 +60,17 @@ def misled(opened, monkeypatch) -> Opened:
 
 
 def test_no_verb_reads_across(misled):
-    store, vectors, upkeep, trash, database = misled
+    store, vectors, trash, database = misled
     user = Query(scope=BEN, kinds=EVERY, limit=100)
     assert store.find(user) == []
     assert store.named("ben", [("message", "m"), *KEYS]) == {}
     assert store.speakers("ben") == ()
     assert set(store.count(user).values()) == {0}
     assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")])) == 0
-    assert upkeep.scan(Query(scope=BEN, kinds=("message",))).records == ()
-    assert upkeep.targets(Query(scope=BEN, kinds=("episode",))) == {}
+    assert store.scan(Query(scope=BEN, kinds=("message",))).records == ()
+    assert store.targets(Query(scope=BEN, kinds=("episode",))) == {}
     assert store.paths(Query(scope=BEN, kinds=("item",))) == []
-    assert upkeep.changes(BEN) == 0
+    assert store.changes(BEN) == 0
     assert (store.damaged(BEN), store.notes(BEN)) == ([], ())
     assert trash.discarded(Query(scope=BEN, kinds=EVERY)) == []
     assert trash.walk(Query(scope=BEN, kinds=EVERY)).entries == ()
@@ -98,8 +97,8 @@ WRITING = {
     "put an item": lambda o: o.store.put([item("mine", id="i", user="ben")]),
     "put a task": lambda o: o.store.put([task("mine", id="t", user="ben")]),
     "put many": lambda o: o.store.put([message(f"{n}", user="ben") for n in range(200)]),
-    "amend": lambda o: o.upkeep.amend(BEN, "message", [Amendment(id="m", pinned=True)]),
-    "put_back": lambda o: o.upkeep.put_back([message("mine", id="new", user="ben", seq=7)]),
+    "amend": lambda o: o.store.amend(BEN, "message", [Amendment(id="m", pinned=True)]),
+    "put_back": lambda o: o.store.put_back([message("mine", id="new", user="ben", seq=7)]),
     "discard": lambda o: o.trash.discard(BEN, KEYS, reason="", at=START),
     "restore": lambda o: o.trash.restore(BEN, [("message", "old")]),
     "erase": lambda o: o.trash.erase(BEN),
@@ -132,7 +131,7 @@ def test_no_verb_writes_across(misled, postgres_server, postgres_url, verb):
 
 
 def test_every_verb_is_tried():
-    protocols = (Store, Upkeep, Trash, VectorIndex)
+    protocols = (Store, Trash, VectorIndex)
     verbs = {name for one in protocols for name, _ in inspect.getmembers(one, inspect.isfunction)}
     verbs -= {"close", "scrub", "check_alone", "records_removed"}
     verbs -= {"empty"}  # is about all users, for whoever looks after the database

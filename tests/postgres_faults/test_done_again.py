@@ -73,7 +73,7 @@ def imported(memory):
 def let_go(memory):
     gate = memory._long_term.gate
     every = ForgetRule(threshold=1.0, min_age=timedelta(0))
-    run = ForgetGate(gate.store, gate.upkeep, gate.trash, rule=every, others=()).run(ANA)
+    run = ForgetGate(gate.store, gate.trash, rule=every, others=()).run(ANA)
     return sum(run.discarded["episode"].values())
 
 

@@ -11,7 +11,7 @@ from session_tools import NOON, SCOPE, CountingStore, save, talk_of, texts
 
 from jiyi.records import Query, Scope
 from jiyi.short_term import ShortTermMemory
-from jiyi.storage import Amendment, SqliteDatabase, Store, Trash, Upkeep
+from jiyi.storage import Amendment, SqliteDatabase, Store, Trash
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def store(database):
 
 @pytest.fixture
 def memory(store, database):
-    memory = ShortTermMemory(store, changes=Upkeep(database).changes, max_turns=2)
+    memory = ShortTermMemory(store, changes=Store(database).changes, max_turns=2)
     yield memory
     memory.close()
 
@@ -49,10 +49,10 @@ def test_a_pin_brings_an_old_message_in_and_unpinning_lets_it_go(store, database
     said = save(store, *talk_of(50))
     usual = ["问题 48", "answer 48", "问题 49", "answer 49"]
     assert texts(memory.messages(SCOPE)) == usual
-    upkeep = Upkeep(database)
-    upkeep.amend(SCOPE, "message", [Amendment(id=said[0].id, pinned=True)])
+    store = Store(database)
+    store.amend(SCOPE, "message", [Amendment(id=said[0].id, pinned=True)])
     assert texts(memory.messages(SCOPE)) == ["问题 0", *usual]
-    upkeep.amend(SCOPE, "message", [Amendment(id=said[0].id, pinned=False)])
+    store.amend(SCOPE, "message", [Amendment(id=said[0].id, pinned=False)])
     assert texts(memory.messages(SCOPE)) == usual
 
 
@@ -80,41 +80,41 @@ def test_removals_elsewhere_and_other_changes_cost_one_reading_at_most(store, da
     others = save(store, user("x"), scope=ben)
     memory.messages(SCOPE)
     store.delete(Query(scope=ben, kinds=("message",), ids=(others[0].id,)))
-    Upkeep(database).amend(SCOPE, "message", [Amendment(id=others[0].id, importance=1.0)])
+    Store(database).amend(SCOPE, "message", [Amendment(id=others[0].id, importance=1.0)])
     store.reset()
     memory.messages(SCOPE)
     assert (store.finds, store.rows) == (1, 0)
 
 
 def test_the_counter_only_grows_and_other_amendments_leave_it(store, database):
-    upkeep = Upkeep(database)
-    assert upkeep.changes(SCOPE) == 0
+    store = Store(database)
+    assert store.changes(SCOPE) == 0
     (said,) = save(store, user("x"))
-    seen = [upkeep.changes(SCOPE)]
+    seen = [store.changes(SCOPE)]
     for change in (
-        lambda: upkeep.amend(SCOPE, "message", [Amendment(id=said.id, pinned=True)]),
+        lambda: store.amend(SCOPE, "message", [Amendment(id=said.id, pinned=True)]),
         lambda: Trash(database).discard(SCOPE, [("message", said.id)], reason="r", at=NOON),
         lambda: Trash(database).restore(SCOPE, [("message", said.id)]),
         lambda: store.delete(Query(scope=SCOPE, kinds=("message",), ids=(said.id,))),
     ):
         change()
-        seen.append(upkeep.changes(SCOPE))
+        seen.append(store.changes(SCOPE))
     assert seen == sorted(set(seen))
     (said,) = save(store, user("y"))
-    upkeep.amend(SCOPE, "message", [Amendment(id=said.id, importance=0.5), Amendment(id="no", pinned=True)])
-    upkeep.amend(SCOPE, "message", [Amendment(id="nobody", pinned=True)])
-    assert upkeep.changes(SCOPE) - seen[-1] <= 1
+    store.amend(SCOPE, "message", [Amendment(id=said.id, importance=0.5), Amendment(id="no", pinned=True)])
+    store.amend(SCOPE, "message", [Amendment(id="nobody", pinned=True)])
+    assert store.changes(SCOPE) - seen[-1] <= 1
 
 
 OTHER = """
 import sys
 from datetime import datetime, UTC
 from jiyi.records import Scope
-from jiyi.storage import Amendment, SqliteDatabase, Trash, Upkeep
+from jiyi.storage import Amendment, SqliteDatabase, Store, Trash
 database = SqliteDatabase(sys.argv[1])
 scope = Scope(user_id="ana")
 Trash(database).discard(scope, [("message", sys.argv[2])], reason="r", at=datetime.now(UTC))
-Upkeep(database).amend(scope, "message", [Amendment(id=sys.argv[3], pinned=True)])
+Store(database).amend(scope, "message", [Amendment(id=sys.argv[3], pinned=True)])
 database.close()
 """
 
@@ -128,15 +128,15 @@ def test_another_process_is_noticed(store, database, memory):
 
 
 def test_messages_are_put_back_at_their_places(store, database):
-    upkeep = Upkeep(database)
+    store = Store(database)
     gaps = [replace(user(f"{n}"), scope=SCOPE, created_at=NOON + timedelta(-n), seq=n) for n in (2, 5, 9)]
-    assert [m.seq for m in upkeep.put_back(gaps)] == [2, 5, 9]
+    assert [m.seq for m in store.put_back(gaps)] == [2, 5, 9]
     (new,) = save(store, user("new"))
     assert new.seq == 10
     late = [
         replace(user("late"), scope=SCOPE, created_at=NOON, seq=5),
         replace(user("x"), scope=SCOPE, created_at=NOON),
     ]
-    assert [m.seq for m in upkeep.put_back(late)] == [11, 12], "taken, or none"
+    assert [m.seq for m in store.put_back(late)] == [11, 12], "taken, or none"
     kept = store.find(Query(scope=SCOPE, kinds=("message",), limit=10))
     assert texts(kept) == ["2", "5", "9", "new", "late", "x"]

@@ -1,7 +1,7 @@
-"""What upkeep changes is what search ranks by, at once and without reading the user's rows again."""
+"""What `Store.amend` changes is what search ranks by, at once and without reading the user's rows again."""
 
 from jiyi.records import Scope
-from jiyi.storage import Amendment, SqliteVectors, Trash, Upkeep
+from jiyi.storage import Amendment, SqliteVectors, Store, Trash
 from jiyi.storage.user_terms import UserTerms
 
 ANA = Scope(user_id="ana")
@@ -11,10 +11,10 @@ def test_importance_that_was_amended_decides_between_equals(memory):
     a, b = (memory.save_message(s, role="user", content="the nginx container broke") for s in "ab")
     memory.flush()
     database = memory._store._db
-    upkeep = Upkeep(database)
+    store = Store(database)
 
     def first(high, low):
-        upkeep.amend(
+        store.amend(
             ANA, "message", [Amendment(id=high.id, importance=1.0), Amendment(id=low.id, importance=0.0)]
         )
         hits = memory.search("nginx container")

@@ -234,10 +234,10 @@ def test_a_lost_record_is_an_error_that_names_it(ends):
     fill(here)
 
     def put_back(messages, words=None):
-        there.upkeep.put_back([m for m in messages if m.id != "m8"])
+        there.store.put_back([m for m in messages if m.id != "m8"])
         return messages
 
-    lossy = replace(there, upkeep=Lossy(there.upkeep, put_back=put_back))
+    lossy = replace(there, store=Lossy(there.store, put_back=put_back))
     with pytest.raises(CopyMismatch, match=r"user 'ana', message: .* missing: 1 \(m8\)"):
         copy_memory(here, lossy)
 
@@ -291,7 +291,6 @@ with both_ends(*sys.argv[1:3]) as (here, there):
     there = replace(
         there,
         store=Deadly(there.store, "put", "delete"),
-        upkeep=Deadly(there.upkeep, "put_back"),
         trash=Deadly(there.trash, "discard"),
         vectors=Deadly(there.vectors, "add", "claim"),
     )

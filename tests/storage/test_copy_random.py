@@ -73,7 +73,7 @@ def fold(side, user, id_, session, text, at):
 
 
 def amend(side, user, id_, session, text, at):
-    side.upkeep.amend(Scope(user_id=user), "message", [Amendment(id=id_, importance=at / 5, pinned=at > 2)])
+    side.store.amend(Scope(user_id=user), "message", [Amendment(id=id_, importance=at / 5, pinned=at > 2)])
 
 
 def make_vectors(side, user, id_, session, text, at):

@@ -320,11 +320,11 @@ CRASH = """
 import os, sys
 from pathlib import Path
 from jiyi.records import Scope
-from jiyi.storage import SqliteDatabase, Store, Upkeep
+from jiyi.storage import SqliteDatabase, Store
 from jiyi.storage.transfer.export import export_lines
 database = SqliteDatabase(sys.argv[1])
-store, upkeep = Store(database), Upkeep(database)
-export_lines(store, upkeep, Scope(user_id="ana"), Path(sys.argv[2]), progress=lambda _: os._exit(9))
+store = Store(database)
+export_lines(store, Scope(user_id="ana"), Path(sys.argv[2]), progress=lambda _: os._exit(9))
 """
 
 

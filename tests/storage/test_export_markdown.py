@@ -8,7 +8,7 @@ import pytest
 from samples import ANA, AWKWARD, START, episode, full, item, knowledge, message, summary, task
 
 from jiyi.records import Fact, Scope, Step, ToolCall
-from jiyi.storage import SqliteDatabase, Store, Upkeep
+from jiyi.storage import SqliteDatabase, Store
 from jiyi.storage.transfer.markdown import export_markdown
 
 
@@ -21,7 +21,7 @@ def store(tmp_path):
 
 def written(store, tmp_path, scope=ANA, **options):
     path = tmp_path / "m.md"
-    receipt = export_markdown(store, Upkeep(store._db), scope, path, **options)
+    receipt = export_markdown(store, scope, path, **options)
     text = path.read_text("utf-8")
     assert receipt.bytes == path.stat().st_size
     return text, receipt

@@ -8,7 +8,7 @@ import pytest
 from samples import ANA, START, by_words, episode, fact, item, knowledge, message
 
 from jiyi.records import Query, Scope
-from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, Store, Upkeep, VectorRow
+from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, Store, VectorRow
 from jiyi.storage.sqlite.user_vectors import UserVectors
 from jiyi.storage.user_terms import UserTerms
 
@@ -72,7 +72,7 @@ def test_the_same_words_keep_number_terms_vectors_and_what_is_in_memory(opened, 
         again = in_memory(database, store, vectors)
         assert [a is b for a, b in zip(again, held, strict=True)] == [True, True], "nothing is read again"
         assert [part.size for part in again] == [part.size for part in held]
-    assert Upkeep(database).amend(ANA, kind, [Amendment(id="r", pinned=True, confidence=0.2)]) == 1
+    assert Store(database).amend(ANA, kind, [Amendment(id="r", pinned=True, confidence=0.2)]) == 1
     assert numbers(database) == before
     assert in_memory(database, store, vectors)[0] is held[0]
 

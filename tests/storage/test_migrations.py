@@ -10,7 +10,7 @@ from third_schema import make_third_schema
 
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import Query, Scope
-from jiyi.storage import SqliteDatabase, SqliteVectors, Store, Trash, Upkeep
+from jiyi.storage import SqliteDatabase, SqliteVectors, Store, Trash
 from jiyi.storage.sql import load_migrations
 from jiyi.storage.sqlite import migrate as sqlite_migrate
 from jiyi.storage.sqlite.connection import SqliteConnection
@@ -63,7 +63,7 @@ def test_a_file_of_the_first_schema_is_found_whole(path, opened):
 def test_a_file_of_the_second_schema_is_found_whole(path, opened):
     ids = make_second_schema(path, ["ana", "ben"])
     store = opened()
-    upkeep, vectors = Upkeep(store._db), SqliteVectors(store._db)
+    vectors = SqliteVectors(store._db)
     for user in ("ana", "ben"):
         scope = Scope(user_id=user)
         assert {r.id for r in store.find(Query(scope=scope, limit=100))} == {*ids[user]}
@@ -75,7 +75,7 @@ def test_a_file_of_the_second_schema_is_found_whole(path, opened):
         meeting = store.find(Query(scope=scope, target="Nginx-Container"))
         assert {e.id for e in meeting} == {"e0", "e1"}
         assert [e.id for e in store.find(Query(scope=scope, consolidated=True))] == ["e0"]
-        assert sorted(upkeep.targets(Query(scope=scope)).values()) == [1, 1, 2]
+        assert sorted(store.targets(Query(scope=scope)).values()) == [1, 1, 2]
         for source, lesson in (("e0", "k0"), ("e1", "k0"), ("e2", "k1")):
             assert [k.id for k in store.find(Query(scope=scope, sources=(source,)))] == [lesson]
         assert store.find(Query(scope=scope, sources=("5", "e3"))) == []

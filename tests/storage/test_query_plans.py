@@ -7,7 +7,7 @@ import pytest
 from samples import ANA, START, fact, message, summary
 
 from jiyi.records import SEARCHABLE, Query, Scope
-from jiyi.storage import Amendment, SqliteDatabase, Store, Trash, Upkeep
+from jiyi.storage import Amendment, SqliteDatabase, Store, Trash
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ NEVER_WHOLE = re.compile(
 def test_conditions_use_their_index(database, case, scope):
     parts, kind, index = FOUND[case]
     store, query = Store(database), Query(scope=scope, kinds=(kind,), **parts)
-    for ask in (store.find, store.count, Upkeep(database).scan):
+    for ask in (store.find, store.count, Store(database).scan):
         for plan in plans(database, lambda ask=ask: ask(query)):
             assert index in plan
             assert not NEVER_WHOLE.search(plan)
@@ -77,7 +77,7 @@ def test_conditions_use_their_index(database, case, scope):
 def test_a_scan_walks_the_index_by_time_and_sorts_nothing(database, kind):
     query = Query(scope=ANA, kinds=(kind,), limit=100)
     for after in (None, (1, 2)):
-        (plan,) = plans(database, lambda after=after: Upkeep(database).scan(query, after))
+        (plan,) = plans(database, lambda after=after: Store(database).scan(query, after))
         assert "documents_by_time (user_id=? AND kind=?" in plan
         assert "TEMP B-TREE" not in plan
         assert ("created_at>?" in plan) == (after is not None), (
@@ -103,12 +103,12 @@ def test_facts_of_a_moment_read_no_other_users_rows(database):
 
 
 def test_changing_and_taking_out_go_by_keys(database):
-    store, upkeep, trash = Store(database), Upkeep(database), Trash(database)
+    store, trash = Store(database), Trash(database)
     store.put([fact(id=name, sources=("m",)) for name in "abc"])
 
     def change():
         store.put([fact(id="a", status="retracted", sources=("m",))])
-        upkeep.amend(ANA, "fact", [Amendment(id="a", confidence=0.5)])
+        store.amend(ANA, "fact", [Amendment(id="a", confidence=0.5)])
         trash.discard(ANA, [("fact", "a"), ("fact", "b")], reason="x", at=START)
         trash.restore(ANA, [("fact", "a")])
         trash.erase(ANA, keys=[("fact", "b")])
@@ -130,10 +130,10 @@ def test_the_newest_summary_is_the_first_row_of_an_index(database):
 
 @pytest.mark.parametrize("scope", [ANA, ANA.in_session("s")], ids=["user", "session"])
 def test_summaries_of_messages_and_of_ids_are_looked_up(database, scope):
-    store, upkeep = Store(database), Upkeep(database)
+    store = Store(database)
     covering = Query(scope=scope, kinds=("summary",), sources=("m1", "m2"))
     named = Query(scope=scope, kinds=("summary",), ids=("x",))
-    for ask in (store.find, store.count, upkeep.scan):
+    for ask in (store.find, store.count, store.scan):
         for plan in plans(database, lambda ask=ask: ask(covering)):
             assert "SEARCH c USING PRIMARY KEY (owner=? AND message=?" in plan
             assert "SEARCH s USING INTEGER PRIMARY KEY (rowid=?)" in plan
@@ -143,14 +143,14 @@ def test_summaries_of_messages_and_of_ids_are_looked_up(database, scope):
 
 
 def test_changing_summaries_goes_by_keys(database):
-    store, upkeep, trash = Store(database), Upkeep(database), Trash(database)
+    store, trash = Store(database), Trash(database)
 
     def change():
         store.put([message("a", id="a"), message("b", id="b")])
         store.put([summary(None, ["a"], 1)])
         trash.discard(ANA, [("message", "b")], reason="x", at=START)
         trash.restore(ANA, [("message", "b")])
-        upkeep.scan(Query(scope=ANA, kinds=("summary",)), (1, 2))
+        store.scan(Query(scope=ANA, kinds=("summary",)), (1, 2))
         store.delete(Query(scope=ANA, kinds=("summary",)))
 
     for plan in plans(database, change):

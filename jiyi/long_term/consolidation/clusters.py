@@ -30,7 +30,8 @@ from jiyi.long_term.consolidation.writer import Group
 from jiyi.one_thread import one_blas_thread
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
-from jiyi.storage import Cursor, Store, Upkeep, VectorIndex
+from jiyi.storage import Store, VectorIndex
+from jiyi.storage.pages import all_pages
 from jiyi.text import analyse
 from jiyi.text import language as language_of
 
@@ -72,9 +73,7 @@ class _Text:
         )
 
 
-def find_alike(
-    store: Store, upkeep: Upkeep, vectors: VectorIndex | None, scope: Scope, min_episodes: int
-) -> _Alike:
+def find_alike(store: Store, vectors: VectorIndex | None, scope: Scope, min_episodes: int) -> _Alike:
     """Return the groups among the newest `WINDOW` episodes of a scope that have no target.
 
     It compares episodes of one agent in one language. The first episode leads the group; its
@@ -83,7 +82,7 @@ def find_alike(
     """
     query = Query(scope=scope, kinds=("episode",), target="", newest_first=True, limit=WINDOW)
     window = [_Text.of(cast("Episode", episode)) for episode in reversed(store.find(query))]
-    leaders, known = _leaders(store, upkeep, scope)
+    leaders, known = _leaders(store, scope)
     texts = {text.brief.id: text for text in (*leaders, *window)}
     parts: dict[tuple[str | None, Language], list[_Text]] = {}
     for text in texts.values():
@@ -128,13 +127,11 @@ def _group(
     return groups
 
 
-def _leaders(store: Store, upkeep: Upkeep, scope: Scope) -> tuple[list[_Text], dict[str, str]]:
+def _leaders(store: Store, scope: Scope) -> tuple[list[_Text], dict[str, str]]:
     """Return the leaders of the knowledge there is, and the knowledge of each, by episode id."""
     found: deque[tuple[_Text, str]] = deque(maxlen=_MOST_LEADERS)
     query = Query(scope=scope, kinds=("knowledge",), limit=_PAGE)
-    after: Cursor | None = None
-    while True:
-        page = upkeep.scan(query, after)
+    for page in all_pages(store, query):
         heads = {
             known.id: known.source_episodes[:_HEADS] for known in cast("tuple[Knowledge, ...]", page.records)
         }
@@ -146,9 +143,7 @@ def _leaders(store: Store, upkeep: Upkeep, scope: Scope) -> tuple[list[_Text], d
                 lead = next((there[id_] for id_ in some if id_ in there), None)
                 if lead is not None:
                     found.append((_Text.of(lead), knowledge_id))
-        after = page.next
-        if after is None:
-            return [text for text, _ in found], {text.brief.id: id_ for text, id_ in found}
+    return [text for text, _ in found], {text.brief.id: id_ for text, id_ in found}
 
 
 def _read(vectors: VectorIndex | None, scope: Scope, texts: Sequence[_Text]) -> NDArray[np.float32] | None:

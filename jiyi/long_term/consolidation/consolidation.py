@@ -12,7 +12,7 @@ from jiyi.long_term.consolidation.clusters import WINDOW, find_alike
 from jiyi.long_term.consolidation.lesson import Brief, count_lesson, language_of_group
 from jiyi.long_term.consolidation.writer import ConsolidationReceipt, Group, GroupWriter, Progress, briefs_of
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
-from jiyi.storage import Store, Upkeep, VectorIndex
+from jiyi.storage import Store, VectorIndex
 from jiyi.storage.pages import all_records
 
 __all__ = ["Consolidation"]
@@ -44,7 +44,6 @@ class Consolidation:
     """
 
     store: Store  # holds the episodes and gets the knowledge
-    upkeep: Upkeep  # of the same database
     vectors: VectorIndex | None  # for episodes without a target; None: compared by words alone
     _: KW_ONLY
     llm: LLM | None = None  # writes the lessons
@@ -69,8 +68,15 @@ class Consolidation:
         """
         whose = Scope(user_id=scope.user_id, agent_id=scope.agent_id)
         began = time.perf_counter()
-        run = GroupWriter(setup=self, progress=progress)
-        counts = dict(self.upkeep.targets(_episodes(whose, consolidated=False)))
+        run = GroupWriter(
+            store=self.store,
+            llm=self.llm,
+            clock=self.clock,
+            min_episodes=self.min_episodes,
+            language=self.language,
+            progress=progress,
+        )
+        counts = dict(self.store.targets(_episodes(whose, consolidated=False)))
         without_target = counts.pop("", 0)
         keys = self._worth_reading(whose, counts)
         run.skipped += len(counts) - len(keys)
@@ -109,7 +115,7 @@ class Consolidation:
         keys = {key for key, count in counts.items() if count >= self.min_episodes}
         few = counts.keys() - keys
         if few:
-            keys |= few & self.upkeep.targets(_episodes(scope, consolidated=True)).keys()
+            keys |= few & self.store.targets(_episodes(scope, consolidated=True)).keys()
         # Where the episodes of a knowledge are gone, its id still tells that it is there.
         rest = {_target_id(scope, key): key for key in sorted(few - keys)}
         there = self.store.named(scope.user_id, [("knowledge", id_) for id_ in rest])
@@ -132,7 +138,7 @@ class Consolidation:
         """Return the new episodes of a target, one group for each agent."""
         groups: dict[str | None, Group] = {}
         query = _episodes(scope, consolidated=False, target=key)
-        for episode in cast("Iterator[Episode]", all_records(self.store, self.upkeep, query)):
+        for episode in cast("Iterator[Episode]", all_records(self.store, query)):
             agent = episode.scope.agent_id
             if agent not in groups:
                 whose = Scope(user_id=scope.user_id, agent_id=agent)
@@ -143,7 +149,7 @@ class Consolidation:
     # --- by likeness
 
     def _write_alike(self, run: GroupWriter, scope: Scope, waiting: int) -> None:
-        found = find_alike(self.store, self.upkeep, self.vectors, scope, self.min_episodes)
+        found = find_alike(self.store, self.vectors, scope, self.min_episodes)
         older = max(0, waiting - found.alone - sum(len(group.ids) for group in found.groups))
         run.waiting += found.alone + older
         run.skipped += bool(found.alone)

@@ -3,9 +3,11 @@
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
+from jiyi.clock import Clock
 from jiyi.errors import LLMUnreachable
+from jiyi.llm import LLM
 from jiyi.long_term.consolidation.lesson import (
     Brief,
     Lesson,
@@ -18,9 +20,6 @@ from jiyi.long_term.consolidation.lesson import (
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope
 from jiyi.storage import Amendment, Store
-
-if TYPE_CHECKING:
-    from jiyi.long_term.consolidation.consolidation import Consolidation
 
 __all__ = [
     "ConsolidatedGroup",
@@ -119,7 +118,11 @@ class _Prepared:
 class GroupWriter:
     """Writes groups of one user into a store, and records one run."""
 
-    setup: "Consolidation"
+    store: Store
+    llm: LLM | None
+    clock: Clock
+    min_episodes: int  # so many make a knowledge
+    language: Literal["auto", "zh", "en"]
     progress: Progress | None
     failures: int = 0  # of the model, in a row
     looked_at: int = 0
@@ -135,7 +138,7 @@ class GroupWriter:
         Groups whose lessons are counted share a transaction; what a model was asked for is
         stored at once.
         """
-        most = 1 if self.setup.llm else _BATCH
+        most = 1 if self.llm else _BATCH
         left: list[Group] = []
         batch: list[Group] = []
         for group in groups:
@@ -164,12 +167,12 @@ class GroupWriter:
         known = self._knowledge(groups)
         prepared = []
         for group in groups:
-            if group.knowledge_id in known or len(group.ids) >= self.setup.min_episodes:
+            if group.knowledge_id in known or len(group.ids) >= self.min_episodes:
                 prepared.append(self._prepare(group, known.get(group.knowledge_id)))
             else:
                 self.skipped += 1
                 self.waiting += len(group.ids)
-        left = self.setup.store.together(lambda: self._store_all(prepared)) if prepared else []
+        left = self.store.together(lambda: self._store_all(prepared)) if prepared else []
         ids = {item.knowledge.id for item in left}
         self.groups += [item.done for item in prepared if item.knowledge.id not in ids]
         return [item.group for item in left]
@@ -178,15 +181,15 @@ class GroupWriter:
         before = known.source_episodes if known else ()
         held = set(before)
         sources = (*before, *(new for new in group.ids if new not in held))
-        older = briefs_of(self.setup.store, group.scope, before)
+        older = briefs_of(self.store, group.scope, before)
         briefs = sorted([*older, *group.briefs], key=lambda brief: (brief.created_at, brief.id))
         briefs = briefs[-_MOST_READ:]
-        language = language_of_group(briefs, self.setup.language)
+        language = language_of_group(briefs, self.language)
         counted = count_lesson(briefs, len(sources), language, about=bool(group.target))
         if known and len(older) < min(len(before), _MOST_READ):
             counted = with_earlier(counted, known.key_points, language)
         lesson, method, note = self._lesson(briefs, counted, language, len(sources), known)
-        now = self.setup.clock()
+        now = self.clock()
         knowledge = Knowledge(
             scope=group.scope,
             id=group.knowledge_id,
@@ -217,9 +220,9 @@ class GroupWriter:
             if _equal(item.known, fresh.get(item.knowledge.id)) and (whole or self._all_there([item.group]))
         ]
         if fit:
-            self.setup.store.put([_with_uses(item.knowledge, fresh.get(item.knowledge.id)) for item in fit])
+            self.store.put([_with_uses(item.knowledge, fresh.get(item.knowledge.id)) for item in fit])
             marks = [Amendment(id=id_, consolidated=True) for item in fit for id_ in item.group.ids]
-            self.setup.upkeep.amend(Scope(user_id=fit[0].group.scope.user_id), "episode", marks)
+            self.store.amend(Scope(user_id=fit[0].group.scope.user_id), "episode", marks)
         written = {item.knowledge.id for item in fit}
         return [item for item in batch if item.knowledge.id not in written]
 
@@ -231,12 +234,12 @@ class GroupWriter:
         total: int,
         known: Knowledge | None,
     ) -> tuple[Lesson, ConsolidationMethod, str]:
-        if self.setup.llm is None:
+        if self.llm is None:
             return counted, "extractive", ""
         if self.failures >= _MOST_FAILURES:
             return counted, "extractive", f"not asked: unreachable {self.failures} times in a row"
         try:
-            lesson, shown = ask_lesson(self.setup.llm, briefs, counted, total, language, known=known)
+            lesson, shown = ask_lesson(self.llm, briefs, counted, total, language, known=known)
         except Exception as error:  # a model from outside may raise anything
             self.failures = self.failures + 1 if isinstance(error, LLMUnreachable) else 0
             return counted, "extractive", f"the language model failed: {one_line(str(error), _NOTE)}"
@@ -247,7 +250,7 @@ class GroupWriter:
     def _knowledge(self, groups: Sequence[Group]) -> dict[str, Knowledge]:
         ids = tuple(group.knowledge_id for group in groups)
         scope = Scope(user_id=groups[0].scope.user_id)
-        found = self.setup.store.find(Query(scope=scope, kinds=("knowledge",), ids=ids, limit=len(ids)))
+        found = self.store.find(Query(scope=scope, kinds=("knowledge",), ids=ids, limit=len(ids)))
         return {one.id: one for one in cast("list[Knowledge]", found)}
 
     def _all_there(self, groups: Sequence[Group]) -> bool:
@@ -255,7 +258,7 @@ class GroupWriter:
         ids = tuple(id_ for group in groups for id_ in group.ids)
         scope = Scope(user_id=groups[0].scope.user_id)
         query = Query(scope=scope, kinds=("episode",), ids=ids, consolidated=False)
-        return self.setup.store.count(query)["episode"] == len(ids)
+        return self.store.count(query)["episode"] == len(ids)
 
 
 def briefs_of(store: Store, scope: Scope, ids: Sequence[str]) -> list[Brief]:

@@ -20,7 +20,7 @@ from jiyi.long_term.forget_gate.rules import (
 from jiyi.long_term.forget_gate.run import GateReceipt, GateRun
 from jiyi.records import Scope
 from jiyi.settings import Settings
-from jiyi.storage import Store, Trash, Upkeep
+from jiyi.storage import Store, Trash
 
 __all__ = ["ForgetGate", "gate_of"]
 
@@ -48,7 +48,6 @@ class ForgetGate:
     """
 
     store: Store
-    upkeep: Upkeep  # of the same database
     trash: Trash  # of the same database
     _: KW_ONLY
     rule: Rule = field(default_factory=ForgetRule)  # decides about episodes
@@ -78,7 +77,15 @@ class ForgetGate:
             StorageError: the database cannot be read or written; batches done until then stay.
         """
         began, now = time.monotonic(), self.clock()
-        run = GateRun(gate=self, scope=scope, now=now, dry_run=dry_run, progress=progress)
+        run = GateRun(
+            store=self.store,
+            trash=self.trash,
+            batch=self.batch,
+            scope=scope,
+            now=now,
+            dry_run=dry_run,
+            progress=progress,
+        )
         run.episodes(self.rule)
         for rule in self.others:
             run.others(rule)
@@ -96,14 +103,11 @@ class ForgetGate:
         )
 
 
-def gate_of(
-    store: Store, upkeep: Upkeep, trash: Trash, *, settings: Settings, rule: Rule | None, clock: Clock
-) -> ForgetGate:
+def gate_of(store: Store, trash: Trash, *, settings: Settings, rule: Rule | None, clock: Clock) -> ForgetGate:
     """Return the gate of these settings; a rule of the caller's own replaces that of episodes."""
     messages = settings.forget_messages_days
     return ForgetGate(
         store,
-        upkeep,
         trash,
         rule=rule
         or ForgetRule(

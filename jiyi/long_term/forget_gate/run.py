@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from jiyi.clock import to_micros
 from jiyi.errors import InputError
 from jiyi.long_term.forget_gate.rules import KindRule, Rule
 from jiyi.records import FORGETTABLE, Episode, Kind, Message, Query, Record, Scope, Searchable, Session
-from jiyi.storage import Amendment, Cursor, Key, Page, kind_of
-
-if TYPE_CHECKING:
-    from jiyi.long_term.forget_gate.gate import ForgetGate
+from jiyi.storage import Amendment, Cursor, Key, Page, Store, Trash, key_of
+from jiyi.storage.pages import all_pages
 
 __all__ = ["SHOWN", "GateItem", "GateReceipt", "GateRun", "with_tasks"]
 
@@ -74,7 +72,7 @@ class GateReceipt:
 
 def with_tasks(records: Sequence[Record]) -> list[Key]:
     """Return the keys of records, and of the tasks that episodes among them came from."""
-    keys: list[Key] = [(kind_of(record), record.id) for record in records]
+    keys = [key_of(record) for record in records]
     keys += [("task", r.task_id) for r in records if isinstance(r, Episode) and r.task_id is not None]
     return keys
 
@@ -87,7 +85,9 @@ class GateRun:
     concurrent changes are respected.
     """
 
-    gate: "ForgetGate"
+    store: Store
+    trash: Trash
+    batch: int  # records that are held and changed at once
     scope: Scope
     now: datetime
     dry_run: bool
@@ -144,16 +144,16 @@ class GateRun:
         """Drop from the trash what was taken out before."""
         if self.dry_run:
             lying = Query(scope=self.scope, kinds=FORGETTABLE, until=before, limit=_MOST)
-            self.erased = len(self.gate.trash.discarded(lying))
+            self.erased = len(self.trash.discarded(lying))
             return
-        dropped = most = self.gate.batch
+        dropped = most = self.batch
         while dropped == most:
-            dropped = self._write(partial(self.gate.trash.erase, self.scope, before=before, limit=most))
+            dropped = self._write(partial(self.trash.erase, self.scope, before=before, limit=most))
             self.erased += dropped
 
     def kept(self) -> dict[Kind, int]:
         """Return how many records of each kind are left."""
-        counts = self.gate.store.count(Query(scope=self.scope, kinds=FORGETTABLE))
+        counts = self.store.count(Query(scope=self.scope, kinds=FORGETTABLE))
         gone = self.counts if self.dry_run else {}
         return {kind: counts[kind] - sum(gone.get(kind, Counter()).values()) for kind in FORGETTABLE}
 
@@ -170,7 +170,7 @@ class GateRun:
             began = time.monotonic()  # the lock is held from here on
             return change()
 
-        done = self.gate.store.together(timed)
+        done = self.store.together(timed)
         self.held += max(0.0, time.monotonic() - began)
         if self.held >= _HELD:
             time.sleep(_FREE * self.held)
@@ -178,10 +178,8 @@ class GateRun:
         return done
 
     def _pages(self, kind: Kind, until: datetime | None = None) -> Iterator[tuple[Record, ...]]:
-        query = Query(scope=self.scope, kinds=(kind,), until=until, limit=self.gate.batch)
-        page: Page | None = None
-        while page is None or page.next is not None:
-            page = self.gate.upkeep.scan(query, page.next if page else None)
+        query = Query(scope=self.scope, kinds=(kind,), until=until, limit=self.batch)
+        for page in all_pages(self.store, query):
             yield page.records
             self._looked(len(page.records))
 
@@ -202,10 +200,10 @@ class GateRun:
         self.recomputed += len(changes)
 
         def change() -> _TakenOut:
-            self.gate.upkeep.amend(self.scope, kind, changes)
+            self.store.amend(self.scope, kind, changes)
             ids = tuple(record.id for record in suspects)
             query = Query(scope=self.scope, kinds=(kind,), ids=ids, pinned=False, limit=max(1, len(ids)))
-            found = {record.id: record for record in self.gate.store.find(query)} if ids else {}
+            found = {record.id: record for record in self.store.find(query)} if ids else {}
             fresh = [found[id_] for id_ in ids if id_ in found]  # not gone, not pinned meanwhile
             return self._take_out(kind, fresh, judge(fresh))
 
@@ -223,7 +221,7 @@ class GateRun:
             if self.dry_run:
                 counts = self._counts(kind, keys)
             else:
-                counts = self.gate.trash.discard(self.scope, keys, reason=reason, at=self.now)
+                counts = self.trash.discard(self.scope, keys, reason=reason, at=self.now)
             out.append((reason, counts, gone))
         return out
 
@@ -252,13 +250,13 @@ class GateRun:
         """Return how many records `Trash.discard` would take out."""
         tasks = tuple(id_ for other, id_ in keys if other == "task")
         user = Scope(user_id=self.scope.user_id)
-        there = self.gate.store.count(Query(scope=user, kinds=("task",), ids=tasks))["task"] if tasks else 0
+        there = self.store.count(Query(scope=user, kinds=("task",), ids=tasks))["task"] if tasks else 0
         return {kind: len(keys) - len(tasks), "task": there}
 
     def _above_limit(self, rule: Rule, cut: "_Cut") -> None:
         """Take out the unpinned episodes up to a cut, oldest first, until no more than the limit are left."""
         reason = f"more than {rule.max_episodes:,} episodes"
-        query = Query(scope=self.scope, kinds=("episode",), limit=self.gate.batch)
+        query = Query(scope=self.scope, kinds=("episode",), limit=self.batch)
         equals, excess = cut.equals, cut.excess
         counted_at: int | None = None  # the memory's number of changes when the excess was right
         after: Cursor | None = None
@@ -268,18 +266,18 @@ class GateRun:
 
         def take() -> tuple[Page, _TakenOut, int, int | None]:
             """Take out what goes of a page; return it, the excess before, and the number of changes."""
-            page, most = self.gate.upkeep.scan(query, after), excess
+            page, most = self.store.scan(query, after), excess
             episodes = cast("tuple[Episode, ...]", page.records)
             suspects = [e for e in episodes if not e.pinned and place(e) <= cut.place]
             if self.dry_run:  # what is worth too little is still there, but counted already
                 suspects = [e for e in suspects if not self._unimportant(rule, e)]
-            elif counted_at != self.gate.upkeep.changes(self.scope):  # others take out episodes, too
-                there = self.gate.store.count(Query(scope=self.scope, kinds=("episode",)))["episode"]
+            elif counted_at != self.store.changes(self.scope):  # others take out episodes, too
+                there = self.store.count(Query(scope=self.scope, kinds=("episode",)))["episode"]
                 most = max(0, there - rule.max_episodes)
             too_many = {e.id for e in [e for e in suspects if place(e) == cut.place][equals:]}
             gone = [e for e in suspects if e.id not in too_many][:most]
             out = self._take_out("episode", gone, dict.fromkeys([e.id for e in gone], reason))
-            return page, out, most, None if self.dry_run else self.gate.upkeep.changes(self.scope)
+            return page, out, most, None if self.dry_run else self.store.changes(self.scope)
 
         while excess:
             # Read inside the transaction: nearly all of a page may have to go, and then it is read once.
@@ -321,11 +319,11 @@ class GateRun:
     def _floor(self, scope: Scope) -> int | None:
         """Return the place where a session's newest turns begin, None where it is not live."""
         session = Query(scope=scope, kinds=("session",), limit=1)
-        found = cast("list[Session]", self.gate.store.find(session))
+        found = cast("list[Session]", self.store.find(session))
         if not found or self.now - found[0].last_active_at > _LIVE:
             return None
         query = Query(scope=scope, kinds=("message",), roles=("user",), newest_first=True, limit=_TURNS)
-        turns = cast("list[Message]", self.gate.store.find(query))
+        turns = cast("list[Message]", self.store.find(query))
         return (turns[-1].seq or 0) if len(turns) == _TURNS else 0
 
 

@@ -18,11 +18,11 @@ from jiyi.long_term.forgetting.plan import (
     forgotten,
     listed,
 )
-from jiyi.long_term.forgetting.provenance import Forgettable, Rows, hanging_on, key_of, pieces
+from jiyi.long_term.forgetting.provenance import Forgettable, Rows, hanging_on, pieces
 from jiyi.long_term.forgetting.restore import Restoring
 from jiyi.long_term.forgetting.select import all_of, by_ids, by_query, in_trash
 from jiyi.records import FORGETTABLE, SEARCHABLE, Query, Scope
-from jiyi.storage import Amendment, Damaged, Discarded, Key, Store, Trash, Upkeep
+from jiyi.storage import Amendment, Damaged, Discarded, Key, Store, Trash, key_of
 
 __all__ = ["Forgetting"]
 
@@ -73,7 +73,6 @@ class Forgetting:
     """
 
     store: Store
-    upkeep: Upkeep  # of the same database
     trash: Trash  # of the same database
     _: KW_ONLY
     # Rewrites knowledge from fewer episodes, such as `Consolidation.rewritten`; without it that goes.
@@ -213,7 +212,7 @@ class Forgetting:
                     f"no message, episode, knowledge or fact of {scope.user_id!r}: {_some(sorted(missing))}"
                 )
             return sum(
-                self.upkeep.amend(scope, kind, [Amendment(id=r.id, pinned=pinned) for r in records])
+                self.store.amend(scope, kind, [Amendment(id=r.id, pinned=pinned) for r in records])
                 for kind, records in found.items()
                 if records
             )
@@ -221,7 +220,7 @@ class Forgetting:
         return self.store.together(amend, repeatable=True)
 
     def _rows(self, scope: Scope) -> Rows:
-        return Rows(self.store, self.upkeep, self.trash, Scope(user_id=scope.user_id))
+        return Rows(self.store, self.trash, Scope(user_id=scope.user_id))
 
     def _forget(self, request: _Request, gone: Sequence[Discarded] = ()) -> tuple[ForgetReceipt, list[Key]]:
         """Do or tell what `forget` says; return the keys of all records touched, too, for a purge.

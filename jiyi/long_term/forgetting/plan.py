@@ -30,7 +30,7 @@ from jiyi.records import (
     Task,
     stable_id,
 )
-from jiyi.storage import Amendment, Key, kind_of
+from jiyi.storage import Amendment, Key, key_of, kind_of
 
 __all__ = [
     "ASKED",
@@ -148,7 +148,7 @@ class Plan:
 
     def take(self, record: Forgettable, why: str) -> bool:
         """Take a record out, unless it is taken already; say whether it was not."""
-        key = (kind_of(record), record.id)
+        key = key_of(record)
         if key in self.taken:
             return False
         self.taken[key] = forgotten(record, "taken", why, words=len(self.taken) < _NAMED)
@@ -156,7 +156,7 @@ class Plan:
 
     def change(self, record: Fact | Knowledge, after: Fact | Knowledge, why: str) -> None:
         """Leave a record, but as it is after."""
-        self.changed[kind_of(record), record.id] = forgotten(record, "changed", why)
+        self.changed[key_of(record)] = forgotten(record, "changed", why)
         self.stay.append(after)
 
     def ids(self, kind: Kind) -> list[str]:
@@ -197,7 +197,7 @@ def carry_out(rows: Rows, plan: Plan, learn: Learn, *, reason: str, at: datetime
     touched = [*facts, *(record for record in plan.stay if isinstance(record, Fact))]
     rows.store.put(mended(rows.store, touched, at))
     loose = [Amendment(id=id_, consolidated=False) for id_ in plan.loose]
-    rows.upkeep.amend(rows.user, "episode", loose)
+    rows.store.amend(rows.user, "episode", loose)
 
 
 @dataclass(slots=True)

@@ -25,8 +25,8 @@ from jiyi.records import (
     Task,
 )
 from jiyi.records.atoms import atoms
-from jiyi.storage import Discarded, Key, Store, Trash, Upkeep, kind_of
-from jiyi.storage.pages import all_records
+from jiyi.storage import Discarded, Key, Store, Trash, key_of, kind_of
+from jiyi.storage.pages import all_records, walk
 from jiyi.text import analyse
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
     "Rows",
     "hanging_on",
     "joined_messages",
-    "key_of",
     "mended",
     "partners_in_trash",
     "pieces",
@@ -66,7 +65,6 @@ class Rows:
     """Reads any number of a user's records, a thousand at a time."""
 
     store: Store
-    upkeep: Upkeep
     trash: Trash
     user: Scope
 
@@ -89,7 +87,7 @@ class Rows:
 
     def scan_query(self, query: Query) -> Iterator[Forgettable]:
         """Give all records of one kind that a query describes, oldest first; its limit is a page's."""
-        return cast("Iterator[Forgettable]", all_records(self.store, self.upkeep, query))
+        return cast("Iterator[Forgettable]", all_records(self.store, query))
 
     def resting_on(self, wanted: type[_Record], ids: Sequence[str]) -> Iterator[_Record]:
         """Give the records of one type that rest on any of these sources, each once."""
@@ -105,11 +103,8 @@ class Rows:
     ) -> Iterator[Discarded]:
         """Give what lies in the trash; ``narrow`` are further parts of the query."""
         query = Query(scope=scope or self.user, kinds=tuple(kinds), limit=_PIECE, **narrow)
-        after: int | None = 0
-        while after is not None:
-            page = self.trash.walk(query, after)
+        for page in walk(lambda after: self.trash.walk(query, after or 0)):
             yield from page.entries
-            after = page.next
 
     def in_trash_by_ids(self, kind: Kind, ids: Sequence[str]) -> list[Discarded]:
         """Return what lies in the trash of one kind and these ids."""
@@ -124,11 +119,6 @@ def pieces(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     """Give a sequence in pieces of at most 1,000."""
     for start in range(0, len(items), _PIECE):
         yield items[start : start + _PIECE]
-
-
-def key_of(entry: Discarded) -> Key:
-    """Return the key of a record in the trash."""
-    return entry.kind, entry.record.id
 
 
 def sources_of(record: Fact | Knowledge) -> tuple[str, ...]:

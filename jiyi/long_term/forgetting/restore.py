@@ -20,7 +20,6 @@ from jiyi.long_term.forgetting.provenance import (
     DERIVED,
     Forgettable,
     Rows,
-    key_of,
     mended,
     partners_in_trash,
     pieces,
@@ -30,7 +29,7 @@ from jiyi.long_term.forgetting.provenance import (
     without_messages,
 )
 from jiyi.records import Episode, Fact, Knowledge, Message, Query
-from jiyi.storage import Amendment, Discarded, Key
+from jiyi.storage import Amendment, Discarded, Key, key_of
 
 __all__ = ["Restoring"]
 
@@ -155,7 +154,7 @@ class Restoring:
             self.rows.trash.erase(self.rows.user, keys=[key_of(entry)])
         self._write(entry, written)
         marks = [Amendment(id=id_, consolidated=True) for id_ in union]
-        self.rows.upkeep.amend(self.rows.user, "episode", marks)
+        self.rows.store.amend(self.rows.user, "episode", marks)
 
     def _drop_twins(self, image: Fact) -> None:
         """Remove what was read again in place of a fact that comes back."""
@@ -173,7 +172,7 @@ class Restoring:
         resting = self.rows.resting_on(Knowledge, marked)
         held = {id_ for knowledge in resting for id_ in knowledge.source_episodes}
         loose = [Amendment(id=id_, consolidated=False) for id_ in marked if id_ not in held]
-        self.rows.upkeep.amend(self.rows.user, "episode", loose)
+        self.rows.store.amend(self.rows.user, "episode", loose)
 
     def _write(self, entry: Discarded, record: Fact | Knowledge) -> None:
         self.rows.store.put([record])

@@ -221,7 +221,7 @@ def put_back(db: Connection, taken: Sequence[tuple[Record, int | None]]) -> list
 
 
 def put_all_back(database: Database, messages: Sequence[Message], words: Mapping[str, Words]) -> list[Record]:
-    """Write messages that were stored before, all or none; see `Upkeep.put_back`."""
+    """Write messages that were stored before, all or none; see `Store.put_back`."""
     prepared = [prepare(message, words.get(message.id)) for message in messages]
     return _for_each_user(database, prepared, partial(_put_messages, back=True))
 

@@ -314,7 +314,7 @@ WHERE {where} AND i.path > :after_path ORDER BY i.path LIMIT :limit;
 
 -- name: count_targets
 SELECT e.target_key, count(*) FROM documents AS d JOIN episodes AS e ON @same(e)
-WHERE {where} GROUP BY e.target_key HAVING count(*) >= :at_least ORDER BY e.target_key;
+WHERE {where} GROUP BY e.target_key ORDER BY e.target_key;
 
 -- name: amend_pin
 UPDATE documents SET pinned = @bool(:pinned) WHERE @row;

@@ -15,11 +15,11 @@ from jiyi.storage.transfer.pieces import (
     Digest,
     Part,
     compared,
-    key_of,
     pieces,
     put_piece,
     sessions_ending,
 )
+from jiyi.storage.trash import key_of
 from jiyi.storage.vectors import VectorRow
 
 __all__ = ["CopyConflict", "CopyReceipt", "Told", "copy_memory"]
@@ -184,7 +184,7 @@ class _Copy:
         added = 0
         for kind in SEARCHABLE:
             query = Query(scope=scope, kinds=(kind,), limit=PIECE)
-            for page in all_pages(self._target.upkeep, query):
+            for page in all_pages(self._target.store, query):
                 records = cast("Sequence[Searchable]", page.records)
                 rows = _vector_rows(self._source, query, records, page.numbers)
                 added += self._target.vectors.add(rows, name=name)
@@ -275,7 +275,7 @@ def _vector_rows(
 
 def _fingerprint(side: Backend, scope: Scope) -> tuple[int, ...]:
     """Return figures that tell most changes of a user's memory."""
-    return (side.upkeep.changes(scope), *_counts(side, scope))
+    return (side.store.changes(scope), *_counts(side, scope))
 
 
 def _counts(side: Backend, scope: Scope) -> Iterator[int]:

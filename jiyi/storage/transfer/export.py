@@ -22,7 +22,6 @@ from jiyi.storage.rows import CLASSES, kind_of
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.files import open_to_read, whole_file
 from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines
-from jiyi.storage.upkeep import Upkeep
 
 __all__ = ["ExportReceipt", "export_lines", "is_export", "read_export", "write_export"]
 
@@ -61,7 +60,6 @@ class ExportReceipt:
 
 def export_lines(
     store: Store,
-    upkeep: Upkeep,
     scope: Scope,
     path: Path,
     *,
@@ -76,7 +74,7 @@ def export_lines(
     in it or not.
 
     Args:
-        store, upkeep: of one database.
+        store: the records.
         scope: a user, or one agent or session of theirs.
         path: the file; its folder must exist.
         progress: called with the number of records written so far.
@@ -85,7 +83,7 @@ def export_lines(
         StorageError: the database cannot be read, or the file cannot be written (`DiskFull`
             where there is no room); nothing is left of it.
     """
-    lines = ((kind_of(record), _line(_to_plain(record))) for record in _records(store, upkeep, scope))
+    lines = ((kind_of(record), _line(_to_plain(record))) for record in _records(store, scope))
     return write_export(path, lines, header=lambda counts: _header(scope, counts), progress=progress)
 
 
@@ -172,15 +170,15 @@ def read_export(path: Path, user_id: str) -> Iterator[Found | Rejected]:
     yield from _missing(path.name, header.get("counts"), seen)
 
 
-def _records(store: Store, upkeep: Upkeep, scope: Scope) -> Iterator[Record]:
+def _records(store: Store, scope: Scope) -> Iterator[Record]:
     if scope.session_id is not None:
         yield from all_messages(store, scope, _PIECE)
     else:
-        for session_id in sorted(all_sessions(store, upkeep, scope)):
+        for session_id in sorted(all_sessions(store, scope)):
             yield from all_messages(store, scope.in_session(session_id), _PIECE)
     for kind in _EXPORTED:
         if kind != "message":
-            yield from all_records(store, upkeep, Query(scope=scope, kinds=(kind,), limit=_PIECE))
+            yield from all_records(store, Query(scope=scope, kinds=(kind,), limit=_PIECE))
 
 
 def _header(scope: Scope, counts: _Counts) -> bytes:

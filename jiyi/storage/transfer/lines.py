@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jiyi.errors import ImportFailed
-from jiyi.records import Record
+from jiyi.records import Kind, Record
 from jiyi.storage.transfer.files import open_to_read
 
-__all__ = ["NOT_JSON", "Found", "Rejected", "json_lines"]
+__all__ = ["NOT_JSON", "Found", "ImportReceipt", "Rejected", "json_lines"]
 
 NOT_JSON = (ValueError, RecursionError)
 """What `json.loads` raises: bad syntax, endless digits, or thousands of brackets."""
@@ -39,6 +39,17 @@ class Rejected:
         """Return it with a reason of a readable length."""
         words = str(reason)
         return cls(where=where, reason=words if len(words) <= _REASON else words[: _REASON - 1] + "…")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReceipt:
+    """What an import did."""
+
+    added: int  # records that are new
+    known: int  # records that were there already
+    rejected: tuple[Rejected, ...]  # what could not go in, and why
+    counts: Mapping[Kind, int] = field(default_factory=dict)  # what is new, by kind
+    left_out: Mapping[str, int] = field(default_factory=dict)  # what is no memory, such as hidden messages
 
 
 def json_lines(path: Path, *, strict: bool = False) -> Iterator[tuple[str, Any]]:

@@ -25,7 +25,6 @@ from jiyi.records import (
 from jiyi.storage.pages import all_messages, all_records, all_sessions
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.export import ExportReceipt, write_export
-from jiyi.storage.upkeep import Upkeep
 from jiyi.text import language as language_of
 
 __all__ = ["export_markdown"]
@@ -37,7 +36,6 @@ _HEADING = 120  # characters of a heading
 
 def export_markdown(
     store: Store,
-    upkeep: Upkeep,
     scope: Scope,
     path: Path,
     *,
@@ -53,7 +51,7 @@ def export_markdown(
     at a time.
 
     Args:
-        store, upkeep: of one database.
+        store: the records.
         scope: a user, or one agent or session of theirs.
         path: the file; its folder must exist.
         language: of the headings; "auto": as the oldest messages.
@@ -63,16 +61,16 @@ def export_markdown(
     Raises:
         StorageError: see `export_lines`.
     """
-    writer = _Writer(store, upkeep, scope, zone, _language(store, upkeep, scope, language))
+    writer = _Writer(store, scope, zone, _language(store, scope, language))
     pieces = ((kind, _encoded(text)) for kind, text in writer.pieces())
     title = _encoded(f"# {_line(writer.words['title'].format(scope.user_id))}\n")
     return write_export(path, pieces, header=lambda _: title, progress=progress)
 
 
-def _language(store: Store, upkeep: Upkeep, scope: Scope, wanted: str) -> Language:
+def _language(store: Store, scope: Scope, wanted: str) -> Language:
     if wanted == "auto":
         query = Query(scope=scope, kinds=("message",), limit=_SAMPLE)
-        oldest = islice(all_records(store, upkeep, query), _SAMPLE)
+        oldest = islice(all_records(store, query), _SAMPLE)
         wanted = language_of("\n".join(cast("Message", message).text for message in oldest))
     return "zh" if wanted == "zh" else "en"
 
@@ -82,8 +80,8 @@ def _encoded(text: str) -> bytes:
 
 
 class _Writer:
-    def __init__(self, store: Store, upkeep: Upkeep, scope: Scope, zone: tzinfo, language: Language) -> None:
-        self._store, self._upkeep, self._scope, self._zone = store, upkeep, scope, zone
+    def __init__(self, store: Store, scope: Scope, zone: tzinfo, language: Language) -> None:
+        self._store, self._scope, self._zone = store, scope, zone
         self._states = wording("state", language)
         self.words = wording("export", language)
 
@@ -105,9 +103,7 @@ class _Writer:
                 yield kind, show(record)
 
     def _records(self, kind: Kind) -> Iterator[Record]:
-        records = all_records(
-            self._store, self._upkeep, Query(scope=self._scope, kinds=(kind,), limit=_PIECE)
-        )
+        records = all_records(self._store, Query(scope=self._scope, kinds=(kind,), limit=_PIECE))
         return filter(self._stands, records) if kind == "summary" else records
 
     def _stands(self, record: Record) -> bool:
@@ -117,7 +113,7 @@ class _Writer:
         return self._store.find(query) == [summary]
 
     def _conversations(self) -> Iterator[tuple[Kind | None, str]]:
-        sessions = all_sessions(self._store, self._upkeep, self._scope)
+        sessions = all_sessions(self._store, self._scope)
         if sessions:
             yield None, f"\n## {self.words['message']}\n"
         for session_id, started in sorted(sessions.items(), key=lambda item: (item[1], item[0])):

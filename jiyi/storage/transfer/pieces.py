@@ -15,10 +15,10 @@ from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import grouped
 from jiyi.storage.pages import all_pages, all_records, walk
-from jiyi.storage.rows import encode_whole, kind_of
+from jiyi.storage.rows import encode_whole
 from jiyi.storage.store import Store
-from jiyi.storage.trash import Discarded
-from jiyi.storage.upkeep import Words
+from jiyi.storage.trash import Discarded, key_of
+from jiyi.storage.words import Words
 
 __all__ = [
     "PARTS",
@@ -28,7 +28,6 @@ __all__ = [
     "Part",
     "Written",
     "compared",
-    "key_of",
     "parts_of",
     "pieces",
     "put_or_refuse",
@@ -86,11 +85,6 @@ class Digest:
         return f"{self.total:032x}"
 
 
-def key_of(item: Entry) -> Key:
-    """Return kind and id."""
-    return (item.kind, item.record.id) if isinstance(item, Discarded) else (kind_of(item), item.id)
-
-
 def text_of(item: Entry) -> str:
     """Return everything a record says as one text, the same on every backend; vectors are no part of it."""
     if isinstance(item, Discarded):
@@ -114,11 +108,11 @@ def pieces(
         return
     query = Query(scope=scope, kinds=(part,), limit=PIECE)
     if part == "task":
-        tasks = all_records(side.store, side.upkeep, query)
+        tasks = all_records(side.store, query)
         while some := list(islice(tasks, PIECE)):
             yield some, {}
         return
-    for page in all_pages(side.upkeep, query, words=words and part == "message"):
+    for page in all_pages(side.store, query, words=words and part == "message"):
         if page.records:
             yield page.records, page.words
 
@@ -199,7 +193,7 @@ def sessions_ending(
 
 
 def put_or_refuse(
-    store: Store, items: Sequence[_T], put: Callable[[Sequence[_T]], None], errors: type[ValueError]
+    store: Store, items: Sequence[_T], put: Callable[[Sequence[_T]], object], errors: type[ValueError]
 ) -> list[tuple[_T, ValueError]]:
     """Put items in one transaction; where one is refused, put the others; return the refused with why.
 
@@ -248,7 +242,7 @@ def _put_records(target: Backend, records: Sequence[Record]) -> None:
 
 
 def _put_messages(target: Backend, messages: Sequence[Message], words: Mapping[str, Words]) -> None:
-    for message, stored in zip(messages, target.upkeep.put_back(messages, words=words), strict=True):
+    for message, stored in zip(messages, target.store.put_back(messages, words=words), strict=True):
         if stored.seq != message.seq:
             raise DuplicateId(
                 f"place {message.seq} of session {_session_of(message)!r} is taken by another message"
@@ -310,7 +304,7 @@ def _keep_places(source: Backend, target: Backend, scope: Scope, messages: Seque
             created_at=session.last_active_at,
             seq=session.next_seq - 1,
         )
-        target.upkeep.put_back([last])
+        target.store.put_back([last])
         target.store.delete(Query(scope=scope, kinds=("message",), ids=(last.id,), limit=1))
 
 

@@ -1,4 +1,4 @@
-"""What every backend promises about many records at once; see `jiyi.storage.Upkeep`."""
+"""What every backend promises about scanning and amending many records; see `jiyi.storage.Store`."""
 
 import random
 import threading
@@ -21,19 +21,19 @@ def ids(records):
     return [record.id for record in records]
 
 
-def pages(upkeep, query):
+def pages(store, query):
     after = None
     while True:
-        page = upkeep.scan(query, after)
+        page = store.scan(query, after)
         yield page.records
         after = page.next
         if after is None:
             return
 
 
-def scanned(upkeep, **parts):
+def scanned(store, **parts):
     query = Query(**({"scope": ANA, "limit": 3} | parts))
-    return [record for page in pages(upkeep, query) for record in page]
+    return [record for page in pages(store, query) for record in page]
 
 
 def neighbours(store, text, scope=S):
@@ -46,48 +46,48 @@ def neighbours(store, text, scope=S):
 
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize("size", [1, 2, 5, 6, 10_000])
-def test_a_scan_gives_everything_oldest_first_in_pieces(store, upkeep, kind, size):
+def test_a_scan_gives_everything_oldest_first_in_pieces(store, kind, size):
     records = store.put(
         [MAKE[kind](f"{i}", id=f"{i}", at=at) for i, at in enumerate((3, -(10**10), 3, 0, 9))]
     )
     oldest_first = [records[i] for i in (1, 3, 0, 2, 4)]
     query = Query(scope=ANA, kinds=(kind,), limit=size)
-    found = list(pages(upkeep, query))
+    found = list(pages(store, query))
     assert [record for page in found for record in page] == oldest_first
     assert all(len(page) == size for page in found[:-1])
-    assert upkeep.scan(replace(query, newest_first=True)).records[0] == oldest_first[0]
-    assert list(pages(upkeep, replace(query, scope=BEN))) == [()]
+    assert store.scan(replace(query, newest_first=True)).records[0] == oldest_first[0]
+    assert list(pages(store, replace(query, scope=BEN))) == [()]
 
 
-def test_a_scan_goes_by_all_conditions(store, upkeep):
+def test_a_scan_goes_by_all_conditions(store):
     store.put(
         [episode(f"e{i}", id=f"e{i}", at=i, consolidated=i % 2 == 0, target=f"t{i % 3}") for i in range(9)]
     )
     store.put([message(f"m{i}", id=f"m{i}", session=f"{i % 2}", agent="ab"[i % 3 == 0]) for i in range(9)])
-    assert ids(scanned(upkeep, kinds=("episode",), consolidated=True, target="T1")) == ["e4"]
-    assert ids(scanned(upkeep, kinds=("episode",), consolidated=False)) == ["e1", "e3", "e5", "e7"]
+    assert ids(scanned(store, kinds=("episode",), consolidated=True, target="T1")) == ["e4"]
+    assert ids(scanned(store, kinds=("episode",), consolidated=False)) == ["e1", "e3", "e5", "e7"]
     in_one = Scope(user_id="ana", agent_id="b", session_id="1")
-    assert ids(scanned(upkeep, kinds=("message",), scope=in_one)) == ["m3"]
-    assert ids(scanned(upkeep, kinds=("message",), ids=("m8", "m1", "x"), limit=1)) == ["m1", "m8"]
+    assert ids(scanned(store, kinds=("message",), scope=in_one)) == ["m3"]
+    assert ids(scanned(store, kinds=("message",), ids=("m8", "m1", "x"), limit=1)) == ["m1", "m8"]
 
 
 @pytest.mark.parametrize("kinds", [("message", "episode"), ("task",), ("step",), ("session",)])
-def test_a_scan_is_of_one_kind_that_search_finds(upkeep, kinds):
+def test_a_scan_is_of_one_kind_that_search_finds(store, kinds):
     with pytest.raises(BadQuery, match="one of message, episode, knowledge, fact"):
-        upkeep.scan(Query(scope=ANA, kinds=kinds))
+        store.scan(Query(scope=ANA, kinds=kinds))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_there_throughout_is_scanned_exactly_once(every, seed):
     chance = random.Random(seed)
-    store, _, upkeep, trash, _ = every
+    store, _, trash, _ = every
     names = [f"{i}" for i in range(60)]
     store.put([episode(n, id=n, at=chance.randrange(10)) for n in names])
     stay = {*chance.sample(names, 30)}
     go = [n for n in names if n not in stay]
     seen, added = [], 0
-    for page in pages(upkeep, Query(scope=ANA, kinds=("episode",), limit=chance.randrange(1, 9))):
+    for page in pages(store, Query(scope=ANA, kinds=("episode",), limit=chance.randrange(1, 9))):
         seen += ids(page)
         gone = [go.pop() for _ in range(min(len(go), chance.randrange(3)))]
         if chance.random() < 0.5:
@@ -96,7 +96,7 @@ def test_what_is_there_throughout_is_scanned_exactly_once(every, seed):
             keys = [("episode", n) for n in gone]
             trash.discard(ANA, keys, reason="x", at=episode().created_at)
             trash.restore(ANA, keys[:1])
-        upkeep.amend(ANA, "episode", [Amendment(id=n, pinned=True) for n in chance.sample(names, 5)])
+        store.amend(ANA, "episode", [Amendment(id=n, pinned=True) for n in chance.sample(names, 5)])
         if chance.random() < 0.8:
             store.put([episode("new", id=f"new{added}", at=chance.randrange(10))])
             added += 1
@@ -105,7 +105,7 @@ def test_what_is_there_throughout_is_scanned_exactly_once(every, seed):
 
 
 def test_a_scan_beside_another_writer(backend):
-    store, _, upkeep, *_ = backend.open_all()
+    store, *_ = backend.open_all()
     other = backend.open_all()
     store.put([fact(f"{i}", id=f"{i}", at=i % 7) for i in range(200)])
     stop, failed = threading.Event(), []
@@ -124,7 +124,7 @@ def test_a_scan_beside_another_writer(backend):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        seen = ids(scanned(upkeep, kinds=("fact",)))
+        seen = ids(scanned(store, kinds=("fact",)))
     finally:
         stop.set()
         writer.join()
@@ -133,24 +133,23 @@ def test_a_scan_beside_another_writer(backend):
     assert len(seen) == len({*seen})
 
 
-def test_a_scan_inside_a_transaction_sees_what_it_wrote(store, upkeep):
+def test_a_scan_inside_a_transaction_sees_what_it_wrote(store):
     with store.transaction():
         store.put([knowledge(id="k")])
-        assert ids(scanned(upkeep, kinds=("knowledge",))) == ["k"]
+        assert ids(scanned(store, kinds=("knowledge",))) == ["k"]
 
 
-def test_targets_are_counted_by_key(store, upkeep):
+def test_targets_are_counted_by_key(store):
     names = ["nginx 容器", "the nginx container", "Nginx-Container", "web-7", "web-8", None, "", "  "]
     store.put([episode(target=name, id=f"{i}", consolidated=i == 0) for i, name in enumerate(names)])
     store.put([episode(target="web-7", user="ben"), message("web-7"), fact("web-7")])
     every = {entity_key(n): c for n, c in {"nginx container": 3, "web-7": 1, "web-8": 1, "": 3}.items()}
-    assert upkeep.targets(Query(scope=ANA)) == every
-    assert upkeep.targets(Query(scope=ANA), at_least=2) == {k: n for k, n in every.items() if n > 1}
-    unread = upkeep.targets(Query(scope=ANA, kinds=("episode",), consolidated=False), at_least=2)
-    assert unread == {entity_key("nginx container"): 2, "": 3}
-    assert upkeep.targets(Query(scope=ANA, kinds=("fact",))) == {}
-    assert upkeep.targets(Query(scope=ANA.in_session("other"))) == {}
-    assert upkeep.targets(Query(scope=BEN)) == {entity_key("web-7"): 1}
+    assert store.targets(Query(scope=ANA)) == every
+    unread = store.targets(Query(scope=ANA, kinds=("episode",), consolidated=False))
+    assert unread == {**every, entity_key("nginx container"): 2}
+    assert store.targets(Query(scope=ANA, kinds=("fact",))) == {}
+    assert store.targets(Query(scope=ANA.in_session("other"))) == {}
+    assert store.targets(Query(scope=BEN)) == {entity_key("web-7"): 1}
     for name, count in every.items():
         assert store.count(Query(scope=ANA, kinds=("episode",), target=name))["episode"] == count
 
@@ -166,7 +165,7 @@ AMENDED = {
 
 @pytest.mark.parametrize("kind", MAKE)
 def test_amending_changes_these_fields_and_nothing_else(every, kind):
-    store, vectors, upkeep, *_ = every
+    store, vectors, *_ = every
     a, b = store.put([MAKE[kind]("same word", id=name) for name in "ab"])
     store.put([MAKE[kind]("same word", id="a", user="ben")])
     rows = vectors.pending(10)
@@ -174,10 +173,10 @@ def test_amending_changes_these_fields_and_nothing_else(every, kind):
     query, near = Query(scope=ANA, text="word"), np.array([1, 0.5, 0, 0], np.float32)
     before = store.match(query), vectors.nearest(query, near)
     changed = AMENDED[kind]
-    assert upkeep.amend(ANA, kind, [Amendment(id="a", **changed)]) == 1
+    assert store.amend(ANA, kind, [Amendment(id="a", **changed)]) == 1
     expected = replace(a, **changed)
     assert store.find(Query(scope=ANA, kinds=(kind,))) == [expected, b]
-    assert scanned(upkeep, kinds=(kind,)) == [expected, b]
+    assert scanned(store, kinds=(kind,)) == [expected, b]
     assert store.find(Query(scope=ANA, kinds=(kind,), pinned=True)) == [expected]
     found = store.match(query)
     assert found.keys == before[0].keys
@@ -187,26 +186,26 @@ def test_amending_changes_these_fields_and_nothing_else(every, kind):
     (other,) = store.find(Query(scope=BEN, kinds=(kind,)))
     assert not other.pinned, "another user's record of the same id"
     back = {name: getattr(a, name) for name in changed if name != "importance" or kind != "message"}
-    assert upkeep.amend(ANA, kind, [Amendment(id="a", **back)]) == 1
+    assert store.amend(ANA, kind, [Amendment(id="a", **back)]) == 1
     assert store.find(Query(scope=ANA, kinds=(kind,), pinned=True)) == []
 
 
-def test_what_a_kind_does_not_have_and_who_is_not_there_is_passed_over(store, upkeep):
+def test_what_a_kind_does_not_have_and_who_is_not_there_is_passed_over(store):
     (kept,) = store.put([knowledge(id="k")])
     nobody = [Amendment(id=bad, pinned=True) for bad in ("x", "", "nul\0", "half \ud800")]
-    assert upkeep.amend(ANA, "knowledge", nobody) == 0
-    assert upkeep.amend(BEN, "knowledge", [Amendment(id="k", pinned=True)]) == 0
-    assert upkeep.amend(Scope(user_id="nobody"), "knowledge", [Amendment(id="k", pinned=True)]) == 0
-    assert upkeep.amend(ANA, "episode", [Amendment(id="k", pinned=True)]) == 0
-    assert upkeep.amend(ANA, "knowledge", []) == 0
-    assert upkeep.amend(ANA, "knowledge", [Amendment(id="k", importance=0.1, consolidated=True)]) == 1
+    assert store.amend(ANA, "knowledge", nobody) == 0
+    assert store.amend(BEN, "knowledge", [Amendment(id="k", pinned=True)]) == 0
+    assert store.amend(Scope(user_id="nobody"), "knowledge", [Amendment(id="k", pinned=True)]) == 0
+    assert store.amend(ANA, "episode", [Amendment(id="k", pinned=True)]) == 0
+    assert store.amend(ANA, "knowledge", []) == 0
+    assert store.amend(ANA, "knowledge", [Amendment(id="k", importance=0.1, consolidated=True)]) == 1
     assert store.find(Query(scope=ANA, kinds=("knowledge",))) == [kept]
 
 
 @pytest.mark.parametrize("kind", ["task", "step", "session"])
-def test_what_cannot_be_searched_cannot_be_amended(upkeep, kind):
+def test_what_cannot_be_searched_cannot_be_amended(store, kind):
     with pytest.raises(BadQuery, match="amend one of"):
-        upkeep.amend(ANA, kind, [Amendment(id="a")])
+        store.amend(ANA, kind, [Amendment(id="a")])
 
 
 @pytest.mark.parametrize("bad", [-0.01, 1.01, float("nan"), float("inf"), "0.5"])
@@ -217,16 +216,16 @@ def test_no_value_gets_in_that_no_record_may_hold(name, bad):
 
 
 @pytest.mark.slow
-def test_thousands_are_amended_at_once_and_all_or_none(store, upkeep):
+def test_thousands_are_amended_at_once_and_all_or_none(store):
     store.put([episode(id=f"{i}") for i in range(3_000)])
     changes = [Amendment(id=f"{i}", importance=i / 4_000) for i in range(4_000)]
-    assert upkeep.amend(ANA, "episode", changes) == 3_000
+    assert store.amend(ANA, "episode", changes) == 3_000
     found = store.find(Query(scope=ANA, kinds=("episode",), limit=10_000))
     assert all(e.importance == int(e.id) / 4_000 for e in found)
 
     def undone():
         with store.transaction():
-            upkeep.amend(ANA, "episode", [Amendment(id="5", importance=1, pinned=True)])
+            store.amend(ANA, "episode", [Amendment(id="5", importance=1, pinned=True)])
             assert store.find(Query(scope=ANA, pinned=True))[0].importance == 1
             raise LookupError
 
@@ -237,33 +236,33 @@ def test_thousands_are_amended_at_once_and_all_or_none(store, upkeep):
 
 
 def test_changes_grow_with_what_memory_must_notice(every):
-    store, _, upkeep, trash, _ = every
-    assert upkeep.changes(ANA) == 0
+    store, _, trash, _ = every
+    assert store.changes(ANA) == 0
     store.put([message("a", id="a"), message("b", id="b"), message("c", user="ben")])
-    numbers = [upkeep.changes(ANA)]
+    numbers = [store.changes(ANA)]
     key = [("message", "a")]
     for change in (
         lambda: trash.discard(ANA, key, reason="x", at=message().created_at),
         lambda: trash.restore(ANA, key),
-        lambda: upkeep.amend(ANA, "message", [Amendment(id="a", pinned=True)]),
-        lambda: upkeep.amend(ANA, "message", [Amendment(id="a", pinned=False)]),
+        lambda: store.amend(ANA, "message", [Amendment(id="a", pinned=True)]),
+        lambda: store.amend(ANA, "message", [Amendment(id="a", pinned=False)]),
         lambda: store.delete(Query(scope=ANA, ids=("a",))),
     ):
         change()
-        numbers.append(upkeep.changes(ANA))
+        numbers.append(store.changes(ANA))
     assert numbers == sorted({*numbers})
-    upkeep.amend(ANA, "message", [Amendment(id="b", importance=0.1)])
+    store.amend(ANA, "message", [Amendment(id="b", importance=0.1)])
     store.put([message("d")])
-    assert upkeep.changes(ANA) == numbers[-1]
-    assert upkeep.changes(BEN) == 0
+    assert store.changes(ANA) == numbers[-1]
+    assert store.changes(BEN) == 0
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3]])
 def test_messages_are_put_back_at_their_places_in_any_order(backend, order):
-    store, _, upkeep, *_ = backend.open_all()
+    store, *_ = backend.open_all()
     said = [message(f"word {i}", id=f"{i}", at=-i, seq=i) for i in range(5)]
     for i in order:
-        assert upkeep.put_back([said[i]]) == [said[i]]
+        assert store.put_back([said[i]]) == [said[i]]
         by_words(store, Query(scope=S, text="word"))  # what is in memory grows piece by piece
     expected = {f"{i}": (str(i - 1) if i else None, str(i + 1) if i < 4 else None) for i in range(5)}
     for reader in (store, backend.open_all().store):
@@ -276,37 +275,37 @@ def test_messages_are_put_back_at_their_places_in_any_order(backend, order):
     assert (session.messages, session.started_at) == (6, said[4].created_at)
 
 
-def test_a_message_whose_place_is_taken_goes_to_the_end(store, upkeep):
+def test_a_message_whose_place_is_taken_goes_to_the_end(store):
     store.put([message("a", id="a"), message("b", id="b")])
-    assert [m.seq for m in upkeep.put_back([message("c", id="c", seq=1), message("d", id="d")])] == [2, 3]
-    assert [m.seq for m in upkeep.put_back([message("e", id="e", seq=9), message("f", id="f")])] == [9, 10]
-    (again,) = upkeep.put_back([message("a", id="a", seq=5)])
+    assert [m.seq for m in store.put_back([message("c", id="c", seq=1), message("d", id="d")])] == [2, 3]
+    assert [m.seq for m in store.put_back([message("e", id="e", seq=9), message("f", id="f")])] == [9, 10]
+    (again,) = store.put_back([message("a", id="a", seq=5)])
     assert again.seq == 0
     with pytest.raises(DuplicateId, match="'a'"):
-        upkeep.put_back([message("g", id="g"), message("other", id="a")])
+        store.put_back([message("g", id="g"), message("other", id="a")])
     with pytest.raises(BadScope):
-        upkeep.put_back([message("h", id="h"), replace(message("i"), scope=ANA)])
+        store.put_back([message("h", id="h"), replace(message("i"), scope=ANA)])
     assert ids(store.find(Query(scope=S, kinds=("message",)))) == [*"abcdef"]
 
 
-def test_upkeep_of_a_user_who_has_nothing(upkeep, store):
+def test_scans_of_a_user_who_has_nothing(store):
     store.put([task()])
-    assert scanned(upkeep, kinds=("message",)) == []
-    assert upkeep.targets(Query(scope=ANA)) == {}
-    assert upkeep.changes(Scope(user_id="nobody")) == 0
+    assert scanned(store, kinds=("message",)) == []
+    assert store.targets(Query(scope=ANA)) == {}
+    assert store.changes(Scope(user_id="nobody")) == 0
 
 
-def test_words_that_were_scanned_need_no_analysis(store, upkeep, monkeypatch):
+def test_words_that_were_scanned_need_no_analysis(store, monkeypatch):
     said = [message("重启 nginx 之后恢复", id="a", name="Ana"), message("the disk is full", id="b", at=1)]
     store.put(said)
-    page = upkeep.scan(Query(scope=ANA, kinds=("message",), limit=5), words=True)
+    page = store.scan(Query(scope=ANA, kinds=("message",), limit=5), words=True)
     assert set(page.words) == {"a", "b"}
-    assert upkeep.scan(Query(scope=ANA, kinds=("message",), limit=5)).words == {}
+    assert store.scan(Query(scope=ANA, kinds=("message",), limit=5)).words == {}
     query = Query(scope=ANA, text="nginx full")
     before = store.match(query)
     store.delete(Query(scope=ANA))
     monkeypatch.setattr("jiyi.storage.words.analyse", lambda text: 1 / 0)
-    upkeep.put_back(page.records, words=page.words)
+    store.put_back(page.records, words=page.words)
     monkeypatch.undo()
     after = store.match(query)
     assert (after.keys, after.text.tolist()) == (before.keys, before.text.tolist())

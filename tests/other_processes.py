@@ -1,0 +1,54 @@
+"""Other processes at the file of a test: one that holds it, and several that begin at the same moment."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+__all__ = ["begin_together", "hold"]
+
+HOLDER = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1])
+connection.set_busy_timeout(20_000)  # the worker of a memory may be writing
+connection.execute(sys.argv[2]).fetchall()
+print("held", flush=True)
+sys.stdin.readline()
+connection.close()
+"""
+
+
+def _started(code: str, *arguments: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+@pytest.fixture
+def hold(path: Path) -> Iterator[Callable[[str], Callable[[], object]]]:
+    """Run a statement in another process, which stays there until what this returns is called."""
+    holders = []
+
+    def start(sql: str = "BEGIN IMMEDIATE") -> Callable[[], object]:
+        holders.append(holder := _started(HOLDER, path, sql))
+        assert holder.stdout.readline() == "held\n"
+        return lambda: holder.poll() is None and holder.communicate("go\n", timeout=20)
+
+    yield start
+    for holder in holders:
+        if holder.poll() is None:
+            holder.kill()
+            holder.communicate(timeout=20)
+
+
+def begin_together(count: int, code: str, *arguments: object) -> None:
+    """Run a program in several processes; each prints "ready" and then reads a line before it begins."""
+    children = [_started(code, *arguments) for _ in range(count)]
+    assert {child.stdout.readline() for child in children} == {"ready\n"}
+    for child in children:
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    errors = [child.communicate(timeout=120)[1] for child in children]
+    assert ([child.returncode for child in children], errors) == ([0] * count, [""] * count)
