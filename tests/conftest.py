@@ -51,8 +51,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_endpoint_is_known_to_be_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one test learned of an endpoint says nothing to the next."""
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key, address or proxy of whoever runs the tests, and no endpoint that another test found dead."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr("jiyi.endpoint._breakers", {})
 
 

@@ -16,13 +16,6 @@ from jiyi.llm import OpenAILLM
 __all__ = ["local_llm"]
 
 
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-
 @pytest.fixture
 def scripted() -> Iterator[Callable[..., ScriptedChat]]:
     """Start servers that give these replies in turn; all are stopped in the end."""

@@ -20,12 +20,6 @@ __all__ = ["local_llm"]
 COUNTER = counter_for()
 
 
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch):
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def summarize():
     models = []

@@ -14,13 +14,6 @@ __all__ = ["local_llm"]
 KEY = "sk-very-secret-0123456789"
 
 
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-
 @pytest.fixture
 def make() -> Iterator[Callable[..., OpenAILLM]]:
     """Makes models on a server, and closes them."""
