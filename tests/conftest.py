@@ -2,7 +2,9 @@
 
 import os
 import signal
+import socket
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from postgres_server import (  # noqa: F401
 )
 
 import jiyi
+from jiyi.endpoint import Endpoint
+from jiyi.llm import OpenAILLM
 from jiyi.testing import HashEmbedder
 
 # A run in the background may ignore Ctrl-C, and so would the programs that tests start and interrupt.
@@ -82,3 +86,47 @@ def open_memory(path: Path) -> Iterator[Callable[..., jiyi.MemoryManager]]:
 @pytest.fixture
 def memory(open_memory: Callable[..., jiyi.MemoryManager]) -> jiyi.MemoryManager:
     return open_memory()
+
+
+@pytest.fixture
+def adapter_at() -> Iterator[Callable[..., Any]]:
+    """Make adapters of models at a URL; all that can be are closed in the end."""
+    made: list[Any] = []
+
+    def make(
+        adapter: Callable[..., Any], url: str, model: str = "m", *, key: str = "", **options: Any
+    ) -> Any:
+        timeout, retries = options.pop("timeout", 10.0), options.pop("retries", 0)
+        endpoint = Endpoint(base_url=url, api_key=key, timeout=timeout, retries=retries)
+        made.append(adapter(model, endpoint=endpoint, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        getattr(one, "close", lambda: None)()
+
+
+@pytest.fixture
+def llm_at(adapter_at: Callable[..., OpenAILLM]) -> Callable[..., OpenAILLM]:
+    return partial(adapter_at, OpenAILLM)
+
+
+@pytest.fixture
+def dead() -> Iterator[str]:
+    """The address of a socket that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Every attempt to look up an address; none succeeds."""
+    asked: list[object] = []
+
+    def refuse(*address: object, **_: object) -> None:
+        asked.append(address)
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    return asked

@@ -1,10 +1,10 @@
 """Vectors, replies and scores from an endpoint that does everything wrong: what all adapters do alike."""
 
-import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -82,18 +82,9 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-def make(kind: Kind) -> Iterator[Make]:
-    """Makes adapters of a kind, and closes them."""
-    made: list[Any] = []
-
-    def build(url: str, *, timeout: float = 10.0, retries: int = 2, **options: Any) -> Any:
-        endpoint = Endpoint(base_url=url, api_key=KEY, timeout=timeout, retries=retries)
-        made.append(kind.adapter("m", endpoint=endpoint, **options))
-        return made[-1]
-
-    yield build
-    for adapter in made:
-        getattr(adapter, "close", lambda: None)()
+def make(kind: Kind, adapter_at: Make) -> Make:
+    """Makes adapters of a kind."""
+    return partial(adapter_at, kind.adapter, key=KEY, retries=2)
 
 
 def error(status: int, message: str | None = None, **fields: Any) -> Reply:
@@ -136,13 +127,11 @@ def test_silence_is_asked_again_and_then_an_error(kind: Kind, make: Make) -> Non
     assert isinstance(caught.value.__cause__, Exception)
 
 
-def test_nobody_listening_is_unreachable(kind: Kind, make: Make) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        user = "" if kind.adapter is EndpointReranker else "user:hidden@"  # which takes none
-        url = f"http://{user}127.0.0.1:{free.getsockname()[1]}/v1?token=hidden"
-        with pytest.raises(kind.unreachable, match=r"127.0.0.1.* could not be reached, 1 time") as caught:
-            kind.ask(make(url, retries=0))
+def test_nobody_listening_is_unreachable(kind: Kind, make: Make, dead: str) -> None:
+    user = "" if kind.adapter is EndpointReranker else "user:hidden@"  # which takes none
+    url = dead.replace("//", f"//{user}") + "?token=hidden"
+    with pytest.raises(kind.unreachable, match=r"127.0.0.1.* could not be reached, 1 time") as caught:
+        kind.ask(make(url, retries=0))
     assert "hidden" not in str(caught.value)
     assert isinstance(caught.value.__cause__, Exception)
 

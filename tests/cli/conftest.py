@@ -93,8 +93,8 @@ def _steering(path: Path, text: str) -> Path:
 def run():
     """Run a command in this process."""
 
-    def run(*words: object, code: int = 0):
-        result = CliRunner().invoke(app, [str(word) for word in words])
+    def run(*words: object, code: int = 0, typed: str | None = None):
+        result = CliRunner().invoke(app, [str(word) for word in words], input=typed)
         assert result.exit_code == code, (result.output, result.exception)
         assert "Traceback" not in result.output
         return result

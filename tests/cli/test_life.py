@@ -9,10 +9,8 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from typer.testing import CliRunner
 
 import jiyi
-from jiyi.cli.app import app
 from jiyi.testing import HashEmbedder, ManualClock
 
 LONG_AGO = datetime(2026, 1, 5, tzinfo=UTC)
@@ -23,15 +21,9 @@ def opened(db, user="ana", **options):
 
 
 @pytest.fixture
-def answered():
+def answered(run):
     """Run a command in this process, with words typed at its questions."""
-
-    def answered(typed: str, *words: object, code: int = 0):
-        result = CliRunner().invoke(app, [str(word) for word in words], input=typed)
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
-    return answered
+    return lambda typed, *words, code=0: run(*words, code=code, typed=typed)
 
 
 @pytest.fixture

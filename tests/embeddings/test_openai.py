@@ -1,7 +1,8 @@
 """The remote embedder against a server that does everything wrong."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,18 +19,9 @@ Make = Callable[..., OpenAIEmbedder]
 
 
 @pytest.fixture
-def make() -> Iterator[Make]:
-    """Makes embedders on a server, and closes them."""
-    made: list[OpenAIEmbedder] = []
-
-    def build(url: str, *, timeout: float = 5.0, retries: int = 2, **options: Any) -> OpenAIEmbedder:
-        endpoint = Endpoint(base_url=url, api_key=KEY, timeout=timeout, retries=retries)
-        made.append(OpenAIEmbedder("m", endpoint=endpoint, **options))
-        return made[-1]
-
-    yield build
-    for embedder in made:
-        embedder.close()
+def make(adapter_at: Make) -> Make:
+    """Makes embedders on a server."""
+    return partial(adapter_at, OpenAIEmbedder, key=KEY, timeout=5.0, retries=2)
 
 
 def changed(change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[dict[str, Any]], Any]:
