@@ -20,11 +20,7 @@ def utc_now() -> datetime:
 
 
 def aware(moment: datetime, field: str = "created_at") -> datetime:
-    """Return ``moment`` in UTC.
-
-    Raises:
-        NaiveDatetime: ``moment`` has no time zone.
-    """
+    """Return ``moment`` in UTC; NaiveDatetime: ``moment`` has no time zone."""
     if moment.tzinfo is None or moment.utcoffset() is None:
         raise NaiveDatetime(
             f"{field}={moment.isoformat()} has no time zone; pass an aware datetime, "

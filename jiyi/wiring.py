@@ -313,11 +313,7 @@ def _place(url: str | Path | Place | None, settings: Settings) -> Place:
 
 
 def embedder_for(settings: Settings) -> Embedder:
-    """Return the embedder the settings name.
-
-    Raises:
-        SettingsError: an endpoint without a model.
-    """
+    """Return the embedder the settings name; SettingsError: an endpoint without a model."""
     if settings.embedder == "e5":
         return E5Embedder(
             threads=settings.threads, engine=settings.embedding_engine, file=settings.model_file

@@ -2,7 +2,9 @@
 
 import os
 import signal
+import socket
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from postgres_server import (  # noqa: F401
 )
 
 import jiyi
+from jiyi.endpoint import Endpoint
+from jiyi.llm import OpenAILLM
 from jiyi.testing import HashEmbedder
 
 # A run in the background may ignore Ctrl-C, and so would the programs that tests start and interrupt.
@@ -52,8 +56,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_endpoint_is_known_to_be_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one test learned of an endpoint says nothing to the next."""
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key, address or proxy of whoever runs the tests, and no endpoint that another test found dead."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr("jiyi.endpoint._breakers", {})
 
 
@@ -80,3 +87,47 @@ def open_memory(path: Path) -> Iterator[Callable[..., jiyi.MemoryManager]]:
 @pytest.fixture
 def memory(open_memory: Callable[..., jiyi.MemoryManager]) -> jiyi.MemoryManager:
     return open_memory()
+
+
+@pytest.fixture
+def adapter_at() -> Iterator[Callable[..., Any]]:
+    """Make adapters of models at a URL; all that can be are closed in the end."""
+    made: list[Any] = []
+
+    def make(
+        adapter: Callable[..., Any], url: str, model: str = "m", *, key: str = "", **options: Any
+    ) -> Any:
+        timeout, retries = options.pop("timeout", 10.0), options.pop("retries", 0)
+        endpoint = Endpoint(base_url=url, api_key=key, timeout=timeout, retries=retries)
+        made.append(adapter(model, endpoint=endpoint, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        getattr(one, "close", lambda: None)()
+
+
+@pytest.fixture
+def llm_at(adapter_at: Callable[..., OpenAILLM]) -> Callable[..., OpenAILLM]:
+    return partial(adapter_at, OpenAILLM)
+
+
+@pytest.fixture
+def dead() -> Iterator[str]:
+    """The address of a socket that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Every attempt to look up an address; none succeeds."""
+    asked: list[object] = []
+
+    def refuse(*address: object, **_: object) -> None:
+        asked.append(address)
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    return asked

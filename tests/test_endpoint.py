@@ -1,10 +1,8 @@
 """How patiently an endpoint is asked: which failures are tried again, when, how long, and when none is."""
 
 import re
-import socket
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 from scripted_endpoint import Reply, ScriptedEndpoint
@@ -98,14 +96,6 @@ def test_no_words_give_the_key_away():
 
 
 # --- an endpoint that kept failing is skipped
-
-
-@pytest.fixture
-def dead() -> Iterator[str]:
-    """The address of a socket that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{free.getsockname()[1]}/v1"
 
 
 def embedder_at(url: str, *, timeout: float = 5, retries: int = 1) -> OpenAIEmbedder:

@@ -10,7 +10,6 @@ from scripted_chat import ScriptedChat, answer
 from scripted_endpoint import Reply
 from scripted_rerank import ScriptedRerank
 
-from jiyi.embeddings import Endpoint
 from jiyi.errors import MissingExtra, SettingsError
 from jiyi.llm import OpenAILLM
 from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker
@@ -170,10 +169,10 @@ def test_a_reranker_that_is_too_slow_is_waited_for_as_long_as_the_settings_say(o
     assert "0.2 s" in found.notes[0]
 
 
-def test_an_own_language_model_reranks_and_stays_open(open_memory, monkeypatch):
+def test_an_own_language_model_reranks_and_stays_open(open_memory, llm_at, monkeypatch):
     monkeypatch.setenv("JIYI_RERANKER", "llm")
     with Judge() as server, Judge() as other:
-        llm = OpenAILLM("m", endpoint=Endpoint(base_url=server.url, api_key=""))
+        llm = llm_at(server.url)
         memory = filled(open_memory, llm=llm, llm_model="x", llm_base_url=other.url)
         first = memory.search("disk")
         assert first[0].why["reranker"] == 3
@@ -181,7 +180,6 @@ def test_an_own_language_model_reranks_and_stays_open(open_memory, monkeypatch):
         memory.close()
         assert (len(server.asked), len(other.asked)) == (1, 0)
         assert llm.complete(ASK).text == "{}"
-        llm.close()
 
 
 def test_the_language_model_of_the_settings_reranks(open_memory, monkeypatch):

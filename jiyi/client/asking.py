@@ -5,16 +5,18 @@ given the `Answer`, or the `Lost` that says why there is none; it returns what t
 """
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from random import SystemRandom
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
+
+from typing_extensions import TypedDict
 
 from jiyi.endpoint import Endpoint
-from jiyi.errors import JiyiError, ServerError, ServerUnreachable
+from jiyi.errors import JiyiError, NotFound, ServerError, ServerUnreachable
 from jiyi.wire import adapter, error_of
 
-__all__ = ["Answer", "Ask", "Lost", "Sink", "Steps", "answered", "read_as"]
+__all__ = ["Answer", "Ask", "Lost", "Sink", "Steps", "answered", "job_done", "read_as"]
 
 _T = TypeVar("_T")
 
@@ -70,13 +72,10 @@ Steps = Generator[Ask | float, Answer | Lost | None, _T]
 
 
 def answered(ask: Ask, there: Endpoint) -> Steps[Answer]:
-    """Ask until there is an answer, at most ``retries`` times more, with pauses.
+    """Ask until there is an answer, at most ``retries`` times more, with pauses; then ServerUnreachable.
 
-    What writes carries an ``Idempotency-Key``: however often it is asked, it is done once.
-
-    Raises:
-        ServerUnreachable: there was no answer.
-        JiyiError: what the server says; of the class it names.
+    What writes carries an ``Idempotency-Key``: however often it is asked, it is done once. An error of
+    the server's is raised as the `JiyiError` it names.
     """
     number = 0
     while True:
@@ -92,11 +91,7 @@ def answered(ask: Ask, there: Endpoint) -> Steps[Answer]:
 
 
 def read_as(of: Any, data: Any, there: Endpoint) -> Any:
-    """Return what an answer holds, given as JSON or as its values.
-
-    Raises:
-        ServerError: it is something else.
-    """
+    """Return what an answer holds, given as JSON or as its values; ServerError: it is something else."""
     try:
         known = adapter(of)
         return known.validate_json(data) if isinstance(data, bytes) else known.validate_python(data)
@@ -139,3 +134,71 @@ def _pause(ask: Ask, reply: Answer | Lost | None, number: int) -> float | None:
     elif reply is None or not reply.passing:
         return None
     return min(_FIRST_PAUSE * 2.0**number, _LONGEST_PAUSE) * _RANDOM.uniform(0.75, 1)
+
+
+class _Job(TypedDict):
+    id: str
+    state: Literal["waiting", "running", "done", "failed"]
+    progress: list[Any]
+    result: Any
+    problem: dict[str, Any] | None
+
+
+_TRIES = 3  # a server that stops in the middle forgets its jobs; each may be done again
+
+
+def job_done(ask: Ask, there: Endpoint, progress: Callable[..., object] | None) -> Steps[Any]:
+    """Begin a job, call ``progress`` with what it tells, and return its result as JSON values.
+
+    Raises:
+        JiyiError: what the job failed with.
+    """
+    for _ in range(_TRIES):
+        answer = yield from answered(ask, there)
+        events = _Events(read_as(_Job, answer.body, there), progress, there)
+        try:
+            while events.job["state"] not in ("done", "failed"):
+                yield from _watched(f"/v1/jobs/{events.job['id']}", events, there)
+        except NotFound as error:
+            lost = error
+            continue
+        if events.job["problem"] is not None:
+            raise error_of(events.job["problem"])
+        return events.job["result"]
+    raise lost
+
+
+def _watched(path: str, events: "_Events", there: Endpoint) -> Steps[None]:
+    """Follow a job's events; where they were silent for too long, see whether it is still there."""
+    try:
+        yield from answered(Ask(method="GET", path=f"{path}/events", into=events), there)
+    except ServerUnreachable:
+        answer = yield from answered(Ask(method="GET", path=path), there)
+        events.now(read_as(_Job, answer.body, there))
+
+
+class _Events:
+    """The job as it was told last."""
+
+    def __init__(self, job: _Job, progress: Callable[..., object] | None, there: Endpoint) -> None:
+        self._progress = progress
+        self._there = there
+        self._told: list[Any] = []
+        self._rest = b""
+        self.now(job)
+
+    def now(self, job: _Job) -> None:
+        self.job = job
+        if job["progress"] != self._told:
+            self._told = job["progress"]
+            if self._progress is not None:
+                self._progress(*self._told)
+
+    def begin(self) -> None:
+        self._rest = b""
+
+    def take(self, piece: bytes) -> None:
+        *lines, self._rest = (self._rest + piece).replace(b"\r\n", b"\n").split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                self.now(read_as(_Job, line[5:], self._there))

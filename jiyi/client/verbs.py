@@ -11,8 +11,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from jiyi.client.asking import Ask, Steps, answered, read_as
-from jiyi.client.jobs import job_done
+from jiyi.client.asking import Ask, Steps, answered, job_done, read_as
 from jiyi.clock import read_moment
 from jiyi.endpoint import Endpoint
 from jiyi.errors import BadMessage, BadQuery, BadScope, InputError

@@ -53,8 +53,7 @@ class Compressor(Protocol):
 
         Args:
             given: a text, a message or messages.
-            max_tokens: most tokens of the result; the compressor's own measure where it is
-                left out.
+            max_tokens: most tokens of the result; without it the compressor's own measure.
             query: what it will be read for, where the compressor looks at that.
 
         Raises:
@@ -66,8 +65,7 @@ def as_messages(given: Given) -> tuple[Message, ...]:
     """Return what is to be compressed as messages; a text becomes a user message.
 
     Raises:
-        InputError: it is neither text nor messages.
-        BadMessage: a dict is no Chat Completions message.
+        InputError, BadMessage: it is neither text nor messages, or a dict is no Chat Completions message.
     """
     if isinstance(given, str):
         return (Message(role="user", content=given),)
@@ -81,16 +79,13 @@ def as_messages(given: Given) -> tuple[Message, ...]:
 
 
 class Compressible:
-    """The texts to compress, read and counted.
+    """The texts to compress, read and counted; raises as `Compressor` where they cannot be.
 
     Args:
         given: a text, a message or messages.
         counter: counts the tokens.
         method: what the results are said to be made by.
-        max_tokens: most tokens of the result, checked here; None is no limit.
-
-    Raises:
-        InputError: ``given`` is neither text nor messages, or ``max_tokens`` is below 1.
+        max_tokens: most tokens of the result; None is no limit.
     """
 
     def __init__(
@@ -134,20 +129,12 @@ def check_whole(name: str, value: object, least: int) -> None:
 
 
 def check_words(name: str, words: Sequence[str]) -> None:
-    """Refuse what is no list of texts.
-
-    Raises:
-        InputError: it is one text, or holds something else than text.
-    """
+    """Refuse what is no list of texts; InputError: it is one text, or holds something else than text."""
     if isinstance(words, str) or not all(isinstance(word, str) for word in words):
         raise InputError(f'{name} takes a list of texts, such as ["重要", "key"], not {words!r}')
 
 
 def check_rate(rate: object) -> None:
-    """Refuse what is no share of tokens to leave.
-
-    Raises:
-        InputError: it is no number above 0 and at most 1.
-    """
+    """Refuse what is no share of tokens to leave; InputError: it is no number above 0 and at most 1."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
         raise InputError(f"rate={rate!r} must be a share of the tokens: above 0, at most 1")

@@ -108,13 +108,9 @@ class Extract:
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
-        """Return the four lists as text; ``query`` is not looked at.
+        """Return the four lists as text, "" with a note where nothing is found; ``query`` is not looked at.
 
-        A text within ``max_tokens`` comes back as it is; where nothing is found the text is
-        "" and a note says so.
-
-        Raises:
-            InputError: ``given`` is neither text nor messages, or ``max_tokens`` is below 1.
+        A text within ``max_tokens`` comes back as it is. Errors are those of `Compressor`.
         """
         texts = Compressible(given, self.counter, "extract", max_tokens)
         if max_tokens is not None and texts.tokens <= max_tokens:

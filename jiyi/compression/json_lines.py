@@ -58,10 +58,9 @@ def json_lines(value: Any, errors: _Errors, spoken: str) -> JsonLines:
     object of at least eight objects is one too, with its keys in the column ``"key"``. Under each
     other path stands a line for each leaf, and one for each list of numbers.
 
-    Guarantees: every item is read. What the head says of all items (values that are the same,
-    values with their counts, ranges of numbers) is true of all. A value that is cut ends in "…".
-    Texts stand without quotes where they cannot be taken for anything else; an empty cell means
-    that the item does not have the key.
+    What the head says of all items (values that are the same, values with their counts, ranges of
+    numbers) is true of all. A value that is cut ends in "…". Texts stand without quotes where they cannot
+    be taken for anything else; an empty cell means that the item does not have the key.
 
     Args:
         value: what `json.loads` gave.

@@ -96,8 +96,7 @@ class LLMLingua:
     ) -> Compressed:
         """Return the texts without the words the model finds needless; ``query`` is not looked at.
 
-        Raises:
-            InputError: ``given`` is no text or message, or ``max_tokens`` is below 1.
+        Raises, besides what `Compressor` does:
             SettingsError: the model cannot be loaded.
             JiyiError: the model failed on this text.
         """

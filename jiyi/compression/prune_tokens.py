@@ -28,10 +28,7 @@ def _spaced(word: Word) -> str:
 
 
 class _PrunedText:
-    """Words of which the first ones of an order are dropped.
-
-    Lines are counted by themselves and remembered, so that another choice costs only the
-    lines it changes.
+    """Words of which the first ones of an order are dropped; lines are counted by themselves and remembered.
 
     Args:
         words: all words, a line break after each line.
@@ -247,11 +244,7 @@ class PruneTokens:
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
-        """Return the texts without the words that say least; ``query`` is not looked at.
-
-        Raises:
-            InputError: ``given`` is no text or message, or ``max_tokens`` is below 1.
-        """
+        """Return the texts without the words that say least, as `Compressor`; ``query`` is not looked at."""
         texts = Compressible(given, self.counter, "prune_tokens", max_tokens)
         target = max(1, round(self.rate * texts.tokens)) if max_tokens is None else max_tokens
         if texts.tokens <= target:

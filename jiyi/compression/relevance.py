@@ -35,10 +35,9 @@ _MOST_SHOWN = 400  # sentences a model is shown; the best of more
 class Relevance:
     """A `Compressor` that keeps the sentences that serve a query.
 
-    - Sentences stay in their order and whole, save one that fits only without the words that say
-      least; the line of a sentence keeps its speaker where
-      the text names one. Among messages, a tool's result brings the call it answers, and
-      the speaker is written before a turn where the limit leaves room for it.
+    - Sentences stay in their order and whole, but for one that fits only without the words that say least;
+      a sentence keeps its speaker where the text names one. A tool's result brings the call it answers,
+      and speakers are written before turns where the limit leaves room.
     - Within ``max_tokens``; half of the tokens where none is given. Where not even the best
       sentence fits like that, it is pruned further, and a note says so.
     - Where no sentence shares anything with the query, the newest are kept, and a note says so.
@@ -57,12 +56,7 @@ class Relevance:
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
-        """Return the sentences that serve ``query``.
-
-        Raises:
-            InputError: there is no query, ``given`` is no text or message, or ``max_tokens``
-                is below 1.
-        """
+        """Return the sentences that serve ``query``, as `Compressor`; without a query it is an InputError."""
         if query is not None and not isinstance(query, str):
             raise InputError(f"query must be text, not {type(query).__name__}")
         if query is None or not query.strip():

@@ -77,17 +77,15 @@ class Summarize:
         query: str | None = None,
         previous: str | None = None,
     ) -> Compressed:
-        """Return the texts as a summary.
+        """Return the texts as a summary, as `Compressor`; ``query`` is not looked at.
 
         Args:
             given: a text, a message or messages, oldest first.
             max_tokens: most tokens of the result; as set up where it is left out.
-            query: there because a `Compressor` takes it; the summary serves any question.
             previous: the summary of what was said before these; "" where there is none yet
                 and this is its beginning. None: no summary that grows.
 
         Raises:
-            InputError: ``given`` is none of these, or ``max_tokens`` is below 1.
             LLMError: the model failed and ``fallback`` is off.
         """
         check_max_tokens(max_tokens)
@@ -134,11 +132,7 @@ class Summarize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Writer:
-    """Writes summaries with a model.
-
-    The conversation is quoted as data. Where it takes more than one call may, it is folded
-    in pieces, each call with the summary so far; a message that is too long alone is parted.
-    """
+    """Writes summaries with a model, in pieces where it takes more than one call may."""
 
     setup: Summarize
     llm: LLM
@@ -146,11 +140,7 @@ class _Writer:
     limit: int  # most tokens of the summary
 
     def write(self, messages: Sequence[Message], previous: str) -> tuple[str, tuple[str, ...]]:
-        """Return the new summary as bullet points, and notes.
-
-        Raises:
-            LLMError: the model could not be asked or said nothing; any error of a model is one.
-        """
+        """Return the new summary as bullet points, and notes; any error of a model is an `LLMError`."""
         notes: list[str] = []
         said = labelled(messages, self.language)
         summary = previous

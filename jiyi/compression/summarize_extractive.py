@@ -71,8 +71,7 @@ def summarise(
 ) -> tuple[str, tuple[str, ...]]:
     """Return a summary of what was said before and in ``messages``, and the ids it is from.
 
-    Bullet points, those of the summary before first, within ``limit`` tokens, which is at
-    least 1; "" only where nothing has a word in it. The same input gives the same text.
+    Bullet points within ``limit`` tokens, at least 1; "" only where nothing has a word in it.
     """
     points = [*points_before(previous, messages), *points_of(messages, language)]
     kept = choose(points, limit, counter)

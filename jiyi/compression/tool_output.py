@@ -83,11 +83,7 @@ class ToolOutput:
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
-        """Return the output, short; ``query`` is not looked at.
-
-        Raises:
-            InputError: ``given`` is not one text or message, or ``max_tokens`` is below 1.
-        """
+        """Return one output, short, as `Compressor`; ``query`` is not looked at."""
         check_max_tokens(max_tokens)
         messages = as_messages(given)
         if len(messages) != 1:
@@ -220,8 +216,7 @@ class ToolOutput:
 def page(text: str, offset: int = 0, max_tokens: int = 1_000, counter: TokenCounter | None = None) -> Page:
     """Return the stretch of ``text`` that begins at ``offset`` and takes at most ``max_tokens``.
 
-    It ends after a line where one ends in its second half. Pages read one after the other,
-    each from the ``next_offset`` of the one before, are the whole text.
+    It ends after a line where one ends in its second half. Pages read one after the other are the whole text.
 
     Raises:
         InputError: ``offset`` is not a place in the text, or ``max_tokens`` is below 1.

@@ -69,10 +69,9 @@ class CachedEmbedder:
     """Keeps the vectors of the last `size` different texts in memory.
 
     - Same name, size and answers as the embedder inside: the data cannot tell them apart.
-    - Only texts not in memory are sent on, in one call, each once however often it is asked.
+    - Only texts not in memory are sent on, in one call, each once however often it is asked; two threads
+      that miss the same text at the same moment may both send it on.
     - A returned matrix is the caller's own; changing it changes nothing here.
-    - No lock is held while the inner embedder works. Two threads that miss the same text
-      at the same moment may both send it on.
     - Memory: 4 bytes x dims a text, about 15 MB for 10,000 vectors of 384 dimensions;
       of the texts only a hash is kept.
 
@@ -105,10 +104,7 @@ class CachedEmbedder:
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
         """Return a matrix of shape (len(texts), dims), asking the inner embedder only for what is new.
 
-        Raises:
-            InputError: `texts` is not a sequence of strings, or `kind` is unknown.
-            EmbeddingError: the inner embedder failed, with whatever exception; what was in memory
-                stays.
+        Where that fails, with whatever exception, it is an `EmbeddingError`, and what was in memory stays.
         """
         items = check_inputs(texts, kind)
         if not items:
@@ -165,12 +161,7 @@ def check_inputs(texts: Sequence[str], kind: str) -> list[str]:
 
 
 def check_texts(texts: Sequence[str], call: str) -> list[str]:
-    """Return `texts` as a list; `call` is how to call the verb.
-
-    Raises:
-        InputError: `texts` is one string instead of a sequence of them, or holds something
-            that is not text.
-    """
+    """Return `texts` as a list, refused as `Embedder.embed` does; `call` is how to call the verb."""
     verb = call.partition("(")[0]
     if isinstance(texts, str):
         raise InputError(f"{verb}() takes a list of texts, not one string: write {call}")

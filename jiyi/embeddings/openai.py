@@ -12,7 +12,7 @@ from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_te
 from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, in_time, patiently
 from jiyi.errors import EndpointRefused, EndpointUnreachable, SettingsError, TextRefused
 from jiyi.forks import free_after_fork
-from jiyi.openai_client import OpenAIClient
+from jiyi.posting import OpenAIClient
 from jiyi.records.checks import stable_id
 from jiyi.text import counter_for
 
@@ -135,8 +135,7 @@ class OpenAIEmbedder:
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
         """Return a matrix of shape (len(texts), dims).
 
-        Raises:
-            InputError: `texts` is not a sequence of strings, or `kind` is unknown.
+        Raises, besides what `Embedder` does:
             EndpointUnreachable: refused, timed out or kept failing, after all retries.
             TextRefused: a text is not embedded however short it is cut, though others are.
             EndpointRefused: the endpoint said no, or answered with something unusable.

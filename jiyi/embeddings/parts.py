@@ -26,14 +26,11 @@ def split_parts(text: str, *, size: int = 1_200, most: int = 8) -> list[str]:
     - A text of up to about 1.25 x `size` is one part; blank text gives none.
     - Longer ones are cut at the end of a paragraph, else of a line, a sentence, a word,
       whichever comes first in that order between 0.6 and 1.25 x `size`; nothing overlaps.
-    - Characters are counted by what they cost a multilingual model: Chinese, Japanese,
-      Korean, emoji and punctuation 2.5, digits and capitals 2, others 1. At the default
-      size a part of ordinary text stays within 512 tokens; of bare symbols or classical
-      Chinese it may not.
-    - In order, and together the whole text except white space at the cuts. When that
-      would be more than `most` parts, the first `most` - 2 and the last 2 are kept:
-      the middle gets no vector, text search still finds it.
-    - The work depends on `size` and `most`, hardly on the length of the text.
+    - Characters are counted by what they cost a multilingual model: Chinese, Japanese, Korean, emoji
+      and punctuation 2.5, digits and capitals 2, others 1. At the default size a part of ordinary text
+      stays within 512 tokens; of bare symbols or classical Chinese it may not.
+    - In order, and together the whole text except white space at the cuts. Of more than `most` parts the
+      first `most` - 2 and the last 2 are kept: the middle gets no vector, text search still finds it.
 
     Raises:
         InputError: `size` is below 16 or `most` below 1.

@@ -169,9 +169,8 @@ def by_importance(messages: Sequence[Message], room: int, counter: TokenCounter)
 def by_running_summary(messages: Sequence[Message], room: int, counter: TokenCounter) -> frozenset[str]:
     """Return what is in the running summary at the end, and the newest messages after it.
 
-    The conversation grows message by message and is folded whenever `RunningSummary` says so;
-    the extractive `Summarize` may use half of the window. A message is in the summary as long
-    as one of its sentences is.
+    The conversation is folded whenever `RunningSummary` says so; the extractive `Summarize` may use
+    half of the window. A message is in the summary as long as one of its sentences is.
     """
     policy = RunningSummary(room, counter=counter)
     writer = _Writer(Summarize(max_tokens=max(1, int(_SUMMARY * room)), counter=counter))
@@ -280,11 +279,7 @@ def _needed(question: Question, budget: int, counter: TokenCounter) -> int:
 
 
 def check_baselines(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names, each once.
-
-    Raises:
-        InputError: one of them is no baseline.
-    """
+    """Return the names, each once; InputError: one of them is no baseline."""
     unknown = [name for name in names if name not in BASELINES]
     if unknown:
         raise InputError(f"no baseline {unknown[0]!r}; there are {', '.join(BASELINES)}")
@@ -302,9 +297,8 @@ def make_baseline(
 ) -> System:
     """Return a baseline that holds ``conversation``.
 
-    "bm25": words alone. "dense": vectors alone. "recent": the newest first. "full":
-    everything, oldest first, as if it were all put before a model. The names of
-    `jiyi.evaluate.baselines.POLICIES`: what that policy leaves.
+    "bm25": words alone; "dense": vectors alone; "recent": the newest first; "full": everything,
+    oldest first, as if it were all put before a model; one of `POLICIES`: what that policy leaves.
     """
     messages = conversation.messages
     if name in POLICIES:

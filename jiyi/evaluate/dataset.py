@@ -92,12 +92,7 @@ class Dataset:
 
 
 def load_dataset(path: str | Path) -> Dataset:
-    """Read a file of the neutral format.
-
-    Raises:
-        ImportFailed: the file cannot be read, is not JSON, or has another shape; the
-            message says where, and what to do.
-    """
+    """Read a file of the neutral format; raises as `read_dataset`, also where the file cannot be read."""
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -138,11 +133,10 @@ def read_dataset(data: Mapping[str, Any], *, file: str = "data") -> Dataset:
 
 
 def with_opaque_ids(conversation: Conversation, random: Random) -> Conversation:
-    """Return the conversation under random ids of messages and sessions.
+    """Return the conversation under random ids of messages and sessions, which say nothing.
 
-    Neither an id nor its place among the others says anything then; sessions come in the
-    order of time, and those that begin at the same moment in random order. Questions name
-    their evidence and stale messages by the new ids.
+    Sessions come in the order of time, those that begin at the same moment in random order.
+    Questions name their evidence and stale messages by the new ids.
     """
     names = _opaque([message.id for message in conversation.messages], random, bits=128)
     # A window shows session ids: short ones, so that they take few of its tokens.

@@ -274,8 +274,7 @@ class Evaluation:
 def differences(one: Run, other: Run) -> dict[str, float]:
     """Return how much higher each metric of ``other`` is, for those that both have.
 
-    ``window@500`` and the like are the evidence in windows of so many tokens. Between two
-    backends all of them should be 0, up to the rounding of vectors.
+    ``window@500`` and the like are the evidence in windows of so many tokens.
     """
     figures = [
         dict(run.scores.metrics) | {f"window@{size}": held for size, held in run.evidence_in_context.items()}

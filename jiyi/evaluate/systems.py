@@ -130,13 +130,7 @@ def open_sqlite(embedder: Embedder) -> Iterator[MemoryManager]:
 
 
 def openers_for(backends: list[str]) -> dict[str, Opener]:
-    """Return what opens memories on several backends, by names that results can give them.
-
-    Raises:
-        SettingsError: jiyi has no such backend.
-        WrongState: a server's database holds memories of somebody.
-        StorageError: it cannot be reached.
-    """
+    """Return what opens memories on several backends, by names for results; raises as `opener_for`."""
     openers: dict[str, Opener] = {}
     for backend in dict.fromkeys(backends):
         name, opener = opener_for(backend)

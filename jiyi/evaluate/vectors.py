@@ -49,9 +49,8 @@ class Reading:
 class MeasuredEmbedder:
     """An `Embedder` that embeds each text once and knows what it took.
 
-    Same name, size and answers as the embedder inside. Every vector stays in memory, 4 bytes
-    x dims each, so that several systems can be asked the same for one price; with a
-    ``folder`` it is also looked for and kept there.
+    Same name, size and answers as the embedder inside. Every vector stays in memory, so that several
+    systems can be asked for one price; with a ``folder`` it is also looked for and kept there.
     """
 
     def __init__(self, inner: Embedder, folder: "VectorFolder | None" = None) -> None:

@@ -165,10 +165,7 @@ class _Part:
     message: Message  # what they say, with the blocks themselves
 
     def counted(self, counter: TokenCounter) -> Message:
-        """Return the message for a window, counted with pictures, thoughts and what else it has.
-
-        A compaction is a system message there: it stands for what went before, and never leaves.
-        """
+        """Return the message for a window, counted whole; a compaction is a system message, which stays."""
         own = items(self.content)
         tokens = counter.count(self.message) + sum(_beside(block, counter) for block in own)
         role = "system" if _of(own, _COMPACTION) else self.message.role

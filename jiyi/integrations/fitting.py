@@ -38,7 +38,7 @@ class Fitted:
         """Give those of a framework's messages that stay, and what is recalled as a message of the user.
 
         Of the user: what was said once has no more authority now than it had then. A question that is
-        not among the messages yet stands after them, and is left to the caller.
+        not among the messages yet is left to the caller.
         """
         for place in self.kept:
             if place == self.at and self.recalled.text:

@@ -119,9 +119,8 @@ class JiyiMemoryService(BaseMemoryService):
         """Save memories as they are, all or none; one of the same id and content changes nothing.
 
         Raises:
-            BadMessage: one has no JSON, or metadata that cannot be kept.
+            BadMessage, InputError: one has no JSON, unusable metadata, or a timestamp without a zone.
             DuplicateId: an id is taken by another memory.
-            InputError: a timestamp that is no ISO 8601 with a zone.
         """
         saved = []
         for entry in memories:

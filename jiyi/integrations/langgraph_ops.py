@@ -53,8 +53,8 @@ class FoundItem(SearchItem):
     """An item that a query found.
 
     Attributes:
-        score: the cosine similarity of its text and the query, by the memory's embedder; no lower than that
-            of an item that comes after it, for the order is the memory's, which goes by words, too.
+        score: the cosine similarity of its text and the query; no lower than that of an item that comes
+            after it, for the order is the memory's, which goes by words, too.
         relevance: 0 to 1, how likely it is an answer; see `MemoryManager.search`.
         nothing_relevant: the probability that the store holds no answer.
         why: what each feature added to its place among what was found.
@@ -101,11 +101,7 @@ class Operations:
         return results
 
     def check(self, op: PutOp | SearchOp) -> None:
-        """Refuse what cannot be done, before it is done together with what can.
-
-        Raises:
-            InvalidNamespaceError, InputError: as `batch`.
-        """
+        """Refuse what cannot be done, as `batch` does, before it is done together with what can."""
         _check(op)
         if isinstance(op, SearchOp):
             self._user(tuple(op.namespace_prefix))
@@ -307,13 +303,10 @@ _LARGEST = 2**63  # whole numbers beyond are compared as floating-point numbers
 
 
 class _Asked:
-    """What a filter of LangGraph asks of the values of items.
+    """What a filter of LangGraph, field names with values or operators, asks of the values of items.
 
     Names with dots reach into objects, and so do objects in the filter. A field that is not there is equal to
     None only, ``$ne`` to all else, and neither greater nor less than anything; nor is a text than a number.
-
-    Args:
-        given: field names with what they equal, or with operators.
 
     Raises:
         BadQuery: a key with quotes or control characters, or an unknown operator.

@@ -235,8 +235,7 @@ def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -
 
     Args:
         items: all checkpoints, greatest id first.
-        deltas: says which channels of a checkpoint are rebuilt from former ones: from the writes back to
-            the checkpoint that has their value.
+        deltas: says which channels of a checkpoint are rebuilt from the writes of former ones.
     """
     at = {(item.namespace, item.key): item for item in items}
     needed = set[str]()

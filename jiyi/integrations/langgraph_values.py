@@ -53,8 +53,7 @@ class Packer:
     """Packs the values of one change.
 
     Attributes:
-        refs: all rows that the packed values need.
-        new: those of them that are not stored, to be written with them.
+        refs: all rows that the packed values need; ``new`` are those that are not stored yet.
 
     Args:
         serde: serializes. Where equal values give different data, as with encryption, nothing is shared.

@@ -127,9 +127,9 @@ class Recaller:
 def _unsaved(there: Sequence[Message], talk: Sequence[Message], *, whole: bool) -> Sequence[Message]:
     """Return the end of a talk that is not stored yet.
 
-    Clients send what came before again, or the newest of it, and people edit it and ask again. So
-    what is new begins after the last message that is known, and with the model's last one at the
-    earliest: what was forgotten of earlier turns does not come back.
+    Clients send what came before again, and people edit it and ask again. So what is new begins after
+    the last message that is known, and with the model's last one at the earliest: what was forgotten of
+    earlier turns does not come back.
     """
     known, given = [key(m) for m in there], [key(m) for m in talk[-2 * _KNOWN :]]
     if not whole:  # of a request that is sent once more nothing is new
@@ -200,8 +200,7 @@ class Saver:
     """Saves conversations; each time it is given one whole, what is new goes in.
 
     - A message is saved once, even if several processes do so at the same time.
-    - A message whose content changed takes the place of the one before, and one that was put between
-      others stands there; see `replace_messages`.
+    - A changed message takes the place of the one before, and one put between others stands there.
     - What was forgotten is not saved again: what it was given once is no longer new, and in a new
       process neither is what stands before the newest message that is saved.
     """

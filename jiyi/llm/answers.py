@@ -21,13 +21,10 @@ def read_reply(body: bytes) -> Reply:
 
 
 def read_turn(body: bytes) -> Turn:
-    """Return the turn in an answer: its text without thoughts, and its tool calls.
+    """Return the turn in an answer: its text without thoughts, and its tool calls; ValueError: it is none.
 
     A call without an id, or with another one's, gets one of its own; arguments that are no
     text become JSON.
-
-    Raises:
-        ValueError: it is not such an answer; the message says what is wrong.
     """
     fields, message = _opened(body)
     return Turn(**fields, tool_calls=tuple(_calls(message.get("tool_calls"))))

@@ -43,10 +43,9 @@ class Turn(Reply):
 class LLM(Protocol):
     """Answers messages.
 
-    Guarantees: `complete` returns a whole reply or raises, and comes back within a time
-    that the model's maker or its settings bound; the messages are not changed; text of any
-    kind is accepted, empty, huge or malformed, though the model may refuse it; safe to call
-    from several threads.
+    Guarantees: `complete` returns a whole reply or raises, within a time that the model's maker or
+    its settings bound; the messages are not changed; text of any kind is accepted, though the model
+    may refuse it; safe to call from several threads.
     """
 
     def complete(
@@ -80,9 +79,8 @@ class LLM(Protocol):
 class ChatLLM(Protocol):
     """Takes the next turn of a conversation.
 
-    Guarantees: `chat` returns a whole turn or raises, and comes back within a time that the
-    model's maker or its settings bound; the messages are not changed; safe to call from
-    several threads.
+    Guarantees: `chat` returns a whole turn or raises, within a time that the model's maker or its
+    settings bound; the messages are not changed; safe to call from several threads.
     """
 
     def chat(

@@ -12,7 +12,7 @@ from jiyi.errors import InputError, LLMRefused, LLMUnreachable, SettingsError
 from jiyi.llm.answers import encodable, read_reply, read_turn
 from jiyi.llm.llm import Reply, Turn
 from jiyi.llm.streaming import Relay, read_stream
-from jiyi.openai_client import OpenAIClient
+from jiyi.posting import OpenAIClient
 from jiyi.prompts import load_prompt
 from jiyi.text.analyse import language
 
@@ -189,7 +189,7 @@ class OpenAILLM:
         schema: Mapping[str, Any] | None = None,
         stop: Sequence[str] = (),
     ) -> Reply:
-        """Return the reply to a conversation; see `LLM.complete`.
+        """Return the reply to a conversation, as `LLM.complete`.
 
         Raises:
             InputError: there are no messages, or something cannot be written as JSON.
@@ -217,13 +217,9 @@ class OpenAILLM:
         temperature: float = 0,
         on_text: Callable[[str], object] | None = None,
     ) -> Turn:
-        """Return the next turn of a conversation; see `ChatLLM.chat`.
+        """Return the next turn of a conversation, as `ChatLLM.chat`; raises as `complete`.
 
-        Raises:
-            InputError: there are no messages, or something cannot be written as JSON.
-            LLMUnreachable: refused, timed out, kept failing until the time was over, or broke
-                off in the middle of its answer.
-            LLMRefused: the endpoint or the model said no, or answered with something unusable.
+        It is also LLMUnreachable where the endpoint broke off in the middle of its answer.
         """
         request = _Request(
             messages=_messages("chat", messages),

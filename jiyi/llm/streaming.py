@@ -142,12 +142,10 @@ class _BrokenOff(Exception):
 
 @dataclass(slots=True)
 class _Assembly:
-    """Puts an answer together again from the lines of a stream.
+    """Puts an answer together again from the lines of a stream, whatever endpoints make of that.
 
-    - Understands pieces without an index or an id, arguments as an object, several calls in
-      one piece, events without choices, tokens in any event or in none.
-    - An endpoint that answers in one piece, as if it had not been asked to stream, is
-      understood, too.
+    Understood are pieces without an index or an id, arguments as an object, several calls in one piece,
+    events without choices, tokens in any event or in none, and an answer in one piece.
     """
 
     ended: bool = False  # whether the endpoint said that this was all

@@ -28,10 +28,8 @@ class Unfit(ValueError):
 def checker(schema: Mapping[str, Any]) -> Callable[[Any], None]:
     """Return a function that raises `Unfit` for what does not fit an object's schema.
 
-    Drafts 4, 6 and 7. Defaults are not filled in, and ``$ref`` reach nothing outside.
-
-    Raises:
-        InputError: `schema` is no JSON schema of an object.
+    Drafts 4, 6 and 7; what is no such schema is an InputError. Defaults are not filled in, and ``$ref``
+    reach nothing outside.
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         raise InputError('the schema must describe an object: {"type": "object", "properties": {...}}')
@@ -123,8 +121,7 @@ def ask_each(
         prompt: the name of the prompt; its ``passages`` are the texts, numbered and quoted.
         texts: what is asked about.
         value: the JSON schema of one answer.
-        language: of the prompt.
-        words: further fields of the prompt.
+        language: of the prompt, whose other fields are ``words``.
 
     Raises:
         LLMError: as `ask_json`.

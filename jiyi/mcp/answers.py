@@ -137,10 +137,8 @@ def fitted(
     """Return the first items that fit into one answer, at least one, and the cursor of what follows.
 
     Args:
-        items: in their order.
+        items: in their order; ``start`` came before, and ``limit`` is the most of them.
         count: returns the tokens of a text.
-        start: how many came before.
-        limit: most of them.
     """
     room, shown = MOST_TOKENS, list[_Item]()
     for item in items:

@@ -1,12 +1,10 @@
 """Monitor: what the windows held, what came of them, and what should worry."""
 
 from jiyi.monitor.drift import Drift, Step, find_drift
-from jiyi.monitor.export import otel_metrics, prometheus_text
-from jiyi.monitor.figures import Alert, Gauges, Limits, Spread, Thresholds
+from jiyi.monitor.export import otel_metrics, prometheus_text, traced
+from jiyi.monitor.figures import Alert, Gauges, Limits, Spread, Thresholds, Usage
 from jiyi.monitor.hits import Hit, Hits, Judge, LLMHits, find_hits
 from jiyi.monitor.monitor import ContextMonitor
-from jiyi.monitor.traces import traced
-from jiyi.monitor.usage import Usage
 
 __all__ = [
     "Alert",

@@ -1,11 +1,10 @@
 """Goal drift: does a run of steps still serve what was asked for?
 
-Each step has a nearness to the goal from 0 to 1. By terms: the step's terms that the goal
-has count 1; those that an earlier near step brought in count as much as half of that step was
-near, so that "tail error.log" after "look at the logs of nginx" is still near, and a
-chain of small turnings fades out. `ENOUGH` of that is as near as can be. With an embedder
-the cosine to the goal counts as well, above what sentences about nothing in common have
-with it (which differs from model to model); the larger of the two is taken.
+Each step has a nearness to the goal from 0 to 1. The step's terms that the goal has count 1, those
+that an earlier near step brought in half as much as that step was near: "tail error.log" after
+"look at the logs of nginx" is still near, and a chain of small turnings fades out. `ENOUGH` of that
+is as near as can be. With an embedder the cosine to the goal counts as well, above what sentences
+about nothing in common have with it; the larger of the two is taken.
 
 The nearness is smoothed (exponentially weighted moving average, Roberts 1959); the score is
 1 minus that. A run drifts when the score is at `DRIFTED` or above after `FEWEST` steps and

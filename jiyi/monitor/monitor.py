@@ -12,9 +12,8 @@ from jiyi.embeddings import Embedder
 from jiyi.errors import InputError, SettingsError
 from jiyi.forks import free_after_fork
 from jiyi.monitor.drift import Drift, Step, find_drift, last_run
-from jiyi.monitor.figures import Alert, Gauges, Series, SessionKey, Thresholds, find_alerts
+from jiyi.monitor.figures import Alert, Gauges, Series, SessionKey, Thresholds, Usage, find_alerts
 from jiyi.monitor.hits import RETRIEVED, Judge, find_hits
-from jiyi.monitor.usage import Usage
 from jiyi.records import Block, Window
 from jiyi.text import TokenCounter, counter_for
 

@@ -61,12 +61,7 @@ class LLMReranker:
         return f"llm:{getattr(self._llm, 'name', type(self._llm).__name__)}"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return a whole number from 0 to 10 for each of `texts`.
-
-        Raises:
-            InputError: `texts` is a bare string or holds something else than text.
-            RerankError: the model could not be asked, or left passages out twice.
-        """
+        """Return a whole number from 0 to 10 for each of `texts`; errors are those of `Reranker`."""
         question, items = check_query(query, texts, _MOST_CHARS)
         scores: list[float] = []
         for start in range(0, len(items), self._batch_size):

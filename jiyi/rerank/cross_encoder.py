@@ -70,12 +70,7 @@ class CrossEncoderReranker:
         return f"cross-encoder:{folder.name if folder.is_dir() else self._source}"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return a score for each of `texts`, on the model's own scale.
-
-        Raises:
-            InputError: `texts` is a bare string or holds something else than text.
-            RerankError: the model cannot be loaded, gives several scores a pair, or failed.
-        """
+        """Return a score for each of `texts`, on the model's own scale; errors are those of `Reranker`."""
         question, items = check_query(query, texts, self._max_length * _CHARS_A_TOKEN)
         if not items:
             return []

@@ -74,13 +74,7 @@ class EndpointReranker:
         return f"endpoint:{self._model}"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return a score for each of `texts`, on the model's own scale.
-
-        Raises:
-            InputError: `texts` is a bare string or holds something else than text.
-            RerankError: the endpoint cannot be reached, said no, or answered with something
-                unusable.
-        """
+        """Return a score for each of `texts`, on the model's own scale; errors are those of `Reranker`."""
         question, items = check_query(query, texts, self._max_chars)
         if not items:
             return []
@@ -139,14 +133,11 @@ def _as_texts(model: str, query: str, texts: list[str]) -> dict[str, Any]:  # no
 
 
 def _scores(body: bytes, count: int) -> list[float]:
-    """Return the `count` scores of an answer in the order of the texts.
+    """Return the `count` scores of an answer in the order of the texts; a ValueError says what is wrong.
 
     Understood are ``{"results": [{"index": 0, "relevance_score": 0.9}, ...]}`` (Jina,
     Cohere, SiliconFlow, vLLM, llama.cpp), the same under "data" (Voyage), and a bare list
     of ``{"index": 0, "score": 0.9}`` (Text Embeddings Inference).
-
-    Raises:
-        ValueError: it is not such an answer; the message says what is wrong, quoting nothing.
     """
     items = items_in_order(body, ["results", "data", ""], count, "scores")
     return [_score(item.get("relevance_score", item.get("score")), i) for i, item in enumerate(items)]

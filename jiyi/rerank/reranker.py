@@ -38,12 +38,7 @@ class Reranker(Protocol):
 
 
 def check_query(query: str, texts: Sequence[str], limit: int) -> tuple[str, list[str]]:
-    """Return the query and the texts, each up to `limit` characters and encodable.
-
-    Raises:
-        InputError: the query is no text, `texts` is one string instead of a sequence of
-            them, or holds something that is not text.
-    """
+    """Return the query and the texts, up to `limit` characters and encodable; raises as `Reranker.score`."""
     items = check_texts(texts, "score(query, [text])") + check_texts([query], "score(query, [text])")
     *ready, question = (clean_text(item, limit) for item in items)
     return question, ready
@@ -69,8 +64,7 @@ def rerank(
 
     - A reranker that is too slow, raises, or answers with nonsense (another number of
       scores than of texts, not finite numbers) gives a note instead of scores.
-    - A call that takes too long goes on in a daemon thread, which does not keep the
-      process from ending.
+    - A call that takes too long goes on in a daemon thread, which keeps no process from ending.
     - With a `breaker`, the same at each call, one that was too slow is skipped for a while: the
       note comes at once, and a call in the background finds out when it is fast enough again.
 

@@ -31,7 +31,7 @@ from jiyi.server.served import Served
 from jiyi.wire import problem_of, shown_text
 
 if TYPE_CHECKING:  # these need extras
-    from jiyi.server.proxy.routes import Proxy
+    from jiyi.server.proxy.relay import Proxy
     from jiyi.server.tools import ToolsApp
 
 __all__ = ["make_app"]
@@ -105,7 +105,7 @@ def _proxy(served: Served) -> "Proxy | None":
     """Return what answers ``/openai/v1``."""
     if not _has("httpx", "client", "proxy_upstream", served):
         return None
-    from jiyi.server.proxy.routes import Proxy
+    from jiyi.server.proxy.relay import Proxy
 
     return Proxy(served)
 

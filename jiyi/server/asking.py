@@ -29,8 +29,7 @@ async def caller_of(
     What must be asked of the database is asked in a thread: while that is away, others are answered.
 
     Raises:
-        Unauthorized: the key is missing, unknown, expired or revoked.
-        RateLimited: there were too many requests with it.
+        Unauthorized, RateLimited: the key is missing, unknown or over, or there were too many requests.
         RequestTimedOut: the database does not say.
     """
     served, headers = served or served_by(request), request.headers if headers is None else headers

@@ -19,8 +19,7 @@ def audit(action: str, caller: Caller, *, user: str | None = None, **more: Any) 
     """Write one line of JSON to the log ``jiyi.audit``.
 
     Args:
-        action: "purge", "export", "import", a verb that takes away or brings back, such as "forget", or one
-            of keys, such as "key.revoke".
+        action: "purge", "export", a verb such as "forget", or one of keys, such as "key.revoke".
         caller: who did it.
         user: the stored id of the user whose memory it is.
         more: names and numbers, no texts of a memory.

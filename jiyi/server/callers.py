@@ -53,11 +53,7 @@ EVERYTHING = Caller(access=frozenset(get_args(Access)))
 
 
 def access_of(names: Collection[str]) -> frozenset[Access]:
-    """Return what scopes allow, by their names.
-
-    Raises:
-        InputError: there is no such scope, or none is named.
-    """
+    """Return what scopes allow, by their names; InputError: there is no such scope, or none is named."""
     known = get_args(Access)
     if odd := sorted(set(names) - set(known)):
         raise InputError(f"no scope is named {', '.join(odd)}; there are {', '.join(known)}")

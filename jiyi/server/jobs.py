@@ -97,11 +97,7 @@ class Jobs:
         return job
 
     def get(self, id: str, caller: Caller) -> Job:
-        """Return a job of the caller.
-
-        Raises:
-            NotFound: there is none of this id, or it is somebody else's.
-        """
+        """Return a job of the caller; NotFound: there is none of this id, or it is somebody else's."""
         with self._lock:
             job = self._jobs.get(id)
         if job is None or not _same(job.caller, caller):

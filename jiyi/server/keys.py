@@ -87,8 +87,7 @@ class Keys:
         """Make a key and return what is kept about it, and the key, which is not kept.
 
         Raises:
-            BadScope: the tenant or the user cannot be one.
-            InputError: a scope that does not exist, or a time to live that is none.
+            BadScope, InputError: the tenant, the user, a scope or the time to live cannot be one.
         """
         if user is not None:
             stored_user(check_tenant(tenant), Scope(user_id=user).user_id)

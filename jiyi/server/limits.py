@@ -22,11 +22,7 @@ class RateLimit:
         self._lock = threading.Lock()
 
     def take(self, key: str) -> None:
-        """Count a request.
-
-        Raises:
-            RateLimited: the bucket is empty.
-        """
+        """Count a request; RateLimited: the bucket is empty."""
         if not self._most:
             return
         now = self._clock()

@@ -41,8 +41,6 @@ class Served:
     def caller(self, headers: Mapping[str, str]) -> Caller:
         """Return who sent a request, by its headers, and count it. May wait for the database.
 
-        Keys come as ``Authorization: Bearer KEY``, ``Authorization: Token KEY`` or ``X-API-Key: KEY``.
-
         Raises:
             Unauthorized: the key is missing, unknown, expired or revoked.
             RateLimited: there were too many requests with it.
@@ -73,7 +71,7 @@ class Served:
 
 
 def secret_of(headers: Mapping[str, str]) -> str | None:
-    """Return the key or token that a request carries.
+    """Return the key or token of a request: ``Authorization: Bearer`` or ``Token``, or ``X-API-Key``.
 
     Raises:
         Unauthorized: it is sent in another way.

@@ -31,9 +31,9 @@ class Cards:
 def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tokens: int) -> Cards:
     """Return a line for each skill, in the order given, within ``max_tokens`` by ``counter``.
 
-    Where all descriptions are too long together, each is cut to the same number of tokens, the
-    largest that fits; where that would leave less than 6, names stand alone; where even these
-    are too many, the first ones do, and how many more there are. ``note`` says which.
+    Where all descriptions are too long together, each is cut to the same number of tokens; where that
+    would leave less than 6, names stand alone; where even these are too many, the first ones do, and
+    how many more there are. ``note`` says which.
 
     Raises:
         InputError: not even the sentence above the cards fits, or the language is unknown.

@@ -61,9 +61,7 @@ def read_card(folder: Path) -> Skill:
 
 
 def read_body(card: Skill) -> Skill:
-    """Return the skill whole: body, examples, names of its other files.
-
-    Examples are ``examples.md`` and the Markdown files of a folder ``examples``.
+    """Return the skill whole: body, examples (``examples.md``, or those in a folder), names of other files.
 
     Raises:
         InputError: a file is no UTF-8 text, or too large.

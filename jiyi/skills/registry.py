@@ -109,12 +109,7 @@ class SkillRegistry:
             return entry.whole
 
     def resource(self, name: str, resource: str) -> str:
-        """Return the text of a file in a skill's folder.
-
-        Raises:
-            NotFound: there is no such skill, or it has no such file.
-            InputError: the name leads out of the folder, or the file is no text.
-        """
+        """Return the text of a file in a skill's folder; raises as `open`, also for an unknown file."""
         return read_resource(self.get(name), resource)
 
     def body_tokens(self, name: str, counter: TokenCounter) -> int:

@@ -100,10 +100,7 @@ class Router:
     def route(self, query: str, limit: int = 1) -> list[Routed]:
         """Return the skills that fit, the best first; none where nothing does.
 
-        Where the embedder fails, words decide alone and ``why`` says so.
-
-        Raises:
-            InputError: ``limit`` is below 1.
+        Where the embedder fails, words decide alone and ``why`` says so; InputError: ``limit`` is below 1.
         """
         if limit < 1:
             raise InputError(f"limit={limit} must be at least 1")

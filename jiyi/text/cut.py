@@ -82,11 +82,9 @@ _ABBREVIATED = re.compile(
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text in order, each with its marks, without white space around it.
 
-    - Nothing but white space is lost.
+    - Nothing but white space is lost; the time is linear in the length of the text.
     - A line break ends a sentence; a fenced block of code is one piece with its fences.
     - Full stops in numbers, versions, paths, addresses and after usual abbreviations end nothing.
-
-    Linear in the length of the text.
     """
     places = [0, *sentence_ends(text)]
     return [part for start, end in pairwise(places) if (part := text[start:end].strip())]

@@ -37,12 +37,10 @@ _TEMPLATE_TOOLS = 200  # the sentences chat templates put around tool definition
 def message_tokens(message: Message, count: Count, per_message: int) -> int:
     """Return what ``message`` takes in a request, without the priming of the reply.
 
-    The rule of [1]: ``per_message`` and the tokens of role, content and name (one more for
-    the name). Beside that, tool calls with name, arguments and their measured overhead [3].
-    A tool's result is shown to the model under its function's name; where the message does
-    not carry the name, the tokens of ``tool_call_id`` stand for it, which is never less than
-    a usual name. Other fields of the API, such as ``refusal``, count as text or
-    JSON; what is not sent counts nothing.
+    The rule of [1]: ``per_message`` and the tokens of role, content and name (one more for the name).
+    Beside that, tool calls with name, arguments and their measured overhead [3]. A tool's result is
+    shown under its function's name; where the message does not carry it, ``tool_call_id`` stands for it,
+    which is never less. Other fields of the API, such as ``refusal``, count as text or JSON.
     """
     total = per_message + count(str(message.extra.get("role") or message.role))
     if isinstance(message.content, str):

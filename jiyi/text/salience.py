@@ -37,8 +37,7 @@ def salience(text: str) -> float:
     the higher); .5 for ordinary words; .3 and below for greetings, nods and phrases; 0 for
     nothing. The highest that holds counts. Questions and suppositions decide nothing.
 
-    Chinese and English alike, in about twice the time that `traits` takes; of a long text the
-    first 2,000 characters decide.
+    Of a long text the first 2,000 characters decide.
     """
     sample = text[:_SAMPLE]
     if not sample.strip():

@@ -16,11 +16,7 @@ _STORED = re.compile(rf"{_NAME}//")
 
 
 def check_tenant(name: str) -> str:
-    """Return the name of a tenant; "" stands for none.
-
-    Raises:
-        BadScope: it is not 1 to 63 lower-case letters, digits and hyphens.
-    """
+    """Return the name of a tenant, "" for none; BadScope: it cannot be one."""
     if name and not _TENANT.fullmatch(name):
         raise BadScope(f"the tenant {name[:80]!r} is not 1 to 63 lower-case letters, digits and hyphens")
     return name

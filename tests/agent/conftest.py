@@ -10,17 +10,9 @@ from scripted_endpoint import Reply
 
 import jiyi
 from jiyi.agent import Agent
-from jiyi.endpoint import Endpoint
 from jiyi.llm import OpenAILLM
 
 __all__ = ["local_llm"]
-
-
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 @pytest.fixture
@@ -38,16 +30,12 @@ def scripted() -> Iterator[Callable[..., ScriptedChat]]:
 
 
 @pytest.fixture
-def make_agent(memory: jiyi.MemoryManager) -> Iterator[Callable[..., Agent]]:
+def make_agent(memory: jiyi.MemoryManager, llm_at: Callable[..., OpenAILLM]) -> Callable[..., Agent]:
     """Make agents that ask a server."""
-    made: list[OpenAILLM] = []
 
     def make(server: ScriptedChat, *actions: Any, **options: Any) -> Agent:
-        endpoint = Endpoint(base_url=server.url, api_key="", timeout=10, retries=0)
-        made.append(OpenAILLM("m", endpoint=endpoint, time_limit=20))
+        llm = llm_at(server.url, time_limit=20)
         chosen: dict[str, Any] = {"goals": "Keep the shop running", "memory": memory} | options
-        return Agent(chosen.pop("goals"), actions, chosen.pop("memory"), llm=made[-1], **chosen)
+        return Agent(chosen.pop("goals"), actions, chosen.pop("memory"), llm=llm, **chosen)
 
-    yield make
-    for llm in made:
-        llm.close()
+    return make

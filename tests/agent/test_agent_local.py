@@ -1,22 +1,17 @@
 """The loop on a real model of this machine: small as it is, the loop lives through whatever it says."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
 import jiyi
 from jiyi.agent import Agent, Limits, action
-from jiyi.endpoint import Endpoint
 from jiyi.llm import OpenAILLM
 
 
 @pytest.fixture
-def llm(local_llm: str) -> Iterator[OpenAILLM]:
-    model = OpenAILLM(
-        "smollm2", endpoint=Endpoint(base_url=local_llm, api_key="", timeout=120), time_limit=240
-    )
-    yield model
-    model.close()
+def llm(local_llm: str, llm_at: Callable[..., OpenAILLM]) -> OpenAILLM:
+    return llm_at(local_llm, "smollm2", timeout=120, retries=4, time_limit=240)
 
 
 @action

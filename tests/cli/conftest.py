@@ -69,11 +69,32 @@ def two_users(db) -> Path:
 
 
 @pytest.fixture
+def steering():
+    return _steering
+
+
+def _steering(path: Path, text: str) -> Path:
+    """Make a memory in which a text that would steer the terminal stands everywhere."""
+    with jiyi.open(path, user_id=f"u{text}", embedder=HashEmbedder(), background=False) as memory:
+        said = {"role": "user", "name": f"n {text}", "content": f"nginx {text}"}
+        memory.save_message(f"s{text}", said, id=f"m{text}")
+        task = memory.start_task(f"s{text}", f"restart {text}", target=f"t {text}", tags=[text])
+        for place in range(6):
+            step = memory.add_step(task.id, f"bake a cake {text} {place}", tool_name=f"shell{text}")
+            memory.update_step(step.id, status="failed", result=text)
+        done = memory.start_task("s2", f"look {text}", target="db")
+        memory.complete_task(done.id, summary=f"fine {text}")
+        memory.remember(f"the port of api is {text}", speaker=text)
+        memory.flush()
+    return path
+
+
+@pytest.fixture
 def run():
     """Run a command in this process."""
 
-    def run(*words: object, code: int = 0):
-        result = CliRunner().invoke(app, [str(word) for word in words])
+    def run(*words: object, code: int = 0, typed: str | None = None):
+        result = CliRunner().invoke(app, [str(word) for word in words], input=typed)
         assert result.exit_code == code, (result.output, result.exception)
         assert "Traceback" not in result.output
         return result

@@ -25,10 +25,7 @@ from jiyi.testing import HashEmbedder
 
 
 @pytest.fixture(autouse=True)
-def _no_keys(monkeypatch):
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def _english(monkeypatch):
     monkeypatch.setenv("LANG", "C.UTF-8")
     monkeypatch.delenv("LC_ALL", raising=False)
 

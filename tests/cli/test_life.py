@@ -9,10 +9,8 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from typer.testing import CliRunner
 
 import jiyi
-from jiyi.cli.app import app
 from jiyi.testing import HashEmbedder, ManualClock
 
 LONG_AGO = datetime(2026, 1, 5, tzinfo=UTC)
@@ -23,15 +21,9 @@ def opened(db, user="ana", **options):
 
 
 @pytest.fixture
-def answered():
+def answered(run):
     """Run a command in this process, with words typed at its questions."""
-
-    def answered(typed: str, *words: object, code: int = 0):
-        result = CliRunner().invoke(app, [str(word) for word in words], input=typed)
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
-    return answered
+    return lambda typed, *words, code=0: run(*words, code=code, typed=typed)
 
 
 @pytest.fixture
@@ -50,13 +42,6 @@ def old(tmp_path):
             memory.remember("the gate is open", valid_to=LONG_AGO + timedelta(days=2))
             memory.flush()
     return db
-
-
-def test_the_help_names_every_command(run):
-    text = run("--help").output
-    for command in ("forget", "restore", "pin", "maintain", "export"):
-        assert f"│ {command} " in text
-        assert "--db" in run(command, "-h").output
 
 
 def test_forget_shows_what_goes_and_asks(answered, run_json, db):
@@ -144,52 +129,6 @@ def test_a_purge_says_so_and_leaves_no_byte(answered, run, run_json, db):
     text = run("forget", "certificate", "--purge", "--yes", "--db", db).stdout
     assert text == "forgotten: nothing\noverwritten on disk: 2 records\n"
     assert not there()
-
-
-BAD = [
-    ("forget", 1, "say what to forget: words, --id"),
-    ("forget --kind fact", 1, "say what to forget"),
-    ("forget x --id y", 1, "in one way"),
-    ("forget --id nope --yes", 1, "'nope'"),
-    ("forget x --kind dream", 1, "no kind named 'dream'"),
-    ("forget x --since soon", 2, "ISO 8601"),
-    ("restore", 1, "say what to restore: ids, or --at"),
-    ("restore nope", 1, "not in the trash"),
-    ("restore m-502 --at 2026-01-01", 1, "say what to restore"),
-    ("restore --at 2026-01-01", 1, "nothing of 'ana' was taken out"),
-    ("restore --at soon", 2, "ISO 8601"),
-    ("pin", 2, ""),
-    ("pin nope", 1, "'nope'"),
-    ("maintain --user nobody", 1, "holds nothing of user 'nobody'"),
-    ("export", 2, ""),
-    ("export out.txt --to pdf", 1, "none of jsonl, markdown, langgraph, mem0"),
-    ("export none/out.jsonl", 1, "cannot be written"),
-    ("export agent.db", 1, "is a database"),
-]
-
-
-@pytest.mark.parametrize(("words", "code", "reason"), BAD)
-def test_bad_options(run, db, words, code, reason):
-    before = db.read_bytes()
-    result = run(*words.split(), "--db", db, code=code)
-    assert reason in " ".join(result.stderr.replace("│", " ").split())
-    assert db.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["forget x --yes", "restore x", "pin x", "maintain", "export out.jsonl"],
-    ids=lambda w: w.split()[0],
-)
-def test_no_database(run, tmp_path, words):
-    result = run(*words.split(), "--db", tmp_path / "none.db", code=1)
-    assert "there is no database" in result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("words", ["forget x --yes", "restore x", "pin x", "export out.jsonl"], ids=str)
-def test_two_users_and_none_named(run, two_users, words):
-    assert "ana, bob" in run(*words.split(), "--db", two_users, code=1).stderr
 
 
 def test_pin(run, run_json, db):

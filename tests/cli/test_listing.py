@@ -113,21 +113,6 @@ def test_every_width_without_control_characters_or_markup(run, busy, monkeypatch
         assert r"\x1b[31mred [bold]alert[/bold]" in run("facts", "--db", busy).stdout
 
 
-@pytest.mark.parametrize("command", LISTS)
-def test_what_goes_wrong(run, two_users, tmp_path, command):
-    assert "there is no database" in run(command, "--db", tmp_path / "none.db", code=1).stderr
-    assert not (tmp_path / "none.db").exists()
-    assert "ana, bob" in run(command, "--db", two_users, code=1).stderr
-    assert "'Ana'; there are: ana, bob" in run(command, "--user", "Ana", "--db", two_users, code=1).stderr
-    assert "limit=0" in run(command, "--limit", 0, "--user", "ana", "--db", two_users, code=1).stderr
-
-
-def test_bad_options(run, db):
-    assert "ISO 8601" in run("facts", "--as-of", "soon", "--db", db, code=2).stderr
-    assert "subject is empty" in run("facts", " ", "--db", db, code=1).stderr
-    assert "status" in run("tasks", "--status", "lazy", "--db", db, code=1).stderr
-
-
 def test_the_profile_alone(run, run_json, db):
     with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
         memory.save_message("s", role="user", content="The port of api is 8080. Always answer in German.")

@@ -18,9 +18,6 @@ import pty
 
 import typer
 
-import jiyi
-from jiyi.testing import HashEmbedder
-
 OWNED = "\x1b[7;7;7m"  # told apart from the colours of the commands
 BAD = f"{OWNED}\x1b]0;t\x07\x9b31m\u202e\u2066\u200b\U000e0041\x7f\r[red][link=http://x]y[/link]"
 STEERING = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2066-\u2069\U000e0000-\U000e0fff]")
@@ -41,22 +38,6 @@ for words in json.loads(sys.argv[1]):
 """
 ENDLESS = {"serve", "serve-db", "mcp"}  # their logs have tests of their own
 WITHOUT_TEXTS = {"demo", "evaluate", "model"}  # of no memory that anybody wrote
-
-
-@pytest.fixture
-def hostile(tmp_path):
-    with jiyi.open(tmp_path / "a.db", user_id=f"u{BAD}", embedder=HashEmbedder(), background=False) as memory:
-        said = {"role": "user", "name": f"n {BAD}", "content": f"nginx {BAD}"}
-        memory.save_message(f"s{BAD}", said, id=f"m{BAD}")
-        task = memory.start_task(f"s{BAD}", f"restart {BAD}", target=f"t {BAD}", tags=[BAD])
-        for place in range(6):
-            step = memory.add_step(task.id, f"bake a cake {BAD} {place}", tool_name=f"shell{BAD}")
-            memory.update_step(step.id, status="failed", result=BAD)
-        done = memory.start_task("s2", f"look {BAD}", target="db")
-        memory.complete_task(done.id, summary=f"fine {BAD}")
-        memory.remember(f"the port of api is {BAD}", speaker=BAD)
-        memory.flush()
-    return tmp_path
 
 
 def commands(folder):
@@ -82,8 +63,9 @@ def commands(folder):
 
 
 @pytest.mark.slow
-def test_no_command_lets_a_stored_text_steer_the_terminal(hostile):
-    by_name, db = commands(hostile)
+def test_no_command_lets_a_stored_text_steer_the_terminal(tmp_path, steering):
+    steering(tmp_path / "a.db", BAD)
+    by_name, db = commands(tmp_path)
     assert set(by_name) == set(typer.main.get_command(app).list_commands(None)) - ENDLESS - WITHOUT_TEXTS
     every = [words if words[0] == "copy" else [*words, *db] for some in by_name.values() for words in some]
     every += [[*words, "--json"] for words in every if words[0] not in ("chat", "forget")]
@@ -97,7 +79,7 @@ def test_no_command_lets_a_stored_text_steer_the_terminal(hostile):
         stdout=other,
         stderr=other,
         env=environ | endpoint | more,
-        cwd=hostile,
+        cwd=tmp_path,
     )
     os.close(other)
     talk = f"/recall nginx\n/remember {BAD}\n/new {BAD}\n/{BAD}\n/forget {BAD}\n/quit\n".replace("\r", "")

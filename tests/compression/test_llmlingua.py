@@ -2,7 +2,6 @@
 
 import importlib.util
 import random
-import socket
 from pathlib import Path
 
 import pytest
@@ -98,19 +97,6 @@ def xlmr(tmp_path_factory: pytest.TempPathFactory) -> Path:
     XLMRobertaForTokenClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-@pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Every attempt to look up an address; none succeeds."""
-    asked: list[object] = []
-
-    def refuse(*address: object, **_: object) -> None:
-        asked.append(address)
-        raise OSError("no network in this test")
-
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    return asked
 
 
 @needs_it

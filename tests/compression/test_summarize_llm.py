@@ -1,16 +1,12 @@
 """Summaries by a model: what it is asked, what is done with its answer, and what if it fails."""
 
-import socket
-
 import pytest
 from local_llm import local_llm
 from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
 
 from jiyi.compression.summarize import Summarize
-from jiyi.embeddings import Endpoint
 from jiyi.errors import LLMError, LLMUnreachable
-from jiyi.llm import OpenAILLM
 from jiyi.records import Message, ToolCall
 from jiyi.short_term import RunningSummary
 from jiyi.text import counter_for
@@ -20,24 +16,12 @@ __all__ = ["local_llm"]
 COUNTER = counter_for()
 
 
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch):
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
-def summarize():
-    models = []
-
+def summarize(llm_at):
     def build(url, *, timeout=10.0, **options):
-        endpoint = Endpoint(base_url=url, api_key="", timeout=timeout, retries=0)
-        models.append(OpenAILLM("m", endpoint=endpoint, time_limit=240))
-        return Summarize(models[-1], **options)
+        return Summarize(llm_at(url, timeout=timeout, time_limit=240), **options)
 
-    yield build
-    for model in models:
-        model.close()
+    return build
 
 
 def user(text, **fields):
@@ -199,13 +183,10 @@ def test_a_failure_in_the_middle_loses_nothing(summarize):
     assert "bluebird" in made.text
 
 
-def test_a_model_that_is_not_there(summarize):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    assert summarize(url)(TALK, previous="").method == "extractive"
+def test_a_model_that_is_not_there(summarize, dead):
+    assert summarize(dead)(TALK, previous="").method == "extractive"
     with pytest.raises(LLMUnreachable):
-        summarize(url, fallback=False)(TALK, previous="")
+        summarize(dead, fallback=False)(TALK, previous="")
 
 
 def test_any_error_of_a_model_from_outside_is_an_llm_error():

@@ -1,10 +1,8 @@
 """The remote embedder against a server that does everything wrong."""
 
-import socket
-import sys
 import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ import pytest
 from scripted_endpoint import Reply, ScriptedEndpoint, answer_to, vector_of
 
 from jiyi.embeddings import Endpoint, OpenAIEmbedder
-from jiyi.errors import EmbeddingError, EndpointRefused, EndpointUnreachable, MissingExtra, SettingsError
+from jiyi.errors import EndpointRefused, SettingsError
 
 KEY = "sk-very-secret-0123456789"
 SOON = {"Retry-After": "0.02"}
@@ -20,26 +18,10 @@ SOON = {"Retry-After": "0.02"}
 Make = Callable[..., OpenAIEmbedder]
 
 
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-
 @pytest.fixture
-def make() -> Iterator[Make]:
-    """Makes embedders on a server, and closes them."""
-    made: list[OpenAIEmbedder] = []
-
-    def build(url: str, *, timeout: float = 5.0, retries: int = 2, **options: Any) -> OpenAIEmbedder:
-        endpoint = Endpoint(base_url=url, api_key=KEY, timeout=timeout, retries=retries)
-        made.append(OpenAIEmbedder("m", endpoint=endpoint, **options))
-        return made[-1]
-
-    yield build
-    for embedder in made:
-        embedder.close()
+def make(adapter_at: Make) -> Make:
+    """Makes embedders on a server."""
+    return partial(adapter_at, OpenAIEmbedder, key=KEY, timeout=5.0, retries=2)
 
 
 def changed(change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[dict[str, Any]], Any]:
@@ -127,32 +109,7 @@ def test_extreme_numbers_survive_normalising(make: Make) -> None:
     np.testing.assert_allclose(vectors, [[0.6, 0.8], [0.6, -0.8]], rtol=1e-6)
 
 
-def test_usable_again_after_close(make: Make) -> None:
-    with ScriptedEndpoint() as server:
-        embedder = make(server.url)
-        before = embedder.embed(["a"], "query")
-        embedder.close()
-        embedder.close()
-        np.testing.assert_array_equal(embedder.embed(["a"], "query"), before)
-
-
-# --- what is tried again
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        Reply(status=500, body={"error": {"message": "oops"}}, headers=SOON),
-        Reply(status=503, body=b"<html>busy</html>", headers={"Content-Type": "text/html"} | SOON),
-        Reply(status=429, body={"error": {"message": "slow down"}}, headers=SOON),
-        Reply(cut=True),
-    ],
-    ids=["500", "503 as a page", "429", "dies in the middle of an answer"],
-)
-def test_a_passing_fault_is_tried_again(make: Make, bad: Reply) -> None:
-    with ScriptedEndpoint(bad) as server:
-        assert make(server.url).embed(["a"], "query").shape == (1, 4)
-    assert len(server.asked) == 2
+# --- what is tried again, and what is not
 
 
 @pytest.mark.slow
@@ -163,70 +120,12 @@ def test_retry_after_is_honoured(make: Make) -> None:
         assert time.monotonic() - started >= 0.95
 
 
-def test_a_lasting_fault_is_unreachable(make: Make) -> None:
-    bad = Reply(status=500, body={"error": {"message": "out of memory"}}, headers=SOON)
-    with ScriptedEndpoint(*[bad] * 9) as server:
-        with pytest.raises(EndpointUnreachable, match=r"HTTP 500 \(out of memory\)") as caught:
-            make(server.url).embed(["a"], "query")
-        assert server.url in str(caught.value)
-    assert len(server.asked) == 3
-
-
 def test_a_batch_that_fails_fails_the_call(make: Make) -> None:
     with ScriptedEndpoint(Reply(), Reply(status=401, body={"error": {"message": "bad"}})) as server:
         embedder = make(server.url, batch_size=1)
         with pytest.raises(EndpointRefused):
             embedder.embed(["a", "b", "c"], "passage")
     assert len(server.asked) == 2
-
-
-@pytest.mark.slow
-def test_silence_times_out(make: Make) -> None:
-    with ScriptedEndpoint(*[Reply(silent=True)] * 2) as server:
-        embedder = make(server.url, timeout=0.3, retries=1)
-        with pytest.raises(EndpointUnreachable, match=r"did not answer within 0\.3 s, 2 time"):
-            embedder.embed(["a"], "query")
-        assert len(server.asked) == 2
-        embedder.close()
-
-
-def test_nobody_listening_is_unreachable(make: Make) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://user:hidden@127.0.0.1:{free.getsockname()[1]}/v1?token=hidden"
-        with pytest.raises(EndpointUnreachable, match="could not be reached") as caught:
-            make(url, retries=0).embed(["a"], "query")
-    assert "127.0.0.1" in str(caught.value)
-    assert "hidden" not in str(caught.value)
-    assert isinstance(caught.value.__cause__, Exception)
-
-
-# --- what is not tried again
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "says"),
-    [
-        (
-            400,
-            {"error": {"message": "input too long"}},
-            r"400 \(input too long\): check the name",
-        ),
-        (401, {"error": {"message": "bad key"}}, r"401 \(bad key\): check api_key"),
-        (403, {"detail": "not yours"}, r"403 \(not yours\): check api_key"),
-        (404, {"error": "model not found"}, r"404 \(model not found\): check base_url"),
-        (413, b"", r"413 .*lower embedding_max_chars"),
-        (422, {"error": {"message": None}}, "422"),
-        (429, {"error": {"message": "no credit", "code": "insufficient_quota"}}, r"429 \(no credit\)"),
-    ],
-)
-def test_a_refusal_is_passed_on_with_advice(make: Make, status: int, body: Any, says: str) -> None:
-    with ScriptedEndpoint(*[Reply(status=status, body=body, headers=SOON)] * 3) as server:
-        with pytest.raises(EndpointRefused, match=says) as caught:
-            make(server.url).embed(["a"], "query")
-        assert server.url in str(caught.value)
-    # Where a text may be to blame, another one is tried.
-    assert len(server.asked) == {400: 2, 413: 2, 422: 2}.get(status, 1)
 
 
 def put(key: str, value: Any) -> Callable[[list[dict[str, Any]]], None]:
@@ -250,13 +149,7 @@ def put(key: str, value: Any) -> Callable[[list[dict[str, Any]]], None]:
         (changed(put("embedding", [0.0] * 4)), "all zeros"),
         (changed(put("embedding", [1.0] * 5)), "different sizes"),
         (changed(lambda data: ["junk"] * 2), "wrong or repeated index"),
-        ({"error": "model is loading"}, "model is loading"),
         ([1, 2], "no list under 'data'"),
-        (b"{truncated", "not JSON.*begins: {truncated"),
-        (b"<html>Welcome</html>", "not JSON.*begins: <html>Welcome"),
-        (b"[" * 100_000, "not JSON"),
-        (b"\xff\xfe", "not JSON"),
-        (b"", "not JSON.*begins: nothing"),
     ],
 )
 def test_junk_is_refused_at_once(make: Make, body: Any, says: str) -> None:
@@ -277,26 +170,6 @@ def test_a_size_that_changes_is_refused(make: Make) -> None:
 
 
 # --- keys and settings
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        Reply(status=401, body={"error": {"message": f"wrong key: {KEY}"}}),
-        Reply(status=500, body={"error": {"message": f"crashed on Bearer {KEY}"}}),
-        Reply(body=f"<html>{KEY}</html>".encode()),
-        Reply(status=400, body={"error": {"message": f"{'a *** ' * 48} {KEY} is cut off"}}),
-    ],
-    ids=["401", "500", "junk", "at the place a long text is cut"],
-)
-def test_the_key_is_never_shown(make: Make, reply: Reply) -> None:
-    with ScriptedEndpoint(reply) as server:
-        embedder = make(server.url, retries=0)
-        with pytest.raises(EmbeddingError, match=r"\*\*\*") as caught:
-            embedder.embed(["a"], "query")
-    assert KEY[:10] not in "".join(traceback.format_exception(caught.value))
-    assert KEY not in str(caught.value.__context__)
-    assert KEY not in f"{embedder!r} {embedder.name} {Endpoint(base_url=server.url, api_key=KEY)!r}"
 
 
 def test_the_environment_gives_address_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,8 +211,6 @@ def test_impossible_patience_is_refused(fields: dict[str, Any]) -> None:
 def test_impossible_sizes_are_refused(make: Make, options: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="at least 1"):
         make("http://localhost", **options)
-    with pytest.raises(SettingsError, match="model"):
-        OpenAIEmbedder(" ", endpoint=Endpoint(base_url="http://localhost"))
 
 
 def test_the_name_changes_with_whatever_changes_vectors(make: Make) -> None:
@@ -357,9 +228,3 @@ def test_the_name_changes_with_whatever_changes_vectors(make: Make) -> None:
     assert len(set(names)) == len(names)
     assert make(url, query_prefix="q: ", batch_size=5, max_chars=9).name == names[3]
     assert make("http://elsewhere/v1", query_model="m").name == "openai:m"
-
-
-def test_without_the_package_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[openai\]"'):
-        OpenAIEmbedder("m", endpoint=Endpoint(base_url="http://localhost"))

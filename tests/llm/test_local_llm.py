@@ -1,10 +1,9 @@
 """The language model adapter and the JSON asker on a real server of this machine."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
-from jiyi.embeddings import Endpoint
 from jiyi.errors import LLMRefused
 from jiyi.llm import OpenAILLM, ask_json
 
@@ -20,11 +19,9 @@ SCHEMA = {
 }
 
 
-@pytest.fixture(scope="module")
-def llm(local_llm: str) -> Iterator[OpenAILLM]:
-    model = OpenAILLM("smollm2", endpoint=Endpoint(base_url=local_llm, api_key=""), time_limit=120)
-    yield model
-    model.close()
+@pytest.fixture
+def llm(local_llm: str, llm_at: Callable[..., OpenAILLM]) -> OpenAILLM:
+    return llm_at(local_llm, "smollm2", timeout=30, retries=4, time_limit=120)
 
 
 @pytest.mark.slow

@@ -1,8 +1,6 @@
 """The language model at an endpoint, against a server that does everything wrong."""
 
 import json
-import socket
-import sys
 import threading
 import time
 import traceback
@@ -11,11 +9,10 @@ from typing import Any
 
 import pytest
 from at_once import at_once
-from scripted_chat import SOON, ScriptedChat, answer, refuses, says
+from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
 
-from jiyi.embeddings import Endpoint
-from jiyi.errors import InputError, LLMError, LLMRefused, LLMUnreachable, MissingExtra, SettingsError
+from jiyi.errors import InputError, LLMError, LLMRefused, LLMUnreachable, SettingsError
 from jiyi.llm import LLM, OpenAILLM
 from jiyi.llm import Reply as Answer
 
@@ -161,23 +158,7 @@ def test_a_refusal_for_another_reason_is_the_answer_and_teaches_nothing(make: Ma
     assert formats(server) == ["json_schema", "json_object", "none", "json_schema"]
 
 
-# --- what is tried again, and how long
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        refuses("oops", status=500),
-        Reply(status=503, body=b"<html>busy</html>", headers={"Content-Type": "text/html"} | SOON),
-        refuses("slow down", status=429),
-        Reply(cut=True),
-    ],
-    ids=["500", "503 as a page", "429", "dies in the middle of an answer"],
-)
-def test_a_passing_fault_is_tried_again(make: Make, bad: Reply) -> None:
-    with ScriptedChat(bad) as server:
-        assert make(server.url).complete(HELLO).text == "ok"
-    assert len(server.asked) == 2
+# --- what is tried again and how long, and what is not
 
 
 @pytest.mark.slow
@@ -189,36 +170,12 @@ def test_pauses_grow(make: Make) -> None:
         assert time.monotonic() - started >= 0.75 * (0.5 + 1.0)
 
 
-def test_a_lasting_fault_is_unreachable(make: Make) -> None:
-    with ScriptedChat(*[refuses("out of memory", status=500)] * 9) as server:
-        with pytest.raises(LLMUnreachable, match=r"HTTP 500 \(out of memory\)") as caught:
-            make(server.url).complete(HELLO)
-        assert server.url in str(caught.value)
-    assert len(server.asked) == 3
-    assert isinstance(caught.value.__cause__, Exception)
-
-
-def test_an_empty_account_is_not_asked_again(make: Make) -> None:
-    empty = [refuses("no credit", status=429, code="insufficient_quota")] * 3
-    with ScriptedChat(*empty) as server, pytest.raises(LLMRefused, match="no credit"):
-        make(server.url).complete(HELLO)
-    assert len(server.asked) == 1
-
-
 def test_a_pause_longer_than_the_time_there_is_is_not_begun(make: Make) -> None:
     with ScriptedChat(Reply(status=429, body={}, headers={"Retry-After": "60"})) as server:
         started = time.monotonic()
         with pytest.raises(LLMUnreachable, match="HTTP 429"):
             make(server.url, time_limit=40).complete(HELLO)
         assert time.monotonic() - started < 20
-
-
-@pytest.mark.slow
-def test_silence_is_asked_again_and_then_an_error(make: Make) -> None:
-    silent, says = [Reply(silent=True)] * 2, r"did not answer within 0\.3 s, 2 time"
-    with ScriptedChat(*silent) as server, pytest.raises(LLMUnreachable, match=says):
-        make(server.url, timeout=0.3, retries=1).complete(HELLO)
-    assert len(server.asked) == 2
 
 
 @pytest.mark.slow
@@ -250,46 +207,10 @@ def test_an_answer_that_never_ends_is_left_alone(make: Make) -> None:
         assert len(server.asked) in (2, 3), "3 where these calls outlasted the second pause"
 
 
-def test_nobody_listening_is_unreachable(make: Make) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://user:hidden@127.0.0.1:{free.getsockname()[1]}/v1?token=hidden"
-        with pytest.raises(LLMUnreachable, match="could not be reached") as caught:
-            make(url, retries=0).complete(HELLO)
-    assert "hidden" not in str(caught.value)
-
-
-# --- what is not tried again
-
-
-@pytest.mark.parametrize(
-    ("status", "message", "advice"),
-    [
-        (400, "bad", "check the name"),
-        (401, "bad key", "check api_key"),
-        (403, "not yours", "allowed"),
-        (404, "no such model", "check base_url"),
-        (413, "large", "fewer or shorter"),
-    ],
-)
-def test_a_refusal_is_passed_on_with_advice(make: Make, status: int, message: str, advice: str) -> None:
-    with ScriptedChat(*[refuses(message, status=status)] * 3) as server:
-        with pytest.raises(LLMRefused, match=rf"{status} \({message}\): .*{advice}") as caught:
-            make(server.url).complete(HELLO, temperature=0)
-        assert server.url in str(caught.value)
-    assert len(server.asked) == 1
-
-
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b"{cut", "not JSON.*begins: {cut"),
-        (b"<html>Welcome</html>", "not JSON.*begins: <html>Welcome"),
-        (b"[" * 100_000, "not JSON"),
-        (b"\xff\xfe", "not JSON"),
-        (b"", "begins: nothing"),
         ([1, 2], "no message under 'choices'"),
-        ({"error": {"message": "model is loading"}}, "model is loading"),
         ({"choices": []}, "no message"),
         ({"choices": [{}]}, "no message"),
         ({"choices": [{"message": {"content": 5}}]}, "no text but int"),
@@ -324,40 +245,16 @@ def test_impossible_options_are_refused(make: Make) -> None:
     for limit in (0, -1, float("inf"), float("nan")):
         with pytest.raises(SettingsError, match="time_limit"):
             make("http://localhost", time_limit=limit)
-    with pytest.raises(SettingsError, match="model"):
-        OpenAILLM(" ", endpoint=Endpoint(base_url="http://localhost"))
 
 
 # --- keys, names, the package
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        refuses(f"wrong key: {KEY}", status=401),
-        refuses(f"crashed on Bearer {KEY}", status=500),
-        Reply(body=f"<html>{KEY}</html>".encode()),
-        says(None, refusal=f"not with {KEY}"),
-    ],
-    ids=["401", "500", "junk", "refusal"],
-)
-def test_the_key_is_never_shown(make: Make, reply: Reply) -> None:
-    with ScriptedChat(reply) as server:
-        llm = make(server.url, retries=0)
-        with pytest.raises(LLMError, match=r"\*\*\*") as caught:
-            llm.complete(HELLO)
+def test_a_refusal_that_quotes_the_key_does_not_show_it(make: Make) -> None:
+    bad = says(None, refusal=f"not with {KEY}")
+    with ScriptedChat(bad) as server, pytest.raises(LLMError, match=r"\*\*\*") as caught:
+        make(server.url, retries=0).complete(HELLO)
     assert KEY[:10] not in "".join(traceback.format_exception(caught.value))
-    assert KEY not in f"{llm!r} {llm.name}"
-
-
-def test_usable_again_after_close(make: Make) -> None:
-    with ScriptedChat() as server:
-        llm = make(server.url)
-        llm.complete(HELLO)
-        llm.close()
-        llm.close()
-        assert llm.complete(HELLO).text == "ok"
-        assert (llm.name, repr(llm)) == ("openai:m", f"OpenAILLM('openai:m' at {server.url})")
 
 
 def test_several_threads_get_their_own_answers(make: Make) -> None:
@@ -368,9 +265,3 @@ def test_several_threads_get_their_own_answers(make: Make) -> None:
         llm = make(server.url)
         got = at_once(lambda n: llm.complete([{"role": "user", "content": f"number {n}"}]).text, range(8))
     assert got == [f"number {number}" for number in range(8)]
-
-
-def test_without_the_package_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(MissingExtra, match=r'language models need .*pip install "jiyi\[openai\]"'):
-        OpenAILLM("m", endpoint=Endpoint(base_url="http://localhost"))

@@ -28,12 +28,6 @@ LESSON = {
 GOOD = json.dumps(LESSON)
 
 
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch):
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def clock():
     return ManualClock(START + timedelta(days=100))

@@ -2,13 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from scripted_chat import ScriptedChat, answer, refuses, says
 
-from jiyi.embeddings import Endpoint
 from jiyi.errors import InputError, LLMError, RerankError, SettingsError
 from jiyi.llm import OpenAILLM
 from jiyi.rerank import LLMReranker, Reranker, rerank
@@ -42,10 +41,8 @@ def judge() -> Iterator[Judge]:
 
 
 @pytest.fixture
-def llm(judge: Judge) -> Iterator[OpenAILLM]:
-    model = OpenAILLM("m", endpoint=Endpoint(base_url=judge.url, api_key="", retries=0))
-    yield model
-    model.close()
+def llm(judge: Judge, llm_at: Callable[..., OpenAILLM]) -> OpenAILLM:
+    return llm_at(judge.url)
 
 
 def test_each_passage_gets_its_score(judge: Judge, llm: OpenAILLM) -> None:
@@ -116,24 +113,24 @@ def test_many_passages_go_in_batches(judge: Judge, llm: OpenAILLM) -> None:
         "5 and 5",
     ],
 )
-def test_an_answer_that_does_not_fit_is_mended_or_an_error(bad: str) -> None:
+def test_an_answer_that_does_not_fit_is_mended_or_an_error(
+    llm_at: Callable[..., OpenAILLM], bad: str
+) -> None:
     with ScriptedChat(says(bad), says('{"1": 5, "2": 0}'), says(bad), says(bad)) as server:
-        llm = OpenAILLM("m", endpoint=Endpoint(base_url=server.url, api_key=""))
+        llm = llm_at(server.url)
         assert LLMReranker(llm).score("q", ["a", "b"]) == [5.0, 0.0]
         with pytest.raises(RerankError, match="no usable JSON, twice") as caught:
             LLMReranker(llm).score("q", ["a", "b"])
-        llm.close()
     assert isinstance(caught.value.__cause__, LLMError)
     assert len(server.asked) == 4
 
 
-def test_a_model_that_cannot_be_asked_is_an_error_and_a_note() -> None:
+def test_a_model_that_cannot_be_asked_is_an_error_and_a_note(llm_at: Callable[..., OpenAILLM]) -> None:
     with ScriptedChat(*[refuses("bad key", status=401)] * 2) as server:
-        llm = OpenAILLM("m", endpoint=Endpoint(base_url=server.url, api_key=""))
+        llm = llm_at(server.url)
         with pytest.raises(RerankError, match="check api_key"):
             LLMReranker(llm).score("q", ["a"])
         found = rerank(LLMReranker(llm), "q", ["a"], time_limit=10)
-        llm.close()
     assert found.scores is None
     assert "llm:openai:m failed: the language model gave no scores" in found.note
 
@@ -157,10 +154,11 @@ def test_misuse_is_named(llm: OpenAILLM) -> None:
         ("磁盘满了怎么办？", ["删掉旧的日志", "中午吃面"]),
     ],
 )
-def test_a_real_model_gives_every_passage_a_score(local_llm: str, query: str, texts: list[str]) -> None:
-    llm = OpenAILLM("smollm2", endpoint=Endpoint(base_url=local_llm, api_key=""), time_limit=120)
+def test_a_real_model_gives_every_passage_a_score(
+    local_llm: str, llm_at: Callable[..., OpenAILLM], query: str, texts: list[str]
+) -> None:
+    llm = llm_at(local_llm, "smollm2", timeout=30, retries=4, time_limit=120)
     found = rerank(LLMReranker(llm), query, texts, time_limit=120)
-    llm.close()
     assert found.note == ""
     assert found.scores is not None
     assert len(found.scores) == len(texts)

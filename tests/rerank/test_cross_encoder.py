@@ -1,6 +1,5 @@
 """The cross-encoder on a tiny model with random weights, made here: its form, not its wisdom."""
 
-import socket
 import threading
 from pathlib import Path
 
@@ -56,19 +55,6 @@ def saved(folder: Path, labels: int) -> Path:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(tmp_path_factory.mktemp("models") / "tiny", labels=1)
-
-
-@pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Every attempt to look up an address; none succeeds."""
-    asked: list[object] = []
-
-    def refuse(*address: object, **_: object) -> None:
-        asked.append(address)
-        raise OSError("no network in this test")
-
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    return asked
 
 
 def test_scores_are_one_per_text_and_depend_on_both(folder: Path, no_network: list[object]) -> None:

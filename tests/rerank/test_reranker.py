@@ -2,17 +2,26 @@
 
 import json
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import isfinite
+from typing import Any
 
+import numpy as np
 import pytest
 from scripted_chat import ScriptedChat, answer
+from scripted_endpoint import Reply
+from scripted_rerank import ScriptedRerank
 
+from jiyi.breaker import Breaker
 from jiyi.embeddings import Endpoint
 from jiyi.errors import InputError, RerankError
 from jiyi.llm import OpenAILLM
-from jiyi.rerank import EndpointReranker, LLMReranker, Reranker, rerank
+from jiyi.rerank import EndpointReranker, LLMReranker, Reranked, Reranker, rerank
 
 ODD = {
     "empty": "",
@@ -105,3 +114,122 @@ def test_a_real_server_without_a_reranker_says_so_once(local_llm: str) -> None:
     reranker = EndpointReranker("smollm2", endpoint=Endpoint(base_url=local_llm, api_key="", retries=9))
     with pytest.raises(RerankError, match=r"501 .*does not support reranking"):
         reranker.score("q", ["a"])
+
+
+class Own:
+    """A reranker that answers with what it is given, or raises it."""
+
+    name = "own"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.calls = 0
+
+    def score(self, query: str, texts: Sequence[str]) -> Any:
+        self.calls += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer(texts) if callable(self.answer) else self.answer
+
+
+def test_scores_come_back_as_plain_numbers() -> None:
+    assert rerank(Own([1, 2.5]), "q", ["a", "b"], time_limit=5) == Reranked(scores=(1.0, 2.5))
+    found = rerank(Own(np.array([1, 2], np.float32)), "q", ("a", "b"), time_limit=5)
+    assert found == Reranked(scores=(1.0, 2.0), note="")
+    assert {type(score) for score in found.scores or ()} == {float}
+
+
+def test_nothing_to_rank_asks_nobody() -> None:
+    reranker = Own([])
+    assert rerank(reranker, "q", [], time_limit=5) == Reranked(scores=())
+    assert reranker.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ([1.0], "2 texts were given, 1 scores came back"),
+        ([1.0, 2.0, 3.0], "2 texts were given, 3 scores"),
+        ([1.0, float("nan")], "no finite number"),
+        ([1.0, float("inf")], "no finite number"),
+        (["high", "low"], "ValueError"),
+        ([None, None], "TypeError"),
+        (None, "TypeError"),
+        (KeyError("oops"), "KeyError: 'oops'"),
+        (OverflowError(), "OverflowError"),
+    ],
+)
+def test_nonsense_and_errors_leave_a_note(answer: Any, why: str) -> None:
+    found = rerank(Own(answer), "q", ["a", "b"], time_limit=5)
+    assert found.scores is None
+    assert found.note.startswith("not reranked, own ")
+    assert why in found.note
+
+
+def test_an_endpoint_that_fails_leaves_its_words() -> None:
+    with ScriptedRerank(Reply(status=401, body={"error": "bad key"})) as server:
+        reranker = EndpointReranker("m", endpoint=Endpoint(base_url=server.url, api_key=""))
+        found = rerank(reranker, "q", ["a"], time_limit=5)
+        assert found.scores is None
+        assert found.note.startswith("not reranked, endpoint:m failed: ")
+        assert "check api_key" in found.note
+        assert rerank(reranker, "q", ["a", "bb"], time_limit=5) == Reranked(scores=(1.0, 2.0))
+
+
+def test_a_slow_endpoint_costs_the_time_limit_and_no_more() -> None:
+    with ScriptedRerank(Reply(silent=True)) as server:
+        reranker = EndpointReranker("m", endpoint=Endpoint(base_url=server.url, api_key=""))
+        started = time.monotonic()
+        found = rerank(reranker, "q", ["a"], time_limit=0.3)
+        assert time.monotonic() - started < 8
+    assert found == Reranked(
+        scores=None,
+        note="not reranked, endpoint:m failed: it gave no answer in time: it took longer than 0.3 s",
+    )
+
+
+@pytest.mark.slow
+def test_a_stuck_reranker_is_skipped_at_once_and_its_threads_do_not_pile_up() -> None:
+    gate = threading.Event()
+    reranker, breaker = Own(lambda texts: gate.wait(30) and [1.0] * len(texts)), Breaker()
+    before = threading.active_count()
+    assert "took longer" in rerank(reranker, "q", ["a"], time_limit=0.1, breaker=breaker).note
+    started = time.monotonic()
+    while time.monotonic() < started + 1.3:  # longer than the first pause: it is tried again, beside these
+        asked = time.monotonic()
+        assert "took longer" in rerank(reranker, "q", ["a"], time_limit=30, breaker=breaker).note
+        assert time.monotonic() - asked < 15
+        time.sleep(0.01)
+    assert threading.active_count() == before + 2
+    assert reranker.calls == 2
+    gate.set()
+    deadline = time.monotonic() + 30
+    while rerank(reranker, "q", ["a"], time_limit=5, breaker=breaker).scores is None:
+        assert time.monotonic() < deadline, "it is asked again once it has come back"
+        time.sleep(0.01)
+
+
+def test_a_stuck_reranker_does_not_keep_the_process_alive() -> None:
+    code = (
+        "import time\n"
+        "from jiyi.rerank import rerank\n"
+        "class Stuck:\n"
+        "    name = 'stuck'\n"
+        "    def score(self, query, texts): time.sleep(60)\n"
+        "print(rerank(Stuck(), 'q', ['a'], time_limit=0.1).note)"
+    )
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=40, check=True
+    )
+    assert "it gave no answer in time" in done.stdout
+    assert done.stderr == ""
+    assert time.monotonic() - started < 30
+
+
+def test_misuse_is_an_error_all_the_same() -> None:
+    with pytest.raises(InputError, match="list of texts"):
+        rerank(Own([1.0]), "q", "one string", time_limit=5)
+    reranker = EndpointReranker("m", endpoint=Endpoint(base_url="http://localhost", api_key=""))
+    with pytest.raises(InputError, match="int"):
+        rerank(reranker, "q", [5], time_limit=5)  # type: ignore[list-item]

@@ -13,7 +13,7 @@ import jiyi
 from jiyi.integrations.recalling import Owner, Recalled, Recaller
 from jiyi.records import Message
 from jiyi.server.proxy.forms import CHAT, RESPONSES, items_of, with_recalled
-from jiyi.server.proxy.routes import session_of
+from jiyi.server.proxy.relay import session_of
 
 DOOR = "The blue door's code is 7341"
 

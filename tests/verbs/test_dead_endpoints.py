@@ -1,6 +1,5 @@
 """Windows while an endpoint is dead: one pays a timeout, the next ones nothing, until it is alive again."""
 
-import socket
 import statistics
 import time
 from collections.abc import Iterator
@@ -97,15 +96,14 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jiyi.MemoryManag
     ],
 )
 def test_a_dead_endpoint_stalls_one_window(
-    way: str, part: str, tmp_path: Path, usual: jiyi.MemoryManager
+    way: str, part: str, dead: str, tmp_path: Path, usual: jiyi.MemoryManager
 ) -> None:
     said = {"vectors": "vector search unavailable", "summary": "nothing was summarised"}.get(
         part, "not reranked"
     )
-    with socket.socket() as free, Ailing() as server:
-        free.bind(("127.0.0.1", 0))
+    with Ailing() as server:
         server.way = WAYS.get(way, Reply())
-        urls = {"refused": f"http://127.0.0.1:{free.getsockname()[1]}/v1", "nameless": "http://x.invalid/v1"}
+        urls = {"refused": dead, "nameless": "http://x.invalid/v1"}
         with memory_at(tmp_path, part, urls.get(way, server.url)) as memory:
             first, notes = window(memory, "which port has machine 0?")
             assert said in notes

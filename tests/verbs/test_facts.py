@@ -1,15 +1,12 @@
 """Facts by the verbs: read as messages are saved, stated, asked for at any time, with and without a model."""
 
 import json
-import socket
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from scripted_chat import ScriptedChat, refuses, says
 from scripted_endpoint import Reply
 
-from jiyi.embeddings import Endpoint
-from jiyi.llm import OpenAILLM
 from jiyi.long_term import FactMemory
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)  # of the clock
@@ -178,19 +175,13 @@ def test_agents_of_a_user_know_their_own_facts(memory):
 
 
 @pytest.fixture
-def with_llm(open_memory, clock, monkeypatch):
+def with_llm(open_memory, llm_at, clock):
     """Open a memory with a language model at a URL."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    models = []
 
     def build(url, **options):
-        endpoint = Endpoint(base_url=url, api_key="", retries=0, timeout=options.pop("timeout", 10.0))
-        models.append(OpenAILLM("m", endpoint=endpoint, **options))
-        return open_memory(clock=clock, timezone="UTC", llm=models[-1], learn_facts=False)
+        return open_memory(clock=clock, timezone="UTC", llm=llm_at(url, **options), learn_facts=False)
 
-    yield build
-    for model in models:
-        model.close()
+    return build
 
 
 def found(**fields):
@@ -210,13 +201,6 @@ def test_a_model_finds_what_patterns_do_not(with_llm):
         ]
         assert len(server.asked) == 1
         assert "ask Mei" in server.asked[0]["messages"][0]["content"]
-
-
-def refused():
-    """The address of a port at which nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
 
 
 @pytest.mark.parametrize(
@@ -240,8 +224,8 @@ def test_where_the_model_fails_the_patterns_read_and_the_reason_is_told(with_llm
     assert values(memory.facts()) == ["8443"]
 
 
-def test_where_nobody_listens_the_patterns_read(with_llm):
-    memory = with_llm(refused())
+def test_where_nobody_listens_the_patterns_read(with_llm, dead):
+    memory = with_llm(dead)
     say(memory, "edge-02 的端口是 8443")
     learned = memory.learn_facts("s")
     assert (learned.method, len(learned.new), len(learned.notes)) == ("patterns", 1, 1)

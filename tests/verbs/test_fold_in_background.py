@@ -8,8 +8,6 @@ import pytest
 from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
 
-from jiyi.endpoint import Endpoint
-from jiyi.llm import OpenAILLM
 from jiyi.records import Scope
 from jiyi.short_term.summary_updater import Background
 
@@ -33,19 +31,14 @@ def held(gate, text=WRITTEN):
 
 
 @pytest.fixture
-def asking(open_memory, monkeypatch):
-    """Open memories that ask a server; all clients are closed in the end."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    models = []
+def asking(open_memory, llm_at):
+    """Open memories that ask a server."""
 
     def make(server, **options):
-        endpoint = Endpoint(base_url=server.url, api_key="", retries=0)
-        models.append(OpenAILLM("m", endpoint=endpoint, time_limit=10))
-        return open_memory(**{"llm": models[-1], "background": True, "reader": "off"} | options)
+        llm = llm_at(server.url, time_limit=10)
+        return open_memory(**{"llm": llm, "background": True, "reader": "off"} | options)
 
-    yield make
-    for model in models:
-        model.close()
+    return make
 
 
 def talk(memory, session="s", turns=30, first=0):

@@ -7,9 +7,7 @@ import pytest
 from scripted_chat import ScriptedChat, says
 from scripted_endpoint import Reply
 
-from jiyi.embeddings import Endpoint
 from jiyi.errors import InputError, NotFound, StorageError
-from jiyi.llm import OpenAILLM
 from jiyi.long_term import ForgetRule
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)  # of the clock
@@ -145,25 +143,10 @@ def test_alike_experiences_become_knowledge_that_is_found(memory):
     assert memory.knowledge() == []
 
 
-@pytest.fixture
-def with_llm(open_memory, clock, monkeypatch):
-    """Open a memory with a language model at a URL."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    models = []
-
-    def build(url):
-        models.append(OpenAILLM("m", endpoint=Endpoint(base_url=url, api_key="", timeout=5, retries=0)))
-        return open_memory(clock=clock, llm=models[-1])
-
-    yield build
-    for model in models:
-        model.close()
-
-
-def test_lessons_are_in_the_words_of_the_model(with_llm):
+def test_lessons_are_in_the_words_of_the_model(open_memory, llm_at, clock):
     lesson = {"topic": "nginx", "content": "A restart helps.", "key_points": ["Restart."], "confidence": 0.9}
     with ScriptedChat(says(json.dumps(lesson))) as server:
-        memory = with_llm(server.url)
+        memory = open_memory(clock=clock, llm=llm_at(server.url, timeout=5))
         for _ in range(3):
             work(memory, target="nginx")
         assert len(server.asked) == 0, "tasks ask nobody"
@@ -176,9 +159,9 @@ def test_lessons_are_in_the_words_of_the_model(with_llm):
     [says("no JSON"), Reply(status=500, body={}), Reply(body=b"{", cut=True)],
     ids=["no JSON", "an error", "died"],
 )
-def test_where_the_model_fails_lessons_are_counted_and_the_reason_is_told(with_llm, reply):
+def test_where_the_model_fails_lessons_are_counted_and_the_reason_is_told(open_memory, llm_at, clock, reply):
     with ScriptedChat(reply, reply) as server:
-        memory = with_llm(server.url)
+        memory = open_memory(clock=clock, llm=llm_at(server.url, timeout=5))
         for _ in range(3):
             work(memory, target="nginx")
         (group,) = memory.maintain().consolidation.groups

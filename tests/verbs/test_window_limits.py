@@ -5,9 +5,7 @@ import re
 import pytest
 from scripted_chat import ScriptedChat, says
 
-from jiyi.embeddings import Endpoint
 from jiyi.errors import BadQuery, InputError, SettingsError
-from jiyi.llm import OpenAILLM
 from jiyi.records import Budget
 from jiyi.settings import load_settings
 
@@ -112,16 +110,14 @@ def test_as_many_as_the_settings_say(open_memory):
     assert (shown(window, "episode"), shown(window, "knowledge")) == (2, 0)
 
 
-def test_the_compression_prompt_is_replaced_by_a_setting(open_memory, monkeypatch):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def test_the_compression_prompt_is_replaced_by_a_setting(open_memory, llm_at):
     with ScriptedChat(says("- talked"), says("- talked more")) as server:
-        llm = OpenAILLM("m", endpoint=Endpoint(base_url=server.url, api_key="", retries=0), time_limit=10)
+        llm = llm_at(server.url, time_limit=10)
         memory = open_memory(llm=llm, reader="off", summary_prompt="Sum up in $limit tokens, $$1:\n$dialogue")
         for first in (0, 10):
             for n in range(first, first + 10):
                 memory.save_message("s", role="user", content=f"question {n}")
             assert memory.summarize_session("s").method == "llm"
-        llm.close()
     first, second = (asked["messages"][0]["content"] for asked in server.asked)
     assert re.match(r"Sum up in \d+ tokens, \$1:\n> User: question 0\n", first)
     assert re.match(r"Sum up in \d+ tokens, \$1:\n> - talked\n> User: question 7\n", second)

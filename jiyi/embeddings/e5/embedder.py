@@ -96,10 +96,8 @@ class E5Embedder:
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
         """Return a matrix of shape (len(texts), 384).
 
-        Raises:
-            InputError: `texts` is not a sequence of strings, or `kind` is unknown.
+        Raises, besides what `Embedder` does:
             ModelMissing: its data file is not on this machine.
-            EmbeddingError: the model cannot be loaded.
         """
         items = check_inputs(texts, kind)
         out = np.empty((len(items), DIMS), dtype=np.float32)

@@ -10,7 +10,7 @@ to August; "two weeks ago" is the whole calendar week, as two months ago is the 
 said without a year is the latest that has begun by now. Time is linear in the length.
 
 `en.toml` and `zh.toml` hold the words and patterns, `meanings` what a match means in either
-language, `checks` when a match is no date, `find` how neighbouring matches are put together.
+language, `grammar` the rules and when a match is no date, `find` how neighbouring matches are put together.
 """
 
 from jiyi.text.dates.find import TimeSpan, find_dates, has_date

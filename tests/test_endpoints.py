@@ -1,0 +1,231 @@
+"""Vectors, replies and scores from an endpoint that does everything wrong: what all adapters do alike."""
+
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+from scripted_chat import ScriptedChat
+from scripted_endpoint import Reply, ScriptedEndpoint
+from scripted_rerank import ScriptedRerank
+
+from jiyi.embeddings import Endpoint, OpenAIEmbedder
+from jiyi.errors import (
+    EndpointRefused,
+    EndpointUnreachable,
+    JiyiError,
+    LLMRefused,
+    LLMUnreachable,
+    MissingExtra,
+    RerankError,
+    SettingsError,
+)
+from jiyi.llm import OpenAILLM
+from jiyi.rerank import EndpointReranker
+
+KEY = "sk-very-secret-0123456789"
+SOON = {"Retry-After": "0.02"}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One adapter: how it is asked, what its failures are, and what it advises."""
+
+    server: type[ScriptedEndpoint]
+    adapter: Callable[..., Any]
+    ask: Callable[[Any], Any]
+    unreachable: type[JiyiError]
+    refused: type[JiyiError]
+    advice: dict[int, str]
+    asked_again: tuple[int, ...] = ()  # statuses after which another text is tried
+    package: str = ""  # what is said without the package openai
+
+
+KINDS = {
+    "embeddings": Kind(
+        server=ScriptedEndpoint,
+        adapter=OpenAIEmbedder,
+        ask=lambda it: it.embed(["a"], "passage").shape == (1, 4),
+        unreachable=EndpointUnreachable,
+        refused=EndpointRefused,
+        advice={400: "check the name", 404: "check base_url", 413: "lower embedding_max_chars"},
+        asked_again=(400, 413, 422),
+        package='pip install "jiyi[openai]"',
+    ),
+    "llm": Kind(
+        server=ScriptedChat,
+        adapter=OpenAILLM,
+        ask=lambda it: it.complete([{"role": "user", "content": "hello"}]).text == "ok",
+        unreachable=LLMUnreachable,
+        refused=LLMRefused,
+        advice={400: "check the name", 404: "check base_url", 413: "fewer or shorter"},
+        package='language models need an optional package: pip install "jiyi[openai]"',
+    ),
+    "rerank": Kind(
+        server=ScriptedRerank,
+        adapter=EndpointReranker,
+        ask=lambda it: it.score("q", ["a"]) == [1.0],
+        unreachable=RerankError,
+        refused=RerankError,
+        advice={400: "check base_url", 404: "base_url \\+ /rerank", 413: "lower max_chars"},
+    ),
+}
+Make = Callable[..., Any]
+
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS.keys())
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return request.param
+
+
+@pytest.fixture
+def make(kind: Kind, adapter_at: Make) -> Make:
+    """Makes adapters of a kind."""
+    return partial(adapter_at, kind.adapter, key=KEY, retries=2)
+
+
+def error(status: int, message: str | None = None, **fields: Any) -> Reply:
+    return Reply(status=status, body={"error": {"message": message} | fields}, headers=SOON)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        error(500, "oops"),
+        Reply(status=503, body=b"<html>busy</html>", headers={"Content-Type": "text/html"} | SOON),
+        error(429, "slow down"),
+        Reply(cut=True),
+    ],
+    ids=["500", "503 as a page", "429", "dies in the middle of an answer"],
+)
+def test_a_passing_fault_is_tried_again(kind: Kind, make: Make, bad: Reply) -> None:
+    with kind.server(bad) as server:
+        assert kind.ask(make(server.url))
+    assert len(server.asked) == 2
+
+
+def test_a_lasting_fault_is_unreachable(kind: Kind, make: Make) -> None:
+    with kind.server(*[error(500, "out of memory")] * 9) as server:
+        with pytest.raises(kind.unreachable, match=r"HTTP 500 \(.*out of memory.*try again") as caught:
+            kind.ask(make(server.url))
+        assert server.url in str(caught.value)
+    assert len(server.asked) == 3
+
+
+@pytest.mark.slow
+def test_silence_is_asked_again_and_then_an_error(kind: Kind, make: Make) -> None:
+    said = r"did not answer within 0\.3 s, 2 time"
+    with (
+        kind.server(*[Reply(silent=True)] * 2) as server,
+        pytest.raises(kind.unreachable, match=said) as caught,
+    ):
+        kind.ask(make(server.url, timeout=0.3, retries=1))
+    assert len(server.asked) == 2
+    assert isinstance(caught.value.__cause__, Exception)
+
+
+def test_nobody_listening_is_unreachable(kind: Kind, make: Make, dead: str) -> None:
+    user = "" if kind.adapter is EndpointReranker else "user:hidden@"  # which takes none
+    url = dead.replace("//", f"//{user}") + "?token=hidden"
+    with pytest.raises(kind.unreachable, match=r"127.0.0.1.* could not be reached, 1 time") as caught:
+        kind.ask(make(url, retries=0))
+    assert "hidden" not in str(caught.value)
+    assert isinstance(caught.value.__cause__, Exception)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (400, {"error": {"message": "too long"}}, "too long"),
+        (401, {"error": {"message": "bad key"}}, "bad key"),
+        (403, {"detail": "not yours"}, "not yours"),
+        (403, b"", ""),
+        (404, {"error": "no such model"}, "no such model"),
+        (413, b"", ""),
+        (422, {"error": {"message": None}}, ""),
+    ],
+)
+def test_a_refusal_is_passed_on_with_advice(
+    kind: Kind, make: Make, status: int, body: Any, words: str
+) -> None:
+    advice = {401: "check api_key", 403: "check api_key and what it is allowed", 422: kind.advice[400]}
+    said = rf"HTTP {status} \(.*{words}.*\): .*{(advice | kind.advice)[status]}"
+    with kind.server(*[Reply(status=status, body=body, headers=SOON)] * 3) as server:
+        with pytest.raises(kind.refused, match=said) as caught:
+            kind.ask(make(server.url))
+        assert server.url in str(caught.value)
+    assert len(server.asked) == 1 + (status in kind.asked_again)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"{cut", "not JSON.*begins: {cut"),
+        (b"<html>Welcome</html>", "not JSON.*begins: <html>Welcome"),
+        (b"[" * 100_000, "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"", "begins: nothing"),
+        ({"error": "model is loading"}, "begins: .*model is loading"),
+        ([1, 2], "begins: "),
+    ],
+)
+def test_junk_is_refused_at_once(kind: Kind, make: Make, body: Any, says: str) -> None:
+    with kind.server(Reply(body=body)) as server, pytest.raises(kind.refused, match=says):
+        kind.ask(make(server.url))
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        error(401, f"wrong key: {KEY}"),
+        error(500, f"crashed on Bearer {KEY}"),
+        Reply(body=f"<html>{KEY}</html>".encode()),
+        error(400, f"{'a *** ' * 48} {KEY} is cut off"),
+    ],
+    ids=["401", "500", "junk", "at the place a long text is cut"],
+)
+def test_the_key_is_never_shown(kind: Kind, make: Make, reply: Reply) -> None:
+    with kind.server(reply) as server:
+        adapter = make(server.url, retries=0)
+        with pytest.raises(JiyiError, match=r"\*\*\*") as caught:
+            kind.ask(adapter)
+    assert KEY[:10] not in "".join(traceback.format_exception(caught.value))
+    assert KEY not in str(caught.value.__context__)
+    assert KEY not in f"{adapter!r} {adapter.name} {Endpoint(base_url=server.url, api_key=KEY)!r}"
+
+
+def test_it_needs_a_name(make: Make) -> None:
+    adapter = make("http://localhost")
+    with pytest.raises(SettingsError, match="model"):
+        type(adapter)(" ", endpoint=Endpoint(base_url="http://localhost"))
+
+
+@pytest.mark.parametrize("kind", [one for one in KINDS.values() if one.package], ids=["embeddings", "llm"])
+class TestThroughThePackageOpenai:
+    def test_an_empty_account_is_not_asked_again(self, kind: Kind, make: Make) -> None:
+        empty = [error(429, "no credit", code="insufficient_quota")] * 3
+        with kind.server(*empty) as server, pytest.raises(kind.refused, match=r"429 \(no credit\)"):
+            kind.ask(make(server.url))
+        assert len(server.asked) == 1
+
+    def test_it_is_usable_again_after_close(self, kind: Kind, make: Make) -> None:
+        with kind.server() as server:
+            adapter = make(server.url)
+            assert kind.ask(adapter)
+            adapter.close()
+            adapter.close()
+            assert kind.ask(adapter)
+            assert adapter.name == "openai:m"
+            assert repr(adapter).endswith(f"('openai:m' at {server.url})")
+
+    def test_without_the_package_the_error_names_it(
+        self, kind: Kind, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "openai", None)
+        with pytest.raises(MissingExtra) as caught:
+            kind.adapter("m", endpoint=Endpoint(base_url="http://localhost"))
+        assert kind.package in str(caught.value)
