@@ -8,9 +8,9 @@ from jiyi.records import FactCategory, names_point
 
 __all__ = ["Action", "Reading", "Statement"]
 
-Action = Literal["state", "retract", "rename", "revert", "end"]
+Action = Literal["state", "retract", "rename", "revert", "end", "over"]
 """What a statement does: says how it is, takes something back, gives another name, returns to what was,
-says that something is no longer so."""
+says that something is no longer so; with "over" it says nothing else that is worth keeping."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

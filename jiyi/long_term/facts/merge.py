@@ -181,8 +181,10 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
         if not statement.object:  # it only takes back
             ledger.passed += not ended
             return
-    elif statement.action == "end":
+    elif statement.action in ("end", "over"):
         ledger.end(ended_by(statement, facts, ledger.names), statement.said_at)
+        if statement.action == "over":
+            return
     if statement.action == "revert":
         whole = reverted_to(statement, facts, ledger.names)
     elif statement.action == "rename":

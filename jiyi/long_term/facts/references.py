@@ -29,6 +29,7 @@ _RECENT = timedelta(days=1)  # "forget that" means what was said just now
 _ENOUGH = 2.0  # points from which a retraction means a fact
 _UNIT = re.compile(r"[a-z%\u4e00-\u9fff]+")
 _UNNAMED = (("value", "数值"), ("time", "时间"))
+_NEXT = re.compile(r"\A(?:next|this|下+个?|[这本]个?)\s?")
 _OLDEST = re.compile(r"最早|最初|当初|原来|original|first", re.I)
 
 
@@ -81,7 +82,7 @@ def _may_change(statement: Statement, fact: Fact) -> bool:
 def _speaks_of(name: str, fact: Fact) -> bool:
     """Return whether a fact has all words of a name: "swimming" of "Sofia · swimming (time): Mondays"."""
     words = set(analyse(name))
-    return bool(words) and words <= set(analyse(f"{fact.subject} {fact.predicate} {fact.object}"))
+    return bool(words) and words <= set(analyse(f"{fact.subject} {fact.predicate} {fact.object} {fact.text}"))
 
 
 def reverted_to(statement: Statement, facts: Sequence[Fact], names: Names) -> Statement | None:
@@ -272,7 +273,7 @@ def _holds(value: str, words: str) -> bool:
 
 
 def _shape(value: str) -> tuple[str, str]:
-    kind = kind_of_value(value)
+    kind = kind_of_value(_NEXT.sub("", value))
     if kind != "amount":
         return ("time" if kind in ("clock", "date", "weekday") else kind), ""
     unit = _UNIT.search(value_key(value))
