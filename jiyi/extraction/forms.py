@@ -37,6 +37,7 @@ class Form:
     predicate: str = ""  # where the pattern has no group for it
     category: FactCategory = "attribute"
     action: Action = "state"
+    later: bool = False  # holds from a day ahead that the sentence names, else it is a plan: group w
 
 
 def forms_in(sentence: str) -> Iterator[tuple[Form, re.Match[str]]]:

@@ -33,6 +33,7 @@ _SHORT_ZH = 5  # characters of a sentence that names no point and says nothing
 _SENTENCE = 200  # characters of a sentence that is kept in place of a clause of it
 _UNASKED = Asked()
 _NO_MODE = Mode(0)
+_PLAN = Form("", "plans", "plan")
 _OF_PERSONS = frozenset({"profile", "relation"})
 _LATER = frozenset({"plan", "todo"})  # values inside of them are no statements of their own
 _MARKS = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
@@ -176,13 +177,18 @@ class _Reader:
             return None
         if not predicate and subject:
             subject, predicate = self._parted(subject, alone=bool(groups.get("old")))
+            if is_listed(subject, "points") and (is_chinese(subject) or is_listed(subject, "personal")):
+                subject, predicate = self.speaker, subject
         predicate = "alias" if form.action == "rename" else predicate
         at: _Span = None, None
-        if form.category in _LATER:
+        if form.category in _LATER or form.later:
             begins = first_day_ahead(self.now, self.said_at, self.zone)
             at = begins if begins and begins > self.said_at else None, None
+            if form.later and not at[0]:  # nobody knows when: a plan
+                form, predicate, value = _PLAN, _PLAN.predicate, groups["w"]
         elif form.category != "preference" and form.action != "rename":
-            at = validity(quote, mode, self.said_at, self.zone, value)
+            moved = form.category == "attribute" and not form.predicate
+            at = validity(self.now if moved else quote, mode, self.said_at, self.zone, value)
         old, sure = (groups.get("old") or "").strip(_MARKS), _FORM if self.role == "user" else _ASSISTANTS
         more: dict[str, Any] = {"action": form.action, "confidence": sure}
         said = About(subject, predicate, form.category)
@@ -191,7 +197,7 @@ class _Reader:
     def _said(
         self, quote: str, said: About, value: str, mode: Mode, *, at: _Span, old: str = "", **more: Any
     ) -> Statement:
-        wrong = bool(old) or bool((mode | self.before_mode) & Mode.CORRECTED)
+        wrong = (bool(old) and names_point(said.predicate)) or bool((mode | self.before_mode) & Mode.CORRECTED)
         whose = {"category": said.category, "subject": said.subject, "replaces": old}
         own, predicate = _FIRST.match(value), self._marked(said.predicate)
         held = {"predicate": predicate, "object": self.speaker if own else value}
@@ -229,10 +235,12 @@ class _Reader:
         if is_listed(pronoun, "of_people"):
             told = (f"{self.heard}{self.now[:at]}", *reversed(self.before))
             return attribution.person_meant([text[-_SAMPLE:] for text in told], pronoun, self.speaker)
-        return self.here or self._earlier()
+        return self.here or self._earlier(self.now[:at])
 
-    def _earlier(self) -> str:
-        """Return what was named last, in the message or before it."""
+    def _earlier(self, here: str) -> str:
+        """Return what was named last: in what stands ``here`` before it, in the message or before that."""
+        if here and (named := [one for one in map(named_thing, clauses_of(here)) if one]):
+            return named[-1]
         said = (one for text in reversed(self.before) for one in reversed(list(sentences(text[:400]))))
         named = (named_thing(clause) for sentence in said for clause in reversed(clauses_of(sentence)))
         return self.topic or next(filter(None, named), "")

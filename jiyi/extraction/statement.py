@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from jiyi.records import FactCategory
+from jiyi.records import FactCategory, names_point
 
 __all__ = ["Action", "Reading", "Statement"]
 
-Action = Literal["state", "retract", "rename", "revert", "end"]
+Action = Literal["state", "retract", "rename", "revert", "end", "over"]
 """What a statement does: says how it is, takes something back, gives another name, returns to what was,
-says that something is no longer so."""
+says that something is no longer so; with "over" it says nothing else that is worth keeping."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,11 @@ class Statement:
     replaces: str = ""  # the old value it names, which finds the slot where the rest does not
     corrects: bool = False  # the old value was never true
     erases: bool = False  # a retraction that asks for the thing itself to go: "delete the key"
+
+    @property
+    def vague(self) -> bool:
+        """Whether only what is known tells its point: "moved staging to 9191", "switched from A to B"."""
+        return not (self.subject and self.predicate and (names_point(self.predicate) or not self.replaces))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

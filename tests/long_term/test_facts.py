@@ -309,8 +309,8 @@ def test_what_is_no_longer_so_is_over(memory: FactMemory, say: Any) -> None:
 def test_facts_without_a_named_point_stand_side_by_side_and_are_not_searched(
     memory: FactMemory, say: Any
 ) -> None:
-    say("swim class moved to half past seven", 1)
-    say("swim class moved to half past eight", 2)
+    say("we swim at half past seven", 1)
+    say("we swim at half past eight", 2)
     facts = memory.facts(ANA)
     assert [fact.status for fact in facts] == ["active", "active"]
     assert all("half past" in fact.line and not fact.search_text for fact in facts)

@@ -85,7 +85,7 @@ def known_for(store: Store, scope: Scope, statements: Sequence[Statement]) -> li
     things: list[str] = []
     vague = False
     for statement in statements:
-        whole = bool(statement.subject and statement.predicate)
+        whole = not statement.vague
         renames = statement.action == "rename"
         vague |= not (renames or (whole and statement.action == "state")) or statement.category == "rule"
         if statement.predicate == NOTE:

@@ -181,14 +181,17 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
         if not statement.object:  # it only takes back
             ledger.passed += not ended
             return
-    elif statement.action == "end":
+    elif statement.action in ("end", "over"):
         ledger.end(ended_by(statement, facts, ledger.names), statement.said_at)
+        if statement.action == "over":
+            return
     if statement.action == "revert":
         whole = reverted_to(statement, facts, ledger.names)
     elif statement.action == "rename":
         whole = replace(statement, predicate=ALIAS, category="relation")
-    elif not (statement.subject and statement.predicate):
-        whole = slot_meant(statement, facts, ledger.names)
+    elif statement.vague and statement.action == "state":
+        whole, ended = slot_meant(statement, facts, ledger.names)
+        ledger.end(ended, statement.said_at)
     if whole is None or not (whole.subject and whole.predicate and whole.object):
         ledger.passed += 1
         return

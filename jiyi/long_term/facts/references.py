@@ -11,6 +11,7 @@ from jiyi.long_term.facts.slots import (
     OWNER,
     Names,
     Slot,
+    is_taste,
     rule_point_of,
     slot_of,
     tokens_of,
@@ -27,32 +28,61 @@ __all__ = ["ended_by", "meant_by", "reverted_to", "rules_ended_by", "slot_meant"
 _RECENT = timedelta(days=1)  # "forget that" means what was said just now
 _ENOUGH = 2.0  # points from which a retraction means a fact
 _UNIT = re.compile(r"[a-z%\u4e00-\u9fff]+")
+_UNNAMED = (("value", "数值"), ("time", "时间"))
+_NEXT = re.compile(r"\A(?:next|this|下+个?|[这本]个?)\s?")
 _OLDEST = re.compile(r"最早|最初|当初|原来|original|first", re.I)
-_PARTED = re.compile(r"\b(?:broke up|split up|divorced)\b|分手|离婚")
 
 
-def slot_meant(statement: Statement, facts: Sequence[Fact], names: Names) -> Statement | None:
-    """Return a statement with the subject and point it leaves out, or None if they are not certain.
+def slot_meant(
+    statement: Statement, facts: Sequence[Fact], names: Names
+) -> tuple[Statement | None, list[Fact]]:
+    """Return a statement with what it leaves out, or None if that is not certain, and the facts it ends.
 
-    The old value it names finds them ("not 8443, it is 8444"), or else its subject, where just
-    one of its points holds a value of the same shape ("moved staging to 9191"); where none does, its
-    point is "time" or "value".
+    The old value it names finds the point ("not 8443, it is 8444"), or else its subject, where just
+    one point of it holds a value of the same shape ("moved staging to 9191"); without a subject
+    ("it's 10:45 now") the only such point that the speaker named within a day. Where none does, a
+    subject's point is "time" or "value". A fact that names no point is ended, as no slot replaces it.
     """
-    active = [fact for fact in facts if fact.status == "active" and not is_temporary(fact)]
-    fitting = [fact for fact in active if _single(fact, names) and _may_be(statement.subject, fact, names)]
+    said, shape, recent = statement.subject, _shape(statement.object), statement.said_at - _RECENT
+    fitting = [fact for fact in facts if _may_change(statement, fact)]
+    if said:
+        fitting = [
+            fact
+            for fact in fitting
+            if _may_be(said, fact, names) or (statement.by_person and _speaks_of(said, fact))
+        ]
     if statement.replaces:
         fitting = [fact for fact in fitting if _holds(fact.object, statement.replaces)]
-    else:
-        shape = _shape(statement.object)
-        fitting = [fact for fact in fitting if statement.subject and _shape(fact.object) == shape]
-    if statement.predicate:
+    if statement.predicate and names_point(statement.predicate):
         point = predicate_key(statement.predicate)
         fitting = [fact for fact in fitting if predicate_key(fact.predicate) == point]
+    elif not statement.replaces:
+        fitting = [fact for fact in fitting if _shape(fact.object) == shape]
+        fitting = [fact for fact in fitting if said or fact.created_at >= recent]
+    own = [fact for fact in fitting if names.key(fact.subject) == names.key(said)]
+    fitting = own or fitting
     slots = {slot_of(fact, names) for fact in fitting}
-    if not slots and statement.subject and not (statement.predicate or statement.replaces):
-        timed = _shape(statement.object)[0] in ("clock", "date", "weekday")
-        return replace(statement, predicate="time" if timed else "value")
-    return _in_slot(statement, max(fitting, key=start_of)) if len(slots) == 1 else None
+    if not slots and said and not (statement.predicate or statement.replaces):
+        point = _UNNAMED[shape[0] == "time"][not said.isascii()]
+        return replace(statement, predicate=point), []
+    if not slots and statement.predicate and not (said or statement.replaces):
+        return replace(statement, subject=statement.speaker), []
+    if len(slots) != 1:
+        return (statement if said and statement.predicate else None), []
+    old = max(fitting, key=start_of)
+    return _in_slot(statement, old), [] if _single(old, names) else [old]
+
+
+def _may_change(statement: Statement, fact: Fact) -> bool:
+    """Return whether a fact may be the one that a statement gives another value."""
+    later = fact.category not in ("plan", "todo", "rule", "note") and fact.created_at < statement.said_at
+    return later and fact.status == "active" and not (is_temporary(fact) or is_taste(fact.predicate))
+
+
+def _speaks_of(name: str, fact: Fact) -> bool:
+    """Return whether a fact has all words of a name: "swimming" of "Sofia · swimming (time): Mondays"."""
+    words = set(analyse(name))
+    return bool(words) and words <= set(analyse(f"{fact.subject} {fact.predicate} {fact.object} {fact.text}"))
 
 
 def reverted_to(statement: Statement, facts: Sequence[Fact], names: Names) -> Statement | None:
@@ -114,18 +144,30 @@ def meant_by(statement: Statement, facts: Iterable[Fact], names: Names, session_
 def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[Fact]:
     """Return the facts ended by "I no longer work at Acme": those whose value it names.
 
-    "We broke up" ends who the partner is. Only what the same speaker said is ended.
+    What it names as over may stand anywhere in a fact ("sold the Skoda"); who is gone is nobody's
+    neighbour any more, and of the dead nothing holds. "We broke up" ends who the partner is, "I was laid off"
+    where one works. Only what the same speaker said is ended.
     """
     key, said = names.key(statement.subject), statement.quote.casefold()
-    partners = set(map(predicate_key, word_lists()["partners"])) if _PARTED.search(said) else set()
-    return [
-        fact
-        for fact in facts
-        if _may_end(statement, fact)
-        and names.key(fact.subject) == key
-        and names_point(fact.predicate)
-        and (_stands_in(fact.object, said) or (predicate_key(fact.predicate) in partners))
-    ]
+    rows = [row for row in word_lists()["over"] if re.search(row["said"], said)]
+    points = {predicate_key(point) for row in rows for point in row["points"]}
+    whole = any(row["whole"] for row in rows)
+    over, who = set(analyse(statement.replaces)), set(analyse(statement.subject))
+    own = statement.subject == statement.speaker
+
+    def ends(fact: Fact) -> bool:
+        point, of_it = predicate_key(fact.predicate), names.key(fact.subject) == key
+        if of_it and not statement.replaces:
+            named = names_point(fact.predicate) and _stands_in(fact.object, said)
+            return named or point in points or (whole and not own)
+        if rows and not (own or of_it or points or statement.replaces):
+            return fact.category in ("relation", "profile") and bool(who) and who <= set(analyse(fact.object))
+        subject = set() if of_it else set(analyse(fact.subject))
+        near = of_it or (own and bool(over & subject))
+        words = subject.union(analyse(f"{fact.predicate} {fact.object}"))
+        return near and bool(over) and over <= words and not is_taste(fact.predicate)
+
+    return [one for one in facts if one.category not in ("rule", "note") and _may_end(statement, one) and ends(one)]
 
 
 def rules_ended_by(statement: Statement, facts: Iterable[Fact]) -> list[Fact]:
@@ -231,9 +273,9 @@ def _holds(value: str, words: str) -> bool:
 
 
 def _shape(value: str) -> tuple[str, str]:
-    kind = kind_of_value(value)
+    kind = kind_of_value(_NEXT.sub("", value))
     if kind != "amount":
-        return kind, ""
+        return ("time" if kind in ("clock", "date", "weekday") else kind), ""
     unit = _UNIT.search(value_key(value))
     return kind, unit[0] if unit else ""
 

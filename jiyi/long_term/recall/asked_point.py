@@ -16,7 +16,7 @@ from jiyi.storage import Store
 from jiyi.text.keys import entity_key, predicate_key
 from jiyi.text.lexicon import filled, read_toml
 
-__all__ = ["AskedPoint", "asked_point", "holding"]
+__all__ = ["AskedPoint", "asked_point", "holding", "is_in_part"]
 
 _LONGEST = 120  # characters; a longer text tells something, too
 _MOST = 200  # facts of a point that are looked at, the newest
@@ -41,6 +41,7 @@ def asked_point(text: str) -> AskedPoint | None:
     plain = text.replace("’", "'")
     for points, pattern in _forms():
         if found := pattern.search(plain):
+            points = points or (found["point"],)  # the question names it: "What port is staging db on?"
             whose = found["who"].strip().removesuffix("'s")
             if whose.casefold() in _OWN:
                 return AskedPoint(points)
@@ -68,7 +69,7 @@ def holding(store: Store, scope: Scope, asked: AskedPoint, now: datetime) -> lis
     query = Query(
         scope=Scope(user_id=scope.user_id, agent_id=scope.agent_id),
         kinds=("fact",),
-        predicate=(*asked.points, asked.relation) if asked.relation else asked.points,
+        predicate=(*asked.points, *_alike(asked.relation)),
         fact_status=("active",),
         newest_first=True,
         limit=_MOST,
@@ -88,6 +89,18 @@ def holding(store: Store, scope: Scope, asked: AskedPoint, now: datetime) -> lis
     return chosen[:_ANSWERS]
 
 
+def is_in_part(store: Store, fact: Fact) -> bool:
+    """Return whether something else that a fact's message says has been replaced or is over."""
+    over = Query(
+        scope=Scope(user_id=fact.scope.user_id, agent_id=fact.scope.agent_id),
+        kinds=("fact",),
+        sources=fact.sources[-1:],
+        fact_status=("superseded", "expired"),
+        limit=1,
+    )
+    return bool(fact.sources) and bool(store.find(over))
+
+
 def _of_relation(relation: str, found: Sequence[Fact], told: Sequence[Fact], *, named: bool) -> list[Fact]:
     """Return facts about somebody who is called by what they are to the one who asks.
 
@@ -97,12 +110,17 @@ def _of_relation(relation: str, found: Sequence[Fact], told: Sequence[Fact], *, 
         told: facts about the point that is asked for.
         named: the name is asked for, so who it is answers.
     """
-    key = predicate_key(relation)
-    people = [fact for fact in found if predicate_key(fact.predicate) == key and _is_own(fact)]
+    keys = set(map(predicate_key, _alike(relation)))
+    people = [fact for fact in found if predicate_key(fact.predicate) in keys and _is_own(fact)]
     names = {entity_key(fact.object) for fact in people}
     called = re.compile(rf"(?i:'s |的|我|\bmy ){re.escape(relation)}\Z")
     about = [fact for fact in told if entity_key(fact.subject) in names or called.search(fact.subject)]
     return about or (people if named else [])
+
+
+def _alike(relation: str) -> tuple[str, ...]:
+    """Return by which words somebody who is this to a person may have been told of: a son as a child."""
+    return tuple(f"{relation} {read_toml(__package__, 'points')['told_as'].get(relation, '')}".split())
 
 
 def _is_own(fact: Fact) -> bool:

@@ -14,7 +14,7 @@ from jiyi.clock import Clock, utc_now
 from jiyi.embeddings import Embedder
 from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
 from jiyi.long_term.recall.accesses import Accesses
-from jiyi.long_term.recall.asked_point import asked_point, holding
+from jiyi.long_term.recall.asked_point import asked_point, holding, is_in_part
 from jiyi.long_term.recall.features import Evidence, Features, evidence_of, measure
 from jiyi.long_term.recall.outdated import judge, judged_rows
 from jiyi.long_term.recall.question import named_speakers, read_question, without_names
@@ -129,16 +129,20 @@ class Recall:
             self.accesses.close()
 
     def _answers(self, query: Query) -> list[list[Key]]:
-        """Return each fact that says what a question asks for, followed by the message it was read from."""
+        """Return each fact that says what a question asks for, followed by the message it was read from.
+
+        A message of which another part is outdated stands alone: the doubt is not about the fact.
+        """
         asked = asked_point(query.text)
         now = query.asked_at or self.clock()
         time = read_question(query.text, now, self.zone).time if asked else None
         if asked is None or time is None or time.kind != "now":
             return []
-        return [
-            [("fact", fact.id), *(("message", id_) for id_ in fact.sources[-1:])]
-            for fact in holding(self.store, query.scope, asked, now)
-        ]
+        found: list[list[Key]] = []
+        for fact in holding(self.store, query.scope, asked, now):
+            said: list[Key] = [("message", id_) for id_ in fact.sources[-1:]]
+            found += [[("fact", fact.id)], said] if is_in_part(self.store, fact) else [[("fact", fact.id), *said]]
+        return found
 
     def examine(
         self, query: Query, sought: Sequence[Key] = ()

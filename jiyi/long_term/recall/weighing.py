@@ -114,7 +114,7 @@ def as_hits(
             similarity=float(features.similarity[row]),
             why={**why, **share},
             outdated_by=_successor(record, table, sure.get(row)),
-            maybe_outdated_by=None if row in sure else doubted.get(_source(record, table.keys[row])),
+            maybe_outdated_by=None if row in sure or "asked_point" in why else doubted.get(_source(record, table.keys[row])),
         )
 
 
