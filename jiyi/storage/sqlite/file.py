@@ -120,8 +120,7 @@ class OpenFile:
             if found != self._known[0]:
                 what = "was moved or deleted" if found is None else "is another file by now"
                 raise self._moved(f"{what}; put back the one that was open, or open this one again", written)
-            if changed_at != self._changed_at:
-                self._look_inside()
+            if changed_at != self._changed_at and self._looked_inside():
                 self._changed_at = changed_at
             if self.spoilt:
                 raise self._moved(
@@ -135,15 +134,16 @@ class OpenFile:
                         f"lost {name}; close it, which keeps what was saved, and open it again", written
                     )
 
-    def _look_inside(self) -> None:
-        """Compare the counter of changes, which only grows; called where the file was written to."""
+    def _looked_inside(self) -> bool:
+        """Compare the counter of changes, which only grows; say whether it could be read."""
         try:
             header = _header(Path(self._names[0]))
         except (OSError, apsw.Error):
-            header = b""
+            return False
         counter = int.from_bytes(header[24:28], "big") if header.startswith(_MAGIC) else -1
         self.spoilt = self.spoilt or counter < self._counter
         self._counter = max(counter, self._counter)
+        return True
 
     def _moved(self, what: str, written: bool) -> DatabaseMoved:
         done = "the last change is in the one that was open" if written else "nothing was written"
