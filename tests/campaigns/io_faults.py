@@ -8,9 +8,10 @@ each time on a copy of the file that the parts before it left, and the n-th call
 (SQLITE_IOERR_…, or SQLITE_FULL, at times after half of the bytes), or from there on until the disk "has
 room again". Every n is tried in both ways, in a random order, as far as the time goes.
 
-Oracle: whatever a verb raises is a `JiyiError`, and none that tells of a moved or damaged file. After the fault the memory goes on as it is, or when it
-is opened again. What was acknowledged before and after is there, what an acknowledged verb took away is
-not, and of the verb that failed all or nothing is; the file passes `check`.
+Oracle: whatever a verb raises is a `JiyiError`, and none that tells of a moved or damaged file. After the
+fault the memory goes on as it is, or when it is opened again. What was acknowledged before and after is
+there, what an acknowledged verb took away is not, and of the verb that failed all or nothing is; the file
+passes `check`.
 """
 
 import argparse
