@@ -11,13 +11,13 @@ import apsw
 from jiyi.errors import DatabaseMoved, DatabaseReadOnly, DiskFull, ForeignDatabase, StorageError
 from jiyi.forks import quiet
 
-__all__ = ["APPLICATION_ID", "OpenFile", "is_database", "make_file", "refuse_foreign"]
+__all__ = ["APPLICATION_ID", "FULL", "OpenFile", "is_database", "make_file", "refuse_foreign"]
 
 APPLICATION_ID = 0x6A697969  # "jiyi" in ASCII
 _MAGIC = b"SQLite format 3\0"
 _HEADER = 100  # bytes
 _BESIDE = ("-wal", "-shm")
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 _Identity = tuple[int, int] | None
 
@@ -77,7 +77,7 @@ def make_file(path: Path) -> None:
     except FileExistsError:
         pass
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in FULL:
             raise DiskFull(f"no space left for {path}; free some space and try again") from error
         raise DatabaseReadOnly(
             f"{path} cannot be made ({error.strerror}); mend the permissions of its folder"
