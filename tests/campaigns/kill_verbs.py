@@ -60,7 +60,7 @@ def _some(memory: jiyi.MemoryManager, drawn: random.Random, most: int) -> list[M
 
 
 def save(memory: jiyi.MemoryManager, drawn: random.Random) -> Iterator[Touched]:
-    said = _new(drawn, drawn.choice([1, 1, 1, 1, 5, 5, 110]))
+    said = _new(drawn, drawn.choices([1, 5, 110], [12, 6, 1])[0])
     yield {one["id"]: GONE for one in said}
     yield {one.id: seen(one) for one in memory.save_messages(drawn.choice(SESSIONS), said)}
 

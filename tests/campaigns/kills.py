@@ -2,10 +2,11 @@
 
     python tests/campaigns/kills.py --minutes N [--seed S] [--db sqlite|postgres] [--kills N]
 
-A writer does one random verb after the other and says before each what it may touch, and after it what
-it was promised. It is killed within .3 s after it opened the memory, or while it opens it. On
-PostgreSQL every tenth time the server is killed with all its processes and started again; the writer
-goes on, and is killed later. Then another process reads everything.
+Each process reads everything that the ones before it left, then does one random verb after the other and
+says before each what it may touch, and after it what it was promised. It is killed within .1 s, at times
+.3 s, after it opened the memory, or while it opens it. On PostgreSQL every tenth time the server is killed
+with all its processes and started again; the writer goes on, and is killed later. The processes are forked
+from one that has loaded everything, which makes five kills a second.
 
 The oracle: each record is as the last acknowledgement said. Of a verb that was not acknowledged
 either all of what it touches has changed or nothing. And the parts agree: `Database.check` (rows,
@@ -15,6 +16,7 @@ can be embedded. Prints one table as JSON; exit code 1 where something was lost 
 """
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -43,11 +45,13 @@ from jiyi.testing import HashEmbedder
 
 __all__ = ["campaign"]
 
-LIVES = 25  # writers of one user, and of one file
+LIVES = 15  # writers of one user, and of one file
+USERS = 4  # of one PostgreSQL database
 SERVER_EVERY, WHOLE_EVERY = 10, 5
-LONGEST = 0.3  # seconds until a writer is killed, from when it has opened the memory
+SHORT, LONG = 0.1, 0.3  # seconds until a writer is killed, from when it has opened the memory
 WHILE_OPENING = 0.15  # of them are killed before that, too
 EVERY = 10_000  # more than one user gets
+PATIENCE = 120  # seconds in which every process says something
 EMBEDDER = HashEmbedder(64)
 Said = tuple[str, Any]  # "opened", "began", "done" or "failed", and what
 # What was learned from messages goes and comes with them: these verbs take them away or bring them back.
@@ -58,10 +62,7 @@ TAKING = {"update", "pop", "replace", "forget", "restore"}
 def write(url: str, user: str, seed: int, say: Callable[[str, Any], None]) -> None:
     """Do random verbs for ever."""
     drawn = random.Random(seed)
-    skills = Path(tempfile.mkdtemp())
-    (skills / "disks").mkdir()
-    (skills / "disks" / "SKILL.md").write_text(SKILL, "utf-8")
-    with _open(url, user, background=drawn.random() < 0.5, skills=[skills]) as memory:
+    with _open(url, user, background=drawn.random() < 0.5, skills=[_skills()]) as memory:
         say("opened", None)
         while True:
             (verb,) = drawn.choices(list(VERBS), list(VERBS.values()))
@@ -87,6 +88,10 @@ def read(url: str, user: str, whole: bool) -> dict[str, Any]:
             if waiting := memory.stats()["vectors_pending"]:
                 faults.append(f"{waiting} records cannot be embedded")
     return {"there": there, "faults": faults}
+
+
+def _skills() -> Path:
+    return Path(tempfile.gettempdir()) / "skills"
 
 
 def _open(url: str, user: str, **options: Any) -> jiyi.MemoryManager:
@@ -134,36 +139,50 @@ class Oracle:
     def __init__(self, url: str, user: str) -> None:
         self.url, self.user = url, user
         self.promised: dict[str, str] = {}
+        self.said: list[Said] = []
 
     def kill(self, drawn: random.Random, server: Any, *, whole: bool) -> tuple[list[Said], list[str]]:
-        """Let a writer write until it is killed; return what it said, and the faults.
+        """Let a process read, and write until it is killed; return what it said, and what it read amiss.
 
         Args:
             drawn: where chance comes from.
             server: is killed and started before; None: only the writer is killed.
-            whole: check the whole database afterwards.
+            whole: check the whole database before it writes.
         """
         seed = drawn.getrandbits(32)
-        with _child(lambda say: write(self.url, self.user, seed, say)) as (pid, back):
+
+        def work(say: Callable[[str, Any], None]) -> None:
+            say("read", read(self.url, self.user, whole))
+            write(self.url, self.user, seed, say)
+
+        with _child(work) as (pid, voice):
+            faults = self.judge(voice.next(PATIENCE))
             if drawn.random() >= WHILE_OPENING:
-                select.select([back], [], [], 60)
-            time.sleep(drawn.uniform(0.0, LONGEST))
+                voice.wait(PATIENCE)
+            time.sleep(drawn.uniform(0.0, SHORT if drawn.random() < 0.8 else LONG))
             if server is not None:
                 server.kill9()
                 server.start()
-                time.sleep(drawn.uniform(0.1, LONGEST))
+                time.sleep(drawn.uniform(0.1, LONG))
             os.kill(pid, signal.SIGKILL)
-            said = _heard(back)
+            self.said = voice.rest()
             os.waitpid(pid, 0)
-        errors = [told for what, told in said if what == "failed"]
-        with _child(lambda say: say("read", read(self.url, self.user, whole))) as (pid, back):
-            ((what, answer),) = _heard(back)
+        if server is None:  # else a writer may be told that the server was away for long
+            faults += [told for what, told in self.said if what == "failed"]
+        return self.said, faults
+
+    def last(self) -> list[str]:
+        """Read what the last writer left, and the whole database; return the faults."""
+        with _child(lambda say: say("read", read(self.url, self.user, True))) as (pid, voice):
+            faults = self.judge(voice.next(PATIENCE))
             os.waitpid(pid, 0)
-        if what == "failed":
-            return said, [answer]
-        # Where the server was away for long a writer may be told so.
-        faults = [] if server is not None else errors
-        return said, [*faults, *answer["faults"], *self.compare(said, answer["there"])]
+        return faults
+
+    def judge(self, told: Said | None) -> list[str]:
+        """Compare what was read with what the writers before were told; return the faults."""
+        if told is None or told[0] != "read":
+            return [f"it cannot be read: {told}"]
+        return [*told[1]["faults"], *self.compare(self.said, told[1]["there"])]
 
     def compare(self, said: list[Said], there: dict[str, str]) -> Iterator[str]:
         """Give what is not as a writer was told, and take what is there for what is promised from now on."""
@@ -187,9 +206,38 @@ class Oracle:
         self.promised = dict(there)
 
 
+class Voice:
+    """What a process says, line by line."""
+
+    def __init__(self, back: int) -> None:
+        self.back, self.heard = back, b""
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it says something more."""
+        if b"\n" not in self.heard:
+            select.select([self.back], [], [], seconds)
+
+    def next(self, seconds: float) -> Said | None:
+        """Return its next line; None where it ended, or is silent for so long."""
+        until = time.monotonic() + seconds
+        while b"\n" not in self.heard:
+            ready, _, _ = select.select([self.back], [], [], max(0.0, until - time.monotonic()))
+            more = os.read(self.back, 1 << 20) if ready else b""
+            if not more:
+                return None
+            self.heard += more
+        line, _, self.heard = self.heard.partition(b"\n")
+        what, told = json.loads(line)
+        return what, told
+
+    def rest(self) -> list[Said]:
+        """Return all the other whole lines, once it has ended."""
+        return list(iter(lambda: self.next(PATIENCE), None))
+
+
 @contextmanager
-def _child(work: Callable[[Callable[[str, Any], None]], None]) -> Iterator[tuple[int, int]]:
-    """Fork a process for some work; give its id and where what it says can be read."""
+def _child(work: Callable[[Callable[[str, Any], None]], None]) -> Iterator[tuple[int, Voice]]:
+    """Fork a process for some work; give its id and what it says."""
     back, forth = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -198,7 +246,9 @@ def _child(work: Callable[[Callable[[str, Any], None]], None]) -> Iterator[tuple
         os.closerange(forth + 1, 1_024)
 
         def say(what: str, told: Any) -> None:
-            os.write(forth, (json.dumps([what, told]) + "\n").encode())
+            line = (json.dumps([what, told]) + "\n").encode()
+            while line:
+                line = line[os.write(forth, line) :]
 
         try:
             work(say)
@@ -208,15 +258,9 @@ def _child(work: Callable[[Callable[[str, Any], None]], None]) -> Iterator[tuple
             os._exit(0)
     os.close(forth)
     try:
-        yield pid, back
+        yield pid, Voice(back)
     finally:
         os.close(back)
-
-
-def _heard(back: int) -> list[Said]:
-    with os.fdopen(os.dup(back), "rb") as lines:
-        said = lines.read().decode().split("\n")
-    return [tuple(json.loads(line)) for line in said[:-1]]
 
 
 def campaign(
@@ -228,12 +272,16 @@ def campaign(
         url_of: gives the database of the n-th user.
         server: is killed, too, every tenth time; None: there is none.
     """
+    (_skills() / "disks").mkdir(parents=True)
+    (_skills() / "disks" / "SKILL.md").write_text(SKILL, "utf-8")
     warm()
+    gc.freeze()  # else each process copies what its first collection touches
     drawn, until = random.Random(seed), time.monotonic() + seconds
     counts, cut, faults = Counter[str](), Counter[str](), list[str]()
-    number = 0
+    number, oracle = 0, Oracle(url_of(0), "u0")
     while number < kills and time.monotonic() < until and len(faults) < 20:
-        if number % LIVES == 0:
+        if number and number % LIVES == 0:
+            faults += [f"{oracle.user}: {fault}" for fault in oracle.last()]
             oracle = Oracle(url_of(number // LIVES), f"u{number // LIVES}")
         number += 1
         too = server if number % SERVER_EVERY == 0 else None
@@ -246,18 +294,34 @@ def campaign(
         counts["told of an error"] += sum(what == "failed" for what, _ in said)
         if said and said[-1][0] == "began":
             cut[said[-1][1][0]] += 1
+        if number % 500 == 0:
+            print(f"{number} kills, {len(faults)} faults", file=sys.stderr, flush=True)
+    faults += [f"{oracle.user}: {fault}" for fault in oracle.last()]
     return {**counts, "in the middle of": dict(cut), "faults": faults}
 
 
 def warm() -> None:
-    """Load what verbs load at first, so that a forked writer is at work at once."""
-    with tempfile.TemporaryDirectory() as folder, _open(f"{folder}/warm.db", "u", background=False) as memory:
-        memory.save_message("s", role="user", content="My port is 1. 我住在北京。")
-        memory.remember("the backup is kept in Berlin")
-        memory.complete_task(memory.start_task("s", "clean the disk", target="disk").id)
-        memory.maintain()
-        memory.search("backup")
-        memory.summarize_session("s")
+    """Do each verb some times, so that forked processes find loaded what verbs load at first."""
+    with tempfile.TemporaryDirectory() as folder:
+        url, drawn = f"{folder}/warm.db", random.Random(0)
+        with _open(url, "u", background=False, skills=[_skills()]) as memory:
+            for verb in [*VERBS] * 6:
+                list(verb(memory, drawn))
+            memory.search("backup")
+        read(url, "u", True)
+
+
+def _databases(server: Any) -> Callable[[int], str]:
+    urls: list[str] = []
+
+    def url_of(number: int) -> str:
+        if number % USERS == 0:
+            if urls:
+                server.leave(urls[-1])
+            urls.append(server.make())
+        return urls[-1]
+
+    return url_of
 
 
 def main() -> int:
@@ -274,15 +338,17 @@ def main() -> int:
         time.monotonic(),
         {"seconds": 60 * asked.minutes, "kills": asked.kills, "seed": asked.seed},
     )
-    if asked.db == "sqlite":
-        with tempfile.TemporaryDirectory() as folder:
+    in_memory = Path("/dev/shm")  # a killed process loses nothing that the system has
+    with tempfile.TemporaryDirectory(dir=in_memory if in_memory.is_dir() else None) as folder:
+        tempfile.tempdir = folder  # what killed processes leave goes with it
+        if asked.db == "sqlite":
             figures = campaign(lambda number: f"{folder}/{number}.db", None, **limits)
-    else:
-        from postgres_server import PostgresServer
+        else:
+            from postgres_server import OPTIONS, PostgresServer
 
-        with closing(PostgresServer()) as server:
-            url = server.make()
-            figures = campaign(lambda _: url, server, **limits)
+            OPTIONS["fsync"] = "off"  # the system itself is not killed here
+            with closing(PostgresServer()) as server:
+                figures = campaign(_databases(server), server, **limits)
     print(json.dumps({"db": asked.db, "seconds": round(time.monotonic() - began), **figures}, indent=1))
     return bool(figures["faults"])
 

@@ -19,7 +19,13 @@ def test_what_grows_in_the_last_third_is_told():
     flat = [{**dict.fromkeys(LIMITS, 100.0), "operations": n, "p99_ms": 1.0} for n in range(30)]
     assert grown(flat) == []
     assert grown([row | {"objects": 100.0 + n} for n, row in enumerate(flat)]) == [
-        "objects grew from 114.5 to 124.5"
+        "objects grew from 122 to 127"
     ]
-    early = [row | {"rss_mb": 100.0 + min(n, 10) * 10} for n, row in enumerate(flat)]
-    assert grown(early) == []
+    assert grown([row | {"handles": 9.0 + (n > 24)} for n, row in enumerate(flat)])
+
+
+@pytest.mark.parametrize("full_after", [10, 18, 26])
+def test_a_cache_that_is_full_before_the_end_does_not_count(full_after):
+    flat = [{**dict.fromkeys(LIMITS, 100.0), "operations": n, "p99_ms": 1.0} for n in range(30)]
+    filling = [row | {"objects": 100.0 + 5 * min(n, full_after)} for n, row in enumerate(flat)]
+    assert grown(filling) == []

@@ -19,7 +19,7 @@ import re
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -39,7 +39,8 @@ STILL = "still"
 MARK = re.compile(r"mark(\w+?)x(\w+?)zz")
 ID = re.compile(r"\b[0-9a-f]{32}\b")
 QUERIES = ("Which port?", "where do I live", "喜欢喝什么", "tea", "mark street", "said")
-FEW = 200  # messages of a user from which on most are forgotten again
+FEW = 60  # messages of a user from which on most are forgotten again
+RECENT = 5_000  # ids that are tried in verbs of others
 
 
 class World:
@@ -48,6 +49,7 @@ class World:
     def __init__(self, memory: jiyi.MemoryManager, folder: Path) -> None:
         self.memory, self.folder = memory, folder
         self.owners: dict[str, str] = {}
+        self.recent: deque[str] = deque(maxlen=RECENT)
         self.counts: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self.faults: list[str] = []
@@ -89,7 +91,8 @@ class Me:
     def ids(self, *, mine: bool) -> list[str]:
         """Return an id of one's own or of somebody else's, if there is one."""
         with self.world.lock:
-            some = self.drawn.sample(list(self.world.owners), min(50, len(self.world.owners)))
+            recent = self.world.recent
+            some = [recent[self.drawn.randrange(len(recent))] for _ in range(50 if recent else 0)]
             return [id_ for id_ in some if (self.world.owners[id_] == self.user) == mine][:1]
 
     def check(self, verb: str, answer: object, *, keeps: bool) -> None:
@@ -100,9 +103,12 @@ class Me:
         if self.agent is not None:
             foreign |= {agent for _, agent in marks} - {self.agent, "None"}
         with self.world.lock:
+            owners = self.world.owners
             for id_ in ID.findall(told):
-                owner = self.world.owners.setdefault(id_, self.user) if keeps else self.world.owners.get(id_)
-                foreign |= {owner} - {self.user, None}
+                if keeps and id_ not in owners:
+                    owners[id_] = self.user
+                    self.world.recent.append(id_)
+                foreign |= {owners.get(id_)} - {self.user, None}
             self.world.faults += [
                 f"{verb} of {self.user} tells of {other}: {told[:500]}" for other in foreign
             ]
@@ -221,8 +227,8 @@ def transfer(me: Me) -> Any:
 
 
 def look_after(me: Me) -> Any:
-    name = me.drawn.choice(["maintain", "run_consolidation", "run_forget_gate"])
-    return getattr(me.memory, name)(**me.who)
+    name = me.drawn.choice(["maintain", "run_consolidation", "run_forget_gate", "flush"])
+    return getattr(me.memory, name)(**me.who if name != "flush" else {})
 
 
 def still(me: Me) -> Any:
@@ -244,7 +250,7 @@ VERBS: dict[Callable[[Me], Any], int] = {
     trespass: 14,
     forget: 6,
     transfer: 1,
-    look_after: 1,
+    look_after: 2,
     still: 2,
 }
 
@@ -264,19 +270,25 @@ def walk(world: World, operations: int, until: float, seed: int) -> None:
                 world.errors[type(error).__name__] += 1
         with world.lock:
             world.counts[verb.__name__] += 1
+            if sum(world.counts.values()) % 5_000 == 0:
+                told = f"{sum(world.counts.values())} operations, {len(world.faults)} faults"
+                print(told, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def opened(place: str) -> Iterator[World]:
     """Open a memory at a place; see above."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        in_memory = Path("/dev/shm")  # a real file system, whose syncs cost nothing
+        where = in_memory if in_memory.is_dir() else None
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=where)))
         url = str(folder / "walls.db") if place == "sqlite" else place
         if place == "postgres":
             from postgres_server import PostgresServer
 
             url = stack.enter_context(closing(PostgresServer())).make()
-        memory = stack.enter_context(jiyi.open(url, embedder=HashEmbedder(64)))
+        # Records wait for their vectors until somebody happens to flush: a worker takes as long as all verbs.
+        memory = stack.enter_context(jiyi.open(url, embedder=HashEmbedder(64), background=False))
         yield World(memory, folder)
 
 

@@ -17,7 +17,9 @@ from jiyi.errors import (
     NewerDatabase,
     StorageError,
 )
+from jiyi.settings import load_settings
 from jiyi.storage import SqliteDatabase
+from jiyi.storage.transfer.repair import repair_file
 from jiyi.testing import HashEmbedder
 
 
@@ -101,6 +103,23 @@ def test_a_new_file_on_a_full_disk_is_named(small_disk, open_memory):
         open_memory(small_disk / "agent.db")
     (small_disk / "ballast").unlink()
     assert open_memory(small_disk / "agent.db").stats()["message"] == 0
+
+
+@pytest.mark.parametrize("room", [1, 300_000, 1_200_000])
+def test_a_repair_that_finds_no_room_says_so_and_leaves_nothing(small_disk, open_memory, path, room):
+    """Neither a half-made file, which would look like a repaired one, nor what it was made in."""
+    with open_memory() as memory:
+        batch = [{"role": "user", "content": f"message {i} " + "words " * 50} for i in range(800)]
+        memory.save_messages("s", batch)
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * (2 * 1024 * 1024 - room))
+    with pytest.raises(DiskFull, match=r"new\.db"):
+        repair_file(path, small_disk / "new.db", load_settings())
+    assert list(small_disk.iterdir()) == [ballast]
+    whole_one = path.with_name("new.db")
+    assert repair_file(path, whole_one, load_settings()).saved["message"] == 800
+    with open_memory(whole_one) as again:
+        assert whole(again) == 800
 
 
 NOBODY = """

@@ -8,9 +8,10 @@ import sys
 import time
 
 import pytest
+from campaigns.io_faults import DISK, faulty_disk
 
 import jiyi
-from jiyi.errors import DatabaseMoved
+from jiyi.errors import DatabaseMoved, JiyiError
 from jiyi.testing import HashEmbedder
 
 TEXTS = ["one", "two"]
@@ -138,6 +139,27 @@ def test_the_background_worker_stops_and_says_so(path, open_memory, caplog):
         assert not worker._thread.is_alive()
     assert isinstance(worker.last_error, DatabaseMoved)
     assert "indexer: stopped" in caplog.text
+
+
+def test_a_read_that_fails_once_is_not_taken_for_another_file(path, open_memory):
+    """The advice for that is to remove the log, which holds what was acknowledged."""
+    open_memory().close()
+    with faulty_disk():
+        memory = open_memory()
+        for number in range(1, 40):
+            other = open_memory()  # it writes to the file, so that its header is looked at again
+            other.save_message("s", role="user", content="other")
+            other.maintain()
+            other.close()
+            DISK.begin(number)
+            try:
+                memory.save_message("s", role="user", content="more")
+            except DatabaseMoved as error:
+                pytest.fail(f"call {number}: {error}")
+            except JiyiError:
+                pass
+        DISK.begin()
+        assert memory.save_message("s", role="user", content="it goes on")
 
 
 def test_a_process_in_another_folder_goes_on_with_its_file(tmp_path, open_memory, monkeypatch):

@@ -95,7 +95,8 @@ ON CONFLICT (@user, id) DO UPDATE SET
 SELECT 1 FROM tasks WHERE @user = :user_id AND id = :task_id;
 
 -- name: next_step
-SELECT coalesce(max(seq) + 1, 0) FROM steps WHERE @user = :user_id AND task_id = :task_id;
+-- The condition on seq lets SQLite look up the last step instead of reading them all.
+SELECT coalesce(max(seq) + 1, 0) FROM steps WHERE @user = :user_id AND task_id = :task_id AND seq >= 0;
 
 -- name: put_step
 INSERT INTO steps (@user, task_id, seq, id, status, body@crc)

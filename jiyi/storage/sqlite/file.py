@@ -11,13 +11,13 @@ import apsw
 from jiyi.errors import DatabaseMoved, DatabaseReadOnly, DiskFull, ForeignDatabase, StorageError
 from jiyi.forks import quiet
 
-__all__ = ["APPLICATION_ID", "OpenFile", "is_database", "make_file", "refuse_foreign"]
+__all__ = ["APPLICATION_ID", "FULL", "OpenFile", "is_database", "make_file", "refuse_foreign"]
 
 APPLICATION_ID = 0x6A697969  # "jiyi" in ASCII
 _MAGIC = b"SQLite format 3\0"
 _HEADER = 100  # bytes
 _BESIDE = ("-wal", "-shm")
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 _Identity = tuple[int, int] | None
 
@@ -77,7 +77,7 @@ def make_file(path: Path) -> None:
     except FileExistsError:
         pass
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in FULL:
             raise DiskFull(f"no space left for {path}; free some space and try again") from error
         raise DatabaseReadOnly(
             f"{path} cannot be made ({error.strerror}); mend the permissions of its folder"
@@ -120,8 +120,7 @@ class OpenFile:
             if found != self._known[0]:
                 what = "was moved or deleted" if found is None else "is another file by now"
                 raise self._moved(f"{what}; put back the one that was open, or open this one again", written)
-            if changed_at != self._changed_at:
-                self._look_inside()
+            if changed_at != self._changed_at and self._looked_inside():
                 self._changed_at = changed_at
             if self.spoilt:
                 raise self._moved(
@@ -135,15 +134,16 @@ class OpenFile:
                         f"lost {name}; close it, which keeps what was saved, and open it again", written
                     )
 
-    def _look_inside(self) -> None:
-        """Compare the counter of changes, which only grows; called where the file was written to."""
+    def _looked_inside(self) -> bool:
+        """Compare the counter of changes, which only grows; say whether it could be read."""
         try:
             header = _header(Path(self._names[0]))
         except (OSError, apsw.Error):
-            header = b""
+            return False
         counter = int.from_bytes(header[24:28], "big") if header.startswith(_MAGIC) else -1
         self.spoilt = self.spoilt or counter < self._counter
         self._counter = max(counter, self._counter)
+        return True
 
     def _moved(self, what: str, written: bool) -> DatabaseMoved:
         done = "the last change is in the one that was open" if written else "nothing was written"

@@ -1,6 +1,5 @@
 """Files that are written whole or not at all, and files to read, neither of which may be a device."""
 
-import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from jiyi.errors import DiskFull, ImportFailed, InputError, StorageError
-from jiyi.storage.sqlite.file import is_database
+from jiyi.storage.sqlite.file import FULL, is_database
 
 try:
     import fcntl
@@ -27,7 +26,6 @@ __all__ = [
 ]
 
 _PREFIX, _SUFFIX = ".jiyi-", ".part"
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def path_to_write(path: Path) -> Path:
@@ -74,7 +72,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         if fcntl is None:
             part.replace(target)
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in FULL:
             raise DiskFull(f"no space left for {path}; free some space and export again") from error
         raise StorageError(
             f"{path} cannot be written: {error.strerror or error}; name a file in a folder that can"

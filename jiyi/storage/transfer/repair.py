@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from jiyi.errors import DatabaseDamaged, InputError, StorageError
+from jiyi.errors import DatabaseDamaged, DiskFull, InputError, StorageError
 from jiyi.records import Scope
 from jiyi.settings import Settings
 from jiyi.storage.backend import Backend, open_backend
@@ -16,6 +16,7 @@ from jiyi.storage.place import Place
 from jiyi.storage.relational.find import whole
 from jiyi.storage.sqlite import SqliteDatabase
 from jiyi.storage.sqlite.checksums import readable_rows
+from jiyi.storage.sqlite.file import FULL
 from jiyi.storage.transfer.pieces import PARTS, Part, put_piece
 from jiyi.storage.trash import whole_entries
 
@@ -41,31 +42,35 @@ def repair_file(source: Path, target: Path, settings: Settings) -> RepairReceipt
 
     Raises:
         InputError: something is at ``target`` already.
-        StorageError: the source cannot be opened at all, or the target not be written.
+        StorageError: the source cannot be opened at all, or the target not be written; there is none then.
     """
     if target.exists():
         raise InputError(f"{target} exists already; name a new file")
-    with TemporaryDirectory(dir=target.parent) as folder:
-        copy = Path(folder) / source.name
-        try:
+    try:
+        with TemporaryDirectory(dir=target.parent) as folder:
+            copy, made = Path(folder) / "damaged.db", Path(folder) / "made.db"
             shutil.copyfile(source, copy)
             with suppress(FileNotFoundError):
                 shutil.copyfile(f"{source}-wal", f"{copy}-wal")
-        except OSError as error:
-            raise StorageError(f"{source} cannot be read: {error.strerror}") from error
-        try:
-            opened = SqliteDatabase(copy)
-        except DatabaseDamaged as error:
-            raise DatabaseDamaged(
-                f"{source}: the pages that describe its tables are damaged; restore a backup"
-            ) from error
-        with closing(opened) as damaged:
-            own = settings.model_copy(update={"vector_index": "auto"})
-            new = open_backend(Place(path=target), own)
-            try:
-                return _save(damaged, new)
-            finally:
-                new.store.close()
+            with closing(_opened(copy, source)) as damaged:
+                new = open_backend(Place(path=made), settings.model_copy(update={"vector_index": "auto"}))
+                with closing(new.store):
+                    receipt = _save(damaged, new)
+            made.replace(target)
+            return receipt
+    except (OSError, DiskFull) as error:
+        if isinstance(error, DiskFull) or error.errno in FULL:
+            raise DiskFull(f"no space left to make {target}; free some space and repair again") from error
+        raise StorageError(f"{source} cannot be copied to {target.parent}: {error.strerror}") from error
+
+
+def _opened(copy: Path, source: Path) -> SqliteDatabase:
+    try:
+        return SqliteDatabase(copy)
+    except DatabaseDamaged as error:
+        raise DatabaseDamaged(
+            f"{source}: the pages that describe its tables are damaged; restore a backup"
+        ) from error
 
 
 def _save(damaged: SqliteDatabase, new: Backend) -> RepairReceipt:
