@@ -44,9 +44,9 @@ def trips(monkeypatch) -> list[int]:
         counted.append(len(statements))
         return send(self, statements)
 
-    def noted_ask(self, asked):
+    def noted_ask(self, asked, **options):
         counted.append(len(asked))
-        return ask(self, asked)
+        return ask(self, asked, **options)
 
     monkeypatch.setattr(Writing, "_send", noted_send)
     monkeypatch.setattr(Reading, "ask_all", noted_ask)

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -12,7 +12,7 @@ from jiyi.errors import StorageError
 from jiyi.records import Kind
 from jiyi.storage.damage import Damage
 from jiyi.storage.database import Answer, Call, Connection, Values
-from jiyi.storage.postgres.statements import DOCUMENT_COLUMNS, POSTGRES, Statement, named, set_local
+from jiyi.storage.postgres.statements import DOCUMENT_COLUMNS, POSTGRES, STEADY, Statement, named, set_local
 from jiyi.storage.rows import Row
 from jiyi.storage.words import storable
 
@@ -27,7 +27,10 @@ _Cursor = psycopg.Cursor[Any]
 _Raw = psycopg.Connection[Any]
 _Rows = list[tuple[Any, ...]]
 _Settings = Sequence[tuple[str, str]]  # of the server
-_SetTenant = Callable[[str | None], list[Statement]]
+
+
+class _SetTenant(Protocol):
+    def __call__(self, user_id: str | None, /, *, steady: bool = False) -> list[Statement]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,7 @@ class Reading:
     reach the statement after them without BEGIN and COMMIT.
     """
 
-    _raw: _Raw
+    _borrow: Callable[[], contextlib.AbstractContextManager[_Raw]]  # a connection, for a round trip
     _set_tenant: _SetTenant
     _explicit: bool  # write BEGIN and COMMIT all the same, where other machines take part
     in_transaction = False
@@ -57,20 +60,23 @@ class Reading:
         """Run a statement and return its result."""
         return self.ask_all([ask])[0]
 
-    def ask_all(self, asks: Sequence[Ask]) -> list[_Cursor]:
-        """Run statements for the same user and return their results; settings hold for those after it too."""
+    def ask_all(self, asks: Sequence[Ask], *, steady: bool = False) -> list[_Cursor]:
+        """Run statements for the same user and return their results; settings hold for those after it too.
+
+        ``steady`` where all are `STEADY`.
+        """
         cursors = []
-        with self._raw.pipeline():
+        with self._borrow() as raw, raw.pipeline():
             if self._explicit:
-                self._raw.execute("BEGIN READ ONLY")
-            for words, values in self._set_tenant(asks[0].user_id):
-                self._raw.execute(words, values)
+                raw.execute("BEGIN READ ONLY")
+            for words, values in self._set_tenant(asks[0].user_id, steady=steady):
+                raw.execute(words, values)
             for ask in asks:
                 for words, values in set_local(ask.settings, plain=not self._explicit):
-                    self._raw.execute(words, values)
-                cursors.append(self._raw.execute(ask.statement, ask.values, binary=True))
+                    raw.execute(words, values)
+                cursors.append(raw.execute(ask.statement, ask.values, binary=True))
             if self._explicit:
-                self._raw.execute("COMMIT")
+                raw.execute("COMMIT")
         return cursors
 
     tell = ask  # see `Writing.tell`
@@ -116,7 +122,7 @@ class Writing:
             self._lock(ask.user_id)
         return self._send([*self._turn_to(ask.user_id), statement])[-1]
 
-    def ask_all(self, asks: Sequence[Ask]) -> list[_Cursor]:
+    def ask_all(self, asks: Sequence[Ask], *, steady: bool = False) -> list[_Cursor]:  # noqa: ARG002
         """See `Reading.ask_all`."""
         return [self.ask(ask) for ask in asks]
 
@@ -299,9 +305,10 @@ class PostgresConnection(Connection):
     def all_of(self, calls: Sequence[Call]) -> list[Answer]:
         """See `Connection.all_of`."""
         asks = [self._of(named(call.name, **call.parts), call.values) for call in calls]
+        steady = all(call.name in STEADY for call in calls)
         return [
             Answer([column.name for column in cursor.description or ()], cursor.fetchall())
-            for cursor in self._channel.ask_all(asks)
+            for cursor in self._channel.ask_all(asks, steady=steady)
         ]
 
     def run(self, name: str, values: Values, **parts: str) -> None:

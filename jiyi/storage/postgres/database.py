@@ -12,9 +12,10 @@ from psycopg import sql
 
 from jiyi.errors import DatabaseReadOnly, WrongState
 from jiyi.storage.damage import Damage
-from jiyi.storage.database import Database
+from jiyi.storage.database import Call, Database
 from jiyi.storage.postgres.connection import PostgresConnection, Reading, Writing
 from jiyi.storage.postgres.errors import Conflict, repeat, translate
+from jiyi.storage.postgres.held import new_vectors
 from jiyi.storage.postgres.migrate import prepare, tables
 from jiyi.storage.postgres.pool import Pool, Raw, connect
 from jiyi.storage.postgres.statements import OUTGROWN, Statement, named, set_tenant
@@ -164,8 +165,12 @@ class PostgresDatabase(Database):
             with self._translated(here.raw):
                 yield PostgresConnection(here, user_id, self.damage)
             return
+        yield PostgresConnection(Reading(self._borrowed, self._set_tenant, self.citus), user_id, self.damage)
+
+    @contextlib.contextmanager
+    def _borrowed(self) -> Iterator[Raw]:
         with self._pool.borrow() as raw, self._translated(raw):
-            yield PostgresConnection(Reading(raw, self._set_tenant, self.citus), user_id, self.damage)
+            yield raw
 
     @contextlib.contextmanager
     def write(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
@@ -203,6 +208,10 @@ class PostgresDatabase(Database):
             return verb()
         return repeat(verb, seconds=self._reconnect_seconds, repeatable=repeatable)
 
+    def beside(self, user_id: str) -> list[Call]:
+        """See `Database.beside`."""
+        return new_vectors(self.cache, user_id)
+
     def scrub(self) -> None:
         """See `Trash.scrub`: make the room of dropped rows free for others, who overwrite it.
 
@@ -235,8 +244,8 @@ class PostgresDatabase(Database):
         """This thread's transaction."""
         return cast("Writing | None", getattr(self._local, "writing", None))
 
-    def _set_tenant(self, user_id: str | None) -> list[Statement]:
-        return set_tenant(user_id, self._timeouts, plain=not self.citus)
+    def _set_tenant(self, user_id: str | None, /, *, steady: bool = False) -> list[Statement]:
+        return set_tenant(user_id, self._timeouts, plain=not self.citus, steady=steady)
 
     @contextlib.contextmanager
     def _translated(self, raw: Raw, writing: Writing | None = None) -> Iterator[None]:

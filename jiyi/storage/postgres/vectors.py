@@ -21,9 +21,11 @@ from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
 from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
+from jiyi.storage.postgres.held import as_floats, held_vectors
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
-from jiyi.storage.relational.users import Snapshot, seen_or_look
+from jiyi.storage.relational.users import Snapshot, read_allowed, seen_or_look
+from jiyi.storage.user_vectors import nearest_held, parts_held
 from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["PostgresVectors"]
@@ -37,7 +39,6 @@ _NO_CONDITIONS: dict[str, Any] = {
     "asked_at": None,
     "without": (),  # few, and left out of what is found
 }
-_HEAD = 2  # halves before the numbers in a vector's binary form
 _SPARE_PARTS = 8  # asked for beside two for each record
 
 
@@ -110,7 +111,10 @@ class PostgresVectors(VectorIndex):
 
     def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
-        mine = self._look(query.scope.user_id, seen).terms
+        seen, found = self._nearest_held(query, vector, seen)
+        if found is not None:
+            return found
+        mine = seen.terms
         kinds = [kind for kind in mine.kinds() if kind in query.kinds]
         if not kinds:
             return []
@@ -141,9 +145,17 @@ class PostgresVectors(VectorIndex):
                 parts *= 8
 
     @retried()
-    def _look(self, user_id: str, seen: Snapshot | None) -> Snapshot:
-        with self._db.read(user_id) as db:
-            return seen_or_look(self._db, db, user_id, seen)
+    def _nearest_held(self, query: Query, vector: Vector, seen: Seen) -> tuple[Snapshot, list[Match] | None]:
+        """Compare a user's vectors in this process; None where they are compared on the server."""
+        with self._db.read(query.scope.user_id) as db:
+            seen = seen_or_look(self._db, db, query.scope.user_id, seen)
+            mine = held_vectors(self._db, db, seen)
+            if mine is None:
+                return seen, None
+            if mine.size and mine.dims != len(vector):
+                raise self._other_dims(mine.dims, vector)
+            docs = read_allowed(db, query)
+        return seen, nearest_held(seen.terms, mine, query, vector, docs, fetch=mine.vectors)
 
     def _nearest(
         self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None
@@ -169,6 +181,9 @@ class PostgresVectors(VectorIndex):
             if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
                 return look_up(db, scope.user_id, keys, partial(_read, db, scope.user_id))
             seen = seen_or_look(self._db, db, scope.user_id, seen)
+            mine = held_vectors(self._db, db, seen)
+            if mine is not None:
+                return parts_held(seen.terms, mine, keys)
             return _recall_parts(self._db, db, seen, keys)
 
     def make_ann_index(self, progress: Progress | None = None) -> str:
@@ -228,7 +243,6 @@ def _read(
     rows = db.rows("read_vectors", values) if docs else []
     if not rows:
         return {}
-    numbers = np.frombuffer(b"".join(row[1] for row in rows), ">f2")
-    vectors = numbers.reshape(len(rows), -1)[:, _HEAD:].astype(np.float32)
+    vectors = as_floats(rows)
     counts = Counter(cast("int", row[0]) for row in rows)
     return dict(zip(counts, np.split(vectors, np.cumsum(list(counts.values()))[:-1]), strict=True))

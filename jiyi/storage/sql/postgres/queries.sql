@@ -283,6 +283,11 @@ WITH (m = {m}, ef_construction = {ef_construction}) WHERE space = {space};
 -- name: dims_held
 SELECT vector_dims(vector) FROM vectors WHERE tenant_id = :user_id LIMIT 1;
 
+-- name: new_vectors
+SELECT doc, halfvec_send(vector) FROM vectors
+WHERE tenant_id = :user_id AND doc > :after AND space = :space::smallint
+ORDER BY doc, part LIMIT :limit;
+
 -- name: read_vectors
 -- Those of each record by their key: without statistics of the table the planner would walk through all.
 SELECT v.doc, halfvec_send(v.vector)
