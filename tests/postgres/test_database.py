@@ -199,7 +199,7 @@ def test_two_processes_cannot_bind_two_embedders(postgres_url):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [5, 300], ids=["one by one", "copied"])
+@pytest.mark.parametrize("count", [5, 300], ids=["one by one", "together"])
 def test_few_and_many_are_stored_alike(database, store, count):
     texts = [*AWKWARD.values(), "\\N", "\t\\.\n", "x" * 300_000]
     said = [

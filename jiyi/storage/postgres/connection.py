@@ -12,15 +12,13 @@ from jiyi.errors import StorageError
 from jiyi.records import Kind
 from jiyi.storage.damage import Damage
 from jiyi.storage.database import Answer, Call, Connection, Values
-from jiyi.storage.postgres.statements import DOCUMENT_COLUMNS, POSTGRES, STEADY, Statement, named, set_local
+from jiyi.storage.postgres.statements import POSTGRES, STEADY, Statement, named, set_local
 from jiyi.storage.rows import Row
-from jiyi.storage.words import storable
 
 __all__ = ["Ask", "PostgresConnection", "Reading", "Writing"]
 
 _MOST_WAITING = 1_000  # statements: beyond that they go
-_BULK = 100  # documents from which on a COPY is quicker than one INSERT each
-_STAGES = {"staged": "stage_documents", "staged_vectors": "stage_vectors"}
+_BULK = 100  # rows from which on they go in together
 _MESSAGE_ONLY = dict.fromkeys(("importance", "tokens", "tokens_by"))
 
 _Cursor = psycopg.Cursor[Any]
@@ -158,12 +156,13 @@ class Writing:
         given = self._state.next_doc
         return {user: (first, given[user]) for user, first in self._taken.items() if user in given}
 
-    def at_once(self, user_id: str) -> _Raw:
-        """Send what waits and return the connection, for what is no statement, such as COPY."""
+    def tell_many(self, user_id: str, statement: str, rows: Sequence[Values]) -> None:
+        """Send what waits, and a statement without a result for each of many rows of a user."""
         if user_id not in self._state.next_doc:
             self._lock(user_id)
         self._send(self._turn_to(user_id))
-        return self.raw
+        with self.raw.cursor() as cursor:
+            cursor.executemany(statement, rows)
 
     def commit(self) -> None:
         """Write what waits and end the transaction; nothing is sent where nothing was asked."""
@@ -287,7 +286,6 @@ class PostgresConnection(Connection):
     _user_id: str | None
     damage: Damage
     _to_lock: bool = False  # nobody else may come between what it reads and writes of what concerns all
-    _bulk: bool = False  # many documents may go in by way of a table of the transaction's own
     dialect = POSTGRES
 
     @property
@@ -317,9 +315,12 @@ class PostgresConnection(Connection):
 
     def many(self, name: str, values: Iterable[Values]) -> None:
         """See `Connection.many`."""
-        statement = named(name)
-        for each in values:
-            self._channel.tell(self._of(statement, each))
+        rows = list(values)
+        if len(rows) >= _BULK and self._user_id is not None:
+            self._transaction.tell_many(self._user_id, named(name), rows)
+            return
+        for each in rows:
+            self.run(name, each)
 
     def take_numbers(self, user_id: str, count: int) -> int:
         """See `Connection.take_numbers`."""
@@ -328,43 +329,10 @@ class PostgresConnection(Connection):
     def add_documents(self, kind: Kind, rows: Sequence[Row]) -> None:
         """See `Connection.add_documents`."""
         whole = rows if kind == "message" else [_MESSAGE_ONLY | row for row in rows]
-        if len(rows) >= _BULK and self._bulk:
-            self._copy_documents(whole)
-        else:
-            self.many("add_document", whole)
-            self.many("add_pending", [row for row in rows if row["vector_state"] == "pending"])
+        self.many("add_document", whole)
+        self.many("add_pending", [row for row in rows if row["vector_state"] == "pending"])
         if kind != "message":
             self.many(f"put_{kind}", rows)
-
-    def add_vectors(self, rows: Sequence[Row]) -> None:
-        """Write vectors of one user; each row has the parameters of ``add_vector``."""
-        if len(rows) < _BULK or not self._bulk:
-            self.many("add_vector", rows)
-            return
-        columns = ("user_id", "doc", "space", "part", "kind", "vector")
-        with self._staged(rows[0]["user_id"], "staged_vectors") as copy:
-            for row in rows:
-                copy.write_row([row[name] for name in columns])
-        for name in ("add_staged_vectors", "drop_staged_vectors"):
-            self.run(name, rows[0])
-
-    def _copy_documents(self, rows: Sequence[Row]) -> None:
-        with self._staged(rows[0]["user_id"], "staged") as copy:
-            copy.set_types(list(DOCUMENT_COLUMNS.values()))
-            for row in rows:
-                more = {"has_text": row["vector_state"] != "none", "speaker": storable(row["speaker"])}
-                whole = row | more | {"pinned": bool(row["pinned"])}
-                copy.write_row([whole.get(name) for name in DOCUMENT_COLUMNS])
-        for name in ("add_staged", "add_staged_pending", "drop_staged"):
-            self.run(name, rows[0])
-
-    @contextlib.contextmanager
-    def _staged(self, user_id: str, table: str) -> Iterator[psycopg.Copy]:
-        """Make a table of the transaction's own and give what fills it."""
-        self.run(_STAGES[table], {"user_id": user_id})
-        raw = self._transaction.at_once(user_id)
-        with raw.cursor() as cursor, cursor.copy(named(f"copy_{table}")) as copy:
-            yield copy
 
     @property
     def _transaction(self) -> Writing:

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from jiyi.storage.database import Call, Connection, Database
 from jiyi.storage.relational.users import Snapshot, hold
-from jiyi.storage.user_cache import UserCache
 from jiyi.storage.user_vectors import UserVectors
 
-__all__ = ["HELD", "HeldVectors", "as_floats", "held_vectors", "new_vectors"]
+__all__ = ["HELD", "HeldVectors", "as_floats", "held_vectors"]
 
 HELD = 4_000
 """A user with more records or vectors is compared on the server: reading them once would take too long."""
@@ -34,12 +33,6 @@ class HeldVectors(UserVectors):
         whose = {"user_id": user_id, "space": self.space, "generation": self.generation}
         calls = [Call("new_vectors", {**whose, "after": self.after, "limit": HELD + 1})]
         return [*calls, *([Call("read_vectors", {**whose, "docs": self.waiting})] if self.waiting else [])]
-
-
-def new_vectors(cache: UserCache, user_id: str) -> list[Call]:
-    """Return what a look at a user asks beside, so that new vectors cost no round trip of their own."""
-    held = cache.peek(user_id, HeldVectors)
-    return [] if held is None or held.many else held.calls(user_id)
 
 
 def held_vectors(database: Database, db: Connection, seen: Snapshot) -> HeldVectors | None:

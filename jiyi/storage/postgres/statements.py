@@ -22,7 +22,6 @@ from jiyi.storage.sql import load_conditions, load_queries
 from jiyi.storage.words import storable
 
 __all__ = [
-    "DOCUMENT_COLUMNS",
     "OUTGROWN",
     "POSTGRES",
     "SQL",
@@ -59,7 +58,6 @@ def converted(text: str) -> str:
 
 _CONDITIONS = dict(load_conditions("postgres"))
 _READABLE = _CONDITIONS.pop("readable")
-_STAGED = _CONDITIONS.pop("staged")
 
 
 def _inside(body: str, keys: Sequence[str], test: str) -> str:
@@ -76,9 +74,6 @@ POSTGRES = Dialect(
     listed=lambda values: [value for value in values if not isinstance(value, str) or is_storable(value)],
     inside=_inside,
 )
-
-DOCUMENT_COLUMNS = dict(re.findall(r"(\w+)\s(\w+)", _STAGED))
-"""Columns of a staged document and their types, in the order in which they are copied."""
 
 # It divides by zero once the database has become a cluster's coordinator: what is set here would not reach
 # the machines that have the rows by then, and none of these would be seen. `OUTGROWN` is that error.

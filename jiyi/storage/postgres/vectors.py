@@ -99,13 +99,14 @@ class PostgresVectors(VectorIndex):
         with self._db.write(user_id) as db:
             sets = self._sets_for(db, name)
             taking, complete = self._settle(db, user_id, rows, sets)
-            db.add_vectors(
+            db.many(
+                "add_vector",
                 [
                     {"user_id": user_id, "doc": doc, "space": space, "part": part, "kind": kind}
                     | {"vector": Halves(half)}
                     for doc, space, kind in taking
                     for part, half in enumerate(rows[doc].vectors.astype(np.float16))
-                ]
+                ],
             )
         return complete
 
@@ -184,7 +185,19 @@ class PostgresVectors(VectorIndex):
             mine = held_vectors(self._db, db, seen)
             if mine is not None:
                 return parts_held(seen.terms, mine, keys)
-            return _recall_parts(self._db, db, seen, keys)
+            return self._recall_parts(db, seen, keys)
+
+    def _recall_parts(self, db: PostgresConnection, seen: Snapshot, keys: Sequence[Key]) -> Parts:
+        """Return vectors of a user who has many, and keep those read from the server."""
+        assert seen.owner is not None
+        places = seen.terms.rows_of(keys)
+        docs = np.where(places >= 0, seen.terms.columns["doc"][places], -1)
+
+        def extend(known: KnownVectors) -> None:
+            known.turn_to(seen.spaces.number)
+            known.add(_read(db, seen.user_id, known.space, known.unknown(docs[docs >= 0])))
+
+        return self._db.cache.use(seen.user_id, KnownVectors, seen.owner[1], extend).parts(docs)
 
     def make_ann_index(self, progress: Progress | None = None) -> str:
         """Make an approximate index for users with very many vectors; see `AnnIndex.make`.
@@ -214,25 +227,6 @@ def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:
         return "", {"user_id": user.user_id}
     where, values = on_documents(query, POSTGRES)
     return f"AND v.doc IN (SELECT d.doc FROM documents AS d WHERE {where})", values
-
-
-def _recall_parts(
-    database: PostgresDatabase, db: PostgresConnection, seen: Snapshot, keys: Sequence[Key]
-) -> Parts:
-    """Return vectors of records, and keep those read from the server in the database's cache."""
-    if seen.owner is None:
-        return KnownVectors().parts(np.empty(0, np.int64))
-    mine, user_id, space = seen.terms, seen.user_id, seen.spaces.number
-    places = mine.rows_of(keys)
-    there = places >= 0
-    docs = np.full(len(keys), -1, np.int64)
-    docs[there] = mine.columns["doc"][places[there]]
-
-    def extend(known: KnownVectors) -> None:
-        known.turn_to(space)
-        known.add(_read(db, user_id, space, known.unknown(docs[there])))
-
-    return database.cache.use(user_id, KnownVectors, seen.owner[1], extend).parts(docs)
 
 
 def _read(
