@@ -160,7 +160,10 @@ class Writing:
         """Send what waits, and a statement without a result for each of many rows of a user."""
         if user_id not in self._state.next_doc:
             self._lock(user_id)
-        self._send(self._turn_to(user_id))
+        turn = self._turn_to(user_id)
+        if turn or self._waiting:
+            self._send(turn)
+        self._sends += 1
         with self.raw.cursor() as cursor:
             cursor.executemany(statement, rows)
 
