@@ -32,6 +32,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -120,11 +121,13 @@ def rows_of(times: Times) -> list[Dict]:
 def ratios_of(rows: Sequence[Dict], saved: Sequence[Dict]) -> Dict:
     """Return what is asked of this backend."""
 
-    def p95(what: str, system: str, layout: str) -> float:
+    def of(share: str, what: str, system: str, layout: str) -> float:
         wanted = (what, system, layout)
         return next(
-            float(row["p95"]) for row in rows if (row["what"], row["system"], row["layout"]) == wanted
+            float(row[share]) for row in rows if (row["what"], row["system"], row["layout"]) == wanted
         )
+
+    p95 = partial(of, "p95")
 
     def rate(system: str, clients: int) -> Dict:
         wanted = (system, "processes", clients)
@@ -134,6 +137,8 @@ def ratios_of(rows: Sequence[Dict], saved: Sequence[Dict]) -> Dict:
     for layout in LAYOUTS:
         by_hand, search = p95("nearest", "bare", layout), p95("search", "postgresql", layout)
         ratios[f"search p95 / nearest by hand p95, {layout}"] = search / by_hand
+        turns = of("p50", "search", "postgresql", layout) / of("p50", "bare", "postgresql", layout)
+        ratios[f"search p50 / the bare query p50 by turns, {layout}"] = turns
         nearest = p95("nearest", "postgresql", layout)
         ratios[f"nearest p95 / nearest by hand p95, {layout}"] = nearest / by_hand
         ratios[f"search p95 / search on SQLite p95, {layout}"] = search / p95("search", "sqlite", layout)

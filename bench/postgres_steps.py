@@ -132,14 +132,18 @@ def tables(_: str, folder: Path, __: str) -> Dict:
 def read(system: str, folder: Path, layout: str) -> Dict:
     """Search, build windows and ask both indexes by themselves; return seconds.
 
-    The first search of each user, and the first reading of a user's words, are apart.
+    The first search of each user, and the first reading of a user's words, are apart. Between searches
+    on PostgreSQL the bare query is asked, so that a busy machine slows both.
     """
     lookup, found = Lookup(), Found()
     with open_memory(system, folder, embedder=lookup) as memory:
         lookup.asked = np.ones(384, np.float32)
         memory.search("预热 warm", user_id="nobody")
-        for user, text, lookup.asked in _asked(folder, layout):
-            found.time("search", user, partial(memory.search, text, limit=LIMIT, user_id=user))
+        with closing(connect(folder)) as server:
+            for user, text, lookup.asked in _asked(folder, layout):
+                found.time("search", user, partial(memory.search, text, limit=LIMIT, user_id=user))
+                if system == "postgresql":
+                    found.time("bare", user, _near_by_hand(server, user, lookup.asked))
         sessions = {user: memory.sessions(limit=1, user_id=user)[0].id for user in found.users}
         for user, text, lookup.asked in _asked(folder, layout):
             build = partial(memory.build_context, sessions[user], text, budget=BUDGET, user_id=user)
@@ -180,8 +184,7 @@ def by_hand(_: str, folder: Path, layout: str) -> Dict:
     found = Found()
     with closing(connect(folder)) as server:
         for user, text, vector in _asked(folder, layout):
-            near = (user, Halves(vector.astype(np.float16)), NEAREST)
-            found.time("nearest", user, partial(_all, server, _NEAR, near))
+            found.time("nearest", user, _near_by_hand(server, user, vector))
             terms = " | ".join("'" + term.replace("'", "''") + "'" for term in query_terms(text))
             found.time("words", user, partial(_all, server, _FIND, (terms, user, WORDS)))
     return found.seconds
@@ -235,6 +238,12 @@ def connect(folder: Path) -> psycopg.Connection[Any]:
 
 def _all(server: psycopg.Connection[Any], statement: str, values: Sequence[Any]) -> list[Any]:
     return server.execute(statement, values, prepare=True).fetchall()
+
+
+def _near_by_hand(
+    server: psycopg.Connection[Any], user: str, vector: NDArray[np.float32]
+) -> Callable[[], object]:
+    return partial(_all, server, _NEAR, (user, Halves(vector.astype(np.float16)), NEAREST))
 
 
 def _asked(folder: Path, layout: str) -> Iterator[Asked]:

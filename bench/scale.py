@@ -42,7 +42,6 @@ from jiyi.records import Message, Scope
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.server import LocalServer
-from jiyi.storage.postgres.statements import DOCUMENT_COLUMNS
 from jiyi.storage.relational.write import prepare
 from jiyi.testing import HashEmbedder
 
@@ -54,7 +53,14 @@ BUDGET = 4_000  # tokens of a window
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)  # when the first message was saved
 OPTIONS = {"shared_buffers": "512MB", "max_wal_size": "4GB", "maintenance_work_mem": "256MB"}
 QUESTIONS = ("nginx 502 upstream", "磁盘 还剩多少", "restarted last night", "证书 续期", "p95 orders page")
-DOCUMENTS = {"tenant_id" if name == "user_id" else name: kind for name, kind in DOCUMENT_COLUMNS.items()}
+DOCUMENTS = {
+    **dict.fromkeys(("tenant_id", "kind", "id", "agent_id", "session_id", "role", "speaker"), "text"),
+    **dict.fromkeys(("tokens_by", "body"), "text"),
+    **dict.fromkeys(("doc", "seq", "created_at", "tokens"), "int8"),
+    **dict.fromkeys(("length", "traits"), "int4"),
+    **dict.fromkeys(("pinned", "has_text"), "bool"),
+    **{"entry": "bytea", "importance": "float8"},
+}
 VECTORS = ("tenant_id", "doc", "space", "part", "kind", "vector")
 FAMILIES = {
     "body (the message as JSON)": ("body",),

@@ -169,6 +169,10 @@ class Database(Protocol):
         with self.read() as db:
             return db.in_transaction
 
+    def beside(self, user_id: str) -> list[Call]:  # noqa: ARG002
+        """Return what else a look at a user asks for; see `jiyi.storage.relational.users.look`."""
+        return []
+
     def users(self) -> list[str]:
         """Return the names of all users, in alphabetical order."""
         return [str(row[0]) for row in self.attempt(lambda: self.ask("users"))]

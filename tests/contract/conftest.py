@@ -14,12 +14,13 @@ from taken_out import MAKE, embed
 from jiyi.records import Scope, Step
 from jiyi.storage import Store, Trash, VectorIndex
 from jiyi.storage import faiss as approximate
+from jiyi.storage.postgres import held
 
 BACKENDS = ["sqlite", "postgres"]
 EVERYDAY = ("test_store", "test_transactions", "test_trash", "test_vectors")  # on a server in every run
 if os.environ.get("JIYI_TEST_CITUS_URL"):
     BACKENDS.append("citus")
-# Where vectors matter: FAISS for a file, and Chroma in a folder and on a server.
+# Where vectors matter: FAISS for a file, pgvector itself, and Chroma in a folder and on a server.
 CHROMA = [
     pytest.param(name, marks=pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT)))
     for name in ("chroma", "chroma-server")
@@ -52,7 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run every test on every database, and what is about vectors with other indexes too."""
     if "backend" in metafunc.fixturenames:
         about = {"vectors", "both", "one_of_each"}.intersection(metafunc.fixturenames)
-        more = ["faiss", *CHROMA] if about or "test_vectors" in metafunc.module.__name__ else []
+        more = ["faiss", "pgvector", *CHROMA] if about or "test_vectors" in metafunc.module.__name__ else []
         everyday = metafunc.module.__name__.rpartition(".")[2] in EVERYDAY
         backends = [
             pytest.param(name, marks=[] if everyday or name == "sqlite" else pytest.mark.slow)
@@ -68,12 +69,17 @@ def faiss_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+def backend(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Backend]:
     if request.param == "sqlite":
         place = str(tmp_path / "contract.db")
     elif request.param == "faiss":
         request.getfixturevalue("faiss_at_once")
         place = f"faiss {tmp_path / 'contract.db'}"
+    elif request.param == "pgvector":
+        monkeypatch.setattr(held, "HELD", 0)
+        place = request.getfixturevalue("postgres_url")
     elif request.param == "chroma":
         place = chroma_place(tmp_path / "chroma", str(tmp_path / "contract.db"))
     elif request.param == "chroma-server":

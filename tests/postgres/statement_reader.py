@@ -10,7 +10,6 @@ __all__ = ["MARK", "faults_of", "faults_of_schema", "is_marked"]
 
 MARK = "-- every tenant: "
 WHOLE = frozenset({"meta"})  # tables that every machine has
-OWN = frozenset({"staged", "staged_vectors"})  # of one transaction on a plain server, never on a cluster
 CHANGING = frozenset({"random", "rand", "clock_timestamp", "timeofday", "nextval", "uuid", "gen_random_uuid"})
 
 
@@ -53,7 +52,7 @@ def _unnamed(node: exp.Expression, ours: set[str]) -> Iterator[str]:
     tables = list(_tables(node))
     conditions = list(_conditions(node))
     for table in tables:
-        if table.name in ours | WHOLE | OWN or table.name.startswith("pg_"):
+        if table.name in ours | WHOLE or table.name.startswith("pg_"):
             continue
         names = {table.alias_or_name} | ({""} if len(tables) == 1 else set())
         if not any(_names_tenant(condition, names) for condition in conditions):
@@ -109,13 +108,11 @@ def _of_insert(insert: exp.Insert) -> Iterator[str]:
             if not isinstance(value, exp.Placeholder) or value.name != "user_id":
                 yield "puts no tenant into the row"
         return
-    tables = {table.name for table in source.find_all(exp.Table)}
-    if not tables & OWN:
-        if columns[:1] != ["tenant_id"] or source.expressions[0].name != "tenant_id":
-            yield "does not hand the tenant on from the rows it reads"
-        if not insert.args.get("conflict"):
-            # Citus may move such rows by COPY, which row level security refuses.
-            yield "puts rows it reads without ON CONFLICT"
+    if columns[:1] != ["tenant_id"] or source.expressions[0].name != "tenant_id":
+        yield "does not hand the tenant on from the rows it reads"
+    if not insert.args.get("conflict"):
+        # Citus may move such rows by COPY, which row level security refuses.
+        yield "puts rows it reads without ON CONFLICT"
     if source.find(exp.Unnest) or source.find(exp.ExplodingGenerateSeries):
         yield "makes rows of a list"
 

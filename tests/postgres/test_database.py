@@ -44,9 +44,9 @@ def trips(monkeypatch) -> list[int]:
         counted.append(len(statements))
         return send(self, statements)
 
-    def noted_ask(self, asked):
+    def noted_ask(self, asked, **options):
         counted.append(len(asked))
-        return ask(self, asked)
+        return ask(self, asked, **options)
 
     monkeypatch.setattr(Writing, "_send", noted_send)
     monkeypatch.setattr(Reading, "ask_all", noted_ask)
@@ -199,7 +199,7 @@ def test_two_processes_cannot_bind_two_embedders(postgres_url):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [5, 300], ids=["one by one", "copied"])
+@pytest.mark.parametrize("count", [5, 300], ids=["one by one", "together"])
 def test_few_and_many_are_stored_alike(database, store, count):
     texts = [*AWKWARD.values(), "\\N", "\t\\.\n", "x" * 300_000]
     said = [

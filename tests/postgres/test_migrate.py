@@ -229,7 +229,7 @@ def test_what_is_too_old_or_missing_is_named(found, said):
             return self
 
         def fetchone(self):
-            return (*found, False, True, [])
+            return (*found, False, [])
 
     with pytest.raises(StorageError, match=said):
         module.look(Server(), "postgresql://db")

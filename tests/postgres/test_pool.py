@@ -230,16 +230,16 @@ def test_a_pooler_that_keeps_no_prepared_statements_is_noticed(open_database):
     store.put([message("0", id="0")])
     for _ in range(10):
         store.find(MINE)
-    with database.read("ana") as db:
-        assert db._channel._raw.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() > (0,)
+    with database._borrowed() as raw:
+        assert raw.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() > (0,)
         # In a block of code, so that psycopg does not hear of it, as it would not of a pooler's.
-        db._channel._raw.execute("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$", prepare=False)
+        raw.execute("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$", prepare=False)
     assert len(store.find(MINE)) == 1
     for n in range(10):
         store.put([message("next", id=f"next {n}")])
-    with database.read("ana") as db:
+    with database._borrowed() as raw:
         words = "SELECT count(*) FROM pg_prepared_statements"
-        assert db._channel._raw.execute(words, prepare=False).fetchone() == (0,)
+        assert raw.execute(words, prepare=False).fetchone() == (0,)
 
 
 def test_passwords_are_in_no_message(postgres_url):

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 SMALL, LARGE = "ana", "u7"  # of 20 records, and of thousands
 USERS, RECORDS, MANY = 100, 100, 4_000
-PLAIN = {"meta", "staged"}  # tables without users' rows
+PLAIN = {"meta"}  # tables without users' rows
 
 # Rows of other users, so that reading a whole table is dearer than going by an index.
 FILL = f"""
@@ -96,7 +96,6 @@ def explain(server: psycopg.Connection, ask: Ask, user_id: str) -> dict[str, Any
 def test_every_statement_that_runs_goes_by_the_tenant(asked, postgres_url):
     of_users = [ask for ask in asked.values() if ask.user_id is not None]
     of_users = [ask for ask in of_users if re.match(r"SELECT|INSERT|UPDATE|DELETE|WITH", ask.statement)]
-    of_users = [ask for ask in of_users if not re.search(r"\bstaged", ask.statement)]
     for name in ("lock_owner", "add_owner", "set_next_doc"):
         of_users.append(Ask(user_id=SMALL, statement=named(name), values={"next_doc": 5}))
     assert len(of_users) > 300, "the conditions of queries are among them"

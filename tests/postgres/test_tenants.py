@@ -52,8 +52,8 @@ def opened(postgres_url) -> Iterator[Opened]:
 def misled(opened, monkeypatch) -> Opened:
     """The same, but the server is told "ana" whatever user a statement is for: the first wall is down."""
 
-    def set_ana(user_id, timeouts, *, plain):
-        return set_tenant("ana", timeouts, plain=plain)
+    def set_ana(user_id, timeouts, **options):
+        return set_tenant("ana", timeouts, **options)
 
     monkeypatch.setattr(module, "set_tenant", set_ana)
     return opened
@@ -164,9 +164,9 @@ def test_without_a_tenant_there_are_no_rows(opened, postgres_url):
 def test_the_tenant_ends_with_its_transaction(opened):
     """Another program's transaction on the same connection of a pooler must not inherit it."""
     database = opened.database
-    with database.read("ben") as db:
-        assert db.rows("get_owner", {"user_id": "ben"})
-        left = db._channel._raw.execute("SELECT current_setting('jiyi.tenant', true)").fetchone()
+    assert database.ask("get_owner", {"user_id": "ben"})
+    with database._borrowed() as raw:
+        left = raw.execute("SELECT current_setting('jiyi.tenant', true)").fetchone()
     assert left[0] in (None, "")
 
 

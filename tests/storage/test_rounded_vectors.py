@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from jiyi.storage.sqlite import user_vectors
-from jiyi.storage.sqlite.user_vectors import UserVectors
+from jiyi.storage import user_vectors
+from jiyi.storage.user_vectors import UserVectors
 
 DIMS = 96
 COUNT = 3_000

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -12,22 +12,23 @@ from jiyi.errors import StorageError
 from jiyi.records import Kind
 from jiyi.storage.damage import Damage
 from jiyi.storage.database import Answer, Call, Connection, Values
-from jiyi.storage.postgres.statements import DOCUMENT_COLUMNS, POSTGRES, Statement, named, set_local
+from jiyi.storage.postgres.statements import POSTGRES, STEADY, Statement, named, set_local
 from jiyi.storage.rows import Row
-from jiyi.storage.words import storable
 
 __all__ = ["Ask", "PostgresConnection", "Reading", "Writing"]
 
 _MOST_WAITING = 1_000  # statements: beyond that they go
-_BULK = 100  # documents from which on a COPY is quicker than one INSERT each
-_STAGES = {"staged": "stage_documents", "staged_vectors": "stage_vectors"}
+_BULK = 100  # rows from which on they go in together
 _MESSAGE_ONLY = dict.fromkeys(("importance", "tokens", "tokens_by"))
 
 _Cursor = psycopg.Cursor[Any]
 _Raw = psycopg.Connection[Any]
 _Rows = list[tuple[Any, ...]]
 _Settings = Sequence[tuple[str, str]]  # of the server
-_SetTenant = Callable[[str | None], list[Statement]]
+
+
+class _SetTenant(Protocol):
+    def __call__(self, user_id: str | None, /, *, steady: bool = False) -> list[Statement]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class Reading:
     reach the statement after them without BEGIN and COMMIT.
     """
 
-    _raw: _Raw
+    _borrow: Callable[[], contextlib.AbstractContextManager[_Raw]]  # a connection, for a round trip
     _set_tenant: _SetTenant
     _explicit: bool  # write BEGIN and COMMIT all the same, where other machines take part
     in_transaction = False
@@ -57,20 +58,23 @@ class Reading:
         """Run a statement and return its result."""
         return self.ask_all([ask])[0]
 
-    def ask_all(self, asks: Sequence[Ask]) -> list[_Cursor]:
-        """Run statements for the same user and return their results; settings hold for those after it too."""
+    def ask_all(self, asks: Sequence[Ask], *, steady: bool = False) -> list[_Cursor]:
+        """Run statements for the same user and return their results; settings hold for those after it too.
+
+        ``steady`` where all are `STEADY`.
+        """
         cursors = []
-        with self._raw.pipeline():
+        with self._borrow() as raw, raw.pipeline():
             if self._explicit:
-                self._raw.execute("BEGIN READ ONLY")
-            for words, values in self._set_tenant(asks[0].user_id):
-                self._raw.execute(words, values)
+                raw.execute("BEGIN READ ONLY")
+            for words, values in self._set_tenant(asks[0].user_id, steady=steady):
+                raw.execute(words, values)
             for ask in asks:
                 for words, values in set_local(ask.settings, plain=not self._explicit):
-                    self._raw.execute(words, values)
-                cursors.append(self._raw.execute(ask.statement, ask.values, binary=True))
+                    raw.execute(words, values)
+                cursors.append(raw.execute(ask.statement, ask.values, binary=True))
             if self._explicit:
-                self._raw.execute("COMMIT")
+                raw.execute("COMMIT")
         return cursors
 
     tell = ask  # see `Writing.tell`
@@ -116,7 +120,7 @@ class Writing:
             self._lock(ask.user_id)
         return self._send([*self._turn_to(ask.user_id), statement])[-1]
 
-    def ask_all(self, asks: Sequence[Ask]) -> list[_Cursor]:
+    def ask_all(self, asks: Sequence[Ask], *, steady: bool = False) -> list[_Cursor]:  # noqa: ARG002
         """See `Reading.ask_all`."""
         return [self.ask(ask) for ask in asks]
 
@@ -152,12 +156,16 @@ class Writing:
         given = self._state.next_doc
         return {user: (first, given[user]) for user, first in self._taken.items() if user in given}
 
-    def at_once(self, user_id: str) -> _Raw:
-        """Send what waits and return the connection, for what is no statement, such as COPY."""
+    def tell_many(self, user_id: str, statement: str, rows: Sequence[Values]) -> None:
+        """Send what waits, and a statement without a result for each of many rows of a user."""
         if user_id not in self._state.next_doc:
             self._lock(user_id)
-        self._send(self._turn_to(user_id))
-        return self.raw
+        turn = self._turn_to(user_id)
+        if turn or self._waiting:
+            self._send(turn)
+        self._sends += 1
+        with self.raw.cursor() as cursor:
+            cursor.executemany(statement, rows)
 
     def commit(self) -> None:
         """Write what waits and end the transaction; nothing is sent where nothing was asked."""
@@ -281,7 +289,6 @@ class PostgresConnection(Connection):
     _user_id: str | None
     damage: Damage
     _to_lock: bool = False  # nobody else may come between what it reads and writes of what concerns all
-    _bulk: bool = False  # many documents may go in by way of a table of the transaction's own
     dialect = POSTGRES
 
     @property
@@ -299,9 +306,10 @@ class PostgresConnection(Connection):
     def all_of(self, calls: Sequence[Call]) -> list[Answer]:
         """See `Connection.all_of`."""
         asks = [self._of(named(call.name, **call.parts), call.values) for call in calls]
+        steady = all(call.name in STEADY for call in calls)
         return [
             Answer([column.name for column in cursor.description or ()], cursor.fetchall())
-            for cursor in self._channel.ask_all(asks)
+            for cursor in self._channel.ask_all(asks, steady=steady)
         ]
 
     def run(self, name: str, values: Values, **parts: str) -> None:
@@ -310,9 +318,12 @@ class PostgresConnection(Connection):
 
     def many(self, name: str, values: Iterable[Values]) -> None:
         """See `Connection.many`."""
-        statement = named(name)
-        for each in values:
-            self._channel.tell(self._of(statement, each))
+        rows = list(values)
+        if len(rows) >= _BULK and self._user_id is not None:
+            self._transaction.tell_many(self._user_id, named(name), rows)
+            return
+        for each in rows:
+            self.run(name, each)
 
     def take_numbers(self, user_id: str, count: int) -> int:
         """See `Connection.take_numbers`."""
@@ -321,43 +332,10 @@ class PostgresConnection(Connection):
     def add_documents(self, kind: Kind, rows: Sequence[Row]) -> None:
         """See `Connection.add_documents`."""
         whole = rows if kind == "message" else [_MESSAGE_ONLY | row for row in rows]
-        if len(rows) >= _BULK and self._bulk:
-            self._copy_documents(whole)
-        else:
-            self.many("add_document", whole)
-            self.many("add_pending", [row for row in rows if row["vector_state"] == "pending"])
+        self.many("add_document", whole)
+        self.many("add_pending", [row for row in rows if row["vector_state"] == "pending"])
         if kind != "message":
             self.many(f"put_{kind}", rows)
-
-    def add_vectors(self, rows: Sequence[Row]) -> None:
-        """Write vectors of one user; each row has the parameters of ``add_vector``."""
-        if len(rows) < _BULK or not self._bulk:
-            self.many("add_vector", rows)
-            return
-        columns = ("user_id", "doc", "space", "part", "kind", "vector")
-        with self._staged(rows[0]["user_id"], "staged_vectors") as copy:
-            for row in rows:
-                copy.write_row([row[name] for name in columns])
-        for name in ("add_staged_vectors", "drop_staged_vectors"):
-            self.run(name, rows[0])
-
-    def _copy_documents(self, rows: Sequence[Row]) -> None:
-        with self._staged(rows[0]["user_id"], "staged") as copy:
-            copy.set_types(list(DOCUMENT_COLUMNS.values()))
-            for row in rows:
-                more = {"has_text": row["vector_state"] != "none", "speaker": storable(row["speaker"])}
-                whole = row | more | {"pinned": bool(row["pinned"])}
-                copy.write_row([whole.get(name) for name in DOCUMENT_COLUMNS])
-        for name in ("add_staged", "add_staged_pending", "drop_staged"):
-            self.run(name, rows[0])
-
-    @contextlib.contextmanager
-    def _staged(self, user_id: str, table: str) -> Iterator[psycopg.Copy]:
-        """Make a table of the transaction's own and give what fills it."""
-        self.run(_STAGES[table], {"user_id": user_id})
-        raw = self._transaction.at_once(user_id)
-        with raw.cursor() as cursor, cursor.copy(named(f"copy_{table}")) as copy:
-            yield copy
 
     @property
     def _transaction(self) -> Writing:

@@ -12,19 +12,20 @@ from psycopg import sql
 
 from jiyi.errors import DatabaseReadOnly, WrongState
 from jiyi.storage.damage import Damage
-from jiyi.storage.database import Database
+from jiyi.storage.database import Call, Database
 from jiyi.storage.postgres.connection import PostgresConnection, Reading, Writing
 from jiyi.storage.postgres.errors import Conflict, repeat, translate
+from jiyi.storage.postgres.held import HeldVectors
 from jiyi.storage.postgres.migrate import prepare, tables
 from jiyi.storage.postgres.pool import Pool, Raw, connect
 from jiyi.storage.postgres.statements import OUTGROWN, Statement, named, set_tenant
 from jiyi.storage.user_cache import UserCache
 from jiyi.telling import masked
 
-__all__ = ["Growth", "PostgresDatabase", "Recent"]
+__all__ = ["PostgresDatabase", "Recent", "outgrown"]
 
 _MANY = 100  # documents of one transaction: who saves fewer grows slowly enough for the server
-_LEAST = 1_000  # documents that may be walked through
+_LEAST = 2_048  # documents: fewer may be walked through
 _USERS = 1_000  # users remembered
 _CACHE_BYTES = 512 * 1024 * 1024
 _POOLED = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
@@ -63,30 +64,19 @@ class Recent(Generic[_V]):
             self._users.clear()
 
 
-class Growth:
-    """Notes how many documents users had when statistics were gathered. Safe for many threads.
+def outgrown(numbers: Mapping[str, tuple[int, int]]) -> bool:
+    """Say whether a user has twice as many documents as when statistics were gathered, and 2,048 at least.
 
     The server gathers them by itself, once a tenth of a table is new, and looks once a minute. Until then
     it takes a user it has not seen for one of a few rows, and may walk through all of them.
+
+    Args:
+        numbers: the first one that a transaction gave to each user, and the one after the last.
     """
-
-    def __init__(self) -> None:
-        self._known = Recent[int]()
-
-    def outgrown(self, numbers: Mapping[str, tuple[int, int]]) -> bool:
-        """Say whether statistics are out of date for a user of a transaction, and take them for gathered.
-
-        They are once a user has twice as many documents as at that time, and at least two thousand.
-        ``numbers`` are the first one that the transaction gave to each user and the one after the last.
-        """
-        outgrown = False
-        for user_id, (first, behind) in numbers.items():
-            if behind - first >= _MANY:
-                known = self._known.get(user_id) or max(first, _LEAST)
-                grown = behind >= 2 * known
-                self._known.put(user_id, behind if grown else known)
-                outgrown = outgrown or grown
-        return outgrown
+    return any(
+        end - first >= _MANY and end >= _LEAST and end.bit_length() > first.bit_length()
+        for first, end in numbers.values()
+    )
 
 
 class PostgresDatabase(Database):
@@ -140,21 +130,16 @@ class PostgresDatabase(Database):
         self.cache = UserCache(_CACHE_BYTES)
         self.damage = Damage()
         self.recent = Recent[None]()
-        self._growth = Growth()
         self._timeouts = (max(1, round(statement_seconds * 1000)), max(1, round(lock_timeout * 1000)))
         self._reconnect_seconds = reconnect_seconds
         self._local = threading.local()
         with connect(url) as raw:
             found = prepare(raw, masked(url), allowed=migrate)
-        self.citus, self._temporary = found.citus, found.temporary
+        self.citus = found.citus
         self._pool = Pool(
             url, least=pool_min, most=pool_max, seconds=pool_seconds, statement_seconds=statement_seconds
         )
         self.place = self._pool.place
-
-    @property
-    def _bulk(self) -> bool:
-        return self._temporary and not self.citus
 
     @contextlib.contextmanager
     def read(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
@@ -164,8 +149,12 @@ class PostgresDatabase(Database):
             with self._translated(here.raw):
                 yield PostgresConnection(here, user_id, self.damage)
             return
+        yield PostgresConnection(Reading(self._borrowed, self._set_tenant, self.citus), user_id, self.damage)
+
+    @contextlib.contextmanager
+    def _borrowed(self) -> Iterator[Raw]:
         with self._pool.borrow() as raw, self._translated(raw):
-            yield PostgresConnection(Reading(raw, self._set_tenant, self.citus), user_id, self.damage)
+            yield raw
 
     @contextlib.contextmanager
     def write(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
@@ -175,13 +164,13 @@ class PostgresDatabase(Database):
         here = self._writing
         if here is not None:
             with self._translated(here.raw), here.inner():
-                yield PostgresConnection(here, user_id, self.damage, user_id is None, self._bulk)
+                yield PostgresConnection(here, user_id, self.damage, user_id is None)
             return
         with self._pool.borrow() as raw:
             writing = Writing(raw, self._set_tenant)
             with self._translated(raw, writing), self._here(writing):
-                yield PostgresConnection(writing, user_id, self.damage, user_id is None, self._bulk)
-            if self._bulk and self._growth.outgrown(writing.numbers):
+                yield PostgresConnection(writing, user_id, self.damage, user_id is None)
+            if not self.citus and outgrown(writing.numbers):
                 _gather(raw, tables())
 
     @contextlib.contextmanager
@@ -202,6 +191,11 @@ class PostgresDatabase(Database):
         if self._writing is not None:
             return verb()
         return repeat(verb, seconds=self._reconnect_seconds, repeatable=repeatable)
+
+    def beside(self, user_id: str) -> list[Call]:
+        """See `Database.beside`."""
+        held = self.cache.peek(user_id, HeldVectors)
+        return [] if held is None or held.many else held.calls(user_id)
 
     def scrub(self) -> None:
         """See `Trash.scrub`: make the room of dropped rows free for others, who overwrite it.
@@ -235,8 +229,8 @@ class PostgresDatabase(Database):
         """This thread's transaction."""
         return cast("Writing | None", getattr(self._local, "writing", None))
 
-    def _set_tenant(self, user_id: str | None) -> list[Statement]:
-        return set_tenant(user_id, self._timeouts, plain=not self.citus)
+    def _set_tenant(self, user_id: str | None, /, *, steady: bool = False) -> list[Statement]:
+        return set_tenant(user_id, self._timeouts, plain=not self.citus, steady=steady)
 
     @contextlib.contextmanager
     def _translated(self, raw: Raw, writing: Writing | None = None) -> Iterator[None]:

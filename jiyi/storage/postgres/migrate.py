@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import psycopg
 from psycopg import sql
@@ -19,9 +19,6 @@ from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.statements import named, set_tenant
 from jiyi.storage.sql import load_migrations
 from jiyi.telling import masked
-
-if TYPE_CHECKING:
-    from jiyi.storage.postgres.database import PostgresDatabase
 
 __all__ = [
     "OLDEST_SERVER",
@@ -69,7 +66,6 @@ class Found:
     schema: int  # number of the newest migration that ran, 0 for none
     vector: str | None  # version of the extension, None where the database lacks it
     citus: bool  # whether rows may lie on several machines
-    temporary: bool  # whether the role may make tables for a transaction
 
 
 def tables() -> tuple[str, ...]:
@@ -87,7 +83,7 @@ def look(raw: Raw, place: str) -> Found:
     """
     row = raw.execute(named("look"), {"tables": list(tables())}).fetchone()
     assert row is not None
-    server, encoding, schema, vector, available, citus, temporary, there = row
+    server, encoding, schema, vector, available, citus, there = row
     if server < OLDEST_SERVER:
         raise StorageError(f"{place} is PostgreSQL {server}; jiyi needs {OLDEST_SERVER} or later")
     if encoding != "UTF8":
@@ -99,7 +95,7 @@ def look(raw: Raw, place: str) -> Found:
         raise StorageError(f"{place}: search_path names no schema that exists; mend that of the role")
     _check_vector(place, vector, available)
     number = _schema(raw, place, there)
-    return Found(schema=number, vector=vector, citus=citus, temporary=temporary)
+    return Found(schema=number, vector=vector, citus=citus)
 
 
 def _check_vector(place: str, installed: str | None, available: str | None) -> None:
@@ -228,7 +224,12 @@ def _make_extension(raw: Raw, place: str) -> None:
         ) from error
 
 
-def distribute(database: "PostgresDatabase | str", *, shards: int | None = None) -> list[str]:
+class _Open(Protocol):
+    @property
+    def url(self) -> str: ...
+
+
+def distribute(database: _Open | str, *, shards: int | None = None) -> list[str]:
     """Spread the tables of an up-to-date database over a Citus cluster; return what was done, line by line.
 
     Existing rows are moved. Writers wait meanwhile; nobody should read. It may be run again at any

@@ -155,7 +155,7 @@ class Pool:
     @contextlib.contextmanager
     def borrow(self) -> Iterator[Raw]:
         """Give a connection; whoever uses it translates its errors."""
-        raw, own = self._get()
+        raw = self._get()
         if not self.prepares:
             raw.prepare_threshold = None
         try:
@@ -167,9 +167,7 @@ class Pool:
             raw.close()
             raise
         finally:
-            if own:
-                raw.close()
-            elif not self._is_left:
+            if not self._is_left:
                 self._pool.putconn(raw)
 
     def sizes(self) -> dict[str, int]:
@@ -183,36 +181,34 @@ class Pool:
         if not self._is_left:
             self._pool.close()
 
-    def _get(self) -> tuple[Raw, bool]:
-        """Return a connection, and whether it is none of the pool's."""
-        until = time.monotonic() + self._seconds
+    def _get(self) -> Raw:
+        until, looked = time.monotonic() + self._seconds, False
         while True:
             if self._is_left or self._pool.closed:
                 raise Closed(f"{self.place} is closed in this process; open it again with jiyi.open()")
             if self._away:
-                return self._come_back(), True
+                self._look()
+                until, looked = max(until, time.monotonic() + _LOOK_AGAIN), True
             left = until - time.monotonic()
             try:
-                return self._pool.getconn(timeout=max(min(left, _LOOK_AGAIN), 0.001)), False
+                return self._pool.getconn(timeout=max(min(left, _LOOK_AGAIN), 0.001))
             except PoolClosed:
                 continue
             except PoolTimeout as error:
                 sizes = self.sizes()
-                if sizes["open"] < sizes["most"]:  # it could have had another one
-                    return self._come_back(), True
-                if left <= _LOOK_AGAIN:
+                if sizes["open"] < sizes["most"] and not looked:  # it could have had another one
+                    self._away = True
+                elif left <= _LOOK_AGAIN:
                     raise translate(error, self.place, None) from error
 
-    def _come_back(self) -> Raw:
+    def _look(self) -> None:
+        """Ask the server itself whether it is there; where it is, the pool mends its connections."""
         try:
-            raw = _Impatient.connect(self._conninfo, autocommit=True, context=_ADAPTERS)
+            psycopg.connect(self._conninfo).close()
         except psycopg.OperationalError as error:
-            self._away = True
             raise ConnectionLost(str(translate(error, self.place, None))) from error
-        self._hurry(raw)
         self._away = False
         self._pool.drain()
-        return raw
 
     def _hurry(self, raw: Raw) -> None:
         assert isinstance(raw, _Impatient)

@@ -22,10 +22,10 @@ from jiyi.storage.sql import load_conditions, load_queries
 from jiyi.storage.words import storable
 
 __all__ = [
-    "DOCUMENT_COLUMNS",
     "OUTGROWN",
     "POSTGRES",
     "SQL",
+    "STEADY",
     "Adapters",
     "Halves",
     "Statement",
@@ -58,7 +58,6 @@ def converted(text: str) -> str:
 
 _CONDITIONS = dict(load_conditions("postgres"))
 _READABLE = _CONDITIONS.pop("readable")
-_STAGED = _CONDITIONS.pop("staged")
 
 
 def _inside(body: str, keys: Sequence[str], test: str) -> str:
@@ -76,26 +75,30 @@ POSTGRES = Dialect(
     inside=_inside,
 )
 
-DOCUMENT_COLUMNS = dict(re.findall(r"(\w+)\s(\w+)", _STAGED))
-"""Columns of a staged document and their types, in the order in which they are copied."""
-
 # It divides by zero once the database has become a cluster's coordinator: what is set here would not reach
 # the machines that have the rows by then, and none of these would be seen. `OUTGROWN` is that error.
-_PRELUDE = converted(
-    "SELECT set_config('jiyi.tenant', :tenant, true), set_config('jiyi.every_tenant', :every, true), "
-    "set_config('statement_timeout', :statement, true), set_config('lock_timeout', :lock, true), "
-    "set_config('idle_in_transaction_session_timeout', :idle, true), set_config('jit', 'off', true), "
+_PRELUDE = (
+    "SELECT {}, set_config('jit', 'off', true), "
     "1 / (SELECT 1 - count(*) FROM pg_extension WHERE extname = 'citus')"
 )
 OUTGROWN = pg.DivisionByZero
-_SETTINGS = (
-    *("jiyi.tenant", "jiyi.every_tenant", "statement_timeout", "lock_timeout"),
-    "idle_in_transaction_session_timeout",
-)
+_NAMES = ("jiyi.tenant", "jiyi.every_tenant")
+_TENANT = [f"set_config('{name}', :{name.partition('.')[2]}, true)" for name in _NAMES]
 _IDLE_LEAST = 60_000  # milliseconds
 
+STEADY = frozenset({"get_owner", "all_meta", "read_terms", "new_vectors", "read_vectors"})
+"""Statements with one good plan whatever their values: making it each time would take longer than they do."""
 
-def set_tenant(user_id: str | None, timeouts: tuple[int, int], *, plain: bool = True) -> list[Statement]:
+
+@lru_cache(maxsize=64)
+def _prelude(settings: tuple[tuple[str, str], ...]) -> str:
+    values = [f"set_config('{name}', '{value}', true)" for name, value in settings]
+    return converted(_PRELUDE.format(", ".join([*_TENANT, *values])))
+
+
+def set_tenant(
+    user_id: str | None, timeouts: tuple[int, int], *, plain: bool = True, steady: bool = False
+) -> list[Statement]:
     """Return what makes a transaction see one user's rows; None is for what looks at all users.
 
     Args:
@@ -104,13 +107,20 @@ def set_tenant(user_id: str | None, timeouts: tuple[int, int], *, plain: bool = 
         plain: whether the database is on one machine; where it is not any more, the server answers
             with `OUTGROWN`. On several, a function would not reach the others: settings that they
             must know are then written out.
+        steady: whether all its statements are `STEADY`.
     """
-    # A client that fell silent in the middle must not hold its lock until TCP gives it up.
-    limits = (*map(str, timeouts), str(max(_IDLE_LEAST, 2 * timeouts[0])))
-    values = (user_id or "", "on" if user_id is None else "off", *limits)
+    tenant = {"tenant": user_id or "", "every_tenant": "on" if user_id is None else "off"}
+    statement, lock = timeouts
+    limits = (
+        ("statement_timeout", f"{statement}"),
+        ("lock_timeout", f"{lock}"),
+        # A client that fell silent in the middle must not hold its lock until TCP gives it up.
+        ("idle_in_transaction_session_timeout", f"{max(_IDLE_LEAST, 2 * statement)}"),
+    )
     if plain:
-        return [(_PRELUDE, dict(zip(("tenant", "every", "statement", "lock", "idle"), values, strict=True)))]
-    settings = list(zip(_SETTINGS, values, strict=True))
+        plans = ("plan_cache_mode", "force_generic_plan" if steady else "auto")
+        return [(_prelude((*limits, plans)), tenant)]
+    settings = [*zip(_NAMES, tenant.values(), strict=True), *limits]
     return [("SET LOCAL citus.propagate_set_commands TO 'local'", None), *set_local(settings, plain=False)]
 
 

@@ -21,9 +21,11 @@ from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
 from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
+from jiyi.storage.postgres.held import as_floats, held_vectors
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
-from jiyi.storage.relational.users import Snapshot, seen_or_look
+from jiyi.storage.relational.users import Snapshot, read_allowed, seen_or_look
+from jiyi.storage.user_vectors import nearest_held, parts_held
 from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["PostgresVectors"]
@@ -37,7 +39,6 @@ _NO_CONDITIONS: dict[str, Any] = {
     "asked_at": None,
     "without": (),  # few, and left out of what is found
 }
-_HEAD = 2  # halves before the numbers in a vector's binary form
 _SPARE_PARTS = 8  # asked for beside two for each record
 
 
@@ -98,19 +99,23 @@ class PostgresVectors(VectorIndex):
         with self._db.write(user_id) as db:
             sets = self._sets_for(db, name)
             taking, complete = self._settle(db, user_id, rows, sets)
-            db.add_vectors(
+            db.many(
+                "add_vector",
                 [
                     {"user_id": user_id, "doc": doc, "space": space, "part": part, "kind": kind}
                     | {"vector": Halves(half)}
                     for doc, space, kind in taking
                     for part, half in enumerate(rows[doc].vectors.astype(np.float16))
-                ]
+                ],
             )
         return complete
 
     def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
-        mine = self._look(query.scope.user_id, seen).terms
+        seen, found = self._nearest_held(query, vector, seen)
+        if found is not None:
+            return found
+        mine = seen.terms
         kinds = [kind for kind in mine.kinds() if kind in query.kinds]
         if not kinds:
             return []
@@ -141,9 +146,17 @@ class PostgresVectors(VectorIndex):
                 parts *= 8
 
     @retried()
-    def _look(self, user_id: str, seen: Snapshot | None) -> Snapshot:
-        with self._db.read(user_id) as db:
-            return seen_or_look(self._db, db, user_id, seen)
+    def _nearest_held(self, query: Query, vector: Vector, seen: Seen) -> tuple[Snapshot, list[Match] | None]:
+        """Compare a user's vectors in this process; None where they are compared on the server."""
+        with self._db.read(query.scope.user_id) as db:
+            seen = seen_or_look(self._db, db, query.scope.user_id, seen)
+            mine = held_vectors(self._db, db, seen)
+            if mine is None:
+                return seen, None
+            if mine.size and mine.dims != len(vector):
+                raise self._other_dims(mine.dims, vector)
+            docs = read_allowed(db, query)
+        return seen, nearest_held(seen.terms, mine, query, vector, docs, fetch=mine.vectors)
 
     def _nearest(
         self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None
@@ -169,7 +182,22 @@ class PostgresVectors(VectorIndex):
             if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
                 return look_up(db, scope.user_id, keys, partial(_read, db, scope.user_id))
             seen = seen_or_look(self._db, db, scope.user_id, seen)
-            return _recall_parts(self._db, db, seen, keys)
+            mine = held_vectors(self._db, db, seen)
+            if mine is not None:
+                return parts_held(seen.terms, mine, keys)
+            return self._recall_parts(db, seen, keys)
+
+    def _recall_parts(self, db: PostgresConnection, seen: Snapshot, keys: Sequence[Key]) -> Parts:
+        """Return vectors of a user who has many, and keep those read from the server."""
+        assert seen.owner is not None
+        places = seen.terms.rows_of(keys)
+        docs = np.where(places >= 0, seen.terms.columns["doc"][places], -1)
+
+        def extend(known: KnownVectors) -> None:
+            known.turn_to(seen.spaces.number)
+            known.add(_read(db, seen.user_id, known.space, known.unknown(docs[docs >= 0])))
+
+        return self._db.cache.use(seen.user_id, KnownVectors, seen.owner[1], extend).parts(docs)
 
     def make_ann_index(self, progress: Progress | None = None) -> str:
         """Make an approximate index for users with very many vectors; see `AnnIndex.make`.
@@ -201,25 +229,6 @@ def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:
     return f"AND v.doc IN (SELECT d.doc FROM documents AS d WHERE {where})", values
 
 
-def _recall_parts(
-    database: PostgresDatabase, db: PostgresConnection, seen: Snapshot, keys: Sequence[Key]
-) -> Parts:
-    """Return vectors of records, and keep those read from the server in the database's cache."""
-    if seen.owner is None:
-        return KnownVectors().parts(np.empty(0, np.int64))
-    mine, user_id, space = seen.terms, seen.user_id, seen.spaces.number
-    places = mine.rows_of(keys)
-    there = places >= 0
-    docs = np.full(len(keys), -1, np.int64)
-    docs[there] = mine.columns["doc"][places[there]]
-
-    def extend(known: KnownVectors) -> None:
-        known.turn_to(space)
-        known.add(_read(db, user_id, space, known.unknown(docs[there])))
-
-    return database.cache.use(user_id, KnownVectors, seen.owner[1], extend).parts(docs)
-
-
 def _read(
     db: PostgresConnection, user_id: str, space: int, docs: Sequence[int]
 ) -> dict[int, NDArray[np.float32]]:
@@ -228,7 +237,6 @@ def _read(
     rows = db.rows("read_vectors", values) if docs else []
     if not rows:
         return {}
-    numbers = np.frombuffer(b"".join(row[1] for row in rows), ">f2")
-    vectors = numbers.reshape(len(rows), -1)[:, _HEAD:].astype(np.float32)
+    vectors = as_floats(rows)
     counts = Counter(cast("int", row[0]) for row in rows)
     return dict(zip(counts, np.split(vectors, np.cumsum(list(counts.values()))[:-1]), strict=True))

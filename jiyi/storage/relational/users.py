@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.records import Query
-from jiyi.storage.database import Call, Connection, Database
+from jiyi.storage.database import Answer, Call, Connection, Database
 from jiyi.storage.relational.conditions import OF_DOCUMENTS, OF_TASKS, on_documents
 from jiyi.storage.relational.spaces import Spaces, spaces_of
 from jiyi.storage.user_cache import Held
@@ -35,16 +35,17 @@ class Snapshot:
     owner: tuple[int, int] | None = None  # number of the user in this file, and generation; None: has nothing
     terms: UserTerms = field(default_factory=UserTerms)  # the rows and their words
     parts: dict[type[Any], Any] = field(default_factory=dict)  # what else was read since
+    beside: list[tuple[Call, Answer]] = field(default_factory=list)  # see `Database.beside`
 
 
 def look(database: Database, db: Connection, user_id: str) -> Snapshot:
     """Ask for a user's owner, the sets of vectors and the newest rows, all at once."""
     held = None if db.in_transaction else database.cache.peek(user_id, UserTerms)
     after = held.last_doc if held else 0
-    owners, meta, rows = db.all_of(
-        [Call("get_owner", {"user_id": user_id}), Call("all_meta", {}), _terms_after(user_id, after)]
-    )
-    seen = Snapshot(user_id, spaces_of(meta.rows))
+    more = database.beside(user_id) if held else []
+    calls = [Call("get_owner", {"user_id": user_id}), Call("all_meta", {}), _terms_after(user_id, after)]
+    owners, meta, rows, *beside = db.all_of([*calls, *more])
+    seen = Snapshot(user_id, spaces_of(meta.rows), beside=list(zip(more, beside, strict=True)))
     for owner, generation in owners.rows:
         seen.owner = owner, generation
         extend = partial(_extend, db, user_id, after, cast("list[TermRow]", rows.rows))

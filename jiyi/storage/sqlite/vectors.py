@@ -1,27 +1,22 @@
 """Vectors as float16 rows beside the store's tables in a SQLite file, searched with numpy."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.one_thread import one_blas_thread
 from jiyi.records import Match, Query, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection
 from jiyi.storage.known_vectors import Vectors, look_up
-from jiyi.storage.matching import allowed_rows, kinds_of
 from jiyi.storage.relational.users import Snapshot, hold, read_allowed, seen_or_look
 from jiyi.storage.sqlite.database import SqliteDatabase
-from jiyi.storage.sqlite.user_vectors import EXACT_MOST, UserVectors
+from jiyi.storage.user_vectors import EXACT_MOST, Among, UserVectors, nearest_held, parts_held
 from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, by_user
 
-__all__ = ["Among", "SqliteVectors"]
-
-Among = Callable[[NDArray[np.float32], NDArray[np.int8], int], Mapping[int, NDArray[np.intp]]]
-"""Takes a question's vector, the group of each vector, and how many of each group to name."""
+__all__ = ["SqliteVectors"]
 
 _LONGEST = 1.01  # what a number of a vector of length 1 may be, rounded
 _PIECE = 10_000  # rows read at once
@@ -59,23 +54,15 @@ class SqliteVectors(VectorIndex):
                 return []
             if mine.dims != len(vector):
                 raise self._other_dims(mine.dims, vector)
-            rows = seen.terms
-            allowed = allowed_rows(rows, query, read_allowed(db, query))
-            groups = np.where(allowed, kinds_of(rows), np.int8(-1))
-            if not np.array_equal(mine.docs, rows.columns["doc"]):  # several parts, or some are pending
-                places = rows.places_of(mine.docs)
-                groups = np.where(places >= 0, groups[places], np.int8(-1))
-            single = vector.astype(np.float32)
-            among = self._among(db, query.scope.user_id, mine)
-            with one_blas_thread():
-                docs, scores = mine.nearest(
-                    single,
-                    query.limit,
-                    groups=groups,
-                    fetch=lambda parts: _read_parts(db, parts, mine.dims),
-                    among=among and partial(among, single, groups),
-                )
-        return rows.matches(docs, scores)
+            return nearest_held(
+                seen.terms,
+                mine,
+                query,
+                vector,
+                read_allowed(db, query),
+                fetch=lambda parts: _read_parts(db, parts, mine.dims),
+                among=self._among(db, query.scope.user_id, mine),
+            )
 
     def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`."""
@@ -83,15 +70,7 @@ class SqliteVectors(VectorIndex):
             if exact:
                 return look_up(db, scope.user_id, keys, partial(_read_exactly, db))
             seen = seen_or_look(self._db, db, scope.user_id, seen)
-            mine, rows = self._vectors_of(db, seen), seen.terms
-        places = rows.rows_of(keys)
-        docs = np.where(places >= 0, rows.columns["doc"][places], -1) if rows.size else places
-        if not mine.size or not len(docs):
-            return Parts(rows=np.empty(0, np.intp), vectors=np.empty((0, mine.dims), np.float32))
-        held = np.flatnonzero(np.isin(mine.docs, docs))
-        order = np.argsort(docs, kind="stable")
-        owners = order[np.searchsorted(docs, mine.docs[held], sorter=order)]
-        return Parts(rows=owners, vectors=mine.vectors(held))
+            return parts_held(seen.terms, self._vectors_of(db, seen), keys)
 
     def _vectors_of(self, db: Connection, seen: Snapshot) -> UserVectors:
         owner = seen.owner[0] if seen.owner else 0

@@ -27,10 +27,3 @@ strpos({text}, :{value}) > 0;
 CASE WHEN strpos({body}, '\u') = 0 THEN {body}
 ELSE replace(regexp_replace(replace({body}, '\\', chr(1)), '\\u0000|\\ud[89ab][0-9a-f]{{2}}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{{2}})\\ud[c-f][0-9a-f]{{2}}',
 '', 'g'), chr(1), '\\') END;
-
--- Columns of a staged document and their types, in the order in which they are copied
-
--- name: staged
-user_id text, doc int8, kind text, id text, agent_id text, session_id text, role text, seq int8, created_at
-int8, pinned bool, has_text bool, length int4, traits int4, speaker text, entry bytea, importance float8,
-tokens int8, tokens_by text, body text;

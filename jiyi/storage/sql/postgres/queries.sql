@@ -28,25 +28,6 @@ VALUES (
 -- name: add_pending
 INSERT INTO pending (tenant_id, doc) VALUES (:user_id, :doc);
 
--- name: stage_documents
--- every tenant: a table of this transaction alone; COPY may not write to one with row level security
-CREATE TEMPORARY TABLE staged (LIKE documents) ON COMMIT DROP;
-
--- name: copy_staged
--- every tenant: a table of this transaction alone
-COPY staged FROM STDIN (FORMAT BINARY);
-
--- name: add_staged
-INSERT INTO documents SELECT s.* FROM staged AS s WHERE s.tenant_id = :user_id;
-
--- name: add_staged_pending
-INSERT INTO pending (tenant_id, doc)
-SELECT s.tenant_id, s.doc FROM staged AS s WHERE s.tenant_id = :user_id AND s.has_text;
-
--- name: drop_staged
--- every tenant: a table of this transaction alone
-DROP TABLE staged;
-
 -- name: change_document
 UPDATE documents SET
   agent_id = :agent_id, session_id = :session_id, created_at = :created_at,
@@ -190,26 +171,6 @@ INSERT INTO vectors (tenant_id, doc, space, part, kind, vector)
 VALUES (:user_id, :doc, :space, :part, :kind, :vector::halfvec)
 ON CONFLICT (tenant_id, doc, space, part) DO UPDATE SET vector = excluded.vector;
 
--- name: stage_vectors
--- every tenant: a table of this transaction alone; COPY may not write to one with row level security
-CREATE TEMPORARY TABLE staged_vectors (
-  tenant_id text, doc bigint, space bigint, part bigint, kind text, vector halfvec
-) ON COMMIT DROP;
-
--- name: copy_staged_vectors
--- every tenant: a table of this transaction alone
-COPY staged_vectors FROM STDIN (FORMAT BINARY);
-
--- name: add_staged_vectors
-INSERT INTO vectors (tenant_id, doc, space, part, kind, vector)
-SELECT s.tenant_id, s.doc, s.space, s.part, s.kind, s.vector FROM staged_vectors AS s
-WHERE s.tenant_id = :user_id
-ON CONFLICT (tenant_id, doc, space, part) DO UPDATE SET vector = excluded.vector;
-
--- name: drop_staged_vectors
--- every tenant: a table of this transaction alone
-DROP TABLE staged_vectors;
-
 -- name: nearest
 -- {of_kinds} are made of nearest_of_kind, one for each kind, with UNION ALL between them.
 SELECT n.kind, n.doc, -n.below
@@ -282,6 +243,11 @@ WITH (m = {m}, ef_construction = {ef_construction}) WHERE space = {space};
 
 -- name: dims_held
 SELECT vector_dims(vector) FROM vectors WHERE tenant_id = :user_id LIMIT 1;
+
+-- name: new_vectors
+SELECT doc, halfvec_send(vector) FROM vectors
+WHERE tenant_id = :user_id AND doc > :after AND space = :space::smallint
+ORDER BY doc, part LIMIT :limit;
 
 -- name: read_vectors
 -- Those of each record by their key: without statistics of the table the planner would walk through all.
@@ -390,7 +356,6 @@ SELECT current_setting('server_version_num')::int / 10000, current_setting('serv
        current_schema(), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
        (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
        EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus'),
-       has_database_privilege(current_database(), 'TEMPORARY'),
        ARRAY(SELECT relname::text FROM pg_class
              WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(:tables));
 

@@ -1,18 +1,28 @@
 """One user's vectors in memory: exact while they are few, one byte a number once they are many. No I/O."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, cast
+from functools import partial
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jiyi.one_thread import one_blas_thread
+from jiyi.records import Match, Query
+from jiyi.storage.candidates import Key
+from jiyi.storage.matching import allowed_rows, kinds_of
 from jiyi.storage.user_cache import with_room
+from jiyi.storage.user_terms import UserTerms
+from jiyi.storage.vectors import Parts
 
-__all__ = ["EXACT_MOST", "Floats", "Ints", "UserVectors"]
+__all__ = ["EXACT_MOST", "Among", "Floats", "Ints", "UserVectors", "nearest_held", "parts_held"]
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
+
+Among = Callable[[Floats, NDArray[np.int8], int], Mapping[int, NDArray[np.intp]]]
+"""Takes a question's vector, the group of each vector, and how many of each group to name."""
 
 EXACT_MOST = 100_000
 """Up to so many vectors (154 MB at 384 numbers) are held as they are; more are held rounded."""
@@ -70,11 +80,11 @@ class UserVectors:
 
     def begin_again(self, space: int) -> None:
         """Forget all rows, for those of another set; views keep theirs."""
-        fresh = UserVectors(generation=self.generation, space=space)
+        fresh = type(self)(generation=self.generation, space=space)
         for part in fields(fresh):
             setattr(self, part.name, getattr(fresh, part.name))
 
-    def view(self) -> "UserVectors":
+    def view(self) -> Self:
         """Return the rows in use as they are now."""
         n = self.size
         return replace(self, parts=self.parts[:n], docs=self.docs[:n], rows=self.rows[:n])
@@ -160,6 +170,50 @@ class UserVectors:
     def _rounded(self, vectors: Floats) -> NDArray[np.int8]:
         steps: Floats = np.rint((vectors - cast("Floats", self.mean)) / self.step)
         return steps.clip(-127, 127).astype(np.int8)
+
+
+def nearest_held(
+    rows: UserTerms,
+    mine: UserVectors,
+    query: Query,
+    vector: NDArray[Any],
+    docs: Ints | None,
+    *,
+    fetch: Callable[[Ints], Floats],
+    among: Among | None = None,
+) -> list[Match]:
+    """Return what `VectorIndex.nearest` promises, of views of a user's rows and vectors.
+
+    ``docs`` is what conditions that rows do not carry allow, None where there are none; ``fetch``
+    and ``among`` as for `UserVectors.nearest`.
+    """
+    allowed = allowed_rows(rows, query, docs)
+    groups = np.where(allowed, kinds_of(rows), np.int8(-1))
+    if not np.array_equal(mine.docs, rows.columns["doc"]):  # several parts, or some are pending
+        places = rows.places_of(mine.docs)
+        groups = np.where(places >= 0, groups[places], np.int8(-1))
+    single = vector.astype(np.float32)
+    with one_blas_thread():
+        found, scores = mine.nearest(
+            single,
+            query.limit,
+            groups=groups,
+            fetch=fetch,
+            among=among and partial(among, single, groups),
+        )
+    return rows.matches(found, scores)
+
+
+def parts_held(rows: UserTerms, mine: UserVectors, keys: Sequence[Key]) -> Parts:
+    """Return the vectors of records, of views of a user's rows and vectors."""
+    places = rows.rows_of(keys)
+    docs = np.where(places >= 0, rows.columns["doc"][places], -1) if rows.size else places
+    if not mine.size or not len(docs):
+        return Parts(rows=np.empty(0, np.intp), vectors=np.empty((0, mine.dims), np.float32))
+    held = np.flatnonzero(np.isin(mine.docs, docs))
+    order = np.argsort(docs, kind="stable")
+    owners = order[np.searchsorted(docs, mine.docs[held], sorter=order)]
+    return Parts(rows=owners, vectors=mine.vectors(held))
 
 
 def _highest(scores: Floats, places: NDArray[np.intp], most: int) -> NDArray[np.intp]:
