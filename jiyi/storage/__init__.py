@@ -4,6 +4,7 @@ from jiyi.storage.candidates import ROLES, Candidates, Key
 from jiyi.storage.damage import Damaged
 from jiyi.storage.database import Database
 from jiyi.storage.ledger import Answered, Claim, Due, Ledger, Readings
+from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.relational.write import age_of
 from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
@@ -38,6 +39,7 @@ __all__ = [
     "PendingText",
     "Readings",
     "Rejected",
+    "Snapshot",
     "SqliteDatabase",
     "SqliteVectors",
     "Store",
