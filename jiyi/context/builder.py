@@ -135,7 +135,7 @@ class _Assembly:
         self._prefix = prefix
         self._context = context
         self._counter = counter
-        self._before = prefix.messages()
+        self._before = [counter.counted(message) for message in prefix.messages()]
         self._before_tokens = counter.count_all(self._before)
         self._tool_tokens = counter.count_tools(materials.tools) if materials.tools else 0
         fixed = [*self._before, *([materials.current] if materials.current else [])]

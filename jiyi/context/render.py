@@ -4,7 +4,6 @@ A text is made of pieces, so that the report can say how much of it each block t
 """
 
 from collections.abc import Mapping, Sequence, Set
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 
@@ -213,8 +212,7 @@ def _headed(block: Block, language: str, zone: tzinfo | None) -> str:
     """Return a block's words after when, by whom, and whether they still hold; no date without a zone."""
     when = ""
     if zone and block.created_at:
-        form = "%Y-%m-%d %H:%M" if block.section == "recalled" else "%Y-%m-%d"
-        when = _in(zone, block.created_at).strftime(form)
+        when = _in(zone, block.created_at).isoformat(" ")[: 16 if block.section == "recalled" else 10]
     speaker = wording("role", language).get(block.speaker, block.speaker)
     mark = wording("window", language)[block.outdated] if block.outdated else ""
     head = " · ".join(filter(None, [when, speaker, mark]))
@@ -222,9 +220,10 @@ def _headed(block: Block, language: str, zone: tzinfo | None) -> str:
 
 
 def _in(zone: tzinfo, moment: datetime) -> datetime:
-    with suppress(OverflowError):  # at the edge of year 1 or 9999: shown as it is
-        return moment.astimezone(zone)
-    return moment
+    try:
+        return moment if moment.tzinfo is zone else moment.astimezone(zone)
+    except OverflowError:  # at the edge of year 1 or 9999: shown as it is
+        return moment
 
 
 def _line(message: Message, language: str) -> str:

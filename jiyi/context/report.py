@@ -160,6 +160,6 @@ def _sign(text: str) -> str:
 
 def _title(text: str) -> str:
     flat = " ".join(text[: _TITLE + 20].split())
-    if len(flat) <= _TITLE:  # rare: much white space, or a short text
+    if len(flat) <= _TITLE and len(text) > _TITLE + 20:  # rare: much white space
         flat = " ".join(text[: 4 * _TITLE].split())
     return flat if len(flat) <= _TITLE else flat[: _TITLE - 1] + "…"

@@ -22,6 +22,7 @@ _ALREADY = "already in the window as history"
 _SAID = "its words stand in the window already"
 _OUTDATED = "outdated; what took its place is in the window"
 NO_ROOM = "no room in its share of the budget"
+_EMPTY = Message(role="user", content="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +177,7 @@ class Retrieved:
 
     def shown(self) -> list[tuple[Block, int]]:
         """Return all blocks it shows, successors included, each with the tokens it takes."""
-        return taken_of(self.pieces, self.message, self._as_message(""), self.counter)
+        return taken_of(self.pieces, self.message, _EMPTY, self.counter)
 
     def _fit(self, waiting: Sequence[Block], free: int) -> list[Block]:
         """Render the message, and look again at what it takes; return the blocks that find no room.
@@ -211,7 +212,7 @@ class Retrieved:
 
     def _set(self, pieces: list[render.Piece]) -> None:
         self.pieces = pieces
-        self.message = self._as_message("".join([text for text, _ in pieces]))
+        self.message = self.counter.counted(self._as_message("".join([text for text, _ in pieces])))
 
     def _add(self, blocks: Sequence[Block]) -> None:
         for block in blocks:

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
-from typing import cast
+from operator import itemgetter
+from typing import Any, cast
 
 from jiyi.compression.compressor import Compressor
 from jiyi.long_term.recall.recall import Recall
@@ -35,8 +35,7 @@ __all__ = ["RECALLED", "BlockWriter", "Recalled", "recall_blocks", "relevant"]
 RECALLED: Mapping[Kind, int] = {"message": 60, "episode": 5, "knowledge": 3, "fact": 5, "item": 5}
 """How many records of each kind a window asks for; the budget decides how many of them it shows."""
 
-_WITH_PARTNER = 5  # best hits that bring the question they answer, or the answer to it
-_PARTNER = 0.01  # by how much such a partner is worth less
+_WITH_PARTNER, _PARTNER = 5, 0.01  # best hits that bring their question or answer, worth so much less
 _WITH_TALK = 12  # best hits that bring what was said around them
 _FAR = 10  # messages on either side
 _NEXT, _FURTHER = 0.03, 0.95  # what the message next to a hit has of its weight; each further one, of that
@@ -49,6 +48,7 @@ _BEHIND = 6.0  # points below the best hit up to which a message is part of an a
 _STEEP = 4.0  # of the probability around these
 
 _SUCCESSOR = 80  # tokens of what stands below something outdated, at most
+_REPLACING: tuple[Kind, ...] = ("fact", "message")  # kinds of what takes the place of another record
 _GAPS = 4  # tokens of "…" before and after the sentences shown
 _USUAL, _HEAD = 30, 18  # tokens of a usual message and of the line above it
 _SECTIONS: Mapping[str, Section] = {"message": "recalled", "episode": "episodes"}
@@ -70,14 +70,11 @@ class BlockWriter:
     # Hides what the question does not ask for; see `Secrecy`.
     secrecy: Callable[..., str] = lambda text, *_: text
 
-    def __call__(self, hit: Hit) -> Block:
-        """Return a hit as a block."""
+    def __call__(self, hit: Hit, score: float | None = None, *, note: str = "", **more: Any) -> Block:
+        """Return a hit as a block; ``score``, ``note`` and ``more`` in place of its own."""
         whole = self._words(hit)
         text = self.secrecy(whole, *hit.wordings)
-        if self.compress is not None:
-            shown, note = self._compressed(text, self.compress)
-        else:
-            shown, note = self._excerpt(hit, text)
+        shown, shortened = self._shortened(hit, text)
         tokens = self.counter.count_text(shown)
         hidden = "" if text == whole else "secret hidden"
         message = hit.record if isinstance(hit.record, Message) else None
@@ -93,14 +90,15 @@ class BlockWriter:
             speaker=_speaker(hit),
             thread=(message.scope.session_id or "") if message and message.scope else "",
             place=(message.seq or 0) if message else 0,
-            whole=not note,
-            score=hit.score - (_bulk(tokens) if said else 0.0),
-            note="; ".join(filter(None, [hidden, note])),
+            whole=not shortened,
+            score=(hit.score if score is None else score) - (_bulk(tokens) if said else 0.0),
+            note=note or "; ".join(filter(None, [hidden, shortened])),
+            **more,
         )
 
     def short(self, hit: Hit) -> Block:
         """Return a hit in few words, to be shown below what it replaced."""
-        return replace(self, longest=min(self.longest, _SUCCESSOR), compress=None)(hit)
+        return replace(self, longest=min(self.longest, _SUCCESSOR), compress=None)(hit, 0.0)
 
     def _words(self, hit: Hit) -> str:
         match hit.record:
@@ -117,7 +115,9 @@ class BlockWriter:
                 return _stated(record)
         return hit.text
 
-    def _excerpt(self, hit: Hit, text: str) -> tuple[str, str]:
+    def _shortened(self, hit: Hit, text: str) -> tuple[str, str]:
+        if self.compress is not None:
+            return self._compressed(text, self.compress)
         whole = self.counter.count_text(text)
         if whole <= self.longest:
             return text, ""
@@ -230,25 +230,24 @@ def recall_blocks(
     found_ids = {hit.id for hit in hits}
     shown = _in_talk(hits, around, without)
     newer = _successors(found, store, query)
-    texts = ("\n".join(hit.wordings) for hit in (*shown, *newer.values()))
+    texts = ("\n".join(hit.wordings) for hit in [*(hit for _, hit in shown), *newer.values()])
     write = replace(write, secrecy=Secrecy(query.text, texts, write.language))
     blocks: list[Block] = []
     room = _TALK * write.longest
-    for hit in shown:
+    for score, hit in shown:
         if room > 0 or hit.id in found_ids:
-            block = write(hit)
+            mark: dict[str, Any] = {}
             if hit.id in newer:
                 # Of a fact it is known; of a message it is judged, and a wrong judgement must hide nothing.
                 sure = hit.kind == "fact" and hit.outdated_by is not None
-                after = write.short(newer[hit.id])
-                block = replace(block, outdated="surely" if sure else "maybe", successor=after)
-            blocks.append(block)
-            room -= block.tokens
-    shown_ids = {hit.id for hit in shown}
+                mark = {"outdated": "surely" if sure else "maybe", "successor": write.short(newer[hit.id])}
+            blocks.append(write(hit, score, **mark))
+            room -= blocks[-1].tokens
+    shown_ids = {hit.id for _, hit in shown}
     below = [(hit, p) for hit, p in possible if p < floor and hit.id not in shown_ids]
     return Recalled(
         blocks=tuple(blocks),
-        below=tuple(replace(write(hit), note=f"relevance {p:.2f}") for hit, p in below),
+        below=tuple(write(hit, note=f"relevance {p:.2f}") for hit, p in below),
         nothing_relevant=found.nothing_relevant,
         notes=found.notes,
     )
@@ -329,8 +328,8 @@ def _answered(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[
     return more
 
 
-def _in_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[Hit]:
-    """Return the hits and what was said around the best of them, best first, with scores that count that.
+def _in_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[tuple[float, Hit]]:
+    """Return the hits and what was said around the best of them, best first, after scores that count that.
 
     Scores are logarithms of weights: a message has its own weight, and a small part of that
     of each of the best hits near it in its session. What is talked about at length is so
@@ -338,16 +337,16 @@ def _in_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[H
     no talk: they gain nothing.
     """
     if not any(hit.kind == "message" for hit in around):
-        return list(hits)
+        return [(hit.score, hit) for hit in hits]
     top = max(hit.score for hit in hits)
-    weights = {hit.id: math.exp(hit.score - top) for hit in hits}
-    near = {m.id: Hit(record=m, kind="message", score=0.0) for hit in around for m in hit.around}
-    found = {id_: hit for id_, hit in near.items() if id_ != without and not _is_prompt(hit.record)}
-    found |= {hit.id: hit for hit in hits}
+    known = {hit.id: hit for hit in hits}
+    weights = {id_: math.exp(hit.score - top) for id_, hit in known.items()}
+    near = {m.id: m for hit in around for m in hit.around if m.id != without and not _is_prompt(m)}
+    found: dict[str, Searchable] = {**near, **{id_: hit.record for id_, hit in known.items()}}
     said = {
-        _place(hit.record): hit.id
-        for hit in found.values()
-        if isinstance(hit.record, Message) and hit.record.role != "tool" and not hit.record.tool_calls
+        _place(record): id_
+        for id_, record in found.items()
+        if isinstance(record, Message) and record.role != "tool" and not record.tool_calls
     }
     gained = dict.fromkeys(found, 0.0)
     for hit in around:
@@ -357,11 +356,11 @@ def _in_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[H
                 if other is not None:
                     gained[other] += weights[hit.id] * _NEXT * _FURTHER ** (apart - 1)
     scored = [
-        replace(hit, score=top + math.log(weight))
-        for id_, hit in found.items()
+        (top + math.log(weight), known.get(id_) or Hit(record=record, kind="message", score=0.0))
+        for id_, record in found.items()
         if (weight := weights.get(id_, 0.0) + gained[id_]) > 0
     ]
-    return sorted(scored, key=attrgetter("score"), reverse=True)
+    return sorted(scored, key=itemgetter(0), reverse=True)
 
 
 def _place(record: Searchable) -> tuple[str, int]:
@@ -378,11 +377,13 @@ def _successors(found: Hits, store: Store, query: Query) -> dict[str, Hit]:
     last = {id_: _last(by, sure) for id_, by in newer.items() if by}
     if not last:
         return {}
-    user = replace(query.scope, session_id=None)
-    wanted = Query(scope=user, ids=tuple(last.values()), limit=len(last))
-    records = {record.id: record for record in cast("list[Searchable]", store.find(wanted))}
-    hits = {id_: Hit(record=one, kind=kind_of(one), score=0.0) for id_, one in records.items()}
-    return {id_: hits[by] for id_, by in last.items() if by in hits}
+    there = {hit.id: hit for hit in found if hit.kind in _REPLACING}
+    if missing := tuple({*last.values()} - there.keys()):
+        user = replace(query.scope, session_id=None)
+        wanted = Query(scope=user, kinds=_REPLACING, ids=missing, limit=len(missing))
+        records = cast("list[Searchable]", store.find(wanted))
+        there |= {one.id: Hit(record=one, kind=kind_of(one), score=0.0) for one in records}
+    return {id_: there[by] for id_, by in last.items() if by in there}
 
 
 def _last(id_: str, newer: Mapping[str, str]) -> str:

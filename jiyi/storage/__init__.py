@@ -4,6 +4,7 @@ from jiyi.storage.candidates import ROLES, Candidates, Key
 from jiyi.storage.damage import Damaged
 from jiyi.storage.database import Database
 from jiyi.storage.ledger import Answered, Claim, Due, Ledger
+from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.relational.write import age_of
 from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
@@ -35,6 +36,7 @@ __all__ = [
     "Page",
     "PendingText",
     "Rejected",
+    "Snapshot",
     "SqliteDatabase",
     "SqliteVectors",
     "Store",

@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 
 from jiyi.records import SEARCHABLE, Kind, Query, Role
 
-__all__ = ["KINDS_BY_LABEL", "LABELS", "ROLES", "Candidates", "Key", "label_each", "labels_of"]
+__all__ = ["KINDS_BY_LABEL", "LABELS", "ROLES", "Candidates", "Key", "Rows", "label_each", "labels_of"]
 
 Key = tuple[Kind, str]
 """Kind and id of a record."""
+
+Rows = NDArray[np.intp]  # records by their place in a user's memory, a `UserTerms`
 
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 """The order that the numbers in `Candidates.roles` stand for."""
@@ -41,6 +43,7 @@ class Candidates:
     """
 
     keys: tuple[Key, ...]  # kind and id of each row
+    rows: Rows  # its place in the user's memory
     text: NDArray[np.float32]  # BM25 of the question's words, 0 where the row has none of them
     words: NDArray[np.float32]  # (n, terms): what each term gives each row, before its idf, 0..1
     eligible: NDArray[np.bool_]  # may be returned; the others are here as neighbours only

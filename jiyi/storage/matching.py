@@ -7,23 +7,22 @@ from numpy.typing import NDArray
 
 from jiyi.clock import to_micros
 from jiyi.records import SEARCHABLE, Query
-from jiyi.storage.candidates import KINDS_BY_LABEL, ROLES, Candidates, Key, labels_of
+from jiyi.storage.candidates import KINDS_BY_LABEL, ROLES, Candidates, Key, Rows, labels_of
 from jiyi.storage.user_terms import UserTerms
 from jiyi.text import query_terms
 
-__all__ = ["allowed_rows", "candidates", "kinds_of"]
+__all__ = ["PLACES_OF_KINDS", "allowed_rows", "candidates"]
 
-_Rows = NDArray[np.intp]
 _Flags = NDArray[np.bool_]
 
 _TERMS = 256  # a longer question is searched by its first and its last half of these
 _SHOWN_AROUND = 50  # best records by words, and first ones of `near`, whose neighbours are shown
-_KIND_BY_LABEL = np.array([SEARCHABLE.index(kind) for kind in KINDS_BY_LABEL], np.int8)
+PLACES_OF_KINDS = np.array([SEARCHABLE.index(kind) for kind in KINDS_BY_LABEL], np.int8)
 _STEPS = 2  # how far a neighbour is away at most
 
 
 def candidates(
-    mine: UserTerms, query: Query, near: Sequence[Key], docs: NDArray[np.int64] | None
+    mine: UserTerms, query: Query, near: Sequence[Key] | Rows, docs: NDArray[np.int64] | None
 ) -> Candidates:
     """Return what `jiyi.storage.Store.match` promises, of a view of the user's rows.
 
@@ -36,7 +35,7 @@ def candidates(
     scope = _in_scope(mine, query)
     allowed = allowed_rows(mine, query, docs)
     best = _best_of_each_kind(mine, words.text, allowed, query.limit)
-    known = mine.rows_of(near)
+    known = near if isinstance(near, np.ndarray) else mine.rows_of(near)
     known = known[known >= 0]
     known = known[allowed[known]]
     around = _around(mine, np.concatenate([best[:_SHOWN_AROUND], known[:_SHOWN_AROUND]]))
@@ -49,6 +48,7 @@ def candidates(
     labels = mine.columns["label"][rows].astype(np.int8)
     return Candidates(
         keys=tuple(mine.keys(rows)),
+        rows=rows,
         text=words.text[rows],
         words=words.words(rows),
         eligible=allowed[rows],
@@ -85,12 +85,6 @@ def allowed_rows(mine: UserTerms, query: Query, docs: NDArray[np.int64] | None) 
     return allowed
 
 
-def kinds_of(mine: UserTerms) -> NDArray[np.int8]:
-    """Return for each row of a view the place of its kind in `SEARCHABLE`."""
-    kinds: NDArray[np.int8] = _KIND_BY_LABEL[mine.columns["label"]]
-    return kinds
-
-
 def _in_scope(mine: UserTerms, query: Query) -> _Flags:
     inside = np.ones(mine.size, np.bool_)
     if query.without:
@@ -106,18 +100,18 @@ def _in_scope(mine: UserTerms, query: Query) -> _Flags:
     return inside
 
 
-def _best_of_each_kind(mine: UserTerms, scores: NDArray[np.float32], allowed: _Flags, limit: int) -> _Rows:
+def _best_of_each_kind(mine: UserTerms, scores: NDArray[np.float32], allowed: _Flags, limit: int) -> Rows:
     """Return the rows of the best scores above 0, ``limit`` of each kind, best first; newer ones win ties."""
     rows = np.flatnonzero(allowed & (scores > 0))
     if len(rows) > limit:
-        kinds = _KIND_BY_LABEL[mine.columns["label"][rows]]
+        kinds = PLACES_OF_KINDS[mine.columns["label"][rows]]
         rows = np.concatenate(
             [_highest(rows[kinds == kind], scores, limit) for kind in range(len(SEARCHABLE))]
         )
     return rows[np.lexsort((-rows, -scores[rows]))]
 
 
-def _highest(rows: _Rows, scores: NDArray[np.float32], limit: int) -> _Rows:
+def _highest(rows: Rows, scores: NDArray[np.float32], limit: int) -> Rows:
     """Return those of ascending rows that have the highest scores; newer ones win ties."""
     if len(rows) <= limit:
         return rows
@@ -127,7 +121,7 @@ def _highest(rows: _Rows, scores: NDArray[np.float32], limit: int) -> _Rows:
     return np.concatenate([above, equal[len(equal) - limit + len(above) :]])
 
 
-def _around(mine: UserTerms, rows: _Rows) -> _Rows:
+def _around(mine: UserTerms, rows: Rows) -> Rows:
     """Return the messages near enough in their session to be shown with these."""
     found, places = [], mine.columns["seq"]
     for link in ("previous", "following"):

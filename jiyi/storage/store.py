@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery, InputError
 from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope
-from jiyi.storage.candidates import Candidates, Key
+from jiyi.storage.candidates import Candidates, Key, Rows
 from jiyi.storage.damage import Damaged
 from jiyi.storage.database import Database, retried
 from jiyi.storage.matching import candidates
@@ -18,7 +18,6 @@ from jiyi.storage.relational.find import Cursor, find_named, find_records, scan_
 from jiyi.storage.relational.users import Snapshot, look, read_allowed, seen_or_look
 from jiyi.storage.relational.write import age_of, drop_damaged, prepare, put_all, put_all_back, remove
 from jiyi.storage.rows import is_storable, kind_of
-from jiyi.storage.user_terms import UserTerms
 from jiyi.storage.vectors import VectorIndex
 from jiyi.storage.words import Words
 
@@ -111,14 +110,14 @@ class Store:
         return done
 
     @retried()
-    def snapshot(self, user_id: str) -> Snapshot | None:
-        """Return a user's memory as it is now, for the steps of one search; None inside a `transaction`.
+    def snapshot(self, user_id: str) -> Snapshot:
+        """Return a user's memory as it is now, for the steps of one search.
 
         Given to `match` and to the verbs of a vector index on the same database, it spares them
         asking again who the user is and what is new, which costs round trips to a server.
         """
         with self._db.read(user_id) as db:
-            return None if db.in_transaction else look(self._db, db, user_id)
+            return look(self._db, db, user_id)
 
     @retried()
     def put(self, records: Sequence[Record]) -> list[Record]:
@@ -155,30 +154,23 @@ class Store:
         return found[: query.limit]
 
     @retried()
-    def speakers(self, user_id: str) -> tuple[str, ...]:
-        """Return whoever spoke in a user's memory, as it was last searched; it is read before that."""
-        held = self._db.cache.peek(user_id, UserTerms)
-        if held is None:
-            with self._db.read(user_id) as db:
-                held = look(self._db, db, user_id).terms
-        return tuple(held.speakers.names)
-
-    @retried()
     def named(self, user_id: str, keys: Sequence[Key]) -> dict[Key, Record]:
         """Return a user's records by their keys, without those that are not there."""
         with self._db.read(user_id) as db:
             return find_named(db, user_id, keys)
 
     @retried()
-    def match(self, query: Query, near: Sequence[Key] = (), *, seen: Snapshot | None = None) -> Candidates:
+    def match(
+        self, query: Query, near: Sequence[Key] | Rows = (), *, seen: Snapshot | None = None
+    ) -> Candidates:
         """Return what the words of ``query.text`` find, and its neighbours in conversation.
 
         The answer holds
 
         * the best ``query.limit`` records of each kind by words (BM25; any word is enough)
           that all conditions of the query allow,
-        * the records of ``near``, which another index found, as far as the conditions allow
-          them; unknown ones are left out,
+        * the records of ``near``, which another index found, by their keys or as rows of ``seen``,
+          as far as the conditions allow them; unknown ones are left out,
         * of the best 100 by words and the first 100 of ``near``, the messages of the same
           session that were said up to two places before and after. They lie in the query's
           scope; where another of its conditions does not allow them, they are not eligible.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.records import Kind, Match, Role
-from jiyi.storage.candidates import KINDS_BY_LABEL, LABELS, Key, label_each
+from jiyi.storage.candidates import KINDS_BY_LABEL, LABELS, Key, Rows, label_each
 from jiyi.storage.segment import MOST_ROWS, Segment, id_keys, merged
 from jiyi.storage.user_cache import with_room
 from jiyi.storage.words import ENTRY, term_hash
@@ -43,7 +43,6 @@ _COLUMNS: dict[str, Any] = {
     "length": np.int32,
     "traits": np.int32,
 }
-
 
 _TYPES: tuple[set[Any], ...] = (
     *({int}, {str}, {str}, {str, type(None)}, {str, type(None)}, {str, type(None)}, {int, type(None)}),
@@ -206,7 +205,7 @@ class UserTerms:
         found = np.where(rows >= 0, self.columns[link][rows], -1).astype(np.intp)
         return np.where(found < self.size, found, -1)  # later rows belong to another view
 
-    def keys(self, rows: NDArray[np.intp]) -> list[Key]:
+    def keys(self, rows: Rows) -> list[Key]:
         """Return kind and id of rows."""
         places = zip(self.columns["label"][rows].tolist(), rows.tolist(), strict=True)
         return [(KINDS_BY_LABEL[label], self.ids[row]) for label, row in places]
@@ -216,7 +215,7 @@ class UserTerms:
         held = np.flatnonzero(np.bincount(self.columns["label"][: self.size]))
         return list(dict.fromkeys(KINDS_BY_LABEL[label] for label in held.tolist()))
 
-    def rows_of(self, keys: Sequence[Key]) -> NDArray[np.intp]:
+    def rows_of(self, keys: Sequence[Key]) -> Rows:
         """Return the rows of keys, -1 for unknown ones."""
         found = np.full(len(keys), -1, np.intp)
         wanted = id_keys(keys)
@@ -234,7 +233,7 @@ class UserTerms:
                 at[left] += 1
         return found
 
-    def places_of(self, docs: NDArray[np.int64]) -> NDArray[np.intp]:
+    def places_of(self, docs: NDArray[np.int64]) -> Rows:
         """Return the rows of document numbers, -1 for unknown ones."""
         known = self.columns["doc"]
         if not len(known):

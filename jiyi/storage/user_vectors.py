@@ -1,6 +1,6 @@
 """One user's vectors in memory: exact while they are few, one byte a number once they are many. No I/O."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Self, cast
@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.one_thread import one_blas_thread
-from jiyi.records import Match, Query
-from jiyi.storage.candidates import Key
-from jiyi.storage.matching import allowed_rows, kinds_of
+from jiyi.records import Query
+from jiyi.storage.candidates import Rows
+from jiyi.storage.matching import PLACES_OF_KINDS, allowed_rows
 from jiyi.storage.user_cache import with_room
 from jiyi.storage.user_terms import UserTerms
 from jiyi.storage.vectors import Parts
 
-__all__ = ["EXACT_MOST", "Among", "Floats", "Ints", "UserVectors", "nearest_held", "parts_held"]
+__all__ = ["EXACT_MOST", "Among", "Floats", "Ints", "UserVectors", "near_held", "parts_held"]
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -172,7 +172,7 @@ class UserVectors:
         return steps.clip(-127, 127).astype(np.int8)
 
 
-def nearest_held(
+def near_held(
     rows: UserTerms,
     mine: UserVectors,
     query: Query,
@@ -181,39 +181,42 @@ def nearest_held(
     *,
     fetch: Callable[[Ints], Floats],
     among: Among | None = None,
-) -> list[Match]:
-    """Return what `VectorIndex.nearest` promises, of views of a user's rows and vectors.
+) -> tuple[Ints, Floats]:
+    """Return the numbers of the records that `VectorIndex.nearest` finds, and their cosines, of views
+    of a user's rows and vectors.
 
     ``docs`` is what conditions that rows do not carry allow, None where there are none; ``fetch``
     and ``among`` as for `UserVectors.nearest`.
     """
-    allowed = allowed_rows(rows, query, docs)
-    groups = np.where(allowed, kinds_of(rows), np.int8(-1))
-    if not np.array_equal(mine.docs, rows.columns["doc"]):  # several parts, or some are pending
-        places = rows.places_of(mine.docs)
+    groups = PLACES_OF_KINDS[rows.columns["label"]]
+    groups[~allowed_rows(rows, query, docs)] = -1
+    if (places := _rows_of(mine, rows)) is not None:
         groups = np.where(places >= 0, groups[places], np.int8(-1))
     single = vector.astype(np.float32)
     with one_blas_thread():
-        found, scores = mine.nearest(
+        return mine.nearest(
             single,
             query.limit,
             groups=groups,
             fetch=fetch,
             among=among and partial(among, single, groups),
         )
-    return rows.matches(found, scores)
 
 
-def parts_held(rows: UserTerms, mine: UserVectors, keys: Sequence[Key]) -> Parts:
-    """Return the vectors of records, of views of a user's rows and vectors."""
-    places = rows.rows_of(keys)
-    docs = np.where(places >= 0, rows.columns["doc"][places], -1) if rows.size else places
-    if not mine.size or not len(docs):
-        return Parts(rows=np.empty(0, np.intp), vectors=np.empty((0, mine.dims), np.float32))
-    held = np.flatnonzero(np.isin(mine.docs, docs))
-    order = np.argsort(docs, kind="stable")
-    owners = order[np.searchsorted(docs, mine.docs[held], sorter=order)]
-    return Parts(rows=owners, vectors=mine.vectors(held))
+def parts_held(rows: UserTerms, mine: UserVectors, wanted: Rows) -> Parts:
+    """Return the vectors of rows, of views of a user's rows and vectors."""
+    owner = np.full(rows.size + 1, -1, np.intp)  # the last is that of row -1, which is none
+    owner[wanted] = np.arange(len(wanted))
+    owner[-1] = -1
+    places = _rows_of(mine, rows)
+    owners = owner[: mine.size] if places is None else owner[places]
+    held = np.flatnonzero(owners >= 0)
+    return Parts(rows=owners[held], vectors=mine.vectors(held))
+
+
+def _rows_of(mine: UserVectors, rows: UserTerms) -> Rows | None:
+    """Return the row of each vector, -1 for none; None where each row in turn has one vector."""
+    return None if np.array_equal(mine.docs, rows.columns["doc"]) else rows.places_of(mine.docs)
 
 
 def _highest(scores: Floats, places: NDArray[np.intp], most: int) -> NDArray[np.intp]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from jiyi.errors import EmbedderMismatch, WrongState
 from jiyi.records import Kind, Match, Query, Role, Scope, Searchable
-from jiyi.storage.candidates import Key
+from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.relational.find import find_named
 from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
@@ -28,8 +28,7 @@ __all__ = [
 ]
 
 Vector = NDArray[np.float32]
-Seen = Snapshot | None
-"""A `Store.snapshot`, where there is one."""
+Seen = Snapshot | None  # a `Store.snapshot`, where there is one
 
 _LEASE_SECONDS = 120
 _EVER = 2**62  # later than any lease ends, even where a clock went back
@@ -175,6 +174,10 @@ class VectorIndex:
         """
         raise NotImplementedError
 
+    def near(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
+        """Return what `nearest` finds as rows of ``seen.terms``, in its order; -1 for what is not there."""
+        return seen.terms.rows_of([match[:2] for match in self.nearest(query, vector, seen=seen)])
+
     def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """Return the vectors of these records of a user; an unknown or pending one has none.
 
@@ -182,6 +185,10 @@ class VectorIndex:
         they are stored, those of a record in their order. ``seen`` is a `Store.snapshot`.
         """
         raise NotImplementedError
+
+    def parts(self, seen: Snapshot, rows: Rows) -> Parts:
+        """Return what `read` does of records given as rows of ``seen.terms``."""
+        return self.read(Scope(user_id=seen.user_id), seen.terms.keys(rows), seen=seen)
 
     def records_removed(self) -> None:
         """Take out the vectors of what the rows no longer have, where they are kept elsewhere."""

@@ -104,19 +104,19 @@ class ContextVerbs(Verbs):
             return self._summaries.standing(scope)
         return self._summaries.when_due(scope, recent, limits.max_input_tokens)
 
-    def _unsummarised(self, scope: Scope, standing: SummaryState, recent: Sequence[Message]) -> list[str]:
+    def _unsummarised(self, scope: Scope, standing: SummaryState, session: Kept) -> list[str]:
         """Say how many older messages the session has that neither the window nor a summary shows."""
-        if standing.summary is not None:
-            return []
+        recent = session.kept
+        if standing.summary or (recent and not session.dropped and (recent[-1].seq or 0) < len(recent)):
+            return []  # places in a session count from 0
         if scope.agent_id is not None:
             saved = self._store.count(Query(scope=scope, kinds=("message",)))["message"]
         else:  # the whole session's number is kept ready
             found = self._store.find(Query(scope=scope, kinds=("session",), limit=1))
             saved = cast("Session", found[0]).messages if found else 0
         older, turns = saved - len(recent), self._settings.max_turns
-        if older <= 0:
-            return []
-        return [f"{older} older messages came before the session's last {turns} turns; search finds them"]
+        told = f"{older} older messages came before the session's last {turns} turns; search finds them"
+        return [told] if older > 0 else []
 
     def _budget(self, budget: int | Budget | None, task_type: str) -> Budget:
         if isinstance(budget, Budget):
@@ -252,7 +252,7 @@ class ContextVerbs(Verbs):
                 *([limits.note] if limits.note else []),
                 *dict.fromkeys((*found.notes, *self._store.notes(Scope(user_id=asked.scope.user_id)))),
                 *standing.notes,
-                *self._unsummarised(asked.scope, standing, session.kept),
+                *self._unsummarised(asked.scope, standing, session),
             ],
             steps=[*([standing.step] if standing.step else []), *swapped],
             saved={"skills": unloaded} if unloaded else {},

@@ -45,6 +45,7 @@ def table(*rows, terms=("disk", "full"), idf=None):
     moments = [place / 86_400 if row.at is None else row.at for place, row in enumerate(rows)]
     return Candidates(
         keys=tuple((row.kind, str(place)) for place, row in enumerate(rows)),
+        rows=np.arange(len(rows)),
         text=words @ rarity,
         words=words,
         eligible=np.array([row.eligible for row in rows], np.bool_),
@@ -68,7 +69,18 @@ def permuted(found, order):
     order = np.array(order)
     place = np.empty(len(order) + 1, np.int32)
     place[order], place[-1] = np.arange(len(order)), -1
-    names = ["text", "words", "eligible", "session", "speaker", "roles", "created_at", "traits", "length"]
+    names = [
+        "rows",
+        "text",
+        "words",
+        "eligible",
+        "session",
+        "speaker",
+        "roles",
+        "created_at",
+        "traits",
+        "length",
+    ]
     columns = {name: getattr(found, name)[order] for name in names}
     links = {name: place[getattr(found, name)[order]] for name in ("previous", "following")}
     return replace(found, keys=tuple(found.keys[i] for i in order), **columns, **links)

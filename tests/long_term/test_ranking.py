@@ -25,6 +25,7 @@ def made(matrix, cover, named=False, turns=1.0):
         cover=cover,
         similarity=nothing,
         vectors=np.zeros((len(matrix), 1), np.float32),
+        among=0,
         nearness=nothing,
         distance=0.0,
         turns=turns,

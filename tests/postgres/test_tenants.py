@@ -64,7 +64,6 @@ def test_no_verb_reads_across(misled):
     user = Query(scope=BEN, kinds=EVERY, limit=100)
     assert store.find(user) == []
     assert store.named("ben", [("message", "m"), *KEYS]) == {}
-    assert store.speakers("ben") == ()
     assert set(store.count(user).values()) == {0}
     assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")])) == 0
     assert store.scan(Query(scope=BEN, kinds=("message",))).records == ()
@@ -79,6 +78,8 @@ def test_no_verb_reads_across(misled):
     seen = store.snapshot("ben")
     assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")], seen=seen)) == 0
     assert len(vectors.read(BEN, KEYS, seen=seen).rows) == 0
+    near = vectors.near(Query(scope=BEN), np.eye(1, 4, dtype=np.float32)[0], seen)
+    assert len(near) == len(vectors.parts(seen, near).rows) == 0
     assert vectors.pending(10, leased=False) == []
     assert vectors.apart("ben") == vectors.apart() == {}
     assert database.users() == []

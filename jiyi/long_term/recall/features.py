@@ -71,6 +71,7 @@ class Features:
     cover: Column  # share of the idf of the question's words that a row has, 0..1
     similarity: Column  # cosine with the question, 0 where there are no vectors
     vectors: NDArray[np.float32]  # (n, dims): less the middle of all, length 1; zeros where there is none
+    among: int  # how many of them point somewhere
     nearness: Column  # of the vectors to the same of the question, -1..1
     distance: float  # of the question from the middle of all
     turns: float  # share of neighbours in sessions that another one spoke, 0..1
@@ -98,7 +99,7 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
     meaning = standardised(evidence.similarity) if evidence else nothing
     best = wordy + meaning
     top = np.argsort(-best, kind="stable")[:_PEERS]
-    vectors, nearness, distance = _centred(evidence, len(table))
+    vectors, nearness, distance, among = _centred(evidence, len(table))
     like = _likeness(best, top, vectors, nearness) if evidence else dict.fromkeys(_LIKE, nothing)
     before = shifted(meaning, table.previous)
     columns: dict[Feature, Column] = {
@@ -125,6 +126,7 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
         cover=cover,
         similarity=evidence.similarity if evidence else nothing,
         vectors=vectors,
+        among=among,
         nearness=nearness,
         distance=distance,
         turns=_share_of_turns(table),
@@ -185,14 +187,15 @@ def _own_words(table: Candidates, named: list[int]) -> tuple[NDArray[np.float32]
     return table.words[:, keep], tuple(table.terms[place] for place in keep), table.idf[keep]
 
 
-def _centred(evidence: Evidence | None, size: int) -> tuple[NDArray[np.float32], Column, float]:
-    """Return the vectors seen from their middle, their nearness to the question, and how far out that is.
+def _centred(evidence: Evidence | None, size: int) -> tuple[NDArray[np.float32], Column, float, int]:
+    """Return the vectors seen from their middle, their nearness to the question, how far out that is, and
+    how many vectors are not in the middle.
 
     Embedders put all texts of one memory into a narrow cone; what is left without its
     middle tells them apart (Mu & Viswanath 2018, "All-but-the-Top").
     """
     if evidence is None:
-        return np.zeros((size, 1), np.float32), np.zeros(size, np.float32), 0.0
+        return np.zeros((size, 1), np.float32), np.zeros(size, np.float32), 0.0, 0
     there = np.einsum("ij,ij->i", evidence.vectors, evidence.vectors) > 0
     middle = evidence.vectors.sum(0) / max(int(there.sum()), 1)
     vectors = evidence.vectors - middle
@@ -200,7 +203,8 @@ def _centred(evidence: Evidence | None, size: int) -> tuple[NDArray[np.float32],
     vectors *= (there / np.maximum(lengths, _APART))[:, None].astype(np.float32)
     question = evidence.question - middle
     distance = float(np.linalg.norm(question))
-    return vectors, vectors @ question / max(distance, 1e-9), distance
+    among = int(np.count_nonzero(there & (lengths > 0)))
+    return vectors, vectors @ question / max(distance, 1e-9), distance, among
 
 
 def _likeness(

@@ -190,7 +190,7 @@ def statements(ranked: Ranked, rows: NDArray[np.intp], signs: Sequence[pairs.Sig
         session=table.session[rows].astype(np.int64),
         speaker=table.speaker[rows].astype(np.int64),
         role=_SPEAKER_OF[table.roles[rows]],
-        among=int(features.vectors.any(axis=1).sum()),
+        among=features.among,
     )
 
 

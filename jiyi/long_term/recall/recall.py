@@ -7,7 +7,6 @@ from datetime import UTC, tzinfo
 from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jiyi.breaker import Breaker
 from jiyi.clock import Clock, utc_now
@@ -23,9 +22,9 @@ from jiyi.long_term.recall.surroundings import with_surroundings
 from jiyi.long_term.recall.unanswerable import nothing_relevant
 from jiyi.long_term.recall.weighing import Weighed, answering, as_hits, told_first, weighed
 from jiyi.one_thread import one_blas_thread
-from jiyi.records import SEARCHABLE, Hit, Hits, Item, Kind, Query, Scope, Searchable
+from jiyi.records import SEARCHABLE, Hit, Hits, Item, Kind, Query, Searchable
 from jiyi.rerank import Reranker, rerank
-from jiyi.storage import Candidates, Key, Store, VectorIndex
+from jiyi.storage import Candidates, Key, Snapshot, Store, VectorIndex
 
 __all__ = ["Recall", "Second"]
 
@@ -152,11 +151,13 @@ class Recall:
         The features are None where no candidate may be returned. What weights are learned from.
         """
         wide = replace(query, limit=min(max(_CANDIDATES * query.limit, _FEWEST), _MOST))
-        vector, notes = self._vector(wide)
+        seen = self.store.snapshot(query.scope.user_id)
         try:
-            table, evidence = self._candidates(wide, vector, sought)
+            table, evidence = self._candidates(wide, sought, seen)
+            notes: tuple[str, ...] = ()
         except (EmbeddingError, IndexUnreachable) as error:
-            table, evidence, notes = self.store.match(wide), None, (_WITHOUT.format(error),)
+            table, evidence = self.store.match(wide, sought, seen=seen), None
+            notes = (_WITHOUT.format(error),)
         if not table.eligible.any():
             return table, None, notes
         asked = read_question(query.text, query.asked_at or self.clock(), self.zone)
@@ -164,30 +165,22 @@ class Recall:
         with one_blas_thread(), np.errstate(invalid="ignore"):
             return table, measure(asked, table, evidence), notes
 
-    def _vector(self, wide: Query) -> tuple[NDArray[np.float32] | None, tuple[str, ...]]:
-        """Return the question's vector; without an embedder the words answer alone and a note says so."""
-        speakers = self.store.speakers(wide.scope.user_id)
+    def _candidates(
+        self, wide: Query, sought: Sequence[Key], seen: Snapshot
+    ) -> tuple[Candidates, Evidence | None]:
+        """Ask both indexes."""
+        speakers = seen.terms.speakers.names
         # Who speaks is a feature of its own. In the question's vector a name would only find
         # the messages that call someone by it: in a dialogue, the other one's.
         asked = without_names(wide.text, [speakers[i] for i in named_speakers(wide.text, speakers)])
-        try:
-            return self.embedder.embed([asked], "query")[0], ()
-        except EmbeddingError as error:
-            return None, (_WITHOUT.format(error),)
-
-    def _candidates(
-        self, wide: Query, vector: NDArray[np.float32] | None, sought: Sequence[Key]
-    ) -> tuple[Candidates, Evidence | None]:
-        """Ask both indexes, or that of words alone where there is no vector."""
-        if vector is None:
-            return self.store.match(wide, sought), None
-        user = wide.scope.user_id
-        seen = self.store.snapshot(user)
+        vector = self.embedder.embed([asked], "query")[0]
         self.vectors.claim(self.embedder.name, seen=seen)  # another process may have re-embedded the data
-        near = self.vectors.nearest(wide, vector, seen=seen)
-        found = dict.fromkeys([*sought, *[match[:2] for match in near]])
-        table = self.store.match(wide, list(found), seen=seen)
-        parts = self.vectors.read(Scope(user_id=user), table.keys, seen=seen)
+        near = self.vectors.near(wide, vector, seen)
+        if sought:
+            first = seen.terms.rows_of(sought)
+            near = np.concatenate([first, near[~np.isin(near, first)]])
+        table = self.store.match(wide, near, seen=seen)
+        parts = self.vectors.parts(seen, table.rows)
         if not len(parts.rows):
             return table, None
         return table, evidence_of(parts.rows, parts.vectors, len(table), vector)

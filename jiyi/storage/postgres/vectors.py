@@ -14,7 +14,7 @@ from psycopg import errors as pg
 
 from jiyi.errors import StorageError
 from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
-from jiyi.storage.candidates import Key
+from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import retried
 from jiyi.storage.known_vectors import KnownVectors, look_up
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
@@ -25,7 +25,7 @@ from jiyi.storage.postgres.held import as_floats, held_vectors
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.relational.users import Snapshot, read_allowed, seen_or_look
-from jiyi.storage.user_vectors import nearest_held, parts_held
+from jiyi.storage.user_vectors import Floats, Ints, near_held, parts_held
 from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["PostgresVectors"]
@@ -112,9 +112,9 @@ class PostgresVectors(VectorIndex):
 
     def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
-        seen, found = self._nearest_held(query, vector, seen)
-        if found is not None:
-            return found
+        seen, held = self._near_held(query, vector, seen)
+        if held is not None:
+            return seen.terms.matches(*held)
         mine = seen.terms
         kinds = [kind for kind in mine.kinds() if kind in query.kinds]
         if not kinds:
@@ -145,8 +145,15 @@ class PostgresVectors(VectorIndex):
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8
 
+    def near(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
+        """See `VectorIndex.near`."""
+        _, held = self._near_held(query, vector, seen)
+        return super().near(query, vector, seen) if held is None else seen.terms.places_of(held[0])
+
     @retried()
-    def _nearest_held(self, query: Query, vector: Vector, seen: Seen) -> tuple[Snapshot, list[Match] | None]:
+    def _near_held(
+        self, query: Query, vector: Vector, seen: Seen
+    ) -> tuple[Snapshot, tuple[Ints, Floats] | None]:
         """Compare a user's vectors in this process; None where they are compared on the server."""
         with self._db.read(query.scope.user_id) as db:
             seen = seen_or_look(self._db, db, query.scope.user_id, seen)
@@ -156,7 +163,7 @@ class PostgresVectors(VectorIndex):
             if mine.size and mine.dims != len(vector):
                 raise self._other_dims(mine.dims, vector)
             docs = read_allowed(db, query)
-        return seen, nearest_held(seen.terms, mine, query, vector, docs, fetch=mine.vectors)
+        return seen, near_held(seen.terms, mine, query, vector, docs, fetch=mine.vectors)
 
     def _nearest(
         self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None
@@ -182,16 +189,21 @@ class PostgresVectors(VectorIndex):
             if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
                 return look_up(db, scope.user_id, keys, partial(_read, db, scope.user_id))
             seen = seen_or_look(self._db, db, scope.user_id, seen)
-            mine = held_vectors(self._db, db, seen)
-            if mine is not None:
-                return parts_held(seen.terms, mine, keys)
-            return self._recall_parts(db, seen, keys)
+        return self.parts(seen, seen.terms.rows_of(keys))
 
-    def _recall_parts(self, db: PostgresConnection, seen: Snapshot, keys: Sequence[Key]) -> Parts:
+    @retried()
+    def parts(self, seen: Snapshot, rows: Rows) -> Parts:
+        """See `VectorIndex.parts`."""
+        with self._db.read(seen.user_id) as db:
+            if db.in_transaction:
+                return super().parts(seen, rows)
+            mine = held_vectors(self._db, db, seen)
+            return self._recall_parts(db, seen, rows) if mine is None else parts_held(seen.terms, mine, rows)
+
+    def _recall_parts(self, db: PostgresConnection, seen: Snapshot, rows: Rows) -> Parts:
         """Return vectors of a user who has many, and keep those read from the server."""
         assert seen.owner is not None
-        places = seen.terms.rows_of(keys)
-        docs = np.where(places >= 0, seen.terms.columns["doc"][places], -1)
+        docs = np.where(rows >= 0, seen.terms.columns["doc"][rows], -1)
 
         def extend(known: KnownVectors) -> None:
             known.turn_to(seen.spaces.number)

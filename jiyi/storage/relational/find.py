@@ -8,7 +8,7 @@ from typing import Any, cast
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import Kind, Query, Record, Scope, Step
 from jiyi.storage.candidates import Key
-from jiyi.storage.database import Answer, Call, Connection, Dialect
+from jiyi.storage.database import Answer, Call, Connection, Dialect, grouped
 from jiyi.storage.relational.conditions import on_kind
 from jiyi.storage.rows import Row, decode, is_storable
 
@@ -34,13 +34,9 @@ def find_records(db: Connection, query: Query) -> list[Record]:
 
 def find_named(db: Connection, user_id: str, keys: Iterable[Key]) -> dict[Key, Record]:
     """Return a user's records by their keys, without those that are not there."""
-    ids: dict[Kind, list[str]] = {}
-    for kind, id_ in dict.fromkeys(keys):
-        ids.setdefault(kind, []).append(id_)
+    ids = grouped(dict.fromkeys(keys))
     named = [
-        (kind, tuple(some[at : at + _MOST]))
-        for kind, some in ids.items()
-        for at in range(0, len(some), _MOST)
+        (kind, tuple(of[at : at + _MOST])) for kind, of in ids.items() for at in range(0, len(of), _MOST)
     ]
     user = Scope(user_id=user_id)
     queries = [Query(scope=user, kinds=(kind,), ids=some, limit=_MOST) for kind, some in named]

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.records import Match, Query, Scope
-from jiyi.storage.candidates import Key
+from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import Connection
 from jiyi.storage.known_vectors import Vectors, look_up
 from jiyi.storage.relational.users import Snapshot, hold, read_allowed, seen_or_look
 from jiyi.storage.sqlite.database import SqliteDatabase
-from jiyi.storage.user_vectors import EXACT_MOST, Among, UserVectors, nearest_held, parts_held
+from jiyi.storage.user_vectors import EXACT_MOST, Among, Floats, Ints, UserVectors, near_held, parts_held
 from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["SqliteVectors"]
@@ -49,20 +49,29 @@ class SqliteVectors(VectorIndex):
         """See `VectorIndex.nearest`."""
         with self._db.read() as db:
             seen = seen_or_look(self._db, db, query.scope.user_id, seen)
-            mine = self._vectors_of(db, seen)
-            if not mine.size:
-                return []
-            if mine.dims != len(vector):
-                raise self._other_dims(mine.dims, vector)
-            return nearest_held(
-                seen.terms,
-                mine,
-                query,
-                vector,
-                read_allowed(db, query),
-                fetch=lambda parts: _read_parts(db, parts, mine.dims),
-                among=self._among(db, query.scope.user_id, mine),
-            )
+            return seen.terms.matches(*self._nearest(db, query, vector, seen))
+
+    def near(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
+        """See `VectorIndex.near`."""
+        with self._db.read() as db:
+            return seen.terms.places_of(self._nearest(db, query, vector, seen)[0])
+
+    def _nearest(self, db: Connection, query: Query, vector: Vector, seen: Snapshot) -> tuple[Ints, Floats]:
+        """Return the numbers of the records that `nearest` finds, and their cosines."""
+        mine, rows = self._vectors_of(db, seen), seen.terms
+        if not mine.size:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        if mine.dims != len(vector):
+            raise self._other_dims(mine.dims, vector)
+        return near_held(
+            rows,
+            mine,
+            query,
+            vector,
+            read_allowed(db, query),
+            fetch=lambda parts: _read_parts(db, parts, mine.dims),
+            among=self._among(db, query.scope.user_id, mine),
+        )
 
     def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`."""
@@ -70,23 +79,29 @@ class SqliteVectors(VectorIndex):
             if exact:
                 return look_up(db, scope.user_id, keys, partial(_read_exactly, db))
             seen = seen_or_look(self._db, db, scope.user_id, seen)
-            return parts_held(seen.terms, self._vectors_of(db, seen), keys)
+        return self.parts(seen, seen.terms.rows_of(keys))
+
+    def parts(self, seen: Snapshot, rows: Rows) -> Parts:
+        """See `VectorIndex.parts`."""
+        with self._db.read() as db:
+            return parts_held(seen.terms, self._vectors_of(db, seen), rows)
 
     def _vectors_of(self, db: Connection, seen: Snapshot) -> UserVectors:
         owner = seen.owner[0] if seen.owner else 0
-        return hold(self._db, db, seen, UserVectors, partial(_read_new, db, owner))
+        return hold(self._db, db, seen, UserVectors, partial(_read_new, db, owner, seen.spaces.number))
 
     def _among(self, db: Connection, user_id: str, mine: UserVectors) -> Among | None:  # noqa: ARG002
         """Return what says which vectors to compare; None: all of them."""
         return None
 
 
-def _read_new(db: Connection, owner: int, mine: UserVectors) -> None:
+def _read_new(db: Connection, owner: int, space: int, mine: UserVectors) -> None:
     """Read the rows after the newest one known, in pieces: a million must not be in memory at once.
 
-    All are of the set that is searched, also where another process switches meanwhile.
+    All are of the set that is searched, also where another process switches meanwhile: ``space`` is
+    its number as last seen, and numbers ascend.
     """
-    space = _searched(db)
+    space = max(space, mine.space)
     while True:
         if mine.space != space:
             mine.begin_again(space)
@@ -97,14 +112,10 @@ def _read_new(db: Connection, owner: int, mine: UserVectors) -> None:
         if rows:
             parts, docs = np.asarray([row[:2] for row in rows], dtype=np.int64).T
             mine.append(parts, docs, _floats([row[2] for row in rows]))
-        now = _searched(db) if rows else space
+        now = db.number("get_meta", {"name": "embedder_space"}) if rows else space
         if len(rows) < _PIECE and now == space:
             return
         space = now
-
-
-def _searched(db: Connection) -> int:
-    return db.number("get_meta", {"name": "embedder_space"})
 
 
 def _read_exactly(db: Connection, space: int, docs: list[int]) -> Vectors:
@@ -116,14 +127,9 @@ def _read_exactly(db: Connection, space: int, docs: list[int]) -> Vectors:
 
 
 def _read_parts(db: Connection, parts: NDArray[np.int64], dims: int) -> NDArray[np.float32]:
-    rows = db.rows("read_parts", {"parts": db.dialect.listed(parts.tolist())})
-    found = {part: place for place, (part, _) in enumerate(rows)}
-    vectors = _floats([blob for _, blob in rows], dims)
-    out = np.zeros((len(parts), dims), np.float32)
-    for place, part in enumerate(parts.tolist()):
-        if part in found:  # else deleted since; its record is not named either
-            out[place] = vectors[found[part]]
-    return out
+    found = dict(db.rows("read_parts", {"parts": db.dialect.listed(parts.tolist())}))
+    # What is not there was deleted since; its record is not named either.
+    return _floats([found.get(part, b"") for part in parts.tolist()], dims)
 
 
 def _floats(blobs: Sequence[bytes], dims: int = -1) -> NDArray[np.float32]:
