@@ -133,6 +133,7 @@ def test_nobody_listening_is_unreachable(kind: Kind, make: Make, dead: str) -> N
     with pytest.raises(kind.unreachable, match=r"127.0.0.1.* could not be reached, 1 time") as caught:
         kind.ask(make(url, retries=0))
     assert "hidden" not in str(caught.value)
+    assert "user" not in str(caught.value)
     assert isinstance(caught.value.__cause__, Exception)
 
 
