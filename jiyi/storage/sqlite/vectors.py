@@ -98,8 +98,7 @@ class SqliteVectors(VectorIndex):
 def _read_new(db: Connection, owner: int, space: int, mine: UserVectors) -> None:
     """Read the rows after the newest one known, in pieces: a million must not be in memory at once.
 
-    All are of the set that is searched, also where another process switches meanwhile: ``space`` is
-    its number as last seen, and numbers ascend.
+    All are of the searched set, last seen as ``space``, also where another process switches meanwhile.
     """
     space = max(space, mine.space)
     while True:
