@@ -153,7 +153,7 @@ def _print_learned(memory: MemoryManager, questions: list[dict[str, Any]]) -> No
     """Print a fact that changed with what the answers rest on, and what a finished task left."""
     facts = {fact.id: fact for fact in memory.facts(status=get_args(FactStatus), limit=1_000)}
     evidence = {id_ for question in questions for id_ in question["evidence"]}
-    for before in facts.values():
+    for before in sorted(facts.values(), key=lambda fact: fact.status != "superseded"):  # the sure ones first
         after = facts.get(before.superseded_by or "")
         if after and not evidence.isdisjoint(after.sources):
             stdout.print(Rule("[bold]One fact that changed"))

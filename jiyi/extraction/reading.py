@@ -197,7 +197,9 @@ class _Reader:
     def _said(
         self, quote: str, said: About, value: str, mode: Mode, *, at: _Span, old: str = "", **more: Any
     ) -> Statement:
-        wrong = (bool(old) and names_point(said.predicate)) or bool((mode | self.before_mode) & Mode.CORRECTED)
+        wrong = (bool(old) and names_point(said.predicate)) or bool(
+            (mode | self.before_mode) & Mode.CORRECTED
+        )
         whose = {"category": said.category, "subject": said.subject, "replaces": old}
         own, predicate = _FIRST.match(value), self._marked(said.predicate)
         held = {"predicate": predicate, "object": self.speaker if own else value}
@@ -239,8 +241,8 @@ class _Reader:
 
     def _earlier(self, here: str) -> str:
         """Return what was named last: in what stands ``here`` before it, in the message or before that."""
-        if here and (named := [one for one in map(named_thing, clauses_of(here)) if one]):
-            return named[-1]
+        if here and (there := [one for one in map(named_thing, clauses_of(here)) if one]):
+            return there[-1]
         said = (one for text in reversed(self.before) for one in reversed(list(sentences(text[:400]))))
         named = (named_thing(clause) for sentence in said for clause in reversed(clauses_of(sentence)))
         return self.topic or next(filter(None, named), "")

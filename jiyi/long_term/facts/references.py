@@ -159,7 +159,7 @@ def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[
         point, of_it = predicate_key(fact.predicate), names.key(fact.subject) == key
         if of_it and not statement.replaces:
             named = names_point(fact.predicate) and _stands_in(fact.object, said)
-            return named or point in points or (whole and not own)
+            return named or point in points or (whole and not own and who <= set(analyse(fact.text)))
         if rows and not (own or of_it or points or statement.replaces):
             return fact.category in ("relation", "profile") and bool(who) and who <= set(analyse(fact.object))
         subject = set() if of_it else set(analyse(fact.subject))
@@ -167,7 +167,11 @@ def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[
         words = subject.union(analyse(f"{fact.predicate} {fact.object}"))
         return near and bool(over) and over <= words and not is_taste(fact.predicate)
 
-    return [one for one in facts if one.category not in ("rule", "note") and _may_end(statement, one) and ends(one)]
+    return [
+        one
+        for one in facts
+        if one.category not in ("rule", "note") and _may_end(statement, one) and ends(one)
+    ]
 
 
 def rules_ended_by(statement: Statement, facts: Iterable[Fact]) -> list[Fact]:

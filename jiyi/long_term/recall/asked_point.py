@@ -41,14 +41,14 @@ def asked_point(text: str) -> AskedPoint | None:
     plain = text.replace("’", "'")
     for points, pattern in _forms():
         if found := pattern.search(plain):
-            points = points or (found["point"],)  # the question names it: "What port is staging db on?"
+            named = points or (found["point"],)  # in the question: "What port is staging db on?"
             whose = found["who"].strip().removesuffix("'s")
             if whose.casefold() in _OWN:
-                return AskedPoint(points)
+                return AskedPoint(named)
             if mine := _MINE.match(whose):
                 last = whose[mine.end() :]  # "my daughter Lucia" is called Lucia
-                return AskedPoint(points, name=last) if last.istitle() else AskedPoint(points, relation=last)
-            return AskedPoint(points, name=whose)
+                return AskedPoint(named, name=last) if last.istitle() else AskedPoint(named, relation=last)
+            return AskedPoint(named, name=whose)
     return None
 
 

@@ -140,7 +140,9 @@ class Recall:
         found: list[list[Key]] = []
         for fact in holding(self.store, query.scope, asked, now):
             said: list[Key] = [("message", id_) for id_ in fact.sources[-1:]]
-            found += [[("fact", fact.id)], said] if is_in_part(self.store, fact) else [[("fact", fact.id), *said]]
+            found += (
+                [[("fact", fact.id)], said] if is_in_part(self.store, fact) else [[("fact", fact.id), *said]]
+            )
         return found
 
     def examine(

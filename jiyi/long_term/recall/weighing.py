@@ -106,6 +106,7 @@ def as_hits(
     doubted = {table.keys[row]: table.keys[later][1] for row, later in judged.marked(MAYBE).items()}
     shares = ranked.why([one.row for one in chosen])
     for (score, row, record, why), share in zip(chosen, shares, strict=True):
+        firm = row in sure or "asked_point" in why  # what answers is not doubted for the rest of its message
         yield Hit(
             record=record,
             kind=table.keys[row][0],
@@ -114,7 +115,7 @@ def as_hits(
             similarity=float(features.similarity[row]),
             why={**why, **share},
             outdated_by=_successor(record, table, sure.get(row)),
-            maybe_outdated_by=None if row in sure or "asked_point" in why else doubted.get(_source(record, table.keys[row])),
+            maybe_outdated_by=None if firm else doubted.get(_source(record, table.keys[row])),
         )
 
 
