@@ -12,7 +12,7 @@ __all__ = ["suspicious"]
 _SAMPLE = 4_000  # characters at either end that are looked at
 _QUOTED = re.compile(r"[\"“「『'‘][^\"“”「」『』'‘’\n]{2,80}[\"”」』'’]")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
-_SPACED = re.compile(r"(?<!\w)(?:\w ){4,60}\w(?!\w)")
+_SPACED = re.compile(r"(?<!\w)(?:(?:\w ){4,60}|\w([*.·|-])(?:\w\1){1,60})\w(?!\w)")
 _SENTENCE = re.compile(r"[.!?](?=\s|\Z)|[。！？\n]")
 _SPELT = re.compile(r"[a-z][013457@$]|[013457@$][a-z]")  # digits for letters
 _LEET = str.maketrans("013457@$", "oieastas")
@@ -28,7 +28,7 @@ def suspicious(text: str) -> str:
     """
     ends = text if len(text) <= 2 * _SAMPLE else f"{text[:_SAMPLE]}\n{text[-_SAMPLE:]}"
     raw = _INVISIBLE.sub("", unicodedata.normalize("NFKC", ends)).casefold()
-    plain = _SPACED.sub(lambda found: found[0].replace(" ", ""), _QUOTED.sub(" ", raw))
+    plain = _SPACED.sub(lambda found: found[0][::2], _QUOTED.sub(" ", raw))
     forms = (plain, plain.translate(_LEET)) if _SPELT.search(plain) else (plain,)
     for form in forms:
         for sign in _signs():

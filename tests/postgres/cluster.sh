@@ -5,12 +5,7 @@
 #     JIYI_TEST_CITUS_URL=postgresql://jiyi:pw@localhost:21500/jiyi pytest -n0 tests/postgres tests/contract -k citus
 #     for n in 0 1 2; do kill -INT "$(head -1 FOLDER/$n/postmaster.pid)"; done
 #
-# BIN is the folder of initdb and pg_config of a PostgreSQL that has Citus and pgvector. From their sources, with the
-# headers of the server (postgresql-server-dev-15, krb5-multidev) and make:
-#
-#     ./configure --without-libcurl --without-lz4 --without-zstd PG_CONFIG=BIN/pg_config
-#     make with_llvm=no extension && make with_llvm=no install-extension        # Citus, 4 minutes on two cores
-#     make with_llvm=no PG_CONFIG=BIN/pg_config install                         # pgvector
+# BIN is the folder of initdb and pg_config of a PostgreSQL that has Citus and pgvector.
 set -e
 bin=$1 folder=$2
 mkdir -p "$folder"

@@ -4,13 +4,11 @@ The rows of a user stay together on one machine: all tables are cut by the hash 
 into the same shards. What has no tenant is copied to every machine.
 """
 
-import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
-from psycopg.pq import TransactionStatus
 from psycopg.rows import class_row
 
 from jiyi.errors import StorageError
@@ -18,7 +16,6 @@ from jiyi.storage.postgres.pool import Raw
 from jiyi.storage.postgres.statements import named
 
 __all__ = [
-    "GATE",
     "OLDEST_CITUS",
     "Table",
     "check_cluster",
@@ -30,7 +27,7 @@ __all__ = [
 ]
 
 OLDEST_CITUS = 11  # the first whose free edition hands policies on to the shards
-GATE = "owners"  # whoever writes locks a row of it first
+_GATE = "owners"  # whoever writes locks a row of it first, and others afterwards
 
 _HOW = (
     "as a superuser in this database, on each machine: CREATE EXTENSION citus; "
@@ -45,7 +42,6 @@ class Table:
     name: str
     method: str | None  # "h": cut by a hash, "n": whole on every machine, None: only where it was made
     group: int | None  # tables of one group are cut alike
-    walled: bool  # row level security holds for its owner too
     filled: bool  # rows lie where it was made, be it hidden ones
     of_tenants: bool  # it has a tenant_id
 
@@ -94,23 +90,23 @@ def look_at(raw: Raw, names: Sequence[str]) -> list[Table]:
 def finish(raw: Raw, place: str, names: Sequence[str]) -> list[str]:
     """Spread the tables that a migration made, where the older ones are spread already.
 
-    Nobody uses them yet, so that nobody must wait. Where nothing is spread, nothing is done.
+    Where nothing is spread, nothing is done.
 
     Raises:
         StorageError: see `spread`.
     """
-    if not any(table.method for table in look_at(raw, names)):
-        return []
-    return [*spread(raw, raw, place, names), *clean(raw, names)]
+    is_spread = any(table.method for table in look_at(raw, names))
+    return spread(raw, place, names) if is_spread else []
 
 
-def spread(raw: Raw, gate: Raw, place: str, names: Sequence[str], *, shards: int | None = None) -> list[str]:
-    """Spread the tables that are not, each in a transaction of its own; return what was done.
+def spread(raw: Raw, place: str, names: Sequence[str], *, shards: int | None = None) -> list[str]:
+    """Spread the tables that are not, all in one transaction or none; return what was done.
+
+    A statement that names a table that is spread and one that is not may crash the coordinator (seen
+    with Citus 13.2): whoever reads or writes waits until all of them are.
 
     Args:
-        raw: a connection that may be used.
-        gate: the one in whose transaction writers are kept waiting; the table they wait for is spread
-            there, last.
+        raw: a connection, in a transaction or not.
         place: names the database.
         names: the tables, none before one that it refers to.
         shards: into how many each is cut; None: as many as the cluster says.
@@ -120,32 +116,29 @@ def spread(raw: Raw, gate: Raw, place: str, names: Sequence[str], *, shards: int
     """
     found = look_at(raw, names)
     _check(place, found)
-    done = []
-    for table in found:
-        if not table.of_tenants and not table.spread:
-            raw.execute("SELECT create_reference_table(%s)", (table.name,))
-            done.append(f"{table.name}: copied to every machine")
     anchor = next((table.name for table in found if table.method == "h"), None)
-    waiting = [table for table in found if table.of_tenants and not table.spread]
-    for table in sorted(waiting, key=lambda table: table.name == GATE):
-        _cut(gate if table.name == GATE else raw, table, anchor, shards)
-        done.append(f"{table.name}: cut by tenant_id" + (f", as {anchor} is" if anchor else ""))
-        anchor = anchor or table.name
+    done = []
+    with raw.transaction():
+        raw.execute("SET LOCAL statement_timeout = 0")
+        waiting = [table for table in found if not table.spread]
+        for table in sorted(waiting, key=lambda table: table.name != _GATE):
+            raw.execute(_of("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", table))
+        for table in sorted(waiting, key=lambda table: table.of_tenants):
+            if not table.of_tenants:
+                raw.execute("SELECT create_reference_table(%s)", (table.name,))
+                done.append(f"{table.name}: copied to every machine")
+                continue
+            _cut(raw, table, anchor, shards)
+            done.append(f"{table.name}: cut by tenant_id" + (f", as {anchor} is" if anchor else ""))
+            anchor = anchor or table.name
     return done
 
 
 def clean(raw: Raw, names: Sequence[str]) -> list[str]:
-    """Raise the second wall again where tables were spread, and remove the rows that were moved away.
-
-    After a break it does what is left of that.
-    """
+    """Remove the rows that were moved away; after a break it does what is left of that."""
     done = []
-    found = [table for table in look_at(raw, names) if table.of_tenants and table.spread]
-    for table in found:
-        if not table.walled:
-            raw.execute(_of("ALTER TABLE {} FORCE ROW LEVEL SECURITY", table))
-    for table in found:
-        if table.filled:
+    for table in look_at(raw, names):
+        if table.of_tenants and table.spread and table.filled:
             raw.execute("SELECT truncate_local_data_after_distributing_table(%s)", (table.name,))
             done.append(f"{table.name}: rows moved")
     return done
@@ -163,17 +156,15 @@ def _check(place: str, found: Sequence[Table]) -> None:
 
 
 def _cut(raw: Raw, table: Table, anchor: str | None, shards: int | None) -> None:
-    free = raw.info.transaction_status == TransactionStatus.IDLE
-    with raw.transaction() if free else contextlib.nullcontext():
-        raw.execute("SET LOCAL statement_timeout = 0")
-        # Rows are moved by COPY, which PostgreSQL refuses to whom row level security holds for: it must
-        # not hold for the owner meanwhile.
-        raw.execute(_of("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY", table))
-        if anchor is None:
-            first = "SELECT create_distributed_table(%s, 'tenant_id', 'hash', 'none', %s::int)"
-            raw.execute(first, (table.name, shards))
-        else:
-            raw.execute("SELECT create_distributed_table(%s, 'tenant_id', 'hash', %s)", (table.name, anchor))
+    # Rows are moved by COPY, which PostgreSQL refuses to whom row level security holds for: it must
+    # not hold for the owner meanwhile.
+    raw.execute(_of("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY", table))
+    if anchor is None:
+        first = "SELECT create_distributed_table(%s, 'tenant_id', 'hash', 'none', %s::int)"
+        raw.execute(first, (table.name, shards))
+    else:
+        raw.execute("SELECT create_distributed_table(%s, 'tenant_id', 'hash', %s)", (table.name, anchor))
+    raw.execute(_of("ALTER TABLE {} FORCE ROW LEVEL SECURITY", table))
 
 
 def _of(words: str, table: Table) -> sql.Composed:

@@ -4,17 +4,16 @@ However many processes start at once, one migrates and the others wait.
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import psycopg
-from psycopg import sql
 from psycopg.rows import class_row
 
 from jiyi.errors import ForeignDatabase, NewerDatabase, StorageError
-from jiyi.storage.postgres.cluster import GATE, check_cluster, clean, finish, look_at, machines, spread
+from jiyi.storage.postgres.cluster import check_cluster, clean, finish, look_at, machines, spread
+from jiyi.storage.postgres.errors import repeat
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.statements import named, set_tenant
 from jiyi.storage.sql import load_migrations
@@ -203,10 +202,8 @@ def _run(raw: Raw, place: str) -> None:
                 raw.execute(statement.encode())
         for name, value in (("application", "jiyi"), ("schema", str(len(scripts)))):
             raw.execute(named("set_meta"), {"name": name, "value": value})
-    if found.citus:
-        # Tables spread over machines take no part in what is not: new ones follow. Where this breaks off,
-        # `jiyi migrate --distribute` does it.
-        finish(raw, place, tables())
+        if found.citus:
+            finish(raw, place, tables())
 
 
 def statements(script: str) -> list[str]:
@@ -232,8 +229,8 @@ class _Open(Protocol):
 def distribute(database: _Open | str, *, shards: int | None = None) -> list[str]:
     """Spread the tables of an up-to-date database over a Citus cluster; return what was done, line by line.
 
-    Existing rows are moved. Writers wait meanwhile; nobody should read. It may be run again at any
-    time: what an earlier run has done stays, what it left undone is finished.
+    Existing rows are moved, in one transaction; who reads or writes waits meanwhile. It may be run
+    again at any time: what an earlier run has left undone is finished.
 
     Args:
         database: an open one, or the URL of the cluster's coordinator.
@@ -249,8 +246,8 @@ def distribute(database: _Open | str, *, shards: int | None = None) -> list[str]
         raise StorageError(f"{place} is not up to date ({steps[0]}); bring it there with: jiyi migrate")
     with connect(url) as raw:
         check_cluster(raw, place)
-        with _gate(url) as gate:
-            done = spread(raw, gate, place, names, shards=shards)
+        # A reader in the middle of its transaction and this one may each wait for the other: then again.
+        done = repeat(lambda: _spread(url, place, names, shards), seconds=0, repeatable=True)
         done += clean(raw, names)
         if done:
             return done
@@ -258,12 +255,9 @@ def distribute(database: _Open | str, *, shards: int | None = None) -> list[str]
         return [f"nothing to do: {cut} tables are cut by tenant_id and lie on {machines(raw)} machines"]
 
 
-@contextmanager
-def _gate(url: str) -> Iterator[Raw]:
-    """Give a connection in a transaction that keeps others from migrating, and from writing to plain rows."""
-    with connect(url) as gate, gate.transaction():
-        gate.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
-        gate.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        if any(table.method is None for table in look_at(gate, (GATE,))):
-            gate.execute(sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(sql.Identifier(GATE)))
-        yield gate
+def _spread(url: str, place: str, names: Sequence[str], shards: int | None) -> list[str]:
+    """Spread what is not, while nobody else migrates."""
+    with connect(url) as raw, raw.transaction():
+        raw.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+        raw.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        return spread(raw, place, names, shards=shards)

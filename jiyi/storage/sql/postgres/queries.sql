@@ -381,7 +381,7 @@ SELECT count(*) FROM pg_dist_node WHERE isactive AND noderole = 'primary' AND sh
 -- name: tables
 -- every tenant: tells of the server
 SELECT c.relname::text AS name, p.partmethod::text AS method, p.colocationid AS group,
-       c.relforcerowsecurity AS walled, pg_relation_size(c.oid) > 0 AS filled,
+       pg_relation_size(c.oid) > 0 AS filled,
        EXISTS (SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id') AS of_tenants
 FROM pg_class AS c LEFT JOIN pg_dist_partition AS p ON p.logicalrelid = c.oid
 WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY(:tables);
