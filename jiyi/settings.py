@@ -123,6 +123,7 @@ class Settings(BaseSettings):
     llm_base_url: str | None = None  # the endpoint, such as http://localhost:11434/v1
     llm_api_key: SecretStr | None = None
     llm_seconds: float = Field(60.0, gt=0, le=3_600)  # most a call may take, all tries included
+    maintain_hours: float | None = Field(None, gt=0, le=1e6)  # between runs of `maintain`; None: on call only
     reader: Literal["auto", "off"] = "auto"  # let the language model read talk for facts in the background
     reader_messages: int = Field(20, ge=1, le=1_000)  # read at once: a session with so many is due
     reader_tokens: int = Field(4_000, ge=1)  # most of them that are read at once

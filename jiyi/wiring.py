@@ -25,6 +25,7 @@ from jiyi.long_term import (
     Forgetting,
     Indexer,
     LongTermMemory,
+    Maintenance,
     Reader,
     Recall,
     Rule,
@@ -145,9 +146,8 @@ class _Opening:
         if self.background and self.check:
             if isinstance(cached.inner, E5Embedder):
                 cached.inner.load_in_background()
-            parts.long_term.indexer.start()
-            if parts.long_term.reader is not None:
-                parts.long_term.reader.start()
+            for worker in parts.workers:
+                worker.start()
         return parts
 
 
@@ -169,12 +169,15 @@ class _Wiring:
 
     def parts(self, *made: object) -> Parts:
         """Return the parts; what was ``made`` for them is closed with the memory."""
+        long_term, ledger, hours = self.long_term(), self.backend.ledger, self.settings.maintain_hours
+        upkeep = Maintenance(long_term, ledger, hours=hours, clock=self.given.clock) if hours else None
         return Parts(
             store=self.backend.store,
-            long_term=self.long_term(),
+            long_term=long_term,
+            workers=tuple(filter(None, (upkeep, long_term.reader, long_term.indexer))),
             short_term=self.short_term(),
             summaries=self.summaries(),
-            ledger=self.backend.ledger,
+            ledger=ledger,
             skills=self.skills(),
             monitor=self.monitor() if self.settings.monitor else None,
             counter=self.counter,

@@ -13,12 +13,13 @@ from jiyi.long_term.forget_gate.run import GateReceipt
 from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.long_term.forgetting.plan import ForgetReceipt, RestoreReceipt
 from jiyi.long_term.indexing import NO_STATUS, Indexer
-from jiyi.long_term.memory import LongTermMemory, Maintained, maintain
+from jiyi.long_term.memory import LongTermMemory, Maintained, Maintenance, maintain
 from jiyi.long_term.reading import Reader, ReadingState, reading_state
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.recall import Recall, Second
 from jiyi.long_term.recall.weights import WEIGHTS
 from jiyi.long_term.updating import Change, Updating
+from jiyi.long_term.worker import Worker
 
 __all__ = [
     "NO_STATUS",
@@ -38,6 +39,7 @@ __all__ = [
     "Learned",
     "LongTermMemory",
     "Maintained",
+    "Maintenance",
     "Neighbour",
     "Reader",
     "ReadingState",
@@ -48,6 +50,7 @@ __all__ = [
     "Second",
     "Succession",
     "Updating",
+    "Worker",
     "gate_of",
     "maintain",
     "neighbours",

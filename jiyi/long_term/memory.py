@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jiyi.clock import Clock
+from jiyi.errors import Closed, StorageError
 from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.consolidation.writer import ConsolidationReceipt
 from jiyi.long_term.facts.memory import FactMemory
@@ -13,9 +15,13 @@ from jiyi.long_term.indexing import Indexer
 from jiyi.long_term.reading import Reader, ReadingReceipt
 from jiyi.long_term.recall.recall import Recall
 from jiyi.long_term.updating import Updating
+from jiyi.long_term.worker import Worker
 from jiyi.records import Scope
+from jiyi.storage import Ledger
 
-__all__ = ["LongTermMemory", "Maintained", "MaintenanceProgress", "maintain"]
+__all__ = ["LongTermMemory", "Maintained", "Maintenance", "MaintenanceProgress", "maintain"]
+
+_LOOKS = 60.0  # seconds between looks at the clock
 
 MaintenanceProgress = Callable[[str, int, int | None], None]
 """Is told the part, how far it is, and of how much where that is known."""
@@ -71,3 +77,36 @@ def maintain(
         )
     gate = memory.gate.run(scope, dry_run=dry_run, progress=lambda done: tell("forget gate", done, None))
     return Maintained(reading=reading, expired=expired, consolidation=consolidation, gate=gate)
+
+
+class Maintenance(Worker):
+    """Runs `maintain` for every user of a database, once in so many hours.
+
+    Of all processes on the database the first to come does it. One that is killed meanwhile leaves
+    the rest to the next time; one that fails tries again.
+    """
+
+    def __init__(self, memory: LongTermMemory, ledger: Ledger, *, hours: float, clock: Clock) -> None:
+        self._memory, self._ledger, self._clock = memory, ledger, clock
+        self._seconds = 3600 * hours
+        self._mine = self._done = -1  # numbers of the times that this process took, and looked at
+        super().__init__(
+            "maintenance",
+            poll=min(_LOOKS, self._seconds),
+            failed=lambda error: StorageError(f"maintenance failed: {error!r}"),
+            final=(Closed,),
+        )
+
+    def _turn(self) -> bool:
+        number = int(self._clock().timestamp() // self._seconds)
+        if number == self._done:
+            return False
+        if number == self._mine or self._ledger.add(f"maintenance:{number:012}", 1) == 1:
+            self._mine = number
+            for user_id in self._ledger.users(""):
+                if self._stopping.is_set():
+                    return False
+                maintain(self._memory, Scope(user_id=user_id))
+            self._memory.indexer.notify()
+        self._done = number
+        return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import BadQuery, Closed, InputError, ScopeMissing
 from jiyi.forks import leave_at_fork
-from jiyi.long_term import LongTermMemory
+from jiyi.long_term import LongTermMemory, Worker
 from jiyi.monitor import ContextMonitor
 from jiyi.records import Kind, Listing, Query, Scope, check_labels, in_utc
 from jiyi.settings import Settings
@@ -43,6 +43,7 @@ class Parts:
 
     store: Store  # records
     long_term: LongTermMemory  # what outlives the session
+    workers: Sequence[Worker]  # what is done for it in the background, to be stopped in this order
     short_term: ShortTermMemory  # the conversations in hand
     summaries: SummaryUpdater  # their running summaries
     ledger: Ledger  # keys and answers of servers

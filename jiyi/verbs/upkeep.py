@@ -70,9 +70,8 @@ class UpkeepVerbs(Verbs):
             return
         self._short_term.close()
         self._summaries.close()
-        if self._long_term.reader is not None:
-            self._long_term.reader.close()
-        self._long_term.indexer.close()
+        for worker in self._parts.workers:
+            worker.close()
         self._long_term.recall.close()
         self._store.close()
         self._on_close()

@@ -1,0 +1,99 @@
+"""Maintenance by itself: once in so many hours, by one of the processes on a database."""
+
+import logging
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import jiyi
+from jiyi.errors import SettingsError
+from jiyi.long_term import memory as long_term
+from jiyi.testing import HashEmbedder, ManualClock
+
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    monkeypatch.setattr(long_term, "_LOOKS", 0.01)
+    return ManualClock(START)
+
+
+@pytest.fixture
+def opened(path, clock):
+    memories = []
+
+    def opened(**options):
+        memories.append(jiyi.open(path, user_id="ana", embedder=HashEmbedder(), clock=clock, **options))
+        return memories[-1]
+
+    yield opened
+    for memory in memories:
+        memory.close()
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """Whose memory was maintained, and as often."""
+    done, real = [], long_term.maintain
+
+    def noted(memory, scope, **options):
+        done.append(scope.user_id)
+        return real(memory, scope, **options)
+
+    monkeypatch.setattr(long_term, "maintain", noted)
+    return done
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def test_it_ends_what_is_over_for_every_user_once_a_day(opened, clock, runs):
+    first, second = opened(maintain_hours=24), opened(maintain_hours=24)
+    for user in ("ana", "ben"):
+        first.remember("the gate is open", valid_to=START + DAY, user_id=user)
+    wait_until(lambda: all(one.parts.workers[0]._done >= 0 for one in (first, second)))
+    runs.clear()
+    for day in (1, 2):
+        clock.forward(days=1, minutes=5)
+        wait_until(lambda day=day: len(runs) >= 2 * day)
+        time.sleep(0.1)  # the other one looks, too
+    assert sorted(runs) == ["ana", "ana", "ben", "ben"]
+    for user in ("ana", "ben"):
+        assert [fact.text for fact in second.facts(status="expired", user_id=user)] == ["the gate is open"]
+
+
+def test_it_does_not_run_unless_asked_to(opened, clock, runs):
+    memory = opened()
+    memory.remember("the gate is open", valid_to=START + DAY)
+    clock.forward(days=3)
+    time.sleep(0.2)
+    assert runs == []
+    with pytest.raises(SettingsError, match="maintain_hours"):
+        opened(maintain_hours=0)
+
+
+def test_what_fails_is_tried_again_by_the_same_process(opened, clock, runs, monkeypatch, caplog):
+    monkeypatch.setattr("jiyi.long_term.worker._LONGEST_PAUSE", 0.01)
+    memory = opened(maintain_hours=24)
+    memory.save_message("s-1", role="user", content="hello")
+    wait_until(lambda: memory.parts.workers[0]._done >= 0)
+    noted, failures = long_term.maintain, [OSError("the disk is away")]
+
+    def moody(*given, **options):
+        if failures:
+            raise failures.pop()
+        return noted(*given, **options)
+
+    monkeypatch.setattr(long_term, "maintain", moody)
+    runs.clear()
+    with caplog.at_level(logging.WARNING, "jiyi"):
+        clock.forward(days=1)
+        wait_until(lambda: runs == ["ana"])
+    assert "the disk is away" in caplog.text
