@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from reprlib import Repr
 from typing import Any, cast
 
 from jiyi.clock import aware
@@ -15,6 +16,7 @@ from jiyi.errors import BadMessage, InputError
 
 __all__ = [
     "UNSTORABLE",
+    "brief",
     "check_id",
     "check_metadata",
     "in_utc",
@@ -60,10 +62,25 @@ def plain(value: Any, where: str, error: type[InputError] = InputError, depth: i
     )
 
 
+class _Brief(Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 2
+        self.maxstring = self.maxother = 60
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Python writes no number of more than 4,300 digits."""
+        return super().repr_int(x, level) if x.bit_length() < 200 else f"a number of {x.bit_length()} bits"
+
+
+brief = _Brief().repr
+"""Returns a short word for any value: ``repr`` cut, and never an error."""
+
+
 def check_id(name: str, value: object, error: type[InputError] = InputError) -> None:
     """Refuse an id that could not be stored and found again."""
     if not isinstance(value, str) or not value:
-        raise error(f"{name} must be non-empty text, not {value!r}")
+        raise error(f"{name} must be non-empty text, not {brief(value)}")
     if UNSTORABLE.search(value):
         raise error(f"{name}={value!r} holds characters that cannot be stored; use plain text")
 

@@ -1,12 +1,12 @@
 """Tasks, the episodes they become when they end, and the knowledge that episodes teach."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal
 
 from jiyi.errors import InputError
-from jiyi.records.checks import check_metadata, new_id, set_utc, stable_id
+from jiyi.records.checks import brief, check_metadata, new_id, set_utc, stable_id
 from jiyi.records.session import Scope
 
 __all__ = [
@@ -182,7 +182,7 @@ class ForgetWeights:
     steps: float = 0.1  # added where it has more than 3 steps
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        for name, value in ((one.name, getattr(self, one.name)) for one in fields(self)):
             least = 0 if name.startswith(("age", "access")) else -1
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1:
-                raise InputError(f"the weight {name}={value!r} must be a number from {least} to 1")
+                raise InputError(f"the weight {name}={brief(value)} must be a number from {least} to 1")

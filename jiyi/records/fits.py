@@ -4,14 +4,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import wraps
-from reprlib import Repr
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from typing_extensions import get_protocol_members, is_protocol
 
 from jiyi.errors import InputError, JiyiError
-from jiyi.records.checks import plain
+from jiyi.records.checks import brief, plain
 
 __all__ = ["BREAKS", "brief", "checked", "misfit", "reason"]
 
@@ -103,21 +102,6 @@ def _inside(value: Any, inner: Sequence[Any], name: str) -> Iterator[str]:
         for place, part in enumerate(value):
             if said := misfit(part, inner[0], f"{name}[{place}]"):
                 yield said
-
-
-class _Brief(Repr):
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel = 2
-        self.maxstring = self.maxother = 60
-
-    def repr_int(self, x: int, level: int) -> str:
-        """Python writes no number of more than 4,300 digits."""
-        return super().repr_int(x, level) if x.bit_length() < 200 else f"a number of {x.bit_length()} bits"
-
-
-brief = _Brief().repr
-"""Returns a short word for any value: ``repr`` cut, and never an error."""
 
 
 def _told(value: object, hint: Any, name: str) -> str:

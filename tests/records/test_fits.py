@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 
 from jiyi.errors import InputError
-from jiyi.records import Skill, Window
+from jiyi.records import ForgetWeights, Message, Skill, Window
 from jiyi.records.fits import misfit
 
 
@@ -45,3 +45,14 @@ def test_what_fits(value, hint):
 )
 def test_what_does_not_fit(value, hint, said):
     assert misfit(value, hint, "it") == said
+
+
+def test_records_say_in_a_typed_error_what_python_itself_cannot_print():
+    nested: dict[str, object] = {}
+    for _ in range(3_000):
+        nested = {"in": nested}
+    for value in (10**5_000, nested):
+        with pytest.raises(InputError):
+            Message(role="user", content="x", id=value)
+        with pytest.raises(InputError):
+            ForgetWeights(success=value)
