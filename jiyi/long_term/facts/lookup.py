@@ -195,15 +195,11 @@ def _edges(store: Store, scope: Scope, names: Names, thing: str) -> list[tuple[s
     own = names.key(thing)
     active = [fact for fact in about(store, scope, names, [thing]).values() if fact.status == "active"]
     newest = sorted(active, key=lambda fact: (fact.created_at, fact.id), reverse=True)
-    found: list[tuple[str, Fact]] = []
-    for fact in newest[:_MOST_EDGES]:
-        if is_alias(fact):
-            continue
-        if names.key(fact.subject) == own:
-            found.append((fact.object, fact))
-        elif names.key(fact.object) == own:
-            found.append((fact.subject, fact))
-    return found
+    return [
+        (fact.object if names.key(fact.subject) == own else fact.subject, fact)
+        for fact in newest[:_MOST_EDGES]
+        if not is_alias(fact) and own in (names.key(fact.subject), names.key(fact.object))
+    ]
 
 
 def profile_of(store: Store, scope: Scope, now: datetime) -> list[Fact]:

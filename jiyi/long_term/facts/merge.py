@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from jiyi.extraction import Statement
-from jiyi.long_term.facts.references import ended_by, meant_by, reverted_to, rules_ended_by, slot_meant
+from jiyi.long_term.facts.references import ended_by, meant_by, reverted_to, slot_meant
 from jiyi.long_term.facts.slots import ALIAS, OWNER, Names, Slot, slot_of
 from jiyi.long_term.facts.timeline import inserted, is_temporary, relinked, start_of
 from jiyi.records import Fact, FactMethod, Scope
@@ -89,11 +89,11 @@ class _Ledger:
         if fact.status != "active" or is_temporary(fact):
             return
         others = [slot for slot in self.slots if slot[:3] == tuple(point) and slot[3] not in (voice, OWNER)]
+        begins = start_of(fact)
         for slot in others:
             for other in self.slot(slot):
-                earlier = other.status == "active" and start_of(other) < start_of(fact) <= self.at
+                earlier = other.status == "active" and start_of(other) < begins <= self.at
                 if earlier and not (is_temporary(other) or other.pinned):
-                    begins = start_of(fact)
                     self.note(replace(other, status="superseded", superseded_by=fact.id, valid_to=begins))
 
     def end(self, facts: Sequence[Fact], when: datetime) -> None:
@@ -175,14 +175,13 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
         ledger.retract(gone, statement.said_at)
         return
     whole: Statement | None = statement
-    if statement.category == "rule":
-        ended = rules_ended_by(statement, facts)
+    rule = statement.category == "rule"
+    if rule or statement.action in ("end", "over"):
+        ended = ended_by(statement, facts, ledger.names)
         ledger.end(ended, statement.said_at)
-        if not statement.object:  # it only takes back
+        if rule and not statement.object:  # it only takes back
             ledger.passed += not ended
             return
-    elif statement.action in ("end", "over"):
-        ledger.end(ended_by(statement, facts, ledger.names), statement.said_at)
         if statement.action == "over":
             return
     if statement.action == "revert":
@@ -199,18 +198,13 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
 
 
 def _fact(statement: Statement, scope: Scope, method: FactMethod) -> Fact:
+    same = ("subject", "predicate", "object", "category", "valid_from", "valid_to", "confidence")
     return Fact(
         scope=scope,
-        subject=statement.subject,
-        predicate=statement.predicate,
-        object=statement.object,
         created_at=statement.said_at,
-        category=statement.category,
         text=statement.quote,
         speaker=statement.speaker or None,
         sources=tuple(filter(None, (statement.replies_to, statement.source))),
-        valid_from=statement.valid_from,
-        valid_to=statement.valid_to,
-        confidence=statement.confidence,
         method=method,
+        **{name: getattr(statement, name) for name in same},
     )
