@@ -128,8 +128,7 @@ class Updating:
                 self._change_message(record, change, labels, at)
                 return
             case Fact():
-                said = self._said_again(record, change, at)
-                changed: list[Searchable] = list(said)
+                changed: list[Searchable] = [*self._said_again(record, change, at)]
             case Knowledge() if change.text is not None:
                 changed = [replace(record, content=change.text, key_points=(), updated_at=at)]
             case Episode() if change.text is not None:

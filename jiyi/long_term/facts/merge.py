@@ -98,14 +98,12 @@ class _Ledger:
 
     def end(self, facts: Sequence[Fact], when: datetime) -> None:
         for fact in facts:
-            over = when <= self.at
-            self.note(replace(fact, valid_to=when, status="expired" if over else fact.status))
+            self.note(replace(fact, valid_to=when, status="expired" if when <= self.at else fact.status))
 
     def retract(self, facts: Sequence[Fact], when: datetime) -> None:
         for fact in facts:
             slot = slot_of(fact, self.names)
-            gone = replace(fact, status="retracted", valid_to=max(when, fact.created_at))
-            self.note(gone)
+            self.note(replace(fact, status="retracted", valid_to=max(when, fact.created_at)))
             self.retracted.append(fact.id)
             self.write(self.slot(slot))
 
@@ -126,22 +124,20 @@ def merge(
     - Another value: the older one is superseded, with links both ways, and ends where the newer
       begins. What counts is the time from which it holds, not when it arrived.
     - By somebody else: a person's statement replaces what other people, assistants and tools
-      said, but never what the owner of the memory said, who speaks without a name. That of an
-      assistant or a tool ends nobody else's. What is not ended exists next to it.
+      said, but not what the owner of the memory said, who speaks without a name. That of an
+      assistant or a tool ends nobody else's.
     - For a while only: the lasting one stays, and holds again afterwards.
     - Taken back: the fact is retracted, and what it had superseded is active again.
-    - Back to the old value: a new fact with the old value.
+    - Back to the old value: a new fact with it.
 
-    Nothing is deleted. Statements that leave out their subject, and fit nothing known or
-    more than one thing, are skipped.
+    Nothing is deleted. Statements without a subject that fit nothing known, or several things, are skipped.
 
     Args:
         new: in the order they were said.
-        known: all facts about what they are about, with every name it has, and facts that a
-            retraction may mean; of one user.
+        known: of one user: all facts about what they are about, and those a retraction may mean.
         at: now: what begins later does not supersede yet.
         scope, method: of new facts.
-        said: when the messages were said that known facts rest on, as far as it is known.
+        said: when the messages that known facts rest on were said, where that is known.
         part: of slots with many facts ``known`` has only those nearest in time.
     """
     before = {fact.id: fact for fact in known}

@@ -51,12 +51,6 @@ def in_range(fact: Fact) -> bool:
     return fact.status in ("active", "unsure") and fact.category not in _APART and not is_temporary(fact)
 
 
-def _is_ready(store: Store, vectors: VectorIndex, fact: Fact) -> bool:
-    """Say whether a fact, or the message it was said in, has a vector."""
-    key = _key(fact, _messages(store, wide(fact.scope), [fact]))
-    return len(vectors.read(Scope(user_id=fact.scope.user_id), [key]).rows) > 0
-
-
 def compared(
     store: Store, vectors: VectorIndex, fact: Fact
 ) -> tuple[Sequence[Fact], NDArray[np.float64]] | None:
@@ -266,17 +260,18 @@ class Succession:
     def _settle(self, scope: Scope, ids: dict[str, int]) -> bool:
         """Compare facts; return whether there was any that could be."""
         facts = {fact.id: fact for fact in find_facts(self._store, scope, ids=tuple(ids), limit=len(ids))}
-        ready = {
-            id_
-            for id_, fact in facts.items()
-            if not in_range(fact) or _is_ready(self._store, self._vectors, fact)
-        }
+        ready = {id_ for id_, fact in facts.items() if not in_range(fact) or self._is_ready(fact)}
         late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in ready}
         self._wait(scope, {id_: tries for id_, tries in late.items() if tries < _PATIENCE})
         for id_ in sorted(ready, key=lambda id_: (start_of(facts[id_]), id_)):
             if in_range(facts[id_]):
                 self._compare(scope, id_)
         return bool(ready)
+
+    def _is_ready(self, fact: Fact) -> bool:
+        """Say whether a fact, or the message it was said in, has a vector."""
+        key = _key(fact, _messages(self._store, wide(fact.scope), [fact]))
+        return len(self._vectors.read(Scope(user_id=fact.scope.user_id), [key]).rows) > 0
 
     def _compare(self, scope: Scope, id_: str) -> None:
         """Compare a fact, as it is by now, with those around it.
