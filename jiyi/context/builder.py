@@ -146,16 +146,13 @@ class _Assembly:
         self._history = [counter.counted(m) for m in materials.history]
         self._tail = [counter.counted(m) for m in materials.tail]
         told = {block.key for block in prefix.profile}
+        below = [block for block in materials.below if block.key not in told]
         self._report = ReportBuilder(
             counter,
             left_out=[
                 *left_out,
                 *(of_message(d.message, "history", d.reason, counter) for d in materials.broken),
-                *(
-                    of_block(b, f"{_BELOW}; {b.note}" if b.note else _BELOW)
-                    for b in materials.below
-                    if b.key not in told
-                ),
+                *(of_block(b, f"{_BELOW}; {b.note}" if b.note else _BELOW) for b in below),
             ],
             steps=list(materials.steps),
             saved=dict(materials.saved),

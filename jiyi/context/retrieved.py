@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
+from itertools import pairwise
 
 from jiyi.context import render
 from jiyi.context.pack import Packer
@@ -63,14 +64,10 @@ class Said:
         left = [self._left(line, whole=whole) for line in lines]
         if left == lines:
             return block
-        if all(
-            rest == _GAP or (rest == line and _short(line)) for rest, line in zip(left, lines, strict=True)
-        ):
+        pairs = zip(left, lines, strict=True)
+        if all(rest == _GAP or (rest == line and _short(line)) for rest, line in pairs):
             return None
-        kept: list[str] = []
-        for line in left:
-            if line != _GAP or not kept or kept[-1] != _GAP:
-                kept.append(line)
+        kept = [line for before, line in pairwise(["", *left]) if (before, line) != (_GAP, _GAP)]
         return replace(block, text="\n".join(kept), whole=False)
 
     def _left(self, line: str, *, whole: bool) -> str:

@@ -107,9 +107,8 @@ def about(
         subject = person or (speaker if own else topic)
     if point and not subject:
         mine = chinese or point.lower() in _words()["personal"]
-        label = _words()["kinds"].get(span.kind, ("is", "是"))[
-            chinese
-        ]  # the time of the dentist, else its value
+        # The time of the dentist, else its value.
+        label = _words()["kinds"].get(span.kind, ("is", "是"))[chinese]
         told = label if label in _words()["telling"] else "value"
         return _found(speaker, point, speaker) if mine else _found(point, told, speaker)
     subject = subject or speaker

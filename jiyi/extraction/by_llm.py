@@ -196,11 +196,10 @@ class _Answer:
 
     def reading(self) -> Reading:
         found = [*map(self._fact, self._answer["facts"]), *self._aliases()]
-        statements = tuple(one for one in found if one is not None)
         conclusions = [text for text in self._answer["conclusions"] if self._concluded(text)]
         note = f"left out {self._refused} statements of the model that the messages do not hold"
         return Reading(
-            statements=statements,
+            statements=tuple(filter(None, found)),
             topics=tuple(text.strip() for text in self._answer["topics"] if text.strip()),
             conclusions=tuple(conclusions),
             refused=self._refused,

@@ -238,15 +238,12 @@ def _known() -> dict[str, Any]:
     before = rf"(?:{names['before']}){family}(?!师|板|人|家)"
     person = rf"{family}[\u4e00-\u9fff]?{after}(?!们)|{before}|阿[\u4e00-\u9fff]"
     nouns = {word: cls for cls in ("point", "kin") for word in read[cls].split() if not word.isascii()}
-    longest: dict[str, int] = {}
-    for word in nouns:
-        longest[word[0]] = max(len(word), longest.get(word[0], 0))
     return by_word | {
         "verbs": frozenset(read["verbs"].split()),
         "person": re.compile(person),
         "own_kin": re.compile(rf"(?<=[我他她你您俺咱]){names['kin']}(?![\u4e00-\u9fff]?[机家个])"),
         "nouns": nouns,
-        "longest": longest,
+        "longest": {word[0]: len(word) for word in sorted(nouns, key=len)},
         "tags": {tag: cls for cls, tags in read["tags_zh"].items() for tag in tags.split()},
         "suffixes": read["suffixes"],
     }

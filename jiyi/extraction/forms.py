@@ -54,9 +54,8 @@ def forms_in(sentence: str) -> Iterator[tuple[Form, re.Match[str]]]:
 def takes_back(sentence: str) -> bool:
     """Return whether a sentence asks for something said to be forgotten."""
     back = patterns("forms", "taking_back")
-    return back["en"].search(sentence) is not None or (
-        not sentence.isascii() and back["zh"].search(sentence) is not None
-    )
+    languages = ("en",) if sentence.isascii() else ("en", "zh")
+    return any(back[language].search(sentence) for language in languages)
 
 
 def erases(sentence: str) -> bool:

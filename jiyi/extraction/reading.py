@@ -197,20 +197,14 @@ class _Reader:
     def _said(
         self, quote: str, said: About, value: str, mode: Mode, *, at: _Span, old: str = "", **more: Any
     ) -> Statement:
-        wrong = (bool(old) and names_point(said.predicate)) or bool(
-            (mode | self.before_mode) & Mode.CORRECTED
-        )
+        wrong = (old and names_point(said.predicate)) or (mode | self.before_mode) & Mode.CORRECTED
         whose = {"category": said.category, "subject": said.subject, "replaces": old}
-        own, predicate = _FIRST.match(value), self._marked(said.predicate)
-        held = {"predicate": predicate, "object": self.speaker if own else value}
-        when = {"valid_from": at[0], "valid_to": at[1], "corrects": wrong and not mode & Mode.CHANGED}
+        predicate = said.predicate
+        if predicate and self.role != "user":  # marked, so that it replaces nothing that users say
+            predicate += "（助手）" if is_chinese(predicate) else " (assistant)"
+        held = {"predicate": predicate, "object": self.speaker if _FIRST.match(value) else value}
+        when = {"valid_from": at[0], "valid_to": at[1], "corrects": bool(wrong and not mode & Mode.CHANGED)}
         return self._new(quote, **whose, **held, **when, **more)
-
-    def _marked(self, predicate: str) -> str:
-        """Return a point; an assistant's is marked, so that it replaces nothing that users say."""
-        if self.role == "user" or not predicate:
-            return predicate
-        return f"{predicate}（助手）" if is_chinese(predicate) else f"{predicate} (assistant)"
 
     def _subject(self, said: str | None, category: str, at: int) -> str:
         """Return the name of what a turn of phrase is about; without one it is the speaker."""

@@ -218,12 +218,8 @@ def _plain(cls: list[str]) -> bool:
 def _bounds(clause: Clause, place: int) -> bool:
     """Return whether "until Friday", "from 1 May" begins at a word: how long a value holds."""
     words = clause.words
-    bound = words[place].text.lower() in ("until", "till", "since", "starting", "from")
-    return (
-        bound
-        and place + 1 < len(words)
-        and any(word.cls in (VALUE + "date", VALUE + "weekday") for word in words[place + 1 : place + 3])
-    )
+    dated = any(word.cls in (VALUE + "date", VALUE + "weekday") for word in words[place + 1 : place + 3])
+    return dated and words[place].text.lower() in ("until", "till", "since", "starting", "from")
 
 
 def _runs(cls: list[str], wanted: frozenset[str], kind: str, values: bool = False) -> Iterator[Span]:
@@ -234,14 +230,12 @@ def _runs(cls: list[str], wanted: frozenset[str], kind: str, values: bool = Fals
             or (values and cls[place][0] == VALUE)
             or (values and cls[place] == "own" and start is not None)
         )
-        if inside and start is not None and cls[place - 1] == "point" and cls[place][0] == VALUE:
+        parted = inside and cls[place - 1] == "point" and cls[place][0] == VALUE
+        if start is not None and (parted or not inside):
             yield Span(start, place, kind)
             start = None
         if inside and start is None:
             start = place
-        if not inside and start is not None:
-            yield Span(start, place, kind)
-            start = None
 
 
 @cache

@@ -318,11 +318,10 @@ def _answered(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[
     for hit in around[:_WITH_PARTNER]:
         message = cast("Message", hit.record)
         for other in hit.around:
-            if abs((other.seq or 0) - (message.seq or 0)) > 1:
-                continue
             first, second = sorted((message, other), key=lambda m: m.seq or 0)
-            talk = other.id not in known and not _is_prompt(other) and first.speaker != second.speaker
-            if talk and asks_last(first.search_text):
+            beside = (second.seq or 0) - (first.seq or 0) <= 1 and first.speaker != second.speaker
+            fresh = other.id not in known and not _is_prompt(other)
+            if beside and fresh and asks_last(first.search_text):
                 known.add(other.id)
                 more.append(Hit(record=other, kind="message", score=hit.score - _PARTNER))
     return more

@@ -204,8 +204,7 @@ class Reader(Worker):
     def close(self, timeout: float = 1.0) -> None:
         """Stop; what is being read is left to the next process, at once."""
         super().close(timeout)
-        held = self._held
-        if held is not None:
+        if (held := self._held) is not None:
             with suppress(JiyiError):
                 self._readings.end(held, held.next_seq, failures=held.failures)
 

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any, cast
 
 from jiyi.errors import BadQuery, InputError, NotFound, WrongState
 from jiyi.extraction import Statement
 from jiyi.long_term.facts.memory import FactMemory
-from jiyi.long_term.facts.slots import NOTE, value_key
+from jiyi.long_term.facts.slots import NOTE, terms_of, value_key
 from jiyi.long_term.forgetting.plan import Learn, Planner, Rewrite, carry_out
-from jiyi.long_term.forgetting.provenance import Rows, mended, says
+from jiyi.long_term.forgetting.provenance import Rows, mended
 from jiyi.records import (
     FORGETTABLE,
     ContentPart,
@@ -127,8 +128,7 @@ class Updating:
                 self._change_message(record, change, labels, at)
                 return
             case Fact():
-                said = self._said_again(record, change, at)
-                changed: list[Searchable] = list(said)
+                changed: list[Searchable] = [*self._said_again(record, change, at)]
             case Knowledge() if change.text is not None:
                 changed = [replace(record, content=change.text, key_points=(), updated_at=at)]
             case Episode() if change.text is not None:
@@ -170,12 +170,8 @@ class Updating:
             carry_out(rows, plan, self.learn, reason=_REASON, at=at)
 
     def _stated_again(self, rows: Rows, old: Message, new: Message) -> list[str]:
-        stated = {
-            _meaning(one): one
-            for found in self.facts.stated([new]).values()
-            for one in found
-            if one.action == "state"
-        }
+        said = chain.from_iterable(self.facts.stated([new]).values())
+        stated = {_meaning(one): one for one in said if one.action == "state"}
         resting = [fact for fact in rows.resting_on(Fact, [old.id]) if _meaning(fact) in stated]
         self.store.put([replace(fact, text=stated[_meaning(fact)].quote or fact.text) for fact in resting])
         return [fact.id for fact in resting]
@@ -224,22 +220,15 @@ class Updating:
         same = [one for one in about if predicate_key(one.predicate) == key]
         if len(about) == 1 or same:
             one = (same or about)[0]
-            return replace(
-                fact,
-                predicate=one.predicate,
-                object=one.object,
-                category=one.category,
-                text=text,
-                valid_from=one.valid_from,
-                valid_to=one.valid_to,
-            )
+            names = ("predicate", "object", "category", "valid_from", "valid_to")
+            return replace(fact, text=text, **{name: getattr(one, name) for name in names})
         return replace(fact, predicate=NOTE, object=text, category="note", text=text, valid_from=None)
 
     def _rewrite_knowledge(self, old: Episode, new: Episode, at: datetime) -> None:
-        lost = says([old.search_text]) - says([new.search_text])
+        lost = terms_of([old.search_text]) - terms_of([new.search_text])
         rows = Rows(self.store, self.trash, Scope(user_id=old.scope.user_id))
         for one in list(rows.resting_on(Knowledge, [old.id])) if lost else ():
-            written = self.rewrite(one) if says([one.search_text]) & lost else None
+            written = self.rewrite(one) if terms_of([one.search_text]) & lost else None
             if written is not None:
                 self.store.put([replace(written, updated_at=at)])
 

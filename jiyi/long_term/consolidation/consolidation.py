@@ -25,19 +25,16 @@ _TRIES = 3  # at a group that another process changed
 class Consolidation:
     """Turns episodes that are in no knowledge yet into knowledge.
 
-    - Episodes of one target belong together, however its name is spelled (`jiyi.text.entity_key`);
-      of the newest 2,000 without a target, those that are similar (`consolidation_likeness`).
-      Episodes of different agents are never grouped.
+    - Episodes of one agent and one target belong together, however its name is spelled
+      (`jiyi.text.entity_key`); of the newest 2,000 without a target, those that are similar.
     - A group of ``min_episodes`` becomes one `Knowledge`, whose id depends on user, agent and
-      group alone. A group that has its knowledge already grows with every new episode.
-      So there are no duplicates, and a run on unchanged data changes nothing.
+      group alone, and which grows with every new episode: a run on unchanged data changes nothing.
     - A knowledge and the marks on its sources are written in one transaction, which first checks
       that all of them still exist and are unmarked, so two processes may run at once.
       Up to 50 counted groups share a transaction; one that a model wrote has its own.
-    - The language model is called outside of it. If it fails, the lesson is counted instead,
-      and the receipt says why. Without a model it is always counted.
-    - Memory is bounded: episodes are read 500 at a time, and only the newest 1,000 of a group,
-      shortened, are held.
+    - The language model is called outside of it. Without one, or if it fails, the lesson is
+      counted, and the receipt says why.
+    - Of a group the newest 1,000 episodes, shortened, are held in memory.
 
     Raises:
         SettingsError: min_episodes is below 2.

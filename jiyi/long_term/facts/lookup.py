@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from jiyi.errors import BadQuery
 from jiyi.extraction import RULE_POINTS, Statement
-from jiyi.long_term.facts.slots import ALIAS, NOTE, Names, is_alias, is_taste
+from jiyi.long_term.facts.slots import ALIAS, NOTE, Names, is_alias, is_taste, terms_of
 from jiyi.long_term.facts.timeline import start_of
 from jiyi.records import Block, Condition, Fact, Message, Query, Scope, names_point
 from jiyi.storage import Store
@@ -130,9 +130,7 @@ def by_now(message: Message, now: datetime) -> Message:
 
 def likely_meant(store: Store, scope: Scope, messages: Iterable[Message]) -> list[Fact]:
     """Return active facts that messages may speak of, oldest first: those that share most words with them."""
-    said = {
-        term for message in messages for term in analyse(f"{message.name or ''} {message.text[:_SAMPLE]}")
-    }
+    said = terms_of(f"{message.name or ''} {message.text[:_SAMPLE]}" for message in messages)
     shared = {
         fact: len(said.intersection(analyse(fact.search_text[:_SAMPLE])))
         for fact in find_facts(store, wide(scope), fact_status=("active",), limit=_MOST_RECENT)
@@ -195,15 +193,11 @@ def _edges(store: Store, scope: Scope, names: Names, thing: str) -> list[tuple[s
     own = names.key(thing)
     active = [fact for fact in about(store, scope, names, [thing]).values() if fact.status == "active"]
     newest = sorted(active, key=lambda fact: (fact.created_at, fact.id), reverse=True)
-    found: list[tuple[str, Fact]] = []
-    for fact in newest[:_MOST_EDGES]:
-        if is_alias(fact):
-            continue
-        if names.key(fact.subject) == own:
-            found.append((fact.object, fact))
-        elif names.key(fact.object) == own:
-            found.append((fact.subject, fact))
-    return found
+    return [
+        (fact.object if names.key(fact.subject) == own else fact.subject, fact)
+        for fact in newest[:_MOST_EDGES]
+        if not is_alias(fact) and own in (names.key(fact.subject), names.key(fact.object))
+    ]
 
 
 def profile_of(store: Store, scope: Scope, now: datetime) -> list[Fact]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from jiyi.extraction import Statement
-from jiyi.long_term.facts.references import ended_by, meant_by, reverted_to, rules_ended_by, slot_meant
+from jiyi.long_term.facts.references import ended_by, meant_by, reverted_to, slot_meant
 from jiyi.long_term.facts.slots import ALIAS, OWNER, Names, Slot, slot_of
 from jiyi.long_term.facts.timeline import inserted, is_temporary, relinked, start_of
 from jiyi.records import Fact, FactMethod, Scope
@@ -89,23 +89,21 @@ class _Ledger:
         if fact.status != "active" or is_temporary(fact):
             return
         others = [slot for slot in self.slots if slot[:3] == tuple(point) and slot[3] not in (voice, OWNER)]
+        begins = start_of(fact)
         for slot in others:
             for other in self.slot(slot):
-                earlier = other.status == "active" and start_of(other) < start_of(fact) <= self.at
+                earlier = other.status == "active" and start_of(other) < begins <= self.at
                 if earlier and not (is_temporary(other) or other.pinned):
-                    begins = start_of(fact)
                     self.note(replace(other, status="superseded", superseded_by=fact.id, valid_to=begins))
 
     def end(self, facts: Sequence[Fact], when: datetime) -> None:
         for fact in facts:
-            over = when <= self.at
-            self.note(replace(fact, valid_to=when, status="expired" if over else fact.status))
+            self.note(replace(fact, valid_to=when, status="expired" if when <= self.at else fact.status))
 
     def retract(self, facts: Sequence[Fact], when: datetime) -> None:
         for fact in facts:
             slot = slot_of(fact, self.names)
-            gone = replace(fact, status="retracted", valid_to=max(when, fact.created_at))
-            self.note(gone)
+            self.note(replace(fact, status="retracted", valid_to=max(when, fact.created_at)))
             self.retracted.append(fact.id)
             self.write(self.slot(slot))
 
@@ -126,22 +124,20 @@ def merge(
     - Another value: the older one is superseded, with links both ways, and ends where the newer
       begins. What counts is the time from which it holds, not when it arrived.
     - By somebody else: a person's statement replaces what other people, assistants and tools
-      said, but never what the owner of the memory said, who speaks without a name. That of an
-      assistant or a tool ends nobody else's. What is not ended exists next to it.
+      said, but not what the owner of the memory said, who speaks without a name. That of an
+      assistant or a tool ends nobody else's.
     - For a while only: the lasting one stays, and holds again afterwards.
     - Taken back: the fact is retracted, and what it had superseded is active again.
-    - Back to the old value: a new fact with the old value.
+    - Back to the old value: a new fact with it.
 
-    Nothing is deleted. Statements that leave out their subject, and fit nothing known or
-    more than one thing, are skipped.
+    Nothing is deleted. Statements without a subject that fit nothing known, or several things, are skipped.
 
     Args:
         new: in the order they were said.
-        known: all facts about what they are about, with every name it has, and facts that a
-            retraction may mean; of one user.
+        known: of one user: all facts about what they are about, and those a retraction may mean.
         at: now: what begins later does not supersede yet.
         scope, method: of new facts.
-        said: when the messages were said that known facts rest on, as far as it is known.
+        said: when the messages that known facts rest on were said, where that is known.
         part: of slots with many facts ``known`` has only those nearest in time.
     """
     before = {fact.id: fact for fact in known}
@@ -175,14 +171,13 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
         ledger.retract(gone, statement.said_at)
         return
     whole: Statement | None = statement
-    if statement.category == "rule":
-        ended = rules_ended_by(statement, facts)
+    rule = statement.category == "rule"
+    if rule or statement.action in ("end", "over"):
+        ended = ended_by(statement, facts, ledger.names)
         ledger.end(ended, statement.said_at)
-        if not statement.object:  # it only takes back
+        if rule and not statement.object:  # it only takes back
             ledger.passed += not ended
             return
-    elif statement.action in ("end", "over"):
-        ledger.end(ended_by(statement, facts, ledger.names), statement.said_at)
         if statement.action == "over":
             return
     if statement.action == "revert":
@@ -199,18 +194,13 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
 
 
 def _fact(statement: Statement, scope: Scope, method: FactMethod) -> Fact:
+    same = ("subject", "predicate", "object", "category", "valid_from", "valid_to", "confidence")
     return Fact(
         scope=scope,
-        subject=statement.subject,
-        predicate=statement.predicate,
-        object=statement.object,
         created_at=statement.said_at,
-        category=statement.category,
         text=statement.quote,
         speaker=statement.speaker or None,
         sources=tuple(filter(None, (statement.replies_to, statement.source))),
-        valid_from=statement.valid_from,
-        valid_to=statement.valid_to,
-        confidence=statement.confidence,
         method=method,
+        **{name: getattr(statement, name) for name in same},
     )

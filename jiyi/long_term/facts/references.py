@@ -14,6 +14,7 @@ from jiyi.long_term.facts.slots import (
     is_taste,
     rule_point_of,
     slot_of,
+    terms_of,
     tokens_of,
     value_key,
     word_lists,
@@ -23,7 +24,7 @@ from jiyi.records import Fact, names_point
 from jiyi.text import analyse
 from jiyi.text.keys import predicate_key
 
-__all__ = ["ended_by", "meant_by", "reverted_to", "rules_ended_by", "slot_meant"]
+__all__ = ["ended_by", "meant_by", "reverted_to", "slot_meant"]
 
 _RECENT = timedelta(days=1)  # "forget that" means what was said just now
 _ENOUGH = 2.0  # points from which a retraction means a fact
@@ -44,15 +45,7 @@ def slot_meant(
     subject's point is "time" or "value". A fact that names no point is ended, as no slot replaces it.
     """
     said, shape, recent = statement.subject, _shape(statement.object), statement.said_at - _RECENT
-    fitting = [fact for fact in facts if _may_change(statement, fact)]
-    if said:
-        fitting = [
-            fact
-            for fact in fitting
-            if _may_be(said, fact, names) or (statement.by_person and _speaks_of(said, fact))
-        ]
-    if statement.replaces:
-        fitting = [fact for fact in fitting if _holds(fact.object, statement.replaces)]
+    fitting = [fact for fact in facts if _may_change(statement, fact, names)]
     if statement.predicate and names_point(statement.predicate):
         point = predicate_key(statement.predicate)
         fitting = [fact for fact in fitting if predicate_key(fact.predicate) == point]
@@ -73,16 +66,19 @@ def slot_meant(
     return _in_slot(statement, old), [] if _single(old, names) else [old]
 
 
-def _may_change(statement: Statement, fact: Fact) -> bool:
-    """Return whether a fact may be the one that a statement gives another value."""
+def _may_change(statement: Statement, fact: Fact, names: Names) -> bool:
+    """Return whether a fact may be the one that a statement gives another value.
+
+    It is about its subject, or has all words of it: "swimming" of "Sofia · swimming (time): Mondays".
+    """
     later = fact.category not in ("plan", "todo", "rule", "note") and fact.created_at < statement.said_at
-    return later and fact.status == "active" and not (is_temporary(fact) or is_taste(fact.predicate))
-
-
-def _speaks_of(name: str, fact: Fact) -> bool:
-    """Return whether a fact has all words of a name: "swimming" of "Sofia · swimming (time): Mondays"."""
-    words = set(analyse(name))
-    return bool(words) and words <= set(analyse(f"{fact.subject} {fact.predicate} {fact.object} {fact.text}"))
+    if not later or fact.status != "active" or is_temporary(fact) or is_taste(fact.predicate):
+        return False
+    if statement.replaces and not _holds(fact.object, statement.replaces):
+        return False
+    words = set(analyse(statement.subject)) if statement.by_person else set()
+    told = f"{fact.subject} {fact.predicate} {fact.object} {fact.text}"
+    return _may_be(statement.subject, fact, names) or (bool(words) and words <= set(analyse(told)))
 
 
 def reverted_to(statement: Statement, facts: Sequence[Fact], names: Names) -> Statement | None:
@@ -142,12 +138,14 @@ def meant_by(statement: Statement, facts: Iterable[Fact], names: Names, session_
 
 
 def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[Fact]:
-    """Return the facts ended by "I no longer work at Acme": those whose value it names.
+    """Return the facts of the same speaker that "I no longer work at Acme" ends: whose value it names.
 
     What it names as over may stand anywhere in a fact ("sold the Skoda"); who is gone is nobody's
     neighbour any more, and of the dead nothing holds. "We broke up" ends who the partner is, "I was laid off"
-    where one works. Only what the same speaker said is ended.
+    where one works. A rule ends the rules that it is the contrary of, also one that only takes back: "emojis
+    are fine again" that they were forbidden. Rules about anything else than what is named stay.
     """
+    rule = statement.category == "rule"
     key, said = names.key(statement.subject), statement.quote.casefold()
     rows = [row for row in word_lists()["over"] if re.search(row["said"], said)]
     points = {predicate_key(point) for row in rows for point in row["points"]}
@@ -170,30 +168,10 @@ def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[
     return [
         one
         for one in facts
-        if one.category not in ("rule", "note") and _may_end(statement, one) and ends(one)
+        if one.category != "note" and rule == (one.category == "rule")
+        if one.status in ("active", "unsure") and one.speaker == statement.speaker
+        if start_of(one) < statement.said_at and (_contradicts(statement, one) if rule else ends(one))
     ]
-
-
-def rules_ended_by(statement: Statement, facts: Iterable[Fact]) -> list[Fact]:
-    """Return the rules of the same speaker that hold no more by a new one, or by one that only takes back.
-
-    "Don't answer in German any more" ends that German is answered in, "you can answer in English
-    again" what another language was asked for, "emojis are fine again" that they were forbidden. A rule
-    ends what it is the contrary of. Rules about anything else than what is named stay.
-    """
-    return [
-        fact
-        for fact in facts
-        if fact.category == "rule" and _may_end(statement, fact) and _contradicts(statement, fact)
-    ]
-
-
-def _may_end(statement: Statement, fact: Fact) -> bool:
-    return (
-        fact.status in ("active", "unsure")
-        and fact.speaker == statement.speaker
-        and start_of(fact) < statement.said_at
-    )
 
 
 def _contradicts(statement: Statement, fact: Fact) -> bool:
@@ -223,7 +201,7 @@ def _only_one(statement: Statement, active: Sequence[Fact], names: Names) -> lis
     """Return the only fact about the thing that a retraction names, where it names nothing else."""
     words = _named(statement)
     known = [fact for fact in active if fact.subject != fact.speaker]
-    found = [fact for fact in known if words and words <= _own_terms(fact, names)]
+    found = [fact for fact in known if words and words <= terms_of(names.of(fact.subject))]
     return found if len(found) == 1 else []
 
 
@@ -235,27 +213,19 @@ def _named(statement: Statement) -> set[str]:
     return set(analyse(text)) - _terms_of("passing")
 
 
-def _own_terms(fact: Fact, names: Names) -> set[str]:
-    return {term for name in names.of(fact.subject) for term in analyse(name)}
-
-
 def _score(statement: Statement, fact: Fact, names: Names) -> float:
     """Return how plainly a retraction names a fact: its subject alone is not enough."""
-    words = _named(statement)
-    own = _own_terms(fact, names)
-    point = (
-        (set(analyse(fact.predicate)) | set(analyse(fact.object)) | set(analyse(fact.text)))
-        - own
-        - _terms_of("passing")
-    )
+    words, own = _named(statement), terms_of(names.of(fact.subject))
+    point = terms_of([fact.predicate, fact.object, fact.text]) - own - _terms_of("passing")
     if fact.category == "rule":  # its language, say, may be named in another one
         words = words | meaning_of(statement.quote).names
         point = point | meaning_of(fact.object).names | _terms_of("instructions")
-    hits = len(words & point)
-    if not hits:
-        return 0.0
-    whole = words <= point | own  # it names nothing else
-    return hits + whole + 2.0 * bool(words & own) - (0.0 if fact.speaker == statement.speaker else 0.5)
+    hits, whole = len(words & point), words <= point | own  # whole: it names nothing else
+    return (
+        (hits + whole + 2.0 * bool(words & own) - (0.0 if fact.speaker == statement.speaker else 0.5))
+        if hits
+        else 0.0
+    )
 
 
 def _single(fact: Fact, names: Names) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 from jiyi.extraction import RULE_POINTS, meaning_of
 from jiyi.extraction.values import table
 from jiyi.records import Fact, FactCategory, names_point
+from jiyi.text import analyse
 from jiyi.text.keys import entity_key, predicate_key
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "is_taste",
     "rule_point_of",
     "slot_of",
+    "terms_of",
     "tokens_of",
     "value_key",
     "value_of",
@@ -140,6 +142,11 @@ def value_of(fact: Fact) -> str:
     if point := rule_point_of(fact):
         return meaning_of(fact.object).points.get(point) or value_key(fact.object)
     return _points().tastes.get(predicate_key(fact.predicate)) or value_key(fact.object)
+
+
+def terms_of(texts: Iterable[str]) -> set[str]:
+    """Return the search terms of texts."""
+    return {term for text in texts for term in analyse(text)}
 
 
 def tokens_of(name: str) -> frozenset[str]:

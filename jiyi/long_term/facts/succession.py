@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from jiyi.long_term.facts.slots import OWNER, value_key
 from jiyi.long_term.facts.timeline import is_temporary, start_of
 from jiyi.long_term.recall.pairs import PAIR_SIGNS, SPEAKERS, Statements, pair_signs, signs_of
 from jiyi.long_term.recall.weights import FACTS, chance, dot
-from jiyi.records import Fact, FactStatus, Message, Query, Scope, names_point
+from jiyi.records import Fact, Message, Query, Scope, names_point
 from jiyi.storage import Key, Store, VectorIndex
 from jiyi.text.keys import entity_key, predicate_key
 
@@ -49,12 +49,6 @@ _FEW = 50  # facts that are compared in one go
 def in_range(fact: Fact) -> bool:
     """Say whether a fact is compared at all: plans, rules and what holds for a while only are not."""
     return fact.status in ("active", "unsure") and fact.category not in _APART and not is_temporary(fact)
-
-
-def _is_ready(store: Store, vectors: VectorIndex, fact: Fact) -> bool:
-    """Say whether a fact, or the message it was said in, has a vector."""
-    key = _key(fact, _messages(store, wide(fact.scope), [fact]))
-    return len(vectors.read(Scope(user_id=fact.scope.user_id), [key]).rows) > 0
 
 
 def compared(
@@ -85,8 +79,22 @@ def compared(
     chosen = [facts[place] for place in order]
     before = _before(store, scope, chosen, said)
     turns = _vectors(vectors, scope, [("message", one.id) if one else None for one in before])
-    group = _statements(
-        chosen, said, before, vectors=seen[order], vectors_before=_centred(turns, middle), among=len(keys)
+    of_place = [said.get(one.id) for one in chosen]
+    place = {message.id: number for number, message in enumerate(of_place) if message}
+    roles = [message.role if message else "user" for message in of_place]
+    asked = [one is not None and one.text.rstrip().endswith(("?", "？")) for one in before]
+    group = Statements(
+        signs=[signs_of(one.text) for one in chosen],
+        vectors=seen[order],
+        before=_centred(turns, middle),
+        reply_to=np.array([place.get(one.id, -1) if one else -1 for one in before], np.intp),
+        after_assistant=np.array([float(one is not None and one.role == "assistant") for one in before]),
+        after_question=np.array(asked, np.float64),
+        at=np.array([to_micros(start_of(one)) for one in chosen], np.int64),
+        session=_numbered([_place(message)[0] for message in of_place]),
+        speaker=_numbered([one.speaker for one in chosen]),
+        role=np.array([SPEAKERS.index(role) if role in SPEAKERS else 0 for role in roles], np.int64),
+        among=len(keys),
     )
     pairs, rows = pair_signs(group), []
     for other in range(1, len(chosen)):
@@ -96,15 +104,13 @@ def compared(
 
 
 def _resting_on(store: Store, scope: Scope, near: Sequence[Key], fact: Fact) -> list[Fact]:
-    messages, facts = (tuple(id_ for what, id_ in near if what == kind) for kind in ("message", "fact"))
-    standing: tuple[FactStatus, ...] = ("active", "unsure")
-    found: list[Fact] = []
-    if messages:
-        found += find_facts(store, scope, sources=messages, fact_status=standing, limit=_MOST)
-    if facts:
-        found += find_facts(store, scope, ids=facts, fact_status=standing, limit=_MOST)
-    distinct = {one.id: one for one in found}
-    return [one for one in distinct.values() if one.id != fact.id and _comparable(fact, one)]
+    found: dict[str, Fact] = {}
+    for part, kind in (("sources", "message"), ("ids", "fact")):
+        narrowed: dict[str, Any] = {part: tuple(id_ for what, id_ in near if what == kind), "limit": _MOST}
+        if narrowed[part]:
+            some = find_facts(store, scope, fact_status=("active", "unsure"), **narrowed)
+            found.update((one.id, one) for one in some)
+    return [one for one in found.values() if one.id != fact.id and _comparable(fact, one)]
 
 
 def _comparable(one: Fact, other: Fact) -> bool:
@@ -185,33 +191,6 @@ def _place(message: Message | None) -> tuple[str, int]:
     return message.scope.session_id or "", message.seq
 
 
-def _statements(
-    facts: Sequence[Fact],
-    said: Mapping[str, Message],
-    before: Sequence[Message | None],
-    *,
-    vectors: _Floats,
-    vectors_before: _Floats,
-    among: int,
-) -> Statements:
-    place = {said[fact.id].id: number for number, fact in enumerate(facts) if fact.id in said}
-    roles = [said[fact.id].role if fact.id in said else "user" for fact in facts]
-    asked = [one is not None and one.text.rstrip().endswith(("?", "？")) for one in before]
-    return Statements(
-        signs=[signs_of(fact.text) for fact in facts],
-        vectors=vectors,
-        before=vectors_before,
-        reply_to=np.array([place.get(one.id, -1) if one else -1 for one in before], np.intp),
-        after_assistant=np.array([float(one is not None and one.role == "assistant") for one in before]),
-        after_question=np.array(asked, np.float64),
-        at=np.array([to_micros(start_of(fact)) for fact in facts], np.int64),
-        session=_numbered([_place(said.get(fact.id))[0] for fact in facts]),
-        speaker=_numbered([fact.speaker for fact in facts]),
-        role=np.array([SPEAKERS.index(role) if role in SPEAKERS else 0 for role in roles], np.int64),
-        among=among,
-    )
-
-
 def _of_facts(earlier: Fact, later: Fact) -> list[float]:
     subject = entity_key(earlier.subject) == entity_key(later.subject)
     point = predicate_key(earlier.predicate) == predicate_key(later.predicate)
@@ -281,17 +260,18 @@ class Succession:
     def _settle(self, scope: Scope, ids: dict[str, int]) -> bool:
         """Compare facts; return whether there was any that could be."""
         facts = {fact.id: fact for fact in find_facts(self._store, scope, ids=tuple(ids), limit=len(ids))}
-        ready = {
-            id_
-            for id_, fact in facts.items()
-            if not in_range(fact) or _is_ready(self._store, self._vectors, fact)
-        }
+        ready = {id_ for id_, fact in facts.items() if not in_range(fact) or self._is_ready(fact)}
         late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in ready}
         self._wait(scope, {id_: tries for id_, tries in late.items() if tries < _PATIENCE})
         for id_ in sorted(ready, key=lambda id_: (start_of(facts[id_]), id_)):
             if in_range(facts[id_]):
                 self._compare(scope, id_)
         return bool(ready)
+
+    def _is_ready(self, fact: Fact) -> bool:
+        """Say whether a fact, or the message it was said in, has a vector."""
+        key = _key(fact, _messages(self._store, wide(fact.scope), [fact]))
+        return len(self._vectors.read(Scope(user_id=fact.scope.user_id), [key]).rows) > 0
 
     def _compare(self, scope: Scope, id_: str) -> None:
         """Compare a fact, as it is by now, with those around it.

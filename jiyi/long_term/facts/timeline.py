@@ -9,6 +9,7 @@ keeps the row in order, so the order in which statements arrive does not matter.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from jiyi.long_term.facts.slots import Names, Slot, slot_of, value_of
 from jiyi.records import Fact, new_id
@@ -67,17 +68,17 @@ def inserted(
     same = [known for known in slot if value_of(known) == value]
     if fact.sources and any(set(fact.sources) <= set(known.sources) for known in same):
         return list(slot), None
-    for known in same:
-        if (
-            known.status == "retracted"
-            and known.valid_to
-            and known.created_at <= fact.created_at < known.valid_to
-        ):
-            return _swapped(slot, _reinforced(known, fact, said)), known.id
+    again = [
+        known
+        for known in same
+        if known.status == "retracted" and known.created_at <= fact.created_at
+        if known.valid_to and fact.created_at < known.valid_to
+    ]
     if is_temporary(fact):
-        for known in same:
-            if is_temporary(known) and known.valid_to == fact.valid_to:
-                return _swapped(slot, _reinforced(known, fact, said)), known.id
+        again += [known for known in same if is_temporary(known) and known.valid_to == fact.valid_to]
+    if again:
+        return _swapped(slot, _reinforced(again[0], fact, said)), again[0].id
+    if is_temporary(fact):
         return [*slot, fact], fact.id
     row = sorted((known for known in slot if _in_row(known)), key=_place)
     before = [known for known in row if _place(known)[:2] <= (start_of(fact), fact.created_at)]
@@ -87,16 +88,13 @@ def inserted(
     following = row[len(before)] if len(before) < len(row) else None
     if previous is not None and value_of(previous) == value:
         return _swapped(slot, _reinforced(previous, fact, said)), previous.id
-    if corrects and previous is not None:
-        fact = replace(fact, valid_from=start_of(previous))
-    rest = None
-    if previous is not None and not corrects:
-        rest = _parted(previous, start_of(fact), said)
-    if rest is None and following is not None and value_of(following) == value and not corrects:
+    if corrects:
+        return [*slot, replace(fact, valid_from=start_of(previous)) if previous else fact], fact.id
+    if previous is not None and (rest := _parted(previous, start_of(fact), said)):
+        return [*_swapped(slot, rest[0]), rest[1], fact], fact.id
+    if following is not None and value_of(following) == value:
         return _swapped(slot, _reinforced(following, fact, said)), following.id
-    if rest is None or previous is None:
-        return [*slot, fact], fact.id
-    return [*_swapped(slot, rest[0]), rest[1], fact], fact.id
+    return [*slot, fact], fact.id
 
 
 def relinked(
@@ -119,21 +117,12 @@ def relinked(
         if not place and stays(fact.supersedes):
             before = fact.supersedes
         after = row[place + 1] if place + 1 < len(row) else None
-        ended = after is None or (fact.valid_to is not None and fact.valid_to < start_of(after))
-        if ended and stays(fact.superseded_by):
-            linked[fact.id] = replace(fact, supersedes=before)
-        elif after is None:
-            linked[fact.id] = replace(
-                fact, supersedes=before, superseded_by=None, valid_to=None, status="active"
-            )
-        else:
-            linked[fact.id] = replace(
-                fact,
-                supersedes=before,
-                superseded_by=after.id,
-                valid_to=start_of(after),
-                status="superseded" if start_of(after) <= at else "active",
-            )
+        end = start_of(after) if after else None
+        links: dict[str, Any] = {"supersedes": before}
+        if not (stays(fact.superseded_by) and (end is None or (fact.valid_to and fact.valid_to < end))):
+            links |= {"superseded_by": after.id if after else None, "valid_to": end}
+            links["status"] = "superseded" if end is not None and end <= at else "active"
+        linked[fact.id] = replace(fact, **links)
     return [linked.get(fact.id) or _outside_row(fact, at) for fact in slot]
 
 

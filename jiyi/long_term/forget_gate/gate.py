@@ -34,12 +34,10 @@ class ForgetGate:
     Guarantees:
 
     - What is pinned never goes.
-    - What goes is in the trash with its reason until the grace time is over; only then it is
-      dropped. The task of an episode goes with it.
-    - Knowledge outlives its episodes: an episode removed this way takes no `Knowledge` with it,
-      and a message no fact and no summary.
-    - Work is done in batches, each in its own transaction: memory use is bounded, a run that is
-      killed leaves a consistent state, and the next one finishes.
+    - What goes is in the trash with its reason until the grace time is over. The task of an
+      episode goes with it; its `Knowledge` stays, as do a message's facts and summaries.
+    - Work is done in batches, each in its own transaction: memory use is bounded, and a run that
+      is killed is finished by the next one.
     - Several processes may run it at once: records are judged again in the transaction that
       removes them, and no more goes than in a single run.
 

@@ -55,19 +55,16 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
-    """Forgets what is asked for, with everything derived from it.
+    """Forgets what is asked for, pinned or not, with everything derived from it.
 
     A message takes with it the facts that rest on it alone, and the call or results it belongs to;
     an episode its task, a task its episode; episodes the knowledge that rests on them alone. Facts
     and knowledge that also rest on others stay, without wording found only in the forgotten
     records: facts as far as the other messages say them, else those messages are read again;
     knowledge is rewritten from the other episodes, else it goes and these wait for the next
-    consolidation. What a forgotten fact had superseded holds again. Text index and vectors go
-    with each record. Pinned records go too: they were asked for.
-
-    A message also takes with it, for good, its session's summaries from the first version that
-    covers it on: the version before is current again, and what is brought back is summarised again.
-    Words are searched in summaries too.
+    consolidation. What a forgotten fact had superseded holds again. A message also takes with it, for good,
+    its session's summaries from the first version that covers it on: the version before is current
+    again, and what is brought back is summarised again.
 
     Each verb is one transaction: all of it happens, or nothing.
     """
@@ -94,10 +91,9 @@ class Forgetting:
         """Move records from the memory to the trash, from where `restore` brings them back.
 
         Either by ``ids``, of summaries too; or by a ``query`` within the scope, whose filters must all
-        match and whose words must all be in a record (no vectors, no similarity; a task in progress counts
-        with all its text), in no more records than its ``limit``; or, without either, the whole scope.
-        The ``reason`` is kept with the records. ``alone``: a tool call stays if its result goes, and a
-        result if its call goes.
+        match and whose words must all be in a record or summary (no similarity; a task in progress counts
+        with all its text); or, without either, the whole scope. The ``reason`` is kept with the records.
+        ``alone``: a tool call stays if its result goes, and a result if its call goes.
 
         Raises:
             BadQuery: both ids and a query, an empty one, one without a word, or words that are in
@@ -122,13 +118,11 @@ class Forgetting:
     ) -> ForgetReceipt:
         """Forget, and overwrite: afterwards no byte of it is in the file, its log or a temporary file.
 
-        Matching records already in the trash (by ids, by words and filters, or all of the scope) go
-        too, with what in the trash was derived from them. Nothing can be restored. Purging again
-        is fine, even if nothing is left to remove: the file is overwritten each time, which takes
-        about as long as copying it, and as much disk space again. If it is interrupted after the
-        records are gone, the next open, `maintain` or the next purge, which may name the same ids,
-        finishes it. ``overwritten`` in the receipt says that the bytes are gone; on a server
-        they are only freed, see `jiyi.storage.trash.Trash.scrub`.
+        Matching records in the trash go too, with what was derived from them; nothing can be restored.
+        The file is overwritten each time, even if nothing is left to remove, which takes about as long as
+        copying it, and as much disk space again. If it is interrupted after the records are gone, the next
+        open, `maintain` or purge, which may name the same ids, finishes it. ``overwritten`` in the receipt
+        says that the bytes are gone; on a server they are only freed, see `jiyi.storage.trash.Trash.scrub`.
 
         Args and errors are those of `forget`, and
 
@@ -161,13 +155,11 @@ class Forgetting:
     ) -> RestoreReceipt:
         """Bring back what was forgotten, with what was forgotten along with it.
 
-        By ids, with what went at the same time because of them or they because of it; or
-        everything that one forget removed, by the time in its receipt. Facts and knowledge that
-        rest on what comes back come back too, if their sources exist, even if a later forget
-        removed them. Facts are merged with what was said meanwhile.
-
-        If a record exists again under the same id, it stays and the old one stays in the trash;
-        so does knowledge whose episodes now belong to another. The receipt says so.
+        By ids, with what went at the same time because of them or they because of it; or all that one
+        forget removed, by the time in its receipt. Facts and knowledge that rest on what comes back do
+        too, if their sources exist, even if a later forget removed them; facts are merged with what was
+        said meanwhile. What exists again under its id stays in the trash, as does knowledge whose
+        episodes now belong to another; the receipt says so.
 
         Raises:
             BadQuery: neither ids nor a time.

@@ -13,6 +13,7 @@ from jiyi.long_term.forgetting.provenance import (
     joined_messages,
     mended,
     pieces,
+    text_of,
     with_older_sources,
     without_messages,
 )
@@ -125,12 +126,7 @@ def counts_of(keys: Iterable[Key]) -> Mapping[Kind, int]:
 
 
 def _first_words(record: Record) -> str:
-    if isinstance(record, Task):
-        words = record.request
-    elif isinstance(record, Summary):
-        words = record.text
-    else:
-        words = getattr(record, "search_text", "")
+    words = record.request if isinstance(record, Task) else text_of(record)
     line = " ".join(words[: 4 * _SHOWN].split())
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
 
@@ -296,8 +292,8 @@ class Planner:
                 continue
             self.facts[fact.id] = fact
             self.made.unread.update((message.id, message) for message in left)
-            why = "rests on messages that go, others are read again" if left else "rests on messages that go"
-            self.made.take(fact, why)
+            again = ", others are read again" if left else ""
+            self.made.take(fact, f"rests on messages that go{again}")
 
     def _knowledge(self) -> None:
         """Take the knowledge that rests on the episodes that go, or rewrite it from the others."""
@@ -312,9 +308,9 @@ class Planner:
             if written is not None:
                 after = replace(written, updated_at=self.at)
                 self.made.change(one, after, "rewritten from fewer episodes")
-                continue
-            self.made.loose += there
-            self.made.take(one, "rests on episodes that go")
+            else:
+                self.made.loose += there
+                self.made.take(one, "rests on episodes that go")
 
     def _summaries(self, query: Query | None) -> None:
         """Take versions of summaries: from the first that must go on, all of the same summary.

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from jiyi.long_term.facts.lookup import find_facts, wide
-from jiyi.long_term.facts.slots import ALIAS, Names, Slot, is_alias, slot_of
+from jiyi.long_term.facts.slots import ALIAS, Names, Slot, is_alias, slot_of, terms_of
 from jiyi.long_term.facts.timeline import relinked
 from jiyi.records import (
     FORGETTABLE,
@@ -27,7 +27,6 @@ from jiyi.records import (
 from jiyi.records.atoms import atoms
 from jiyi.storage import Discarded, Key, Store, Trash, key_of, kind_of
 from jiyi.storage.pages import all_records, walk
-from jiyi.text import analyse
 
 __all__ = [
     "DERIVED",
@@ -39,7 +38,6 @@ __all__ = [
     "partners_in_trash",
     "pieces",
     "resting_in_trash",
-    "says",
     "sources_of",
     "text_of",
     "with_older_sources",
@@ -215,8 +213,8 @@ def without_messages(fact: Fact, lost: Sequence[Message], left: Sequence[Message
     if not any(message.created_at is None or message.created_at >= fact.created_at for message in left):
         return None
     gone = {message.id for message in lost}
-    secret = says(map(text_of, lost)) - says(map(text_of, left))
-    if says([fact.search_text]) & secret:
+    secret = terms_of(map(text_of, lost)) - terms_of(map(text_of, left))
+    if terms_of([fact.search_text]) & secret:
         return None
     confidence = fact.confidence
     for _ in set(fact.sources) & gone:
@@ -228,7 +226,7 @@ def without_messages(fact: Fact, lost: Sequence[Message], left: Sequence[Message
     return replace(
         fact,
         sources=tuple(id_ for id_ in fact.sources if id_ not in gone),
-        text="" if says([fact.text]) & secret else fact.text,
+        text="" if terms_of([fact.text]) & secret else fact.text,
         speaker=fact.speaker if fact.speaker in speakers or not fact.speaker else first.name or first.role,
         created_at=said,
         valid_from=None if fact.valid_from in moments else fact.valid_from,
@@ -298,11 +296,6 @@ def text_of(record: Record) -> str:
     for step in record.steps:
         parts += [step.description, step.tool_name, step.result, _written(step.args)]
     return "\n".join(filter(None, parts))
-
-
-def says(texts: Iterable[str]) -> set[str]:
-    """Return the search terms of texts."""
-    return {term for text in texts for term in analyse(text)}
 
 
 def _written(value: object) -> str:

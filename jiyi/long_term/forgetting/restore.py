@@ -144,12 +144,8 @@ class Restoring:
             self._leave(entry, _NO_SOURCE)
             return
         if there:
-            written = replace(
-                written,
-                access_count=there[0].access_count,
-                last_accessed_at=there[0].last_accessed_at,
-                pinned=there[0].pinned or image.pinned,
-            )
+            used = {name: getattr(there[0], name) for name in ("access_count", "last_accessed_at")}
+            written = replace(written, pinned=there[0].pinned or image.pinned, **used)
         if alive.issuperset(image.source_episodes):
             self.rows.trash.erase(self.rows.user, keys=[key_of(entry)])
         self._write(entry, written)

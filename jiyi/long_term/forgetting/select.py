@@ -52,11 +52,9 @@ class Words:
 
     def are_in(self, text: str) -> bool:
         """Say whether a text holds all of them."""
-        if self.han:
-            written = unicodedata.normalize("NFKC", text)
-            if not all(term in written for term in self.han):
-                return False
-        return not self.others or self.others <= set(analyse(text))
+        written = unicodedata.normalize("NFKC", text) if self.han else ""
+        there = all(term in written for term in self.han)
+        return there and (not self.others or self.others <= set(analyse(text)))
 
 
 def by_ids(rows: Rows, scope: Scope, ids: Sequence[str]) -> list[Forgettable]:
@@ -104,11 +102,9 @@ def in_trash(rows: Rows, scope: Scope, ids: Sequence[str] | None, query: Query |
         return  # the trash knows text and the filters of a search, and nothing else
     words = Words.of(query.text) if query is not None and query.text else None
     for entry in rows.in_trash([kind for kind in kinds if kind in FORGETTABLE], scope):
-        if wanted is not None and entry.record.id not in wanted:
-            continue
-        if query is not None and not _fits(entry.record, query):
-            continue
-        if words is None or words.are_in(text_of(entry.record)):
+        asked = wanted is None or entry.record.id in wanted
+        fits = asked and (query is None or _fits(entry.record, query))
+        if fits and (words is None or words.are_in(text_of(entry.record))):
             yield entry
 
 

@@ -139,10 +139,8 @@ class Recall:
             return []
         found: list[list[Key]] = []
         for fact in holding(self.store, query.scope, asked, now):
-            said: list[Key] = [("message", id_) for id_ in fact.sources[-1:]]
-            found += (
-                [[("fact", fact.id)], said] if is_in_part(self.store, fact) else [[("fact", fact.id), *said]]
-            )
+            said: list[Key] = [("fact", fact.id), *(("message", id_) for id_ in fact.sources[-1:])]
+            found += [said[:1], said[1:]] if is_in_part(self.store, fact) else [said]
         return found
 
     def examine(
