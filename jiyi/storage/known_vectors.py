@@ -12,7 +12,7 @@ from jiyi.storage.relational.spaces import spaces_of
 from jiyi.storage.user_cache import with_room
 from jiyi.storage.vectors import Parts
 
-__all__ = ["KnownVectors", "Vectors", "look_up"]
+__all__ = ["Docs", "KnownVectors", "Vectors", "look_up"]
 
 Docs = NDArray[np.int64]  # numbers of records; -1 for none
 Vectors = Mapping[int, NDArray[np.float32]]  # of records by their numbers, shape (parts, dims) of each
