@@ -43,6 +43,7 @@ __all__ = [
     "Row",
     "decode",
     "decode_whole",
+    "dump",
     "encode",
     "encode_whole",
     "is_storable",
@@ -155,7 +156,7 @@ def encode_whole(record: Record) -> str:
         whole["seq"] = record.seq
     if isinstance(record, Task):
         whole["steps"] = [_columns(step) | {"seq": step.seq} for step in record.steps]
-    return _dump(whole)
+    return dump(whole)
 
 
 def decode_whole(kind: Kind, text: str) -> Record:
@@ -176,7 +177,7 @@ def _message_row(m: Message) -> Row:
         "role": m.role,
         "created_at": _said_at(m),
         "pinned": int(m.pinned),
-        "body": _dump(m.to_dict()),
+        "body": dump(m.to_dict()),
         "importance": m.importance,
         "tokens": m.tokens,
         "tokens_by": m.tokens_by,
@@ -307,7 +308,7 @@ FORMATS: Mapping[Kind, _Format] = {
     "summary": _Format(
         "id version upto_seq created_at",
         "text method language tokens previous covers",
-        lambda s: {"created_at": _said_at(s), "covers": _dump(s.covers)},
+        lambda s: {"created_at": _said_at(s), "covers": dump(s.covers)},
     ),
 }
 CLASSES: Mapping[Kind, type[Any]] = {
@@ -334,7 +335,7 @@ def _body(record: Record, names: tuple[str, ...], **more: Any) -> str:
     values = _values(record, names)
     if values.get("metadata") == {}:  # most have none
         del values["metadata"]
-    return _dump({**values, **more})
+    return dump({**values, **more})
 
 
 def _values(record: Record, names: Iterable[str]) -> Row:
@@ -353,7 +354,8 @@ def _loaded(values: Row) -> Row:
     }
 
 
-def _dump(value: object) -> str:
+def dump(value: object) -> str:
+    """Return a value as JSON that UTF-8 can hold."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         text.encode()

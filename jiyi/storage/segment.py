@@ -20,7 +20,7 @@ MOST_ROWS = 1 << 24
 
 _ROW = np.uint64(MOST_ROWS - 1)
 _COUNT = np.uint64(0xFF)
-_8, _24, _32 = np.uint64(8), np.uint64(24), np.uint64(32)
+_8, _32 = np.uint64(8), np.uint64(32)
 _HASH = ~_ROW
 
 _Keys = NDArray[np.uint64]

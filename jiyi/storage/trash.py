@@ -150,7 +150,7 @@ class Trash:
     @retried(repeatable=False)
     def erase(
         self,
-        scope: Scope | None,
+        scope: Scope,
         *,
         keys: Sequence[Key] | None = None,
         before: datetime | None = None,
@@ -158,20 +158,8 @@ class Trash:
     ) -> int:
         """Drop records from the trash for good, at most ``limit`` at once; return how many.
 
-        ``keys`` and ``before`` (taken out before) narrow; a scope of None means every user,
-        for whoever looks after the database.
+        ``keys`` and ``before`` (taken out before) narrow.
         """
-        if scope is not None:
-            return self._erase_of(scope, keys, before, limit)
-        moment = _EVER if before is None else to_micros(before)
-        users = [row[0] for row in self._db.ask("users_with_trash", {"before": moment, "limit": limit})]
-        erased = 0
-        for user_id in users:  # each in a transaction of its own: nothing here joins two users
-            if erased < limit:
-                erased += self._erase_of(Scope(user_id=user_id), keys, before, limit - erased)
-        return erased
-
-    def _erase_of(self, scope: Scope, keys: Sequence[Key] | None, before: datetime | None, limit: int) -> int:
         with self._db.write(scope.user_id) as db:
             found = _on_query(Query(scope=scope, kinds=FORGETTABLE, until=before), db.dialect)
             if keys is not None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Held", "UserCache", "with_room"]
+__all__ = ["Extend", "Held", "UserCache", "with_room"]
 
 
 class Held(Protocol):
@@ -41,6 +41,7 @@ def with_room(array: NDArray[Any], used: int, room: int) -> NDArray[Any]:
 
 
 _H = TypeVar("_H", bound=Held)
+Extend = Callable[[_H], None]  # reads what a part lacks
 
 
 @dataclass(slots=True, eq=False)
@@ -63,12 +64,18 @@ class UserCache:
         self._users: OrderedDict[str, _User] = OrderedDict()
         self._bytes = 0
 
-    def use(self, user_id: str, part: type[_H], generation: int, extend: Callable[[_H], None]) -> _H:
+    def use(
+        self, user_id: str, part: type[_H], generation: int, extend: Extend[_H], *, keep: bool = True
+    ) -> _H:
         """Return a view of a user's part after ``extend`` brought it up to date.
 
-        It is begun again where it is not of this ``generation``, and forgotten where
-        ``extend`` raises.
+        It is begun again where it is not of this ``generation``, and forgotten where ``extend``
+        raises. Unless it is to be kept, for a transaction may undo it, it is read apart.
         """
+        if not keep:
+            fresh = part(generation)
+            extend(fresh)
+            return fresh.view()
         with self._lock:
             user = self._users.setdefault(user_id, _User())
             self._users.move_to_end(user_id)

@@ -193,14 +193,9 @@ def near_held(
     if (places := _rows_of(mine, rows)) is not None:
         groups = np.where(places >= 0, groups[places], np.int8(-1))
     single = vector.astype(np.float32)
+    chosen = among and partial(among, single, groups)
     with one_blas_thread():
-        return mine.nearest(
-            single,
-            query.limit,
-            groups=groups,
-            fetch=fetch,
-            among=among and partial(among, single, groups),
-        )
+        return mine.nearest(single, query.limit, groups=groups, fetch=fetch, among=chosen)
 
 
 def parts_held(rows: UserTerms, mine: UserVectors, wanted: Rows) -> Parts:

@@ -295,9 +295,8 @@ class VectorIndex:
                     f"{self._db.place}: no vectors of {name} are being made; begin with: jiyi reembed"
                 )
             if spaces.next_name == name and not spaces.switching:
-                _write(
-                    db, embedder_name=name, embedder_dims=spaces.next_dims, embedder_space=spaces.next_number
-                )
+                dims, number = spaces.next_dims, spaces.next_number
+                _write(db, embedder_name=name, embedder_dims=dims, embedder_space=number)
                 spaces = read_spaces(db)
         if spaces.switching:
             self._complete(spaces)

@@ -147,13 +147,13 @@ def test_deletions_that_chroma_did_not_hear_of_are_done_by_whoever_looks_next(
 def test_vectors_that_are_on_their_way_too_long_are_not_taken(filled, inside, path, monkeypatch):
     """A process stops between sending vectors and marking their record; another one cleans up meanwhile."""
     filled.save_message("s", {"role": "user", "content": "late"})
-    late = inside.vectors.at(lambda: 0.0)
+    late = type(inside.vectors)(inside.database, inside.vectors._collections, now=lambda: 0.0)
     (item,) = inside.vectors.pending(10, leased=False)
     send = late._collections.add
 
     def slowly(space, items):
         send(space, items)
-        inside.vectors.drain()  # by its clock the two minutes are over
+        inside.vectors._outbox.drain()  # by its clock the two minutes are over
 
     monkeypatch.setattr(late._collections, "add", slowly)
     assert late.add([VectorRow(key=item.key, vectors=embed("late")[None, :])]) == 0
@@ -176,7 +176,7 @@ def test_what_an_undone_transaction_sent_is_taken_out(inside, path):
     with pytest.raises(LookupError):
         undone()
     assert any(inside.vectors._collections.ids(0))
-    inside.vectors.drain()
+    inside.vectors._outbox.drain()
     assert not any(inside.vectors._collections.ids(0))
     assert mended(path)
 

@@ -39,7 +39,8 @@ def open_place(place: str, patience: float = 5.0, now: Callable[[], float] = tim
         options["chroma_url" if where.startswith("http") else "chroma_path"] = where
     backend = open_backend(locate(place), load_settings(lock_timeout=patience, **options))
     if options.get("vector_index") == "chroma":
-        vectors = cast("ChromaVectors", backend.vectors).at(now)
+        held = cast("ChromaVectors", backend.vectors)
+        vectors = type(held)(backend.database, held._collections, now=now)
     else:
         vectors = type(backend.vectors)(backend.database, now=now)  # type: ignore[call-arg]
     return Opened(backend.store, vectors, backend.trash, backend.database)

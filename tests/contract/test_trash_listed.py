@@ -103,6 +103,6 @@ def test_erasing_is_narrowed_by_all_that_is_given(store, trash):
     assert trash.restore(ANA, [("message", "0")]) == []
     store.put([message(id="b", user="ben")])
     discard(trash, ("message", "b"), scope=BEN, at=START)
-    assert trash.erase(None, before=later) == 1
-    assert trash.erase(None) == 4
+    assert trash.erase(BEN, before=later) == 1
+    assert trash.erase(ANA) == 4
     assert lying(trash) == lying(trash, BEN) == []

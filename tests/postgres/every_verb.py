@@ -151,7 +151,7 @@ def _ask_of_storage(url: str, user: Scope) -> None:
         backend.trash.walk(Query(scope=user, kinds=("message", "task")))
         backend.trash.restore(user, keys[:1])
         backend.trash.erase(user, keys=keys[1:])
-        backend.trash.erase(None, before=START + timedelta(days=1))
+        backend.trash.erase(user, before=START + timedelta(days=1))
         store.delete(Query(scope=user, kinds=("message", "fact", "summary", "task"), limit=3))
         backend.database.users()
         backend.database.check()

@@ -14,7 +14,7 @@ from jiyi.records import Query
 from jiyi.storage import Store
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
 from jiyi.storage.postgres import migrate as module
-from jiyi.storage.postgres.cluster import finish, spread
+from jiyi.storage.postgres.cluster import spread
 from jiyi.storage.postgres.migrate import about, distribute, tables
 from jiyi.storage.postgres.pool import connect
 from jiyi.storage.postgres.statements import set_tenant
@@ -151,11 +151,12 @@ def test_tables_that_lie_otherwise_are_refused(stand_in, postgres_url):
 def test_a_new_table_follows_where_the_others_are_spread(stand_in, postgres_url):
     key = 'CREATE TABLE fresh (tenant_id text COLLATE "C" PRIMARY KEY)'
     with connect(postgres_url) as raw:
-        assert finish(raw, "here", tables()) == [], "nothing is spread yet"
+        assert spread(raw, "here", tables(), begin=False) == [], "nothing is spread yet"
         distribute(postgres_url)
         raw.execute(key.encode())
-        assert finish(raw, "here", (*tables(), "fresh")) == ["fresh: cut by tenant_id, as owners is"]
-        assert finish(raw, "here", (*tables(), "fresh")) == []
+        names = (*tables(), "fresh")
+        assert spread(raw, "here", names, begin=False) == ["fresh: cut by tenant_id, as owners is"]
+        assert spread(raw, "here", names, begin=False) == []
 
 
 def test_each_statement_of_a_user_is_one_task_on_a_cluster(citus_url, tmp_path, monkeypatch):

@@ -68,8 +68,9 @@ def test_fifty_threads_share_three_connections(open_database):
     assert database.users() == [f"user {n}" for n in range(5)]
     counts = [store.count(Query(scope=Scope(user_id=user)))["message"] for user in database.users()]
     assert counts == [60] * 5
-    assert database._pool.sizes()["most"] == 3
-    assert database._pool.sizes()["open"] <= 3
+    held = database._pool._pool.get_stats()
+    assert held["pool_max"] == 3
+    assert held["pool_size"] <= 3
     assert "300 records" in database.check()
 
 

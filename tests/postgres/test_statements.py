@@ -19,7 +19,6 @@ QUERIES = load_queries("postgres")
 LOOK_AT_ALL = {
     "users",
     "users_after",
-    "users_with_trash",
     "any_vectors",
     "first_pending",
     "count_pending",

@@ -103,7 +103,6 @@ WRITING = {
     "discard": lambda o: o.trash.discard(BEN, KEYS, reason="", at=START),
     "restore": lambda o: o.trash.restore(BEN, [("message", "old")]),
     "erase": lambda o: o.trash.erase(BEN),
-    "erase of all": lambda o: o.trash.erase(None),
     "drop_damaged": lambda o: o.store.drop_damaged(BEN),
     "owe": lambda o: o.trash.owe(),
     "finish": lambda o: o.trash.finish(),

@@ -112,7 +112,7 @@ def test_changing_and_taking_out_go_by_keys(database):
         trash.discard(ANA, [("fact", "a"), ("fact", "b")], reason="x", at=START)
         trash.restore(ANA, [("fact", "a")])
         trash.erase(ANA, keys=[("fact", "b")])
-        trash.erase(None, before=START + timedelta(days=1))
+        trash.erase(ANA, before=START + timedelta(days=1))
         trash.discarded(Query(scope=ANA, kinds=("fact",)))
 
     for plan in plans(database, change):

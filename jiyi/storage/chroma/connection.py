@@ -241,9 +241,8 @@ class ChromaFolder:
                     with translated(self.place):
                         yield self._fresh(changing=changing)
                 except StorageError as error:
-                    if shared.depth == 1 and not isinstance(
-                        error, CollectionMissing
-                    ):  # what the index in memory is worth now nobody knows
+                    # What the index in memory is worth now nobody knows.
+                    if shared.depth == 1 and not isinstance(error, CollectionMissing):
                         shared.release()
                     raise
                 finally:

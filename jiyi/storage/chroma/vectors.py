@@ -47,10 +47,6 @@ class ChromaVectors(VectorIndex):
         self._outbox = Outbox(database, collections, now=now)
         self._adding = threading.Lock()  # a purge waits for what is on its way
 
-    def at(self, now: Callable[[], float]) -> "ChromaVectors":
-        """Return the same index with another clock, of seconds."""
-        return ChromaVectors(self._db, self._collections, now=now)
-
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
         """See `VectorIndex.pending`."""
         self._drain()
@@ -154,11 +150,8 @@ class ChromaVectors(VectorIndex):
             found = self._collections.read(space, asked) if asked else {}
             known.add({lacking[token]: vectors for token, vectors in found.items()})
 
-        if not self._db.in_transaction:
-            return self._db.cache.use(user_id, KnownVectors, 0, extend)
-        fresh = KnownVectors()  # numbers may be given again where it is undone
-        extend(fresh)
-        return fresh
+        keep = not self._db.in_transaction  # numbers may be given again where it is undone
+        return self._db.cache.use(user_id, KnownVectors, 0, extend, keep=keep)
 
     def renew(self, name: str, dims: int) -> int:
         """See `VectorIndex.renew`."""
@@ -173,14 +166,6 @@ class ChromaVectors(VectorIndex):
         left = super().switch(name)
         self._tidy()
         return left
-
-    def drain(self) -> int:
-        """Take out of Chroma what the rows no longer have; return how many records' vectors it were.
-
-        Raises:
-            IndexUnreachable: Chroma does not answer; it is done as soon as it does.
-        """
-        return self._outbox.drain()
 
     def records_removed(self) -> None:
         """See `VectorIndex.records_removed`: where Chroma is away it is done later."""

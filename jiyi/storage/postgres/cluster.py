@@ -20,7 +20,6 @@ __all__ = [
     "Table",
     "check_cluster",
     "clean",
-    "finish",
     "look_at",
     "machines",
     "spread",
@@ -87,19 +86,9 @@ def look_at(raw: Raw, names: Sequence[str]) -> list[Table]:
     return sorted(found, key=lambda table: names.index(table.name))
 
 
-def finish(raw: Raw, place: str, names: Sequence[str]) -> list[str]:
-    """Spread the tables that a migration made, where the older ones are spread already.
-
-    Where nothing is spread, nothing is done.
-
-    Raises:
-        StorageError: see `spread`.
-    """
-    is_spread = any(table.method for table in look_at(raw, names))
-    return spread(raw, place, names) if is_spread else []
-
-
-def spread(raw: Raw, place: str, names: Sequence[str], *, shards: int | None = None) -> list[str]:
+def spread(
+    raw: Raw, place: str, names: Sequence[str], *, shards: int | None = None, begin: bool = True
+) -> list[str]:
     """Spread the tables that are not, all in one transaction or none; return what was done.
 
     A statement that names a table that is spread and one that is not may crash the coordinator (seen
@@ -110,11 +99,14 @@ def spread(raw: Raw, place: str, names: Sequence[str], *, shards: int | None = N
         place: names the database.
         names: the tables, none before one that it refers to.
         shards: into how many each is cut; None: as many as the cluster says.
+        begin: also where none is spread yet, not only those that a migration added.
 
     Raises:
         StorageError: a table lies otherwise than it should already.
     """
     found = look_at(raw, names)
+    if not begin and not any(table.method for table in found):
+        return []
     _check(place, found)
     anchor = next((table.name for table in found if table.method == "h"), None)
     done = []

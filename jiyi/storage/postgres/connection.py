@@ -114,10 +114,9 @@ class Writing:
         statement = (ask.statement, ask.values)
         if ask.user_id is None:
             return self._send([*self._turn_to_nobody(), statement])[-1]
-        if ask.user_id not in self._state.next_doc:
-            if not self._begun and not self._unsaved:
-                return self._begin_with(ask.user_id, statement)
-            self._lock(ask.user_id)
+        if not (self._begun or self._unsaved or ask.user_id in self._state.next_doc):
+            return self._begin_with(ask.user_id, statement)
+        self._lock(ask.user_id)
         return self._send([*self._turn_to(ask.user_id), statement])[-1]
 
     def ask_all(self, asks: Sequence[Ask], *, steady: bool = False) -> list[_Cursor]:  # noqa: ARG002
@@ -129,8 +128,7 @@ class Writing:
         if ask.user_id is None:
             self._waiting += self._turn_to_nobody()
         else:
-            if ask.user_id not in self._state.next_doc:
-                self._lock(ask.user_id)
+            self._lock(ask.user_id)
             self._waiting += self._turn_to(ask.user_id)
         self._waiting.append((ask.statement, ask.values))
         self._unsaved = True
@@ -143,8 +141,7 @@ class Writing:
 
     def take_numbers(self, user_id: str, count: int) -> int:
         """Set aside so many numbers of a user and return the first; under the lock nobody else does."""
-        if user_id not in self._state.next_doc:
-            self._lock(user_id)
+        self._lock(user_id)
         first = self._state.next_doc[user_id]
         self._state.next_doc[user_id] = first + count
         self._taken.setdefault(user_id, first)
@@ -158,8 +155,7 @@ class Writing:
 
     def tell_many(self, user_id: str, statement: str, rows: Sequence[Values]) -> None:
         """Send what waits, and a statement without a result for each of many rows of a user."""
-        if user_id not in self._state.next_doc:
-            self._lock(user_id)
+        self._lock(user_id)
         turn = self._turn_to(user_id)
         if turn or self._waiting:
             self._send(turn)
@@ -251,6 +247,8 @@ class Writing:
         return cursor
 
     def _lock(self, user_id: str) -> None:
+        if user_id in self._state.next_doc:
+            return
         lock = (named("lock_owner"), {"user_id": user_id})
         row = self._send([*self._turn_to(user_id), lock])[-1].fetchone()
         if row is None:

@@ -50,24 +50,23 @@ def as_floats(rows: Sequence[tuple[Any, ...]]) -> NDArray[np.float32]:
 
 
 def _take_in(db: Connection, seen: Snapshot, mine: HeldVectors) -> None:
-    """Add what is new since the last time: from the look itself where it asked for that, else asked now."""
+    """Hold what is new since the last time, or nothing where it is too much."""
     if mine.space != seen.spaces.number:
         mine.begin_again(seen.spaces.number)
-    if mine.many:
-        return
-    if seen.terms.size > HELD:
+    if not mine.many and (seen.terms.size > HELD or not _add_new(db, seen, mine)):
         mine.begin_again(mine.space)
         mine.many = True
-        return
+
+
+def _add_new(db: Connection, seen: Snapshot, mine: HeldVectors) -> bool:
+    """Add what the look itself asked for, else ask now; return False where it is too much."""
     answers = [answer for _, answer in seen.beside] if _follows(seen, mine) else []
     answers = answers or db.all_of(mine.calls(seen.user_id))
     rows = [row for answer in answers for row in answer.rows]
     known = set(mine.docs[: mine.size].tolist()) if rows else ()
     rows = [row for row in rows if row[0] not in known]
     if mine.size + len(rows) > HELD:
-        mine.begin_again(mine.space)
-        mine.many = True
-        return
+        return False
     if rows:
         docs = np.array([row[0] for row in rows], np.int64)
         mine.append(np.arange(mine.size, mine.size + len(rows)), docs, as_floats(rows))
@@ -77,6 +76,7 @@ def _take_in(db: Connection, seen: Snapshot, mine: HeldVectors) -> None:
         asked = np.concatenate([np.array(mine.waiting, np.int64), new])
         mine.waiting = asked[~np.isin(asked, mine.docs[: mine.size])].tolist()
         mine.after = last
+    return True
 
 
 def _follows(seen: Snapshot, mine: HeldVectors) -> bool:

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.rows import class_row
 
 from jiyi.errors import ForeignDatabase, NewerDatabase, StorageError
-from jiyi.storage.postgres.cluster import check_cluster, clean, finish, look_at, machines, spread
+from jiyi.storage.postgres.cluster import check_cluster, clean, look_at, machines, spread
 from jiyi.storage.postgres.errors import repeat
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.statements import named, set_tenant
@@ -203,7 +203,7 @@ def _run(raw: Raw, place: str) -> None:
         for name, value in (("application", "jiyi"), ("schema", str(len(scripts)))):
             raw.execute(named("set_meta"), {"name": name, "value": value})
         if found.citus:
-            finish(raw, place, tables())
+            spread(raw, place, tables(), begin=False)
 
 
 def statements(script: str) -> list[str]:

@@ -170,12 +170,6 @@ class Pool:
             if not self._is_left:
                 self._pool.putconn(raw)
 
-    def sizes(self) -> dict[str, int]:
-        """Return how many connections there are at most, open, and in use."""
-        held = self._pool.get_stats()
-        there = held["pool_size"]
-        return {"most": held["pool_max"], "open": there, "in_use": there - held["pool_available"]}
-
     def close(self) -> None:
         """Close all connections, those in use when they come back; those of a parent process stay open."""
         if not self._is_left:
@@ -195,8 +189,8 @@ class Pool:
             except PoolClosed:
                 continue
             except PoolTimeout as error:
-                sizes = self.sizes()
-                if sizes["open"] < sizes["most"] and not looked:  # it could have had another one
+                held = self._pool.get_stats()
+                if held["pool_size"] < held["pool_max"] and not looked:  # it could have had another one
                     self._away = True
                 elif left <= _LOOK_AGAIN:
                     raise translate(error, self.place, None) from error

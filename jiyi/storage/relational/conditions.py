@@ -32,8 +32,6 @@ _VALUES: Mapping[str, Callable[[Any], Any]] = {
 }
 """What parts of a query are compared as, where it is not what they say."""
 
-_OF_SCOPE = {"agent_id", "session_id"}
-
 
 class Where:
     """The conditions of a query on rows of one sort, as they grow; the first is the user.

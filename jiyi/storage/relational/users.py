@@ -1,6 +1,5 @@
 """From a database to a user's part in memory, as it is now."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -13,7 +12,7 @@ from jiyi.records import Query
 from jiyi.storage.database import Answer, Call, Connection, Database
 from jiyi.storage.relational.conditions import OF_DOCUMENTS, OF_TASKS, on_documents
 from jiyi.storage.relational.spaces import Spaces, spaces_of
-from jiyi.storage.user_cache import Held
+from jiyi.storage.user_cache import Extend, Held
 from jiyi.storage.user_terms import TermRow, UserTerms, are_sound
 
 __all__ = ["Snapshot", "hold", "look", "read_allowed", "seen_or_look"]
@@ -49,7 +48,8 @@ def look(database: Database, db: Connection, user_id: str) -> Snapshot:
     for owner, generation in owners.rows:
         seen.owner = owner, generation
         extend = partial(_extend, db, user_id, after, cast("list[TermRow]", rows.rows))
-        seen.terms = _use(database, db, seen, UserTerms, extend)
+        keep = not db.in_transaction
+        seen.terms = database.cache.use(user_id, UserTerms, generation, extend, keep=keep)
     return seen
 
 
@@ -58,26 +58,14 @@ def seen_or_look(database: Database, db: Connection, user_id: str, seen: Snapsho
     return seen if seen is not None and seen.user_id == user_id else look(database, db, user_id)
 
 
-def hold(
-    database: Database, db: Connection, seen: Snapshot, part: type[_H], extend: Callable[[_H], None]
-) -> _H:
+def hold(database: Database, db: Connection, seen: Snapshot, part: type[_H], extend: Extend[_H]) -> _H:
     """Return a view of another part of the user; ``extend`` reads what it lacks."""
     if seen.owner is None:
         return part(0)
     if part not in seen.parts:
-        seen.parts[part] = _use(database, db, seen, part, extend)
+        keep = not db.in_transaction
+        seen.parts[part] = database.cache.use(seen.user_id, part, seen.owner[1], extend, keep=keep)
     return cast("_H", seen.parts[part])
-
-
-def _use(
-    database: Database, db: Connection, seen: Snapshot, part: type[_H], extend: Callable[[_H], None]
-) -> _H:
-    assert seen.owner is not None
-    if not db.in_transaction:
-        return database.cache.use(seen.user_id, part, seen.owner[1], extend)
-    fresh = part(seen.owner[1])  # what is not committed may be undone: nothing of it is kept
-    extend(fresh)
-    return fresh.view()
 
 
 def _extend(db: Connection, user_id: str, after: int, new: list[TermRow], held: UserTerms) -> None:

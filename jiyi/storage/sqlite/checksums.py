@@ -45,16 +45,10 @@ def damaged_records(connection: apsw.Connection) -> Iterator[Damaged]:
             f"SELECT {shown}, {number}, {real} FROM {table} AS t{joined} WHERE t.crc IS NOT {_sealed(kind)}"
         )
         for *texts, row, of in rows:
-            user_id, id_, session_id, agent_id = map(readable, texts)
+            user_id, id_, *within = map(readable, texts)
+            where = dict(zip(("session_id", "agent_id"), within, strict=True))
             named: Any = readable(of) if isinstance(of, bytes) else of
-            yield Damaged(
-                user_id=user_id or "?",
-                kind=named,
-                id=id_ or "?",
-                session_id=session_id,
-                agent_id=agent_id,
-                number=row,
-            )
+            yield Damaged(user_id=user_id or "?", kind=named, id=id_ or "?", number=row, **where)
 
 
 def _sealed(kind: str) -> str:

@@ -58,20 +58,14 @@ class SqliteVectors(VectorIndex):
 
     def _nearest(self, db: Connection, query: Query, vector: Vector, seen: Snapshot) -> tuple[Ints, Floats]:
         """Return the numbers of the records that `nearest` finds, and their cosines."""
-        mine, rows = self._vectors_of(db, seen), seen.terms
+        mine = self._vectors_of(db, seen)
         if not mine.size:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         if mine.dims != len(vector):
             raise self._other_dims(mine.dims, vector)
-        return near_held(
-            rows,
-            mine,
-            query,
-            vector,
-            read_allowed(db, query),
-            fetch=lambda parts: _read_parts(db, parts, mine.dims),
-            among=self._among(db, query.scope.user_id, mine),
-        )
+        docs, among = read_allowed(db, query), self._among(db, query.scope.user_id, mine)
+        fetch = partial(_read_parts, db, dims=mine.dims)
+        return near_held(seen.terms, mine, query, vector, docs, fetch=fetch, among=among)
 
     def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`."""

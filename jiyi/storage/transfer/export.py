@@ -18,7 +18,7 @@ from jiyi.records import Item, Kind, Message, Query, Record, Scope, Step
 from jiyi.records.checks import check_id
 from jiyi.records.fits import misfit
 from jiyi.storage.pages import all_messages, all_records, all_sessions
-from jiyi.storage.rows import CLASSES, kind_of
+from jiyi.storage.rows import CLASSES, dump, kind_of
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.files import open_to_read, whole_file
 from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines
@@ -193,11 +193,7 @@ def _header(scope: Scope, counts: _Counts) -> bytes:
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    try:
-        return text.encode() + b"\n"
-    except UnicodeEncodeError:  # halves of characters, which UTF-8 does not know
-        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    return dump(value).encode() + b"\n"
 
 
 def _read_header(path: Path) -> Mapping[str, Any] | None:

@@ -87,11 +87,6 @@ ON CONFLICT (tenant_id, kind, id) DO UPDATE SET
   doc = excluded.doc, agent_id = excluded.agent_id, session_id = excluded.session_id,
   discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body;
 
--- name: users_with_trash
--- every tenant: whose trash has expired is not known before
-SELECT DISTINCT tenant_id FROM trash WHERE discarded_at < :before
-ORDER BY tenant_id LIMIT :limit;
-
 -- What is known of vectors
 
 -- name: lock_meta

@@ -152,9 +152,6 @@ ON CONFLICT (user_id, kind, id) DO UPDATE SET
   discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body,
   crc = excluded.crc;
 
--- name: users_with_trash
-SELECT DISTINCT +user_id FROM trash WHERE discarded_at < :before LIMIT :limit;
-
 -- name: fill_owner_of_episodes
 UPDATE episodes SET owner = (
   SELECT o.owner FROM documents AS d JOIN owners AS o USING (user_id) WHERE d.doc = episodes.doc
