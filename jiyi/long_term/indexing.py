@@ -101,11 +101,12 @@ class Indexer(Worker):
 
     def _finish(self, progress: Callable[[int], None] | None) -> int:
         done, waiting = 0, self._vectors.waiting()
-        # No further: while others keep saving there is always more, and the worker sees to that.
-        while done < waiting and (count := self._step(leased=False)) is not None:
+        while (count := self._step(leased=False)) is not None:
             done += count
             if progress:
                 progress(done)
+            if done >= waiting:  # while others keep saving there is always more: that is the worker's
+                break
         while self._follow_up():
             pass
         return done

@@ -68,8 +68,7 @@ class _Brief(Repr):
         self.maxlevel = 2
         self.maxstring = self.maxother = 60
 
-    def repr_int(self, x: int, level: int) -> str:
-        """Python writes no number of more than 4,300 digits."""
+    def repr_int(self, x: int, level: int) -> str:  # Python writes none of more than 4,300 digits
         return super().repr_int(x, level) if x.bit_length() < 200 else f"a number of {x.bit_length()} bits"
 
 

@@ -1,5 +1,6 @@
 """Vectors in PostgreSQL, compared on the server by pgvector."""
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -78,6 +79,12 @@ class PostgresVectors(VectorIndex):
                     docs = [int(row[0]) for row in rows]
                     found += self._lease(user_id, docs, values) if docs else []
         return found
+
+    def waiting(self) -> int:
+        """See `VectorIndex.waiting`; nobody knows while a machine is away: more than any number."""
+        with suppress(MachineLost):
+            return super().waiting()
+        return sys.maxsize
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
         """See `VectorIndex.add`."""
