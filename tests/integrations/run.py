@@ -31,7 +31,7 @@ def installed(name: str, extras: Sequence[str], packages: Sequence[str], seconds
         return python
     uv = [sys.executable, "-m", "uv", "--quiet"]  # makes seven environments in the time pip takes for two
     try:
-        subprocess.run([*uv, "venv", "--clear", "--python", sys.executable, folder], check=True)
+        subprocess.run([*uv, "venv", "--seed", "--clear", "--python", sys.executable, folder], check=True)
         subprocess.run([*uv, "pip", "install", "--python", python, *asked], check=True, timeout=seconds)
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
         print(f"SKIPPED {name}: {type(error).__name__}; to try again: make test-integrations GROUPS={name}")
