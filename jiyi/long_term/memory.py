@@ -103,10 +103,16 @@ class Maintenance(Worker):
             return False
         if number == self._mine or self._ledger.add(f"maintenance:{number:012}", 1) == 1:
             self._mine = number
+            failed: Exception | None = None
             for user_id in self._ledger.users(""):
                 if self._stopping.is_set():
                     return False
-                maintain(self._memory, Scope(user_id=user_id))
+                try:
+                    maintain(self._memory, Scope(user_id=user_id))
+                except Exception as error:  # one user's must not keep the others' from being done
+                    failed = failed or error
             self._memory.indexer.notify()
+            if failed is not None:
+                raise failed
         self._done = number
         return False

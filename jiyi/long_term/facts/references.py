@@ -221,11 +221,9 @@ def _score(statement: Statement, fact: Fact, names: Names) -> float:
         words = words | meaning_of(statement.quote).names
         point = point | meaning_of(fact.object).names | _terms_of("instructions")
     hits, whole = len(words & point), words <= point | own  # whole: it names nothing else
-    return (
-        (hits + whole + 2.0 * bool(words & own) - (0.0 if fact.speaker == statement.speaker else 0.5))
-        if hits
-        else 0.0
-    )
+    if not hits:
+        return 0.0
+    return hits + whole + 2.0 * bool(words & own) - (0.0 if fact.speaker == statement.speaker else 0.5)
 
 
 def _single(fact: Fact, names: Names) -> bool:

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cache
 from typing import cast
 
-from jiyi.records import Fact, Query, Scope
+from jiyi.records import Fact, FactStatus, Query, Scope
 from jiyi.storage import Store
 from jiyi.text.keys import entity_key, predicate_key
 from jiyi.text.lexicon import filled, read_toml
@@ -21,6 +21,7 @@ __all__ = ["AskedPoint", "asked_point", "holding", "is_in_part"]
 _LONGEST = 120  # characters; a longer text tells something, too
 _MOST = 200  # facts of a point that are looked at, the newest
 _ANSWERS = 3  # facts that answer one question
+_OVER: tuple[FactStatus, ...] = ("superseded", "expired")
 _OWN = frozenset({"i", "we", "user", "my", "our", "我", "我们", "咱", "咱们", "用户"})
 _MINE = re.compile(r"(?i:my|our) (?:\w+ )*|我们?家?的?")
 
@@ -91,13 +92,8 @@ def holding(store: Store, scope: Scope, asked: AskedPoint, now: datetime) -> lis
 
 def is_in_part(store: Store, fact: Fact) -> bool:
     """Return whether something else that a fact's message says has been replaced or is over."""
-    over = Query(
-        scope=Scope(user_id=fact.scope.user_id, agent_id=fact.scope.agent_id),
-        kinds=("fact",),
-        sources=fact.sources[-1:],
-        fact_status=("superseded", "expired"),
-        limit=1,
-    )
+    whose = Scope(user_id=fact.scope.user_id, agent_id=fact.scope.agent_id)
+    over = Query(scope=whose, kinds=("fact",), sources=fact.sources[-1:], fact_status=_OVER, limit=1)
     return bool(fact.sources) and bool(store.find(over))
 
 
