@@ -42,7 +42,7 @@ SURE = 0.9  # probability from which on a fact is superseded
 MAYBE = 0.1  # probability, of one newer fact alone, from which on it is no longer sure that a fact holds
 _MAYBE_NAMED = 0.2  # the same of a fact that names its point: its slot tells of most of its changes
 _MOST_WAITING = 10_000  # facts that wait to be compared, in this process
-_PATIENCE = 100  # how often a fact is looked for that is not stored or has no vector yet
+_PATIENCE = 20  # how often a fact is looked for that is not stored or has no vector yet
 _FEW = 50  # facts that are compared in one go
 
 
@@ -220,6 +220,7 @@ class Succession:
         self._lock = threading.Lock()
         self._settling = threading.Lock()  # whoever flushes waits for what the worker has in hand
         self._waiting: dict[Scope, dict[str, int]] = {}  # ids, and how often they were looked for
+        self._late: dict[Scope, dict[str, int]] = {}  # of them, what had no vector: looked for next time
 
     def note(self, scope: Scope, ids: Iterable[str]) -> None:
         """Remember facts that are to be compared."""
@@ -234,7 +235,10 @@ class Succession:
         with self._settling:
             for scope in list(self._waiting):
                 if self._settle_few(scope):
-                    return bool(self._waiting)
+                    return True
+            late, self._late = self._late, {}
+            for scope, ids in late.items():
+                self._wait(scope, ids)
         return False
 
     def _settle_few(self, scope: Scope) -> bool:
@@ -260,18 +264,18 @@ class Succession:
     def _settle(self, scope: Scope, ids: dict[str, int]) -> bool:
         """Compare facts; return whether there was any that could be."""
         facts = {fact.id: fact for fact in find_facts(self._store, scope, ids=tuple(ids), limit=len(ids))}
-        ready = {id_ for id_, fact in facts.items() if not in_range(fact) or self._is_ready(fact)}
-        late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in ready}
-        self._wait(scope, {id_: tries for id_, tries in late.items() if tries < _PATIENCE})
+        ranged = [fact for fact in facts.values() if in_range(fact)]
+        said = _messages(self._store, scope, ranged)
+        vectors = _vectors(self._vectors, scope, [_key(fact, said) for fact in ranged]) if ranged else ()
+        lacking = {fact.id for fact, vector in zip(ranged, vectors, strict=True) if not vector.any()}
+        ready = facts.keys() - lacking
+        late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in ready and tries + 1 < _PATIENCE}
+        if late:
+            self._late.setdefault(scope, {}).update(late)
         for id_ in sorted(ready, key=lambda id_: (start_of(facts[id_]), id_)):
             if in_range(facts[id_]):
                 self._compare(scope, id_)
         return bool(ready)
-
-    def _is_ready(self, fact: Fact) -> bool:
-        """Say whether a fact, or the message it was said in, has a vector."""
-        key = _key(fact, _messages(self._store, wide(fact.scope), [fact]))
-        return len(self._vectors.read(Scope(user_id=fact.scope.user_id), [key]).rows) > 0
 
     def _compare(self, scope: Scope, id_: str) -> None:
         """Compare a fact, as it is by now, with those around it.
