@@ -58,6 +58,12 @@ class World:
         memory.flush()
         self.still = self.figures()
 
+    def fault(self, what: str) -> None:
+        """Note what is wrong, and say it at once: a run may take hours."""
+        with self.lock:
+            self.faults.append(what)
+        print(what, file=sys.stderr, flush=True)
+
     def figures(self) -> dict[str, int]:
         """Return the figures of the user who does nothing."""
         return dict(self.memory.stats(user_id=STILL))
@@ -109,9 +115,10 @@ class Me:
                     owners[id_] = self.user
                     self.world.recent.append(id_)
                 foreign |= {owners.get(id_)} - {self.user, None}
-            self.world.faults += [
-                f"{verb} of {self.user} tells of {other}: {told[:500]}" for other in foreign
-            ]
+        for other in foreign:
+            at = max(0, told.find(f"x{other}zz" if other in AGENTS else str(other)) - 300)
+            part = told[at : at + 600]
+            self.world.fault(f"{verb} of {self.user} and {self.agent} tells of {other}: {part}")
 
 
 def save(me: Me) -> Any:
@@ -201,8 +208,7 @@ def trespass(me: Me) -> Any:
     for id_ in me.ids(mine=False):
         answers = told(id_), told(f"{me.drawn.getrandbits(128):032x}")
         if answers[0] != answers[1]:
-            with me.world.lock:
-                me.world.faults.append(f"an id of others is told apart: {answers}")
+            me.world.fault(f"an id of others is told apart: {answers}")
     return None
 
 
@@ -234,8 +240,7 @@ def look_after(me: Me) -> Any:
 def still(me: Me) -> Any:
     now = me.world.figures()
     if now != me.world.still:
-        with me.world.lock:
-            me.world.faults.append(f"figures of a user who does nothing: {me.world.still}, then {now}")
+        me.world.fault(f"figures of a user who does nothing: {me.world.still}, then {now}")
     return None
 
 

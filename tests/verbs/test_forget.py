@@ -174,6 +174,18 @@ def test_nobody_reaches_the_records_of_another(memory):
     assert memory.stats(user_id="ben") == theirs
 
 
+def test_an_agent_is_not_told_the_words_of_a_summary_it_cannot_see(memory):
+    for number in range(30):
+        for agent in (None, "a1", "a2"):
+            say(memory, f"{agent} asks for port {number}", agent_id=agent)
+    summary = memory.summarize_session("s")
+    assert "a1" in summary.text
+    items = memory.forget(session_id="s", agent_id="a2").items
+    assert {item.text for item in items if item.kind == "summary"} == {""}
+    assert not [item for item in items if "a1" in item.text]
+    assert [item for item in items if "a2 asks" in item.text]
+
+
 def test_large_numbers_and_long_texts(memory):
     long = "the disk of web-7 is full 磁盘满了 " * 3_500
     assert len(long) > 100_000

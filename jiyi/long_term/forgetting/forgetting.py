@@ -11,6 +11,7 @@ from jiyi.long_term.forgetting.plan import (
     ASKED,
     ForgetReceipt,
     Learn,
+    Plan,
     Planner,
     RestoreReceipt,
     Rewrite,
@@ -224,7 +225,9 @@ class Forgetting:
             return self._forget_user(rows, request), []
         asked = _asked(rows, request, {entry.record.id for entry in gone})
         out = [cast("Forgettable", entry.record) for entry in gone]
-        plan = Planner(rows, request.at, self.rewrite, out, request.alone).plan(asked, request.query)
+        made = Plan(agent_id=request.scope.agent_id)
+        planner = Planner(rows, request.at, self.rewrite, out, request.alone, made=made)
+        plan = planner.plan(asked, request.query)
         if not request.dry_run:
             carry_out(rows, plan, self.learn, reason=request.reason, at=request.at)
         receipt = plan.receipt(request.reason, request.at, dry_run=request.dry_run)

@@ -72,7 +72,7 @@ class Forgotten:
     id: str
     action: _Action
     why: str  # "asked for", or what it hung on
-    text: str = ""  # its first words; "" after a purge
+    text: str = ""  # its first words; "" after a purge, or where the agent that asks cannot see it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +135,7 @@ def _first_words(record: Record) -> str:
 class Plan:
     """What to take out and what to change."""
 
+    agent_id: str | None = None  # who asks; the receipt has no words of records that agent cannot see
     taken: dict[Key, Forgotten] = field(default_factory=dict)  # in the order found
     changed: dict[Key, Forgotten] = field(default_factory=dict)
     stay: list[Fact | Knowledge] = field(default_factory=list)  # what is changed, as it will be
@@ -147,13 +148,18 @@ class Plan:
         key = key_of(record)
         if key in self.taken:
             return False
-        self.taken[key] = forgotten(record, "taken", why, words=len(self.taken) < _NAMED)
+        words = len(self.taken) < _NAMED and self._is_seen(record)
+        self.taken[key] = forgotten(record, "taken", why, words=words)
         return True
 
     def change(self, record: Fact | Knowledge, after: Fact | Knowledge, why: str) -> None:
         """Leave a record, but as it is after."""
-        self.changed[key_of(record)] = forgotten(record, "changed", why)
+        self.changed[key_of(record)] = forgotten(record, "changed", why, words=self._is_seen(record))
         self.stay.append(after)
+
+    def _is_seen(self, record: Forgettable) -> bool:
+        """Say whether who asks sees a record: the summary of a whole session goes with an agent's message."""
+        return self.agent_id is None or (record.scope is not None and record.scope.agent_id == self.agent_id)
 
     def ids(self, kind: Kind) -> list[str]:
         """Return the ids of one kind that are taken out."""
