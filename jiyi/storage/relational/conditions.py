@@ -119,7 +119,8 @@ def on_documents(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> 
     where = Where("document", query, dialect, aside=aside_user)
     kinds = [kind for kind in kinds or query.kinds if kind in SEARCHABLE]
     if set(kinds) != set(SEARCHABLE):
-        where.add(where.one_of(f"{aside}d.kind", kinds))
+        # Pinned records are few, too, and their index is the user's.
+        where.add(where.one_of(f"{dialect.words['aside'] if few or query.pinned else ''}d.kind", kinds))
     where.ask("agent_id", "session_id", "ids", "without")
     if query.roles is not None:
         where.add(where.one_of("d.role", query.roles))

@@ -112,7 +112,8 @@ def _by(kind: Kind, query: Query, order: str, aside: str) -> str:
     last = "d.doc" if query.after is None else "d.id"
     by = "d.seq" if kind == "message" and in_session else f"d.created_at {order}, {last}"
     # A whole index must not be walked in order to save a sort.
-    return by if query.ids is None and query.stretches is None else f"{aside}{by}"
+    few = query.ids is not None or query.stretches is not None or query.pinned
+    return f"{aside}{by}" if few else by
 
 
 def scan_records(
