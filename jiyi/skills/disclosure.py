@@ -25,9 +25,9 @@ _block = partial(Block, section="skills", kind="skill")
 class Disclosure:
     """Skills shown step by step in one session: cards, then a body, then a single file.
 
-    - The window starts with the cards alone; their text and order stay the same until the
-      registry finds a change, so they can be part of a cached prefix. Their sentences are in
-      the language of the first call of `blocks`.
+    - The window starts with the cards alone; their text and order stay the same until a reload of
+      the registry finds other skills, so they can be part of a cached prefix. Their sentences are
+      in the language of the first call of `blocks`.
     - At most ``max_open`` skills are open; opening one more closes the one opened first.
     - What `begin` and `follow` open, they close again; what `open` and `swap` open stays until
       it is closed, swapped, or a task begins.
@@ -38,7 +38,7 @@ class Disclosure:
     Args:
         registry: the skills there are.
         max_open: bodies open at a time.
-        max_card_tokens: bound of all cards together; see `jiyi.skills.cards`.
+        max_card_tokens: of all cards together, above which only names are shown.
         router: chooses skills for `route`; one without an embedder where it is left out.
         opened: names to begin with, such as those of before a restart; unknown ones are passed over.
 
@@ -198,7 +198,7 @@ class Disclosure:
             language: "zh" or "en", for the sentences around; the first call decides.
 
         Raises:
-            InputError: the language is unknown, or ``max_card_tokens`` is too few for one name.
+            InputError: the language is unknown.
         """
         shown = self._shown(counter, language)
         if not shown.text:
@@ -262,9 +262,6 @@ class Disclosure:
 class SkillShelf:
     """Hands out the `Disclosure` of each session.
 
-    A session that is new, and so sees nothing yet that could be cached, looks at the folders
-    again; so new and changed skills need no restart.
-
     What is open lives in this process: of more than 10,000 sessions those not used for the
     longest time begin with cards again, and so do all of them after a restart.
     """
@@ -278,8 +275,6 @@ class SkillShelf:
     def of(self, scope: Scope) -> Disclosure:
         """Return what a session sees; a new one sees cards."""
         key = scope.user_id, scope.session_id
-        if key not in self._sessions:
-            self.registry.reload()
         with self._lock:
             found = self._sessions.get(key)
             if found is None:

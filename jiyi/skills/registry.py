@@ -2,9 +2,8 @@
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from jiyi.errors import InputError, NotFound
 from jiyi.records.skill import Skill
@@ -12,8 +11,6 @@ from jiyi.skills.reading import SKILL_FILE, SKIPPED_FOLDERS, read_body, read_car
 from jiyi.text import TokenCounter
 
 __all__ = ["SkillProblem", "SkillRegistry"]
-
-_Stamp = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,22 +22,12 @@ class SkillProblem:
     usable: bool = False  # the skill is there all the same
 
 
-@dataclass(slots=True)
-class _Entry:
-    card: Skill | None  # None where the card could not be read
-    problem: SkillProblem | None
-    stamp: _Stamp  # of SKILL.md and its folder
-    whole: Skill | None = None
-    whole_stamp: _Stamp = ()  # of every file that went into it
-    sizes: dict[str, int] = field(default_factory=dict)  # tokens of the whole, by the counter's name
-
-
 class SkillRegistry:
     """The skills of some folders, in the Agent Skills format (agentskills.io/specification).
 
     - Each folder holds skills as ``NAME/SKILL.md``; a folder that holds a SKILL.md itself is
       one skill. Hidden folders are passed over, deeper ones are not searched.
-    - At first only front matter is read; a body when it is opened, and kept until it changes.
+    - At first only front matter is read; a body when it is opened, and kept until `reload`.
     - A folder that cannot be used is listed in ``problems`` and hides no other. Where two
       skills have one name, the first stays: of the earlier folder, then by folder name; so
       give the project's folder before the user's.
@@ -48,29 +35,26 @@ class SkillRegistry:
     - Safe to share between threads and sessions.
 
     What is in these folders is shown to the model as instructions: name only folders you trust.
-
-    Raises:
-        InputError: with ``strict``, the first problem, of usable skills too.
     """
 
-    def __init__(self, *folders: str | Path, strict: bool = False) -> None:
+    def __init__(self, *folders: str | Path) -> None:
         self._folders = tuple(Path(folder).expanduser() for folder in folders)
-        self._strict = strict
         self._lock = threading.RLock()
-        self._entries: dict[Path, _Entry] = {}
-        self._skills: dict[str, _Entry] = {}
+        self._cards: dict[str, Skill] = {}
+        self._bodies: dict[str, Skill] = {}
+        self._tokens: dict[tuple[str, str], int] = {}  # of a body, by skill and counter
         self.problems: tuple[SkillProblem, ...] = ()  # what is wrong with the folders
-        self.version = 0  # grows whenever `reload` finds a change
+        self.version = 0  # grows with each `reload`
         self.reload()
 
     def __len__(self) -> int:
-        return len(self._skills)
+        return len(self._cards)
 
     def __iter__(self) -> Iterator[Skill]:
         return iter(self.skills)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._skills
+        return name in self._cards
 
     def __repr__(self) -> str:
         return f"SkillRegistry({', '.join(map(repr, map(str, self._folders)))}): {len(self)} skills"
@@ -78,12 +62,12 @@ class SkillRegistry:
     @property
     def skills(self) -> tuple[Skill, ...]:
         """The cards, by name; their bodies are None."""
-        return tuple(map(self.get, self._skills))
+        return tuple(self._cards.values())
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names, in order."""
-        return tuple(self._skills)
+        return tuple(self._cards)
 
     def get(self, name: str) -> Skill:
         """Return a skill's card.
@@ -91,7 +75,11 @@ class SkillRegistry:
         Raises:
             NotFound: there is no such skill; names those there are.
         """
-        return cast(Skill, self._entry(name).card)  # what has a name has a card
+        cards = self._cards
+        if name not in cards:
+            known = ", ".join(list(cards)[:30]) or "none; give folders with NAME/SKILL.md"
+            raise NotFound(f"there is no skill {name!r}; there are {known}")
+        return cards[name]
 
     def open(self, name: str) -> Skill:
         """Return a skill with body, examples and the names of its other files.
@@ -101,12 +89,9 @@ class SkillRegistry:
             InputError: its files cannot be read.
         """
         with self._lock:
-            entry = self._entry(name)
-            if entry.whole is None:
-                stamp = _stamp_of_all(self.get(name).folder)  # before reading: a change meanwhile is seen
-                entry.whole = self._read(name)
-                entry.whole_stamp = stamp
-            return entry.whole
+            if name not in self._bodies:
+                self._bodies[name] = self._read(name)
+            return self._bodies[name]
 
     def resource(self, name: str, resource: str) -> str:
         """Return the text of a file in a skill's folder; raises as `open`, also for an unknown file."""
@@ -117,52 +102,43 @@ class SkillRegistry:
 
         A body that cannot be read counts as 0.
         """
+        key = name, counter.name
         with self._lock:
-            entry = self._entry(name)
-            if counter.name not in entry.sizes:
+            if key not in self._tokens:
                 try:
-                    skill = entry.whole or self._read(name)
+                    skill = self._bodies.get(name) or self._read(name)
                 except InputError:
                     return 0
                 texts = (skill.body or "", *skill.examples.values())
-                entry.sizes[counter.name] = sum(map(counter.count_text, texts))
-            return entry.sizes[counter.name]
+                self._tokens[key] = sum(map(counter.count_text, texts))
+            return self._tokens[key]
 
-    def reload(self) -> tuple[str, ...]:
-        """Look at the folders again; return the names of skills that came, changed or went.
-
-        Files whose time and size are as before are not read again. With ``strict`` and a
-        problem, what was known before stays.
-
-        Raises:
-            InputError: with ``strict``, the first problem.
-        """
+    def reload(self) -> None:
+        """Read all folders again."""
+        problems: list[SkillProblem] = []
+        cards: dict[str, Skill] = {}
+        for folder in dict.fromkeys(self._skill_folders(problems)):
+            try:
+                card = read_card(folder)
+            except InputError as error:
+                problems.append(SkillProblem(folder=folder, reason=str(error)))
+                continue
+            if card.name not in (folder.name, folder.resolve().name):
+                reason = f"the skill is named {card.name!r}; give its folder the same name"
+                problems.append(SkillProblem(folder=folder, reason=reason, usable=True))
+            first = cards.setdefault(card.name, card)
+            if first is not card:
+                reason = f"the name {card.name!r} is taken by {first.folder}; rename one of them"
+                problems.append(SkillProblem(folder=folder, reason=reason))
         with self._lock:
-            entries: dict[Path, _Entry] = {}
-            problems: list[SkillProblem] = []
-            changed: set[str] = set()
-            for folder in self._skill_folders(problems):
-                entries.setdefault(folder, self._looked_at(folder, changed))
-            skills = _by_name(entries, problems)
-            if self._strict and problems:
-                raise InputError(f"{problems[0].folder}: {problems[0].reason}")
-            before = {name: entry.card for name, entry in self._skills.items()}
-            after = {name: entry.card for name, entry in skills.items()}
-            changed &= after.keys()
-            changed |= {n for n in before.keys() | after.keys() if before.get(n) != after.get(n)}
-            self._entries, self._skills, self.problems = entries, skills, tuple(problems)
-            self.version += bool(changed)
-            return tuple(sorted(changed))
-
-    def _entry(self, name: str) -> _Entry:
-        if name not in self._skills:
-            known = ", ".join(list(self._skills)[:30]) or "none; give folders with NAME/SKILL.md"
-            raise NotFound(f"there is no skill {name!r}; there are {known}")
-        return self._skills[name]
+            self._cards, self._bodies, self._tokens = dict(sorted(cards.items())), {}, {}
+            self.problems = tuple(problems)
+            self.version += 1
 
     def _read(self, name: str) -> Skill:
+        card = self.get(name)
         try:
-            return read_body(self.get(name))
+            return read_body(card)
         except (InputError, NotFound) as error:  # not found: a file went while it was read
             raise InputError(f"the skill {name} cannot be opened: {error}") from error
 
@@ -178,52 +154,3 @@ class SkillRegistry:
                 problems.append(SkillProblem(folder=folder, reason=reason))
                 continue
             yield from (path for path in inside if path.name[0] != "." and path.name not in SKIPPED_FOLDERS)
-
-    def _looked_at(self, folder: Path, changed: set[str]) -> _Entry:
-        """Return the entry of a folder: the one known where nothing changed."""
-        stamp = _stamp(folder / SKILL_FILE)
-        known = self._entries.get(folder)
-        if known is not None and known.stamp == stamp:
-            if known.whole is not None and known.whole_stamp != _stamp_of_all(folder):
-                changed.add(known.whole.name)
-                return _Entry(known.card, known.problem, stamp)
-            return known
-        try:
-            card = read_card(folder)
-        except InputError as error:
-            return _Entry(None, SkillProblem(folder=folder, reason=str(error)), stamp)
-        changed.add(card.name)
-        problem = None
-        if card.name != folder.resolve().name and card.name != folder.name:
-            reason = f"the skill is named {card.name!r}; give its folder the same name"
-            problem = SkillProblem(folder=folder, reason=reason, usable=True)
-        return _Entry(card, problem, stamp)
-
-
-def _by_name(entries: dict[Path, _Entry], problems: list[SkillProblem]) -> dict[str, _Entry]:
-    skills: dict[str, _Entry] = {}
-    for folder, entry in entries.items():
-        if entry.problem is not None:
-            problems.append(entry.problem)
-        if entry.card is None:
-            continue
-        first = skills.setdefault(entry.card.name, entry)
-        if first is not entry and first.card is not None:
-            reason = f"the name {entry.card.name!r} is taken by {first.card.folder}; rename one of them"
-            problems.append(SkillProblem(folder=folder, reason=reason))
-    return dict(sorted(skills.items()))
-
-
-def _stamp(file: Path) -> _Stamp:
-    try:
-        found = file.stat()
-    except OSError:
-        return ()
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _stamp_of_all(folder: Path) -> _Stamp:
-    """Return the stamps of everything that `read_body` reads."""
-    inside = sorted((folder / "examples").glob("*.md")) if (folder / "examples").is_dir() else []
-    own = [file for file in sorted(folder.iterdir()) if file.is_file()] if folder.is_dir() else []
-    return tuple(number for file in (folder, *own, *inside) for number in _stamp(file))
