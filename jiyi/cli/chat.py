@@ -3,14 +3,13 @@
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 
 import typer
 from rich.text import Text
 
-from jiyi.agent import Agent, Run
+from jiyi.agent import Agent
 from jiyi.cli.options import AGENT_DB, Db, brief_errors, opened
 from jiyi.cli.search import hits_view
 from jiyi.cli.terminal import fail, safe, short, stderr, stdout, warn
@@ -35,10 +34,7 @@ _GOALS = {"en": "Help the user with what they ask", "zh": "帮助用户完成他
 _HELP = {
     "/context": "show what the model saw last, and the budget report",
     "/recall WORDS": "search the memory",
-    "/remember TEXT": "keep a fact",
     "/forget ID ...": "forget records, by the ids that /recall shows",
-    "/resume": "go on with what was interrupted",
-    "/new [NAME]": "begin another session, or go to one",
     "/help": "show this",
     "/quit": "leave; so does Ctrl-D",
 }
@@ -115,7 +111,7 @@ class _Talk:
                 if words.startswith("/"):
                     self._command(words)
                 else:
-                    self._answer(partial(self._agent.run, words))
+                    self._answer(words)
             except JiyiError as error:
                 self._end_line()
                 self.failed = self.failed or not self._typed
@@ -146,12 +142,12 @@ class _Talk:
                 continue
             yield line
 
-    def _answer(self, ask: Callable[..., Run]) -> None:
-        run = ask(session_id=self._session, on_text=self._say, on_step=self._step)
+    def _answer(self, question: str) -> None:
+        run = self._agent.run(question, session_id=self._session, on_text=self._say, on_step=self._step)
         self._end_line()
         self._window = run.window or self._window
         if run.stopped == "interrupted":
-            self._note("stopped; what was said is kept, /resume goes on")
+            self._note("stopped; what was said is kept")
         elif run.stopped != "done":
             self.failed = self.failed or not self._typed
             warn(f"{run.stopped}:", run.reason, style="bold red")
@@ -220,29 +216,12 @@ class _Talk:
             return
         stdout.print(hits_view(self._memory.search(rest), self._memory.zone))
 
-    def _remember(self, rest: str) -> None:
-        if not rest:
-            self._note("say what to remember: /remember TEXT")
-            return
-        learned = self._memory.remember(rest, session_id=self._session)
-        for fact in learned.facts:
-            self._beside.print(Text(f"  {short(fact.search_text, 200)}  {safe(fact.id)}", "dim"))
-        if not learned.facts:
-            self._note("that was known already")
-
     def _forget(self, rest: str) -> None:
         if not rest:
             self._note("say what to forget: /forget ID, as /recall shows it")
             return
         receipt = self._memory.forget(ids=rest.split())
         self._note(f"{receipt.total} records forgotten; jiyi restore {rest} brings them back")
-
-    def _resume(self, _: str) -> None:
-        self._answer(self._agent.resume)
-
-    def _new(self, rest: str) -> None:
-        self._session, self._window = rest or _new_name(), None
-        self._note(f"session {self._session}")
 
 
 @contextmanager

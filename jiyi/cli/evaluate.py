@@ -9,7 +9,6 @@ from importlib.resources import files as data_files
 from pathlib import Path
 from typing import Literal
 
-from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -22,7 +21,6 @@ from jiyi.evaluate import (
     Dataset,
     Evaluation,
     Run,
-    differences,
     evaluate,
     load_dataset,
     openers_for,
@@ -52,11 +50,6 @@ def _headings(of: Literal["metrics", "latencies"]) -> Mapping[str, str]:
 class _Column:
     heading: str  # two lines
     cells: list[str]
-
-    @property
-    def width(self) -> int:
-        """The widest line of it, in places of a terminal."""
-        return max(map(cell_len, [*self.heading.split("\n"), *self.cells]))
 
     @property
     def applies(self) -> bool:
@@ -154,26 +147,15 @@ def _print(dataset: Dataset, evaluation: Evaluation, *, by_category: bool) -> No
     stdout.print(Text(f"{', '.join(backends)} · {short(runs[0].embedder or '', _LINE)}", "dim"))
     names = [_Column("system\n", [_name(run, backends) for run in runs])]
     for some in (_quality(runs), _windows_and_costs(runs)):
-        _tables(names, [column for column in some if column.applies])
-    for run in runs[1 : len(backends)]:
-        stdout.print(Text(f"\n{_difference(runs[0], run)}"))
+        _table(names, [column for column in some if column.applies])
     if by_category:
-        _tables(*_categories(runs))
+        _table(*_categories(runs))
     for words in dict.fromkeys(f"{run.system}: {words}" for run in runs for words in run.notes):
         note(short(words, _LINE))
 
 
 def _name(run: Run, backends: Sequence[str]) -> str:
     return f"{run.system} {run.backend}" if run.backend and len(backends) > 1 else run.system
-
-
-def _difference(one: Run, other: Run) -> str:
-    found = {name: by for name, by in differences(one, other).items() if by}
-    if not found:
-        return f"{other.backend} has the same figures as {one.backend}"
-    listed = ", ".join(f"{name} {by:+.4f}" for name, by in found.items())
-    most = max(map(abs, found.values()))
-    return f"{other.backend} differs from {one.backend} by at most {most:.4f}: {listed}"
 
 
 def _quality(runs: Sequence[Run]) -> Iterator[_Column]:
@@ -207,19 +189,6 @@ def _categories(runs: Sequence[Run]) -> tuple[list[_Column], list[_Column]]:
     return head, [column for column in figures if column.applies]
 
 
-def _tables(head: Sequence[_Column], columns: Sequence[_Column]) -> None:
-    """Print ``columns``, as many a table as fit beside ``head``."""
-    room = stdout.width - sum(column.width + _GAP for column in head)
-    some: list[_Column] = []
-    for column in columns:
-        if some and sum(one.width + _GAP for one in [*some, column]) - _GAP > room:
-            _table(head, some)
-            some = []
-        some.append(column)
-    if some:
-        _table(head, some)
-
-
 def _table(head: Sequence[_Column], columns: Sequence[_Column]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for column in head:
@@ -229,8 +198,10 @@ def _table(head: Sequence[_Column], columns: Sequence[_Column]) -> None:
     for cells in zip(*(column.cells for column in [*head, *columns]), strict=True):
         if any(cell != _NONE for cell in cells[len(head) :]):
             table.add_row(*map(Text, cells))
+    # A narrow terminal wraps the lines; no figure is cut.
+    table.width = stdout.measure(table, options=stdout.options.update(width=_LINE)).maximum
     stdout.print()
-    stdout.print(table)
+    stdout.print(table, crop=False, no_wrap=True, overflow="ignore")
 
 
 def _seconds(run: Run) -> str:

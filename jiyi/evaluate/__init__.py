@@ -7,7 +7,7 @@ answer: no LLM is called.
 
 from jiyi.evaluate.baselines import BASELINES
 from jiyi.evaluate.dataset import Conversation, Dataset, Question, SessionLog, load_dataset, read_dataset
-from jiyi.evaluate.metrics import METRICS, Evaluation, Ingest, Latency, Run, Scores, differences
+from jiyi.evaluate.metrics import METRICS, Evaluation, Ingest, Latency, Run, Scores
 from jiyi.evaluate.run import Progress, evaluate
 from jiyi.evaluate.systems import Opener, open_sqlite, opener_for, openers_for
 
@@ -25,7 +25,6 @@ __all__ = [
     "Run",
     "Scores",
     "SessionLog",
-    "differences",
     "evaluate",
     "load_dataset",
     "open_sqlite",

@@ -23,7 +23,6 @@ __all__ = [
     "as_of_ok",
     "auroc",
     "current_ok",
-    "differences",
     "measure",
     "percentile",
     "recall_at",
@@ -269,19 +268,6 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """Return what ``jiyi evaluate --json`` writes."""
         return {"version": VERSION, "runs": [run.as_dict() for run in self.runs]}
-
-
-def differences(one: Run, other: Run) -> dict[str, float]:
-    """Return how much higher each metric of ``other`` is, for those that both have.
-
-    ``window@500`` and the like are the evidence in windows of so many tokens.
-    """
-    figures = [
-        dict(run.scores.metrics) | {f"window@{size}": held for size, held in run.evidence_in_context.items()}
-        for run in (one, other)
-    ]
-    found = {name: (value, figures[1].get(name)) for name, value in figures[0].items()}
-    return {name: b - a for name, (a, b) in found.items() if a is not None and b is not None}
 
 
 def _rounded(figures: Mapping[str, float | None]) -> dict[str, float | None]:

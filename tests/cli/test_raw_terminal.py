@@ -82,7 +82,7 @@ def test_no_command_lets_a_stored_text_steer_the_terminal(tmp_path, steering):
         cwd=tmp_path,
     )
     os.close(other)
-    talk = f"/recall nginx\n/remember {BAD}\n/new {BAD}\n/{BAD}\n/forget {BAD}\n/quit\n".replace("\r", "")
+    talk = f"/recall nginx {BAD}\n/{BAD}\n/forget {BAD}\n/quit\n".replace("\r", "")
     threading.Thread(target=process.communicate, args=[talk.encode()]).start()
     raw = read_all(screen)
     assert process.wait(30) == 0
