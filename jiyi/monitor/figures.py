@@ -28,12 +28,6 @@ __all__ = [
     "find_alerts",
 ]
 
-_NAMES = {
-    "prompt_tokens": ("prompt_tokens", "input_tokens"),
-    "completion_tokens": ("completion_tokens", "output_tokens"),
-}
-_DETAILS = ("prompt_tokens_details", "input_tokens_details")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
@@ -60,38 +54,27 @@ class Usage:
 
     @classmethod
     def of(cls, given: object) -> "Usage":
-        """Return a ``usage`` as endpoints give it: an object of the package `openai` or a dict.
+        """Return the ``usage`` of a chat completion: an object of the package `openai` or the same as a dict.
 
-        Both Chat Completions (``prompt_tokens``, ``prompt_tokens_details.cached_tokens``) and
-        Responses (``input_tokens``, ``input_tokens_details.cached_tokens``) are understood; so is a
-        `jiyi.llm.Reply`, and a `Usage` is returned as it is.
+        A `Usage` is returned as it is.
 
         Raises:
-            InputError: it names neither the tokens of a prompt nor of an answer, or no counts.
+            InputError: it names neither ``prompt_tokens`` nor ``completion_tokens``, or no counts.
         """
         if isinstance(given, cls):
             return given
-        if not any(_has(given, name) for names in _NAMES.values() for name in names):
+        prompt, written = _part(given, "prompt_tokens"), _part(given, "completion_tokens")
+        if prompt is None and written is None:
             raise InputError(
                 f"no usage of a model: {type(given).__name__} without prompt_tokens and completion_tokens; "
                 "give Usage(...), or what the endpoint answered as usage"
             )
-        details = (_part(given, name) for name in _DETAILS)
-        cached = (_part(one, "cached_tokens") for one in details if one is not None)
-        found = {field: _first(_part(given, name) for name in names) for field, names in _NAMES.items()}
-        return cls(**found, cached_tokens=_first(cached))
+        cached = _part(_part(given, "prompt_tokens_details"), "cached_tokens")
+        return cls(prompt_tokens=prompt, completion_tokens=written, cached_tokens=cached)
 
 
-def _has(given: object, name: str) -> bool:
-    return name in given if isinstance(given, Mapping) else hasattr(given, name)
-
-
-def _part(given: Any, name: str) -> Any:
+def _part(given: object, name: str) -> Any:
     return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
-
-
-def _first(values: Any) -> Any:
-    return next((value for value in values if value is not None), None)
 
 
 SessionKey = tuple[str, str]
@@ -296,14 +279,6 @@ class Ring:
         self.count += 1
         self.total += value
 
-    def amend(self, value: float, by: float) -> None:
-        """Put another value in the place of the newest that is ``value``."""
-        self.total += by - value
-        for place in range(len(self._kept) - 1, -1, -1):
-            if self._kept[place] == value:
-                self._kept[place] = by
-                return
-
     def spread(self) -> Spread:
         """Return how the values lie; exact for those that are kept."""
         values = sorted(self._kept)
@@ -345,12 +320,6 @@ class Series:
         self._rings["output_tokens"].add(tokens)
         if reserve:
             self._rings["output_share"].add(tokens / reserve)
-
-    def amend_reply(self, tokens: int, by: int, reserve: int) -> None:
-        """Put what the endpoint counted in the place of what was counted here."""
-        self._rings["output_tokens"].amend(tokens, by)
-        if reserve:
-            self._rings["output_share"].amend(tokens / reserve, by / reserve)
 
     def used_up(self, usage: Usage) -> None:
         """Take in what the endpoint counted of the prompt."""

@@ -55,8 +55,6 @@ class _Session:
     blocks: tuple[Block, ...] = ()  # of its last window, until the reply comes
     reserve: int = 0  # tokens its last window kept free for the reply
     reply: int | None = None  # hash of the last reply to that window
-    tokens: int = 0  # of that reply
-    measured: bool = False  # whether its endpoint counted them
     steps: deque[tuple[str, Step]] = field(default_factory=lambda: deque(maxlen=_MOST_STEPS))
     stepped_at: datetime | None = None  # the last step
     drift: Drift | None = None  # as of the last step; None: not looked at yet
@@ -141,14 +139,15 @@ class ContextMonitor:
         """Note the reply to the session's last window, and what it cost.
 
         The first reply with words is compared with what that window showed; of a further one only
-        the tokens count. The same words again are the same reply: a memory notes the replies
-        that are saved in it, so one that is also handed over here, before or after, counts once.
+        the tokens count. The same words again are the same reply, and only what the prompt took is
+        still noted: a memory notes the replies that are saved in it. So hand a reply over before it
+        is saved, for its tokens to be those the endpoint counted.
 
         Args:
             session_id: as given to `window`, or to the verbs of a memory.
             text: what the model answered; "" where it only called tools.
-            usage: what the endpoint counted: a `Usage`, or its ``usage`` as an object or a dict,
-                see `Usage.of`. Without it the words are counted here.
+            usage: what the endpoint counted: a `Usage`, or what `Usage.of` takes. Without it the
+                words are counted here.
             user_id: whose session, where it is not that of the monitor.
 
         Raises:
@@ -165,13 +164,8 @@ class ContextMonitor:
             for series in (self._all, self._types[task_type]):
                 if not again:
                     series.reply(counted, session.reserve)
-                elif tokens is not None and not session.measured:
-                    series.amend_reply(session.tokens, tokens, session.reserve)
-                if not (again and session.measured):
-                    series.used_up(told)
-            if again and (usage is None or session.measured):
-                return
-            session.reply, session.tokens, session.measured = words, counted, usage is not None
+                series.used_up(told)
+            session.reply = words
             if session.blocks and words is not None:
                 self._wait(_Waiting(task_type, session.question, session.blocks, text))
                 session.blocks = ()
