@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from change import load
+from kept import KeptEmbedder
 
 from jiyi.embeddings import E5Embedder
 from jiyi.evaluate import Conversation, Question, open_sqlite
 from jiyi.evaluate.systems import MemorySystem
-from jiyi.evaluate.vectors import MeasuredEmbedder, VectorFolder
 from jiyi.long_term.recall.features import Features
 from jiyi.manager import MemoryManager
 from jiyi.records import Query
@@ -49,8 +49,7 @@ class Asked:
 def ask_all(files: Sequence[str], vectors: str) -> Iterator[Asked]:
     """Fill a memory with each conversation and ask its own and some others' questions."""
     loaded = [load(file) for file in files]
-    with VectorFolder(vectors) as folder:
-        embedder = MeasuredEmbedder(E5Embedder(threads=2), folder)
+    with KeptEmbedder(E5Embedder(threads=2), vectors) as embedder:
         for dataset, changes in loaded:
             for conversation in dataset.conversations:
                 draw = random.Random(f"{dataset.file}/{conversation.id}")

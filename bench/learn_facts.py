@@ -20,12 +20,12 @@ from unittest.mock import patch
 import numpy as np
 from change import Change, is_held, load
 from fitting import Floats, fitted
+from kept import KeptEmbedder
 
 import jiyi.long_term.recall.weights as tables
 from jiyi.embeddings import E5Embedder
 from jiyi.evaluate import open_sqlite
 from jiyi.evaluate.systems import MemorySystem
-from jiyi.evaluate.vectors import MeasuredEmbedder, VectorFolder
 from jiyi.long_term.facts import succession
 from jiyi.long_term.facts.succession import FACT_SIGNS, in_range
 from jiyi.long_term.facts.timeline import start_of
@@ -60,8 +60,8 @@ def read_all(files: Sequence[str], vectors: str) -> tuple[list[Pair], list[Value
     """Fill a memory with each conversation; nothing is ended but by the merge of slots."""
     pairs: list[Pair] = []
     values: list[Value] = []
-    with patch.multiple(succession, SURE=2.0, MAYBE=2.0), VectorFolder(vectors) as folder:
-        embedder = MeasuredEmbedder(E5Embedder(threads=2), folder)
+    kept = KeptEmbedder(E5Embedder(threads=2), vectors)
+    with patch.multiple(succession, SURE=2.0, MAYBE=2.0), kept as embedder:
         for file in files:
             dataset, changes = load(file)
             for conversation in dataset.conversations:

@@ -23,13 +23,13 @@ from statistics import fmean
 
 import numpy as np
 from change import is_held, load
+from kept import KeptEmbedder
 
-from jiyi.embeddings import E5Embedder
+from jiyi.embeddings import E5Embedder, Embedder
 from jiyi.evaluate import Conversation, Question, open_sqlite
 from jiyi.evaluate.baselines import bm25, dense
 from jiyi.evaluate.metrics import as_of_ok, auroc, current_ok, recall_at
 from jiyi.evaluate.systems import MemorySystem
-from jiyi.evaluate.vectors import MeasuredEmbedder, VectorFolder
 from jiyi.manager import MemoryManager
 
 RECENCY = 0.07
@@ -79,7 +79,7 @@ def note(question: Question, ids: Sequence[str], tally: Tally) -> None:
 
 
 def simple_systems(
-    conversation: Conversation, embedder: MeasuredEmbedder
+    conversation: Conversation, embedder: Embedder
 ) -> Mapping[str, Callable[[str], np.ndarray]]:
     """Return the simple ways beside jiyi: scores of the messages in their order."""
     texts = [message.search_text for message in conversation.messages]
@@ -106,8 +106,7 @@ def run(path: str, folder: str) -> tuple[dict[str, Tally], dict[str, list[bool]]
     dataset, changes = load(path)
     tallies: dict[str, Tally] = {}
     facts: dict[str, list[bool]] = {"current": [], "old": []}
-    with VectorFolder(folder) as kept:
-        embedder = MeasuredEmbedder(E5Embedder(threads=2), kept)
+    with KeptEmbedder(E5Embedder(threads=2), folder) as embedder:
         for place, conversation in enumerate(dataset.conversations):
             draw = random.Random(place)
             with open_sqlite(embedder) as memory:

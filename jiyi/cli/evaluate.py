@@ -64,7 +64,6 @@ def evaluate_files(
     budget: list[int] | None = None,
     by: str | None = None,
     baseline: list[str] | None = None,
-    vectors: Path | None = None,
 ) -> None:
     """Ask fresh memories questions with known evidence, and measure what they find."""
     with brief_errors():
@@ -90,7 +89,6 @@ def evaluate_files(
                     embedder=embedder,
                     budgets=budgets,
                     baselines=baselines,
-                    vectors=vectors,
                     progress=show,
                 )
             runs += found.runs
@@ -205,9 +203,7 @@ def _table(head: Sequence[_Column], columns: Sequence[_Column]) -> None:
 
 
 def _seconds(run: Run) -> str:
-    """Return when the vectors were there; those of an earlier run say nothing about the embedder."""
-    if run.ingest.from_disk:
-        return "kept"
+    """Return when the vectors were there; a second backend gets those of the first."""
     return _NONE if run.ingest.seconds_vectors is None else f"{run.ingest.seconds_vectors:.1f}"
 
 

@@ -221,7 +221,6 @@ class Ingest:
     messages: int
     seconds_text: float  # until everything was found by its words
     seconds_vectors: float | None = None  # until the vectors were there, too; None: not made in this run
-    from_disk: int = 0  # vectors that a folder of vectors gave; not in the JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

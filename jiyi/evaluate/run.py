@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from statistics import fmean
 
@@ -27,7 +26,7 @@ from jiyi.evaluate.metrics import (
     share_found,
 )
 from jiyi.evaluate.systems import SQLITE, MemorySystem, Opener, System, open_sqlite
-from jiyi.evaluate.vectors import MeasuredEmbedder, VectorFolder
+from jiyi.evaluate.vectors import MeasuredEmbedder
 from jiyi.records import Budget
 from jiyi.settings import load_settings
 from jiyi.text import TokenCounter, analyse, counter_for
@@ -52,7 +51,6 @@ def evaluate(
     embedder: Embedder | None = None,
     budgets: Sequence[int] = (),
     baselines: Sequence[str] = (),
-    vectors: str | Path | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -69,14 +67,13 @@ def evaluate(
         embedder: the one the settings name where it is left out.
         budgets: sizes of the windows to build for each question, in tokens.
         baselines: names of `BASELINES` to run on the same conversations.
-        vectors: a folder to keep vectors in, so that the next run need not embed.
         seed: of the random ids, and of the order of what a baseline finds equally good.
         progress: see `Progress`.
 
     Raises:
         InputError: an unknown baseline, a budget that is none.
         EmbeddingError: the embedder failed.
-        StorageError: a memory or the folder of vectors could not be written.
+        StorageError: a memory could not be written.
     """
     sizes = tuple(dict.fromkeys(Budget(max_input_tokens=size).max_input_tokens for size in budgets))
     places = {backend: open} if callable(open) else dict(open)
@@ -86,9 +83,8 @@ def evaluate(
         if embedder is None:
             embedder = wiring.embedder_for(load_settings())
             stack.callback(getattr(embedder, "close", _tell_nobody))
-        folder = stack.enter_context(VectorFolder(vectors)) if vectors else None
         bench = _Bench(
-            embedder=MeasuredEmbedder(embedder, folder),
+            embedder=MeasuredEmbedder(embedder),
             counter=_warm_counter(),
             budgets=sizes,
             steps=_Steps(dataset, [which.system for which in runs], progress or _tell_nobody),
@@ -134,13 +130,11 @@ class _Tally:
     context: list[float] = field(default_factory=list)
     seconds_text: float = 0.0
     seconds_vectors: float = 0.0
-    from_disk: int = 0
     too_large: dict[int, int] = field(default_factory=dict)  # questions larger than the budget, by budget
     notes: dict[str, None] = field(default_factory=dict)
 
     def as_run(self, dataset: Dataset, which: _Which, budgets: Sequence[int], *, embedder: str) -> Run:
         """Return the sum of it."""
-        made_here = self.made_here and not self.from_disk
         shares = {size: self.in_context.get(size) for size in budgets}
         held = {size: fmean(found) if found else None for size, found in shares.items()}
         too_large = [
@@ -169,8 +163,7 @@ class _Tally:
             ingest=Ingest(
                 messages=dataset.messages,
                 seconds_text=self.seconds_text,
-                seconds_vectors=self.seconds_vectors if made_here else None,
-                from_disk=self.from_disk,
+                seconds_vectors=self.seconds_vectors if self.made_here else None,
             ),
             notes=(*self.notes, *too_large),
         )
@@ -222,7 +215,6 @@ class _Bench:
             with self.steps.loading(count) as advance:
                 system.finish(advance)
             tally.seconds_vectors += time.perf_counter() - started
-            tally.from_disk += (self.embedder.read() - before).from_disk
             yield system
 
     def _ask(self, system: System, question: Question, homes: dict[str, str], tally: _Tally) -> None:
@@ -231,7 +223,7 @@ class _Bench:
         took, cost = time.perf_counter() - started, self.embedder.read() - before
         if found.ranked:
             tally.search.append(1000 * (took - cost.seconds))
-        if cost.query_seconds and not cost.unknown:
+        if cost.query_seconds:
             tally.embed.append(1000 * cost.query_seconds)
             tally.together.append(1000 * (took - cost.seconds + cost.query_seconds))
         tally.notes |= dict.fromkeys(found.notes)

@@ -116,14 +116,6 @@ def test_two_runs_give_the_same_figures(written):
     assert [one["metrics"] for one in first] == [one["metrics"] for one in again]
 
 
-def test_a_folder_of_vectors_is_marked(run, written, tmp_path):
-    folder = tmp_path / "vectors"
-    assert written(EN, "--vectors", folder)["runs"][0]["ingest"]["seconds_vectors"] > 0
-    text = run("evaluate", EN, "--vectors", folder).stdout
-    assert text.rstrip().endswith("kept")
-    assert written(EN, "--vectors", folder)["runs"][0]["ingest"]["seconds_vectors"] is None
-
-
 def test_notes_are_told(run):
     result = run("evaluate", EN, "--budget", 17)
     assert "note: jiyi: 17 tokens are too few for 1 of the questions" in result.stderr
@@ -170,7 +162,6 @@ BAD = [
     ((EN, "--backend", "postgresql://ana:secret@127.0.0.1:1/x"), "postgresql://ana:***@127.0.0.1:1/x cannot"),
     ((EN, "--json", "no/folder/out.json"), "out.json cannot be written: No such file or directory"),
     ((EN, "--json", "."), "cannot be written: Is a directory"),
-    ((EN, "--vectors", "notes.txt"), "name another folder"),
 ]
 
 
@@ -187,7 +178,7 @@ def test_bad_input_is_told_briefly_and_nothing_is_written(run, tmp_path, words, 
     before = sorted(tmp_path.iterdir())
     result = run("evaluate", *words, code=1)
     assert reason in result.stderr
-    assert result.stderr.startswith("error: ") or "--vectors" in words
+    assert result.stderr.startswith("error: ")
     assert "secret" not in result.stderr
     assert result.stdout == ""
     assert sorted(tmp_path.iterdir()) == before
@@ -226,7 +217,7 @@ def test_what_is_done_is_kept_when_a_later_file_fails(run, tmp_path, monkeypatch
 
 def test_help(run):
     text = run("evaluate", "--help").stdout
-    for option in ("--json", "--backend", "--budget", "--by", "--baseline", "--vectors"):
+    for option in ("--json", "--backend", "--budget", "--by", "--baseline"):
         assert option in text
     assert run("evaluate", code=2).output
 

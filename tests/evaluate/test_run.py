@@ -272,18 +272,6 @@ def test_sessions_are_looked_for_until_there_are_five():
         assert one.scores.metrics["session_recall@5"] == 1, one.system
 
 
-def test_a_kept_folder_of_vectors(tmp_path):
-    dataset = load_dataset(EN)
-    first = run(dataset, vectors=tmp_path / "v", baselines=["dense"])
-    again = run(dataset, vectors=str(tmp_path / "v"), baselines=["dense"])
-    assert [one.scores for one in first] == [one.scores for one in again]
-    assert first[0].ingest.seconds_vectors > 0
-    assert first[0].as_dict()["latency_ms"]["embed_p50"] > 0
-    assert again[0].ingest.from_disk > dataset.messages, "facts have vectors too"
-    assert again[0].as_dict()["ingest"]["seconds_vectors"] is None
-    assert again[0].as_dict()["latency_ms"]["embed_p50"] is None
-
-
 def test_progress_ends_where_it_said():
     told = []
     dataset = load_dataset(EN)
