@@ -59,9 +59,8 @@ def _distribute(db: Place, settings: Settings) -> list[str]:
 def _index(db: Place, settings: Settings, *, quiet: bool) -> list[str]:
     postgres = adapter("postgres")
     with closing(open_database(db, settings)) as database, Bars(quiet=quiet) as bars:
-        show = partial(bars.show, "vector index")
-        show(0)
-        return [postgres.PostgresVectors(database).make_ann_index(show)]
+        bars.show("vector index", 0)
+        return [postgres.PostgresVectors(database).make_ann_index()]
 
 
 def serve_db(

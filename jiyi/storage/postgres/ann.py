@@ -8,10 +8,8 @@ it pays for whoever holds many vectors and a good part of the table, and for nob
 ``bench/ann.py`` measures both ways.
 """
 
-import contextlib
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -20,11 +18,11 @@ from psycopg import sql
 from jiyi.errors import WrongState
 from jiyi.records import Kind
 from jiyi.storage.postgres.database import PostgresDatabase, Recent
-from jiyi.storage.postgres.pool import Raw, connect
-from jiyi.storage.postgres.statements import SQL, named
+from jiyi.storage.postgres.pool import connect
+from jiyi.storage.postgres.statements import SQL
 from jiyi.storage.relational.spaces import read_spaces
 
-__all__ = ["ANN_FROM", "ANN_SHARE", "AnnIndex", "AnnPlan", "Progress"]
+__all__ = ["ANN_FROM", "ANN_SHARE", "AnnIndex", "AnnPlan"]
 
 ANN_FROM = 20_000
 """Vectors of one user and kind, times their share of the table, from which on the index is asked.
@@ -45,10 +43,6 @@ _MOST_PARTS = 150  # rows asked of the index: of twice as many it takes the best
 _KNOWN_SECONDS = 60.0  # for which sizes are taken to be what they were
 _KNOWN_USERS = 10_000
 _NAME = "vectors_ann_"
-_LEAST_MEMORY, _MOST_MEMORY = 64, 1024  # megabytes for building
-
-Progress = Callable[[int, int], None]
-"""Called with what is done and what there is to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +106,7 @@ class AnnIndex:
         """Ask for everything again: what was known is not so any more."""
         self._known.clear()
 
-    def make(self, progress: Progress | None = None) -> str:
+    def make(self) -> str:
         """Make the index for the set that is searched, or make it again; return what was done.
 
         Others read and write meanwhile. Indexes of other sets, and what is left of one that was
@@ -139,12 +133,11 @@ class AnnIndex:
         with connect(self._db.url) as raw:
             for (old,) in raw.execute(SQL["ann_names"]).fetchall():
                 raw.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(old)))
-            _let_it_build(raw, spaces.dims)
+            raw.execute("SET statement_timeout = 0; SET lock_timeout = 0")
             words = SQL["make_ann"].format(
                 name=name, space=spaces.number, dims=spaces.dims, m=_M, ef_construction=_EF_CONSTRUCTION
             )
-            with _told(self._db.url, raw.info.backend_pid, progress):
-                raw.execute(words.encode())
+            raw.execute(words.encode())
         self.forget()
         return f"made the index {name} in {time.monotonic() - started:.0f} s"
 
@@ -166,40 +159,3 @@ class AnnIndex:
     def _ask_sizes(self, user_id: str) -> dict[Kind, int]:
         rows = self._db.ask("count_kinds", {"user_id": user_id})
         return {cast("Kind", kind): int(count) for kind, count in rows}
-
-
-def _let_it_build(raw: Raw, dims: int) -> None:
-    """Let the server take the memory that the index needs, within bounds: else building slows down."""
-    row = raw.execute(
-        "SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = 'vectors'::regclass"
-    ).fetchone()
-    vectors = float(row[0]) if row else 0.0
-    # A vector, and its links twice over in the lowest layer; measured: 1.2 kB at 384 dimensions.
-    megabytes = 1.5 * vectors * (2 * dims + 16 * _M) / 1_000_000
-    memory = int(min(max(megabytes, _LEAST_MEMORY), _MOST_MEMORY))
-    raw.execute("SELECT set_config('maintenance_work_mem', %s, false)", (f"{memory}MB",))
-    raw.execute("SET statement_timeout = 0; SET lock_timeout = 0")
-
-
-@contextlib.contextmanager
-def _told(url: str, pid: int, progress: Progress | None) -> Iterator[None]:
-    """Tell of the progress of an index that another connection makes, twice a second."""
-    if progress is None:
-        yield
-        return
-    done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(url, pid, progress, done), name="jiyi-index", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
-
-
-def _watch(url: str, pid: int, progress: Progress, done: threading.Event) -> None:
-    with connect(url) as raw:
-        while not done.wait(0.5):
-            row = raw.execute(named("ann_progress"), {"pid": pid}).fetchone()
-            if row is not None:
-                progress(int(row[0]), int(row[1]))

@@ -18,7 +18,7 @@ from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
 from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import retried
 from jiyi.storage.known_vectors import KnownVectors, look_up
-from jiyi.storage.postgres.ann import AnnIndex, AnnPlan, Progress
+from jiyi.storage.postgres.ann import AnnIndex, AnnPlan
 from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
@@ -218,13 +218,9 @@ class PostgresVectors(VectorIndex):
 
         return self._db.cache.use(seen.user_id, KnownVectors, seen.owner[1], extend).parts(docs)
 
-    def make_ann_index(self, progress: Progress | None = None) -> str:
-        """Make an approximate index for users with very many vectors; see `AnnIndex.make`.
-
-        Args:
-            progress: called with the number of vectors done and of all.
-        """
-        return self._ann.make(progress)
+    def make_ann_index(self) -> str:
+        """Make an approximate index for users with very many vectors; see `AnnIndex.make`."""
+        return self._ann.make()
 
 
 def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[dict[int, float], Counter[Kind], list[Kind]]:

@@ -227,10 +227,6 @@ SELECT coalesce(sum(pg_relation_size(i.indexrelid)), 0)::bigint
 FROM pg_class AS c JOIN pg_index AS i ON i.indexrelid = c.oid
 WHERE i.indrelid = 'vectors'::regclass AND c.relname ~ '^vectors_ann_';
 
--- name: ann_progress
--- every tenant: tells of the server
-SELECT tuples_done, tuples_total FROM pg_stat_progress_create_index WHERE pid = :pid;
-
 -- name: make_ann
 -- every tenant: an index of the whole table
 CREATE INDEX CONCURRENTLY {name} ON vectors USING hnsw ((vector::halfvec({dims})) halfvec_cosine_ops)
