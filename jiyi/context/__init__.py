@@ -4,7 +4,7 @@ from jiyi.context.builder import Materials, build_window
 from jiyi.context.conversation import Arranged, Shorten, arrange
 from jiyi.context.handover import Stage, handover, split_task
 from jiyi.context.health import Advice, Health, Thresholds, advise, health
-from jiyi.context.pack import Packer, PriorityContext, allot, pack, pack_exact
+from jiyi.context.pack import PriorityContext, allot, pack
 from jiyi.context.prefix import SummaryPlace
 from jiyi.context.render import context_pieces, edges, passages, render_window
 
@@ -13,7 +13,6 @@ __all__ = [
     "Arranged",
     "Health",
     "Materials",
-    "Packer",
     "PriorityContext",
     "Shorten",
     "Stage",
@@ -28,7 +27,6 @@ __all__ = [
     "handover",
     "health",
     "pack",
-    "pack_exact",
     "passages",
     "render_window",
     "split_task",

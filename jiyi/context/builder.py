@@ -6,7 +6,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from jiyi.context.conversation import Shorten, shorten_outputs
-from jiyi.context.pack import Packer, allot, pack
+from jiyi.context.pack import allot, pack
 from jiyi.context.prefix import Prefix, SummaryPlace
 from jiyi.context.render import QUOTED, render_window
 from jiyi.context.report import ReportBuilder, of_block, of_message
@@ -56,7 +56,6 @@ def build_window(
     zone: tzinfo = UTC,
     policy: Policy | None = None,
     summary_place: SummaryPlace = "system",
-    packer: Packer = pack,
 ) -> Window:
     """Assemble the window: system with skills, profile and summary, history, context, current message.
 
@@ -76,12 +75,11 @@ def build_window(
         zone: of the dates shown.
         policy: applied to the history first; then `TokenBudget` keeps what fits its allotment.
         summary_place: of profile and summary: in the "system" section, or a user "message" after it.
-        packer: chooses blocks within a section's allotment.
 
     Raises:
         BudgetTooSmall: what must be included is larger than the budget.
     """
-    profile, over = _profile(materials, budget, counter, packer)
+    profile, over = _profile(materials, budget, counter)
     prefix = Prefix(
         system=tuple(materials.system),
         skills=tuple(materials.skills),
@@ -93,7 +91,6 @@ def build_window(
     while True:
         context = Retrieved(
             counter=counter,
-            packer=packer,
             language=language,
             zone=zone,
             asked_at=materials.asked_at,
@@ -109,11 +106,11 @@ def build_window(
 
 
 def _profile(
-    materials: Materials, budget: Budget, counter: TokenCounter, packer: Packer
+    materials: Materials, budget: Budget, counter: TokenCounter
 ) -> tuple[tuple[Block, ...], list[Block]]:
     """Return what of the profile fits into its share, oldest first, and the rest."""
     lines = [replace(b, tokens=counter.count_text(quote(b.text)) + 1) for b in materials.profile]
-    taken, over = packer(lines, int(budget.max_input_tokens * budget.profile_share))
+    taken, over = pack(lines, int(budget.max_input_tokens * budget.profile_share))
     fitting = {block.key for block in taken}
     return tuple(block for block in lines if block.key in fitting), over
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from jiyi.context import render
-from jiyi.context.pack import Packer
+from jiyi.context.pack import pack
 from jiyi.context.prefix import taken_of
 from jiyi.context.report import of_block
 from jiyi.records import Block, Message, ReportItem, Section
@@ -106,7 +106,6 @@ class Retrieved:
     """The context message under construction."""
 
     counter: TokenCounter
-    packer: Packer
     language: str
     zone: tzinfo
     asked_at: datetime | None = None  # said in its opening lines
@@ -161,11 +160,11 @@ class Retrieved:
         left: list[Block] = []
         for section in render.QUOTED:
             allowance = given[section] + spare
-            taken, over = self.packer([b for b in blocks if b.section == section], allowance)
+            taken, over = pack([b for b in blocks if b.section == section], allowance)
             self._chosen[section] = taken
             spare = allowance - sum(b.tokens for b in taken)
             left += over
-        late, never = self.packer(left, spare)
+        late, never = pack(left, spare)
         self._add(late)
         self.never = self._fit(never, free)
         self.out += [of_block(b, NO_ROOM) for b in self.never]
@@ -187,7 +186,7 @@ class Retrieved:
             self._leave_told()
             left_over = free - self._render()
             if left_over >= 0:
-                more, left = self.packer(waiting, left_over) if not gone else ([], waiting)
+                more, left = pack(waiting, left_over) if not gone else ([], waiting)
                 if not more:
                     return [*waiting, *gone]
                 waiting = left

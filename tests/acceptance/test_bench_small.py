@@ -141,12 +141,6 @@ def test_compressing(here: Here) -> None:
     assert all(name in printed for name in ("relevance", "random", "head"))
 
 
-def test_packing(here: Here) -> None:
-    found = json.loads(here("packing.py", SMALL, "--budgets", "100/200", "--json"))
-    ways = [(row["way"], row["budget"]) for row in found["small-en.json"]]
-    assert ways == [(way, budget) for budget in (100, 200) for way in ("greedy", "density", "exact")]
-
-
 def test_what_is_true_now(here: Here, talks: list[Path]) -> None:
     printed = here("truth.py", SMALL, talks[0])
     assert "small-en" in printed

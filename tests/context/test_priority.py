@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.context import PriorityContext, pack_exact
+from jiyi.context import PriorityContext
 from jiyi.errors import BadBudget, InputError
 from jiyi.text import counter_for
 
@@ -27,13 +27,6 @@ def test_equals_keep_their_order_and_own_sizes_are_believed():
         queue.add(name, priority=1, tokens=5)
     assert queue.best() == ["a", "b"]
     assert queue.left() == ["c"]
-
-
-def test_another_packer_chooses_otherwise():
-    queue = PriorityContext(100, packer=pack_exact)
-    for name, priority, tokens in (("a", 3.0, 60), ("b", 2.9, 50), ("c", 2.8, 50)):
-        queue.add(name, priority, tokens)
-    assert queue.best() == ["b", "c"]
 
 
 @given(
