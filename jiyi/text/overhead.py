@@ -26,10 +26,7 @@ PRIMING = 3
 _NAME = 1  # beside the tokens of a name [1]
 _ONE_CALL = 3  # one tool call in a message, beside its name and arguments [3]
 _PARALLEL, _EACH_CALL = 19, 8  # several calls are wrapped into one call of "multi_tool_use" [3]
-_IMAGE_LOW = 85  # detail "low" [2]
-_IMAGE_HIGH = 85 + 170 * 8  # fitted into 2048 x 2048, short side 768: at most 2 x 4 tiles of 512 [2]
-_AUDIO_PER_SECOND = 20  # a user's audio takes 10, an assistant's 20 [4]
-_WAV_BYTES, _COMPRESSED_BYTES = 16_000, 4_000  # a second of 8 kHz 16 bit mono; of 32 kbit/s
+_MEDIA = 85 + 170 * 8  # a picture of at most 2 x 4 tiles of 512 [2]; as much as 72 to 144 s of sound [4]
 _FILE_BYTES = 16  # bytes of a file to a token: a 30 kB page of a PDF gives 1,900, text and picture
 _TEMPLATE_TOOLS = 200  # the sentences chat templates put around tool definitions
 
@@ -89,24 +86,12 @@ def _part(part: ContentPart, count: Count) -> int:
         if isinstance(part.get(key), str):
             return count(part[key])
     body = part.get(str(kind))
-    if kind in ("image_url", "input_image"):
-        detail = body.get("detail") if isinstance(body, Mapping) else part.get("detail")
-        return _IMAGE_LOW if detail == "low" else _IMAGE_HIGH
-    if kind == "input_audio" and isinstance(body, Mapping):
-        per_second = _WAV_BYTES if body.get("format") == "wav" else _COMPRESSED_BYTES
-        return -(-_decoded_size(body.get("data")) * _AUDIO_PER_SECOND // per_second)
+    if kind in ("image_url", "input_image", "input_audio"):
+        return _MEDIA
     if kind == "file" and isinstance(body, Mapping):
-        # Not even the number of pages is known of an uploaded file: one page is the least.
-        pages = max(_IMAGE_HIGH, -(-_decoded_size(body.get("file_data")) // _FILE_BYTES))
-        return pages + count(str(body.get("filename") or ""))
+        # Of an uploaded file not even the number of pages is known: one page is the least.
+        return max(_MEDIA, len(str(body.get("file_data") or "")) * 3 // 4 // _FILE_BYTES)
     return count(_json(part))
-
-
-def _decoded_size(data: object) -> int:
-    if not isinstance(data, str):
-        return 0
-    start = data.find(",", 0, 200) + 1 if data.startswith("data:") else 0
-    return (len(data) - start) * 3 // 4
 
 
 def _function(tool: Mapping[str, Any], count: Count) -> int:

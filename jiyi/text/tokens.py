@@ -74,10 +74,10 @@ class TokenCounter:
 
         That is its text and 3 tokens (4 with vocabularies other than OpenAI's, whose chat
         templates write a line break more), and what `jiyi.text.overhead` says of names, tool
-        calls and content parts: pictures 85 (detail "low") or at most 1,445, the tile rule's
-        upper bound; sound 20 a second and files a sixteenth of their bytes, both judged by the
-        decoded size; any other part its JSON. Models that price pictures otherwise
-        (gpt-4o-mini; the patches of gpt-4.1-mini and -nano) can take more.
+        calls and content parts: a picture or a sound 1,445, the upper bound of the rule for
+        pictures; a file a sixteenth of its bytes, at least as much; any other part its JSON.
+        Models that price pictures otherwise (gpt-4o-mini; the patches of gpt-4.1-mini and
+        -nano) can take more, and so can more than a minute of sound.
 
         A count the message carries is believed when this counter made it.
         """
@@ -140,33 +140,6 @@ class TokenCounter:
                 over -= off
         return counts
 
-    @classmethod
-    def calibrated(
-        cls, samples: Iterable[tuple[str, int]], *, encoding: str | None = None, cover: float = 0.95
-    ) -> "TokenCounter":
-        """Return the estimate that fits a model's own counts.
-
-        ``samples`` are texts with the tokens the model's provider counted for them, such as
-        ``usage.prompt_tokens`` less the 7 or so around a single message. Long texts in the
-        languages you use are best; 20 are plenty. The factor is the ratio that a share of
-        ``cover`` of the samples does not exceed. Without ``encoding``, the one that then
-        overcounts least is taken.
-
-        Raises:
-            InputError: no sample has both text and a positive count, or cover is outside 0..1.
-        """
-        known = [(text, true) for text, true in samples if text and true > 0]
-        if not known or not 0 < cover <= 1:
-            raise InputError("calibrated() needs samples of (text, tokens > 0) and 0 < cover <= 1")
-        fits = []
-        for name in [encoding] if encoding else ENCODINGS:
-            counts = [cls(encoding=name).count_text(text) for text, _ in known]
-            ratios = sorted(true / max(1, n) for n, (_, true) in zip(counts, known, strict=True))
-            factor = math.ceil(ratios[math.ceil(cover * len(ratios)) - 1] * 10_000 - 1e-6) / 10_000
-            fits.append((factor * sum(counts), factor, name))
-        _, factor, name = min(fits, key=lambda fit: fit[0])
-        return cls(encoding=name, factor=factor)
-
     @property
     def _is_openai(self) -> bool:
         return self.factor is None and self.encoding != "qwen3.5"
@@ -193,7 +166,7 @@ def counter_for(model: str = "gpt-4o") -> TokenCounter:
       none of the texts above with any vocabulary at hand; Chinese comes out 1.35 to 3 times
       too high. Claude's vocabulary is not published, so nobody can check it offline.
 
-    `TokenCounter.calibrated` replaces either by a fit to counts of your own.
+    ``TokenCounter(encoding=..., factor=...)`` replaces either by a ratio of your own.
 
     Raises:
         InputError: ``model`` is empty.

@@ -213,29 +213,6 @@ def test_impossible_counters_are_refused(fields):
         TokenCounter(**fields)
 
 
-def test_calibration_covers_its_samples_and_picks_the_closest_vocabulary():
-    true = TokenCounter(encoding="qwen3.5")
-    texts = [f"第{i}次部署失败，因为磁盘空间不足，需要清理 /var/log 目录。" * (i + 1) for i in range(30)]
-    samples = [(text, 2 * true.count_text(text)) for text in texts]
-    counter = TokenCounter.calibrated(samples, cover=1.0)
-    assert (counter.encoding, counter.factor, counter.exact) == ("qwen3.5", 2.0, False)
-    other = TokenCounter.calibrated(samples, encoding="cl100k_base", cover=1.0)
-    assert other.encoding == "cl100k_base"
-    assert all(other.count_text(text) >= tokens for text, tokens in samples)
-
-
-def test_calibration_leaves_out_the_worst_ratios():
-    samples = [("word " * 50, 100)] * 95 + [("word " * 50, 1000)] * 5
-    counter = TokenCounter.calibrated(samples, encoding="o200k_base", cover=0.95)
-    assert 100 <= counter.count_text("word " * 50) <= 101
-
-
-@pytest.mark.parametrize("samples", [[], [("", 5)], [("text", 0)]])
-def test_calibration_without_samples_is_refused(samples):
-    with pytest.raises(InputError, match="samples"):
-        TokenCounter.calibrated(samples)
-
-
 def test_a_message_is_counted_once_by_the_same_counter_only():
     message = said("上次 502 是怎么修好的？")
     gpt4o, gpt4 = counter_for("gpt-4o"), counter_for("gpt-4")
@@ -258,12 +235,11 @@ def test_special_tokens_are_ordinary_text():
     [
         ({"type": "text", "text": "hello world"}, 2, 2),
         ({"type": "refusal", "refusal": "hello world"}, 2, 2),
-        ({"type": "image_url", "image_url": {"url": "https://x/y.png", "detail": "low"}}, 85, 85),
         ({"type": "image_url", "image_url": {"url": "https://x/y.png"}}, 1445, 1445),
         ({"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 99_999}}, 1445, 1445),
         ({"type": "file", "file": {"file_id": "file-1"}}, 1445, 1445),
         ({"type": "video", "video": {"seconds": 3}}, 5, 30),
-        ({"type": "input_audio", "input_audio": None}, 1, 20),
+        ({"type": "input_audio", "input_audio": {"data": "A" * 99_999, "format": "wav"}}, 1445, 1445),
     ],
 )
 def test_content_parts(part, least, most):
@@ -272,16 +248,11 @@ def test_content_parts(part, least, most):
     assert least <= extra <= most
 
 
-def test_sound_and_files_are_judged_by_their_size():
+def test_files_are_judged_by_their_size():
     counter = counter_for("gpt-4o")
     data = base64.b64encode(bytes(160_000)).decode()
-    empty = counter.count(said([]))
-    wav = counter.count(said([{"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}]))
-    mp3 = counter.count(said([{"type": "input_audio", "input_audio": {"data": data, "format": "mp3"}}]))
     pdf = {"type": "file", "file": {"file_data": "data:application/pdf;base64," + data, "filename": "a.pdf"}}
-    assert wav - empty == pytest.approx(200, abs=2)  # 10 s of 8 kHz 16 bit
-    assert mp3 - empty == pytest.approx(800, abs=2)  # 40 s of 32 kbit/s
-    assert counter.count(said([pdf])) - empty == pytest.approx(10_000, rel=0.01)
+    assert counter.count(said([pdf])) - counter.count(said([])) == pytest.approx(10_000, rel=0.01)
 
 
 def test_other_fields_count_where_they_are_sent():
