@@ -167,7 +167,7 @@ class LLMLingua:
             model.open_api_config, model.cache_bos_num, model.prefix_bos_num = {}, 10, 100
             model.oai_tokenizer = SimpleNamespace(encode=lambda text: range(self._counter.count_text(text)))
             options = {"trust_remote_code": False, "local_files_only": True}
-            with _quiet(), _own_dice():
+            with _own_dice():
                 model.load_model(folder, self._device, options)
                 model.init_llmlingua2()
         except (ImportError, OSError, RuntimeError, ValueError, AttributeError, KeyError, TypeError) as error:
@@ -202,21 +202,6 @@ def _own_dice() -> Iterator[None]:
             os.environ["PYTHONHASHSEED"] = seed
         random.setstate(state)
         np.random.set_state(numpys)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the bars of `transformers` off the terminal while a model is loaded."""
-    logging = importlib.import_module("transformers.utils.logging")
-    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if shown:
-            logging.enable_progress_bar()
 
 
 def _spaced(text: str) -> str:
