@@ -115,28 +115,15 @@ def maintain(
     db: Db = AGENT_DB,
     user: str | None = None,
     dry_run: bool = False,
-    threshold: float | None = None,
-    min_age_days: float | None = None,
-    max_episodes: int | None = None,
-    weight: list[str] | None = None,
-    grace_days: float | None = None,
-    min_episodes: int | None = None,
     as_json: bool = False,
 ) -> Shown:
     """Read what is due, end facts that are over, consolidate, and let go of what no longer matters.
 
-    Settings say by which rules; an option holds for this run.
+    Settings say by which rules.
     """
     require_database(db)
     names = [user] if user else users_of(db)
-    options: dict[str, Any] = {
-        "forget_threshold": threshold,
-        "forget_min_age_days": min_age_days,
-        "forget_max_episodes": max_episodes,
-        "forget_weights": dict(map(_weight, weight)) if weight else None,
-        "forget_grace_days": grace_days,
-        "consolidation_min_episodes": min_episodes,
-    }
+    options: dict[str, Any] = {}
     done: dict[str, Maintained] = {}
     several = len(names) > 1
     with Bars(quiet=as_json) as bars:
@@ -153,14 +140,6 @@ def maintain(
                 bars.show("users", number)
         bars.end()
     return {name: asdict(one) for name, one in done.items()}, lambda: _tell_maintained(done)
-
-
-def _weight(given: str) -> tuple[str, float]:
-    name, _, number = given.partition("=")
-    try:
-        return name.strip(), float(number)
-    except ValueError:
-        raise typer.BadParameter(f"--weight {given!r} is not like age=0.2") from None
 
 
 def _maintain(memory: MemoryManager, bars: Bars, user: str, *, dry_run: bool) -> Maintained:
