@@ -35,7 +35,7 @@ from jiyi.long_term import (
     gate_of,
 )
 from jiyi.manager import MemoryManager
-from jiyi.monitor import ContextMonitor, Judge, Thresholds, find_hits
+from jiyi.monitor import ContextMonitor, Thresholds
 from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Reranker
 from jiyi.settings import Settings, load_settings
 from jiyi.short_term import Background, RunningSummary, ShortTermMemory, Summaries, SummaryUpdater
@@ -60,7 +60,6 @@ def open_memory(
     llm: LLM | None = None,
     forget_rule: Rule | None = None,
     monitor_thresholds: Thresholds | None = None,
-    monitor_judge: Judge | None = None,
     clock: Clock = utc_now,
     background: bool = True,
     check_embedder: bool = True,
@@ -76,8 +75,6 @@ def open_memory(
         forget_rule: how the forget gate rates episodes; it replaces the settings
             ``forget_threshold``, ``forget_min_age_days``, ``forget_max_episodes`` and ``forget_weights``.
         monitor_thresholds: when ``memory.monitor.alerts()`` reports something.
-        monitor_judge: decides which recalled texts a reply used, such as `LLMHits`; by default
-            by shared words.
         clock: says what "now" is.
         background: load the bundled model, embed, and have a language model read and summarise,
             in threads; without it only `flush` embeds, and windows wait for summaries.
@@ -91,7 +88,7 @@ def open_memory(
         MissingExtra: the package for this place or these settings is not installed.
     """
     if isinstance(url, str) and url.startswith(("https://", "http://")):
-        own = (embedder, reranker, llm, forget_rule, monitor_thresholds, monitor_judge)
+        own = (embedder, reranker, llm, forget_rule, monitor_thresholds)
         return _connected(url, settings | {"user_id": user_id, "agent_id": agent_id}, own)
     settings |= {n: p for n, p in (("embedder", embedder), ("reranker", reranker)) if isinstance(p, str)}
     chosen = load_settings(user_id=user_id, agent_id=agent_id, **settings)
@@ -100,7 +97,7 @@ def open_memory(
         settings=chosen,
         models=(embedder, reranker, llm),
         rule=forget_rule,
-        watch=(monitor_thresholds or Thresholds(), monitor_judge or find_hits),
+        thresholds=monitor_thresholds or Thresholds(),
         clock=clock,
         background=background,
         check=check_embedder,
@@ -120,7 +117,7 @@ class _Opening:
     settings: Settings
     models: tuple[Embedder | str | None, Reranker | str | None, LLM | None]  # None: as set
     rule: Rule | None
-    watch: tuple[Thresholds, Judge]  # of the monitor
+    thresholds: Thresholds  # of the monitor
     clock: Clock
     background: bool
     check: bool  # whether the data must be of this embedder
@@ -187,10 +184,9 @@ class _Wiring:
         )
 
     def monitor(self) -> ContextMonitor:
-        thresholds, judge = self.given.watch
         user, clock = self.settings.user_id or "", self.given.clock
         return ContextMonitor(
-            thresholds=thresholds, clock=clock, judge=judge, counter=self.counter, user_id=user
+            thresholds=self.given.thresholds, clock=clock, counter=self.counter, user_id=user
         )
 
     def short_term(self) -> ShortTermMemory:

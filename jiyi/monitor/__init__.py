@@ -3,7 +3,7 @@
 from jiyi.monitor.drift import Drift, Step, find_drift
 from jiyi.monitor.export import otel_metrics, prometheus_text, traced
 from jiyi.monitor.figures import Alert, Gauges, Limits, Spread, Thresholds, Usage
-from jiyi.monitor.hits import Hit, Hits, Judge, LLMHits, find_hits
+from jiyi.monitor.hits import Hit, Hits, find_hits
 from jiyi.monitor.monitor import ContextMonitor
 
 __all__ = [
@@ -13,8 +13,6 @@ __all__ = [
     "Gauges",
     "Hit",
     "Hits",
-    "Judge",
-    "LLMHits",
     "Limits",
     "Spread",
     "Step",

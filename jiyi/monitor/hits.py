@@ -8,22 +8,19 @@ a reply takes one thing from it and leaves the rest.
 
 What this cannot see: a reply in another language than the block (numbers, names and
 identifiers still meet), one that only says yes or no, and a date that stands above the
-text and not in it. `LLMHits` can.
+text and not in it.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
-from jiyi.errors import LLMError
-from jiyi.llm import LLM, ask_each
-from jiyi.prompts import quote
 from jiyi.records import Block, Section
-from jiyi.text import analyse, language, query_terms
+from jiyi.text import analyse, query_terms
 
-__all__ = ["MOST_WEIGHT", "RETRIEVED", "USED", "Hit", "Hits", "Judge", "LLMHits", "find_hits"]
+__all__ = ["MOST_WEIGHT", "RETRIEVED", "USED", "Hit", "Hits", "find_hits"]
 
 RETRIEVED: tuple[Section, ...] = ("knowledge", "episodes", "recalled")
 """The sections whose blocks were searched for; others are not asked whether they hit."""
@@ -38,9 +35,6 @@ _NUMBER = 3.0
 _NAME = 2.0
 _MOST_CHARS = 4_000  # of a block and of a question that are looked at
 _MOST_REPLY = 20_000  # characters of a reply
-_ASKED_CHARS = 1_000  # of a passage and of the question that a model is shown
-_ASKED_REPLY = 6_000  # characters of the reply that it is shown
-_BATCH = 20  # passages in one prompt
 _DIGIT = re.compile(r"\d")
 _BEFORE = r"\u4e00-\u9fff，。：；、（“《"
 _NAMES = re.compile(
@@ -65,8 +59,6 @@ class Hits:
     """What became of the retrieved blocks of one window."""
 
     blocks: tuple[Hit, ...]  # in the order of the window
-    method: str = "overlap"  # how it was told: "overlap" or "llm"
-    notes: tuple[str, ...] = ()  # what was not as it should be, such as a model that failed
 
     @property
     def used(self) -> int:
@@ -74,14 +66,10 @@ class Hits:
         return sum(hit.used for hit in self.blocks)
 
 
-Judge = Callable[[str, Sequence[Block], str], Hits]
-"""Tells which blocks a reply used: ``judge(question, blocks, reply)``; must not raise."""
-
-
 def find_hits(question: str, blocks: Sequence[Block], reply: str) -> Hits:
     """Return which of the retrieved blocks the reply used.
 
-    Pure and without a model; some two milliseconds for each thousand characters of blocks. The
+    Pure; some two milliseconds for each thousand characters of blocks. The
     first 4,000 characters of a block and 20,000 of the reply are looked at. A block that
     says nothing beyond the question is not used.
 
@@ -113,38 +101,3 @@ def _telling(text: str, asked: set[str]) -> dict[str, float]:
         for term in query_terms(text)
         if term not in asked
     }
-
-
-@dataclass(frozen=True, slots=True)
-class LLMHits:
-    """A `Judge` that asks a language model; it sees what is said in other words or languages.
-
-    - Question, passages and reply are quoted as data.
-    - One call of the model for every 20 passages.
-    - Where the model cannot be asked or gives no usable answer, words are compared as in
-      `find_hits`, and `Hits.notes` says why.
-    """
-
-    llm: LLM
-
-    def __call__(self, question: str, blocks: Sequence[Block], reply: str) -> Hits:
-        """Return which of the retrieved blocks the reply used; the share of a block is 0 or 1."""
-        shown = [block for block in blocks if block.section in RETRIEVED]
-        if not shown or not reply.strip():
-            return find_hits(question, shown, reply)
-        words = {"question": quote(question[:_ASKED_CHARS]), "reply": quote(reply[:_ASKED_REPLY])}
-        texts = [block.text[:_ASKED_CHARS] for block in shown]
-        spoken = language(question or reply)
-        said: list[bool] = []
-        try:
-            for start in range(0, len(texts), _BATCH):
-                some = texts[start : start + _BATCH]
-                said += ask_each(self.llm, "judge_hits", some, {"type": "boolean"}, language=spoken, **words)
-        except LLMError as error:
-            found = find_hits(question, shown, reply)
-            return Hits(blocks=found.blocks, notes=(f"told by words, the model failed: {error}",))
-        hits = (
-            Hit(section=block.section, source_id=block.source_id, share=float(used), used=used)
-            for block, used in zip(shown, said, strict=True)
-        )
-        return Hits(blocks=tuple(hits), method="llm")

@@ -13,7 +13,7 @@ from jiyi.errors import InputError, SettingsError
 from jiyi.forks import free_after_fork
 from jiyi.monitor.drift import Drift, Step, find_drift, last_run
 from jiyi.monitor.figures import Alert, Gauges, Series, SessionKey, Thresholds, Usage, find_alerts
-from jiyi.monitor.hits import RETRIEVED, Judge, find_hits
+from jiyi.monitor.hits import RETRIEVED, find_hits
 from jiyi.records import Block, Window
 from jiyi.text import TokenCounter, counter_for
 
@@ -83,7 +83,6 @@ class ContextMonitor:
     thresholds: Thresholds = field(default_factory=Thresholds)  # when `alerts` speaks up
     clock: Clock = utc_now  # a run without a step for 30 minutes by it is over
     keep: int = 1000  # values kept of each figure
-    judge: Judge = find_hits  # tells which retrieved blocks a reply used; by shared words by default
     # Makes the drift of runs see what is said in other words; it is asked when someone asks for
     # figures, once for each run that has new steps.
     embedder: Embedder | None = None
@@ -310,7 +309,7 @@ class ContextMonitor:
                 types, everything = self._types, self._all
                 runs = [(one, list(one.steps)) for _, one in self._running() if one.drift is None]
             for item in waiting:
-                hits = self.judge(item.question, item.blocks, item.reply)
+                hits = find_hits(item.question, item.blocks, item.reply)
                 with self._lock:
                     for series in (everything, types[item.task_type]):
                         series.judged(hits)

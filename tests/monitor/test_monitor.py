@@ -54,14 +54,17 @@ def test_a_window_and_its_reply(monitor: ContextMonitor, window_of: WindowOf) ->
         assert (found.hit_rate, found.block_rate) == (1.0, 0.5)
 
 
-def test_a_reply_is_compared_with_the_last_window_of_its_session(window_of: WindowOf) -> None:
+def test_a_reply_is_compared_with_the_last_window_of_its_session(
+    window_of: WindowOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[tuple[str, list[str], str]] = []
 
     def judge(question: str, blocks: Any, reply: str) -> Hits:
         asked.append((question, [block.text for block in blocks], reply))
         return Hits(blocks=(Hit(section="recalled", source_id="0", share=1.0, used=True),))
 
-    monitor = ContextMonitor(judge=judge)
+    monkeypatch.setattr("jiyi.monitor.monitor.find_hits", judge)
+    monitor = ContextMonitor()
     monitor.window(window_of("one?", "a"), session_id="x")
     monitor.window(window_of("two?", "b"), session_id="x")
     monitor.window(window_of("three?", "c"), session_id="y")

@@ -18,7 +18,7 @@ def test_the_monitor_sees_windows_replies_and_summaries(open_memory):
     assert open_memory(monitor=False).monitor is None
 
 
-def test_a_reply_is_handed_over_under_the_session_id_of_the_verbs(open_memory):
+def test_a_reply_is_handed_over_under_the_session_id_of_the_verbs(open_memory, monkeypatch):
     asked = []
 
     def judge(question, blocks, reply):
@@ -26,7 +26,8 @@ def test_a_reply_is_handed_over_under_the_session_id_of_the_verbs(open_memory):
         return find_hits(question, blocks, reply)
 
     strict = Thresholds(fewest=1, output_share=Limits(warning=0.1, critical=0.2))
-    memory = open_memory(monitor_thresholds=strict, monitor_judge=judge)
+    monkeypatch.setattr("jiyi.monitor.monitor.find_hits", judge)
+    memory = open_memory(monitor_thresholds=strict)
     memory.save_message("old", role="user", content="service 7 listens on port 9007")
     budget = Budget(max_input_tokens=3_000, max_output_tokens=100)
     for user in ("ana", "bo"):
