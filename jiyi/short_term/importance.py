@@ -4,7 +4,6 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from jiyi.errors import SettingsError
 from jiyi.records import Message
 from jiyi.records.atoms import Atom
 from jiyi.short_term.policy import (
@@ -40,8 +39,7 @@ class ImportanceSampling:
       `jiyi.text.salience` of its text and tool calls. A tool call and its results are worth
       as much as the best of them.
     - Whole atoms leave until the rest fits: first those that would not fit even alone, then
-      the least important. Of equals the oldest leaves first; with a ``seed`` other than 0,
-      in an order drawn from the seed and the ids of the messages, the same every time.
+      the least important. Of equals the oldest leaves first.
     - ``counter.count_all(kept)`` is at most ``max_tokens``, message overhead and the opening
       of the reply included; where a ``budget`` is given too, the smaller one holds.
     - System and pinned messages and the newest sound atom stay. Broken atoms leave.
@@ -50,14 +48,13 @@ class ImportanceSampling:
 
     Raises:
         BadBudget: ``max_tokens`` or ``budget`` is not a whole number of at least 1.
-        SettingsError: ``seed`` is not a whole number, or ``max_messages`` not one of at least 1.
+        SettingsError: ``max_messages`` is not a whole number of at least 1.
         BudgetTooSmall: what must stay takes more than the budget (when called).
     """
 
     max_tokens: int | None = None  # tokens in all
     max_messages: int | None = field(default=None, kw_only=True)  # user and assistant messages
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True)
-    seed: int = field(default=0, kw_only=True)  # which of equals leaves first; 0: the oldest
     keep_last: bool = field(default=True, kw_only=True)  # the newest atom stays in any case
 
     def __post_init__(self) -> None:
@@ -67,8 +64,6 @@ class ImportanceSampling:
             object.__setattr__(self, "max_tokens", DEFAULT_TOKENS)
         if self.max_tokens is not None:
             check_tokens("max_tokens", self.max_tokens)
-        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
-            raise SettingsError(f"seed={self.seed!r} must be a whole number")
 
     @as_given
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
@@ -129,8 +124,7 @@ class ImportanceSampling:
         ranked = []
         for place, (atom, size) in enumerate(chosen):
             score = max(_worth(messages[i]) for i in atom.indices)
-            rank = _drawn(self.seed, messages[atom.first].id) if self.seed else place
-            ranked.append((score, rank, atom, size))
+            ranked.append((score, place, atom, size))
         return ranked
 
 
@@ -145,8 +139,3 @@ def _worth(message: Message) -> float:
             _scores.clear()
         score = _scores[key] = salience(text)
     return score
-
-
-def _drawn(seed: int, message_id: str) -> int:
-    drawn = blake2b(f"{seed}\n{message_id}".encode("utf-8", "surrogatepass"), digest_size=8)
-    return int.from_bytes(drawn.digest(), "big")
