@@ -3,8 +3,7 @@
 Each step has a nearness to the goal from 0 to 1. The step's terms that the goal has count 1, those
 that an earlier near step brought in half as much as that step was near: "tail error.log" after
 "look at the logs of nginx" is still near, and a chain of small turnings fades out. `ENOUGH` of that
-is as near as can be. With an embedder the cosine to the goal counts as well, above what sentences
-about nothing in common have with it; the larger of the two is taken.
+is as near as can be.
 
 The nearness is smoothed (exponentially weighted moving average, Roberts 1959); the score is
 1 minus that. A run drifts when the score is at `DRIFTED` or above after `FEWEST` steps and
@@ -15,10 +14,6 @@ does not fall (slope of least squares over the last steps), or when one action f
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from jiyi.embeddings import Embedder
-from jiyi.errors import EmbeddingError
 from jiyi.text import analyse, language, query_terms
 
 __all__ = ["DRIFTED", "ENOUGH", "FEWEST", "Drift", "Step", "find_drift", "last_run"]
@@ -38,13 +33,8 @@ _COMING_BACK = -0.05  # trend of a run that finds its way
 _RECENT = 6  # steps the trend looks at
 _LOOKED = 12  # newest steps in which failures are counted
 _SAME = 0.8  # shared terms of two actions from which they are the same one
-_FAR, _CLOSE = 0.25, 0.5  # cosine above the baseline, as a part of what is left to 1: not near, quite near
 _FEWEST_TERMS = 2  # of a goal, to compare words with, and of a request; "go on" and 继续 ask for nothing new
 _MOST_CHARS = 2_000  # of a goal and of a step
-_EVERYDAY = {
-    "en": ("The cat sleeps on the warm windowsill.", "We bought two tickets for the concert."),
-    "zh": ("今天的晚饭是番茄炒蛋和米饭。", "他小时候在海边学会了游泳。"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,26 +60,24 @@ def find_drift(
     goal: str,
     steps: Sequence[Step],
     *,
-    embedder: Embedder | None = None,
     drifted: float = DRIFTED,
     repeats: int = 3,
 ) -> Drift:
     """Return how far the steps have moved away from the goal.
 
-    Pure: the same goal and steps give the same answer. Without an embedder a step in another
-    language than the goal that shares no term with it is passed over. The first 2,000
-    characters of each are looked at, and failures of the last 12 steps.
+    Pure: the same goal and steps give the same answer. A step in another language than the goal
+    that shares no term with it is passed over. The first 2,000 characters of each are looked at,
+    and failures of the last 12 steps.
 
     Args:
         goal: the original request; where it is "" or one word, only failures count.
         steps: what was done, oldest first.
-        embedder: sees what is said in other words; costs one call for all steps.
         drifted: the score from which the run drifts.
         repeats: failures of one action that make the run drift.
     """
     failures, action = _failures(steps)
-    says_enough = len(query_terms(goal[:_MOST_CHARS])) >= (_FEWEST_TERMS if embedder is None else 1)
-    near, note = _nearness(goal, steps, embedder) if says_enough else ([], "")
+    says_enough = len(query_terms(goal[:_MOST_CHARS])) >= _FEWEST_TERMS
+    near = _nearness(goal, steps) if says_enough else []
     score, trend = _score(near), -_slope(near[-_RECENT:])
     away = len(near) >= FEWEST and score >= drifted and trend > _COMING_BACK
     why = f"{len(steps)} steps, near the request"
@@ -108,7 +96,7 @@ def find_drift(
         trend=round(trend, 4),
         failures=failures,
         drifting=away or failures >= repeats,
-        why=why + note,
+        why=why,
     )
 
 
@@ -128,41 +116,19 @@ def last_run(steps: Sequence[tuple[str, Step]]) -> tuple[str, list[Step]]:
     return goal, run
 
 
-def _nearness(goal: str, steps: Sequence[Step], embedder: Embedder | None) -> tuple[list[float], str]:
-    """Return how near each step is, and what was not as it should be."""
-    meant, note = [0.0] * len(steps), ""
-    if embedder is not None and steps:
-        try:
-            meant = _by_meaning(goal, steps, embedder)
-        except EmbeddingError as error:
-            note = f"; told by words alone, the embedder failed: {error}"
+def _nearness(goal: str, steps: Sequence[Step]) -> list[float]:
+    """Return how near each step is; one that cannot be compared with the goal is passed over."""
     spoken = language(goal)
     known = dict.fromkeys(query_terms(goal[:_MOST_CHARS]), 1.0)
     near: list[float] = []
-    for step, value in zip(steps, meant, strict=True):
+    for step in steps:
         terms = set(analyse(step.text[:_MOST_CHARS]))
         shared = sum(known.get(term, 0.0) for term in terms)
-        if not shared and embedder is None and language(step.text) != spoken:
+        if not shared and language(step.text) != spoken:
             continue  # words of two languages cannot be compared: it says nothing
-        near.append(max(min(1.0, shared / ENOUGH), value))
+        near.append(min(1.0, shared / ENOUGH))
         for term in terms:
             known[term] = max(known.get(term, 0.0), _INHERITED * near[-1])
-    return near, note
-
-
-def _by_meaning(goal: str, steps: Sequence[Step], embedder: Embedder) -> list[float]:
-    everyday = [text for some in _EVERYDAY.values() for text in some]
-    texts = [text[:_MOST_CHARS] for text in (goal, *(step.text for step in steps), *everyday)]
-    # As queries, all of them: what matters is what they are about, not which answers which.
-    matrix = np.asarray(embedder.embed(texts, "query"), np.float64)
-    cosines = matrix[1:] @ matrix[0]
-    means = cosines[len(steps) :].reshape(len(_EVERYDAY), -1).mean(axis=1).clip(0.0, 0.99)
-    baselines = dict(zip(_EVERYDAY, means, strict=True))
-    near = []
-    for step, cosine in zip(steps, cosines[: len(steps)], strict=True):
-        baseline = baselines[language(step.text)]
-        above = (cosine - baseline) / (1 - baseline)
-        near.append(float(min(max((above - _FAR) / (_CLOSE - _FAR), 0.0), 1.0)))
     return near
 
 

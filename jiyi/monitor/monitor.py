@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from jiyi.clock import Clock, utc_now
-from jiyi.embeddings import Embedder
 from jiyi.errors import InputError, SettingsError
 from jiyi.forks import free_after_fork
 from jiyi.monitor.drift import Drift, Step, find_drift, last_run
@@ -83,9 +82,6 @@ class ContextMonitor:
     thresholds: Thresholds = field(default_factory=Thresholds)  # when `alerts` speaks up
     clock: Clock = utc_now  # a run without a step for 30 minutes by it is over
     keep: int = 1000  # values kept of each figure
-    # Makes the drift of runs see what is said in other words; it is asked when someone asks for
-    # figures, once for each run that has new steps.
-    embedder: Embedder | None = None
     counter: TokenCounter = field(default_factory=counter_for)  # of the tokens of replies that have no number
     # Whose sessions are meant where a call does not say; that of `jiyi.open` for the monitor of a memory.
     user_id: str = ""
@@ -322,7 +318,6 @@ class ContextMonitor:
         found = find_drift(
             goal,
             run,
-            embedder=self.embedder,
             drifted=limits.drift.warning,
             repeats=max(int(limits.failures.warning), 1),
         )
