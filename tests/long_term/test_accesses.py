@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from at_once import wait_until
 from samples import ANA, START, episode, knowledge, message
 
 from jiyi.errors import DatabaseLocked, StorageError
@@ -57,13 +58,6 @@ def hit(record, kind):
 def counts(store, *ids):
     found = store.find(Query(scope=ANA, kinds=("episode", "knowledge"), ids=ids or None, limit=10_000))
     return {record.id: (record.access_count, record.last_accessed_at) for record in found}
-
-
-def wait_until(condition, seconds=20.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def test_what_was_recalled_is_counted_with_the_time(store, accesses, clock):

@@ -1,11 +1,10 @@
 import gc
 import threading
-import time
 from datetime import timedelta
 from functools import partial
 
 import pytest
-from at_once import at_once
+from at_once import at_once, wait_until
 from conversations import assistant, calls, result, system, user
 from session_tools import NOON, SCOPE, CountingStore, save, sweepers, talk_of, texts
 
@@ -25,13 +24,6 @@ def memory(store, clock):
     memory = ShortTermMemory(store, max_turns=2, clock=clock)
     yield memory
     memory.close()
-
-
-def wait_until(true):
-    end = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def test_an_empty_session_is_an_empty_window(memory):
