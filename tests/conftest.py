@@ -1,6 +1,7 @@
 """Fixtures for whole memories: a real file, the instant embedder, and a clock to turn by hand."""
 
 import os
+import shutil
 import signal
 import socket
 from collections.abc import Callable, Generator, Iterator
@@ -28,6 +29,11 @@ from jiyi.testing import HashEmbedder
 # A run in the background may ignore Ctrl-C, and so would the programs that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The files of tests lie in memory where there is room: a real file system, whose syncs cost nothing.
+IN_MEMORY = Path("/dev/shm")
+if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 # rich takes the width once, when the console is made; tests of the terminal set their own later.
 os.environ.pop("COLUMNS", None)

@@ -1,6 +1,7 @@
 """Without the bundled model's data file: every verb goes by words, the log says so once, a fetch mends it."""
 
 import logging
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,13 +23,25 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "e5-small-q4.bin"
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that was filled without the model."""
+    folder = tmp_path_factory.mktemp("filled")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JIYI_MODEL_FILE", str(folder / "e5-small-q4.bin"))
+        with jiyi.open(folder / "filled.db", user_id="ana", background=False, skills=[SKILLS]) as opened:
+            fill(opened)
+    return folder / "filled.db"
+
+
 @pytest.fixture
-def memory(path: Path, nowhere: Path) -> Iterator[Memory]:
+def memory(path: Path, nowhere: Path, template: Path) -> Iterator[Memory]:
+    shutil.copy(template, path)
     with jiyi.open(path, user_id="ana", background=False, skills=[SKILLS]) as opened:
-        yield filled(opened)
+        yield opened
 
 
-def filled(memory: Memory) -> Memory:
+def fill(memory: Memory) -> None:
     memory.save_message("s", role="user", content="The port of pay-gw is 8443.", id="m1")
     memory.save_message("s", role="user", content="pay-gw's port changed from 8443 to 9443.", id="m2")
     memory.save_message("s", role="user", content="磁盘又满了", id="m3")
@@ -36,7 +49,6 @@ def filled(memory: Memory) -> Memory:
         task = memory.start_task("s", request="clean the disk of edge-1", target="edge-1")
         memory.add_step(task.id, "delete old logs", tool_name="shell")
         memory.complete_task(task.id, outcome="success", summary=f"cleaned, try {number}")
-    return memory
 
 
 def open_task(memory: Memory) -> Any:
