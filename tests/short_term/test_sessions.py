@@ -205,6 +205,7 @@ def test_the_background_sweep_needs_no_access(store, clock):
 
 
 def test_the_sweeper_starts_with_the_first_session_and_ends_with_close(store):
+    assert ShortTermMemory.__init__.__kwdefaults__["sweep_every"] == timedelta(minutes=1)
     before = len(sweepers())
     memory = ShortTermMemory(store, sweep_every=timedelta(days=999_999_999))
     assert len(sweepers()) == before
