@@ -82,28 +82,7 @@ def test_the_json(written):
         ("small-zh.json", "bm25"),
     ]
     jiyi = told["runs"][0]
-    assert list(jiyi) == [
-        "file",
-        "language",
-        "system",
-        "backend",
-        "embedder",
-        "questions",
-        "metrics",
-        "evidence_in_context",
-        "by_category",
-        "latency_ms",
-        "ingest",
-    ]
-    assert list(jiyi["metrics"]) == list(METRICS)
-    assert list(jiyi["latency_ms"]) == [
-        "search_p50",
-        "search_p95",
-        "embed_p50",
-        "context_p50",
-        "context_p95",
-    ]
-    assert list(jiyi["ingest"]) == ["messages", "seconds_text", "seconds_vectors"]
+    assert {"questions", "metrics", "latency_ms", "ingest"} <= set(jiyi)
     assert list(jiyi["evidence_in_context"]) == ["500"]
     assert set(jiyi["by_category"]) == {"current", "as_of", "history", "abstain", "single"}
     assert jiyi["by_category"]["single"]["recall@5"] == 1

@@ -4,6 +4,7 @@ import pytest
 from conversations import assistant, calls, check, conversations, must_stay, partners, result, system, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from policy_tools import newest
 
 from jiyi.errors import BadBudget, BudgetTooSmall
 from jiyi.short_term import TokenBudget
@@ -195,23 +196,12 @@ def test_no_message_is_torn():
     assert TokenBudget(tokens(*talk) - 1)(talk).kept == (talk[1],)
 
 
-def required(talk, keep_last):
-    """Return what must stay, worked out the slow way."""
-    stay = {m.id for m in must_stay(talk)}
-    if keep_last:
-        groups = partners(talk)
-        starts = [min(g) for i, g in groups.items() if g and talk[min(g)].role != "system"]
-        if starts:
-            stay |= {talk[i].id for i in groups[max(starts)]}
-    return [m for m in talk if m.id in stay]
-
-
 @settings(deadline=None)
 @given(conversations(), budgets, st.none() | budgets, st.booleans())
 def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, keep_last):
     policy = TokenBudget(most, keep_last=keep_last)
     limit = min(most, budget or most)
-    stay = required(talk, keep_last)
+    stay = {m.id: m for m in [*must_stay(talk), *(newest(talk) if keep_last else [])]}.values()
     needed = tokens(*stay)
     if needed > limit:
         with pytest.raises(BudgetTooSmall) as caught:
