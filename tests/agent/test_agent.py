@@ -36,22 +36,6 @@ def contents(asked: dict[str, Any], role: str) -> list[str]:
     return [message["content"] for message in asked["messages"] if message["role"] == role]
 
 
-def test_talk_is_saved_and_leaves_no_task(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make
-) -> None:
-    server = scripted(says("Hello Ana"))
-    run = make_agent(server, shell).run("Hi", "s")
-    assert (run.answer, run.stopped, run.steps, run.task_id) == ("Hello Ana", "done", (), None)
-    assert (run.model_calls, run.input_tokens, run.output_tokens) == (1, 7, 3)
-    assert [(m.role, m.content) for m in memory.session_messages("s")] == [
-        ("user", "Hi"),
-        ("assistant", "Hello Ana"),
-    ]
-    assert memory.tasks() == []
-    assert run.window is not None
-    assert run.window.messages == server.asked[0]["messages"]
-
-
 def test_tools_are_called_in_order_and_only_question_and_answer_stay(
     memory: jiyi.MemoryManager, scripted: Start, make_agent: Make
 ) -> None:
@@ -75,18 +59,6 @@ def test_tools_are_called_in_order_and_only_question_and_answer_stay(
     assert (episode.outcome, episode.trigger_summary) == ("success", "Is the shop up?")
     assert (episode.outcome_summary, len(episode.steps)) == ("It runs again.", 3)
     assert memory.current_task("s") is None
-
-
-def test_the_next_question_sees_no_scratch(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make
-) -> None:
-    server = scripted(calls(call("shell", {"cmd": "df"})), says("full"), says("yes"))
-    agent = make_agent(server, shell)
-    agent.run("disk?", "s")
-    agent.run("really?", "s")
-    roles = [m["role"] for m in server.asked[2]["messages"]]
-    assert "tool" not in roles
-    assert "full" in contents(server.asked[2], "assistant")
 
 
 def test_the_text_comes_as_it_is_said(scripted: Start, make_agent: Make) -> None:

@@ -82,10 +82,6 @@ def test_a_small_text_comes_back_as_it_is() -> None:
     assert Relevance()(TALK, max_tokens=1_000, query="port").text == TALK
 
 
-def test_half_is_left_without_a_limit() -> None:
-    assert Relevance()(TALK, query="port").tokens <= COUNT(TALK) // 2
-
-
 def test_a_result_brings_its_call() -> None:
     call = ToolCall(id="c1", name="shell", arguments='{"cmd": "ss -ltn"}')
     messages = [

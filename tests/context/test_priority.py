@@ -48,10 +48,6 @@ def test_the_text_never_takes_more_than_there_is(pieces, size):
     assert sorted((*queue.best(), *queue.left())) == sorted(text for text, _, _ in pieces)
 
 
-def test_nothing_in_nothing_out():
-    assert (PriorityContext(5).text(), PriorityContext(5).best()) == ("", [])
-
-
 def test_what_cannot_be_is_refused():
     for wrong in (0, -1, 2.5, True):
         with pytest.raises(BadBudget, match="max_tokens"):

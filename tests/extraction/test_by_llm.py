@@ -356,15 +356,6 @@ def test_where_the_model_fails_the_patterns_read_and_the_note_says_why(make: Mak
     assert len(note) > 50
 
 
-def test_nobody_listens(make: Make) -> None:
-    reading = extract_with(
-        make("http://127.0.0.1:9/v1", timeout=0.5), [message("The port of edge-02 is 8443.")]
-    )
-    assert reading.method == "patterns"
-    assert len(reading.statements) == 1
-    assert "read nothing" in reading.notes[0]
-
-
 def test_a_model_that_cannot_be_reached_is_asked_once_a_bad_answer_spoils_one_batch(make: Make) -> None:
     messages = [message("我住在杭州", id=f"m-{n}", minutes=n) for n in range(45)]
     with ScriptedChat(*[refuses("bad key", status=401)] * 9) as server:
@@ -374,13 +365,6 @@ def test_a_model_that_cannot_be_reached_is_asked_once_a_bad_answer_spoils_one_ba
     with ScriptedChat(says("no"), says("no"), says(found()), says(found())) as server:
         reading = extract_with(make(server.url), messages)
     assert (reading.method, len(reading.statements), len(reading.notes)) == ("llm", 20, 1)
-
-
-def test_without_a_model() -> None:
-    reading = extract_with(None, [message("The port of edge-02 is 8443.")])
-    assert (reading.method, reading.notes) == ("patterns", ("no language model is set",))
-    assert len(reading.statements) == 1
-    assert extract_with(None, []).notes == ()
 
 
 @pytest.mark.slow

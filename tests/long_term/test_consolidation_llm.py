@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 from datetime import timedelta
 
 import pytest
@@ -181,21 +180,6 @@ def test_a_model_that_misbehaves_is_replaced_by_counting(store, run, replies, re
     check_counted(store, receipt, reason)
 
 
-def test_a_model_that_is_silent_is_replaced_by_counting(store, run):
-    store.put(nginx(1, 2, 3))
-    with ScriptedChat(Reply(silent=True)) as server:
-        receipt = run(server.url, timeout=0.3)
-    check_counted(store, receipt, "time|reach")
-
-
-def test_a_model_that_is_not_there_is_replaced_by_counting(store, run):
-    store.put(nginx(1, 2, 3))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    check_counted(store, run(url), "could not be reached")
-
-
 def check_counted(store, receipt, reason):
     (group,) = receipt.groups
     assert group.method == "extractive"
@@ -239,19 +223,6 @@ def test_nothing_is_locked_while_the_model_thinks(store, run):
         assert [group.episodes for group in receipt.groups] == [3]
         assert [group.episodes for group in run(server.url).groups] == [1]
     assert len(knowledge_of(store)[0].source_episodes) == 4
-
-
-def test_any_error_of_a_model_from_outside_is_caught(store, database, clock):
-    class Broken:
-        def complete(self, messages, **options):
-            raise KeyError("choices")
-
-    store.put(nginx(1, 2, 3))
-    receipt = Consolidation(store, None, llm=Broken(), clock=clock).run(ANA)
-    assert (receipt.groups[0].method, receipt.groups[0].note) == (
-        "extractive",
-        "the language model failed: 'choices'",
-    )
 
 
 @pytest.mark.slow

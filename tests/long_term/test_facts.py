@@ -1,6 +1,5 @@
 """The memory of facts on a real file: learning, asking, two processes."""
 
-import json
 import multiprocessing
 from datetime import timedelta
 from itertools import pairwise
@@ -8,15 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_chat import ScriptedChat, refuses, says
 from stating import START, at
 
-from jiyi.embeddings import Endpoint
-from jiyi.errors import BadQuery, NaiveDatetime
-from jiyi.llm import OpenAILLM
+from jiyi.errors import BadQuery
 from jiyi.long_term.facts.lookup import neighbours
 from jiyi.long_term.facts.memory import FactMemory
-from jiyi.records import Fact, Message, Query, Scope
+from jiyi.records import Fact, Message, Scope
 from jiyi.storage import SqliteDatabase, Store
 from jiyi.testing import ManualClock
 
@@ -51,16 +47,6 @@ def told(facts: list[Fact]) -> list[tuple[str, str, str, str]]:
     return [(fact.subject, fact.predicate, fact.object, fact.status) for fact in facts]
 
 
-def test_what_is_said_is_known(memory: FactMemory, say: Any) -> None:
-    learned = say("记一下，edge-02 网关对外监听的端口是 8443。", 1)
-    (fact,) = learned.facts
-    assert learned.new == (fact.id,)
-    assert learned.method == "patterns"
-    assert memory.facts(ANA) == [fact]
-    assert (fact.scope, fact.speaker, len(fact.sources)) == (HERE, "Ana", 1)
-    assert say("嗯，好的", 2).facts == ()
-
-
 def test_a_story_with_corrections_exceptions_and_retractions(memory: FactMemory, say: Any) -> None:
     say("dinner is at seven", 1)
     say("dinner is at six until January 20", 9)
@@ -80,39 +66,6 @@ def test_a_story_with_corrections_exceptions_and_retractions(memory: FactMemory,
         ("edge-02", "端口", "8444", "active"),
     ]
     assert told(memory.facts(ANA, status="retracted")) == [("新家门锁", "密码", "602918", "retracted")]
-
-
-def test_reading_a_message_again_changes_nothing(store: Store, memory: FactMemory, say: Any) -> None:
-    say("The port of edge-02 is 8443.", 1)
-    say("The port of edge-02 is 8444.", 2)
-    before = memory.history(ANA, "edge-02")
-    messages = [one for one in store.find(Query(scope=HERE, kinds=("message",))) if isinstance(one, Message)]
-    learned = memory.learn(messages)
-    assert (learned.facts, learned.passed) == ((), 2)
-    assert memory.history(ANA, "edge-02") == before
-
-
-def test_sessions_and_agents_and_users(memory: FactMemory, say: Any) -> None:
-    say("The port of edge-02 is 8443.", 1)
-    other = ANA.in_session("other")
-    say("The port of edge-02 is 8444.", 2, scope=other)
-    bo = Scope(user_id="bo", session_id="s")
-    say("The port of edge-02 is 9000.", 3, scope=bo)
-    assert [(fact.object, fact.status) for fact in memory.history(ANA, "edge-02")] == [
-        ("8443", "superseded"),
-        ("8444", "active"),
-    ]
-    assert [fact.object for fact in memory.facts(other)] == ["8444"]
-    assert memory.facts(HERE) == []
-    assert [fact.object for fact in memory.facts(Scope(user_id="bo"))] == ["9000"]
-
-
-def test_a_message_saved_late_does_not_supersede(memory: FactMemory, say: Any) -> None:
-    say("The port of edge-02 is a-1.", 1)
-    say("The port of edge-02 is a-1.", 5)
-    say("The port of edge-02 is b-2.", 3)
-    assert [fact.object for fact in memory.history(ANA, "edge-02")] == ["a-1", "b-2", "a-1"]
-    assert [fact.object for fact in memory.facts(ANA, as_of=at(4))] == ["b-2"]
 
 
 def test_names_lead_to_the_same_thing(memory: FactMemory, say: Any) -> None:
@@ -149,105 +102,6 @@ def test_neighbours_are_found_both_ways_over_other_names(memory: FactMemory) -> 
     for depth in (0, 6, True):
         with pytest.raises(BadQuery, match="from 1 to 5"):
             neighbours(memory.store, ANA, "Mia", depth)
-
-
-def test_remembering(memory: FactMemory, clock: ManualClock) -> None:
-    (fact,) = memory.remember(ANA, "I live in Berlin", speaker="Ana").facts
-    assert (fact.subject, fact.object, fact.method, fact.sources) == ("Ana", "Berlin", "said", ())
-    assert fact.confidence > 0.8
-    (note,) = memory.remember(ANA, "the blue folder is under the stairs").facts
-    assert (note.category, note.subject, note.object) == (
-        "note",
-        "user",
-        "the blue folder is under the stairs",
-    )
-    clock.forward(days=1)
-    learned = memory.remember(ANA, subject="Ana", predicate="lives in", object="Porto", category="profile")
-    assert learned.superseded == (fact.id,)
-    ranged = memory.remember(
-        ANA, subject=("Ana"), predicate="lives in", object="Rome", valid_from=at(5), valid_to=at(9)
-    )
-    assert ranged.superseded == ()
-    assert [one.object for one in memory.facts(ANA, "Ana", as_of=at(6))] == ["Rome"]
-    assert [one.object for one in memory.facts(ANA, "Ana", as_of=at(9))] == ["Porto"]
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"text": " "},
-        {"subject": "Ana", "predicate": "age"},
-        {"text": "x", "subject": "Ana"},
-        {"subject": "Ana", "predicate": " ", "object": "x"},
-        {"text": "x", "valid_from": at(2), "valid_to": at(1)},
-    ],
-)
-def test_what_cannot_be_remembered(memory: FactMemory, given: dict[str, Any]) -> None:
-    with pytest.raises(BadQuery):
-        memory.remember(ANA, **given)
-    with pytest.raises(NaiveDatetime):
-        memory.remember(ANA, "x", valid_from=at(1).replace(tzinfo=None))
-    assert memory.facts(ANA) == []
-
-
-def test_what_is_over_ends(memory: FactMemory, say: Any) -> None:
-    say("dinner is at seven", 1)
-    say("dinner is at six until January 20", 9)
-    say("从 1 月 15 日起，edge-02 的端口是 9000", 9)
-    say("edge-02 的端口是 8443", 8)
-    assert memory.expire(ANA, at(10)) == 0
-    assert memory.expire(ANA, at(30)) == 2
-    assert memory.expire(ANA, at(30)) == 0
-    assert {
-        fact.object: fact.status for fact in memory.facts(ANA, status=("active", "expired", "superseded"))
-    } == {
-        "seven": "active",
-        "six": "expired",
-        "9000": "active",
-        "8443": "superseded",
-    }
-    assert [fact.object for fact in memory.facts(ANA, "dinner", as_of=at(12))] == ["six"]
-
-
-def test_facts_can_be_limited_to_the_newest(memory: FactMemory, say: Any) -> None:
-    for day in range(5):
-        say(f"The port of edge-{day} is 8443.", day)
-    assert [fact.subject for fact in memory.facts(ANA, limit=2)] == ["edge-3", "edge-4"]
-
-
-def test_a_failure_leaves_nothing_half_done(store: Store, memory: FactMemory, say: Any) -> None:
-    say("The port of edge-02 is 8443.", 1)
-    before = memory.history(ANA, "edge-02")
-
-    def fail() -> None:
-        with store.transaction():
-            say("The port of edge-02 is 8444.", 2)
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert memory.history(ANA, "edge-02") == before
-
-
-def test_learning_with_a_model(store: Store, clock: ManualClock, say: Any, memory: FactMemory) -> None:
-    say("We are all on gate 7 now, tell everybody", 1)
-    messages = [one for one in store.find(Query(scope=HERE, kinds=("message",))) if isinstance(one, Message)]
-    fact = {"message": 1, "subject": "everybody", "predicate": "gate", "object": "gate 7"}
-    fact |= {"quote": "We are all on gate 7 now", "category": "attribute", "action": "state", "replaces": 0}
-    answer = json.dumps({"facts": [fact], "entities": [], "topics": [], "conclusions": []})
-    with ScriptedChat(says(answer), refuses("no", status=401)) as server:
-        llm = OpenAILLM("m", endpoint=Endpoint(base_url=server.url, api_key="", retries=0))
-        by_llm = FactMemory(store, llm=llm, clock=clock)
-        learned = by_llm.learn_with_llm(HERE, messages)
-        failed = by_llm.learn_with_llm(HERE, messages)
-        llm.close()
-    assert (learned.method, learned.notes) == ("llm", ())
-    assert told(list(learned.facts)) == [("everybody", "gate", "gate 7", "active")]
-    assert learned.facts[0].method == "llm"
-    assert failed.method == "patterns"
-    assert "read nothing" in failed.notes[0]
-    assert memory.learn_with_llm(HERE, messages).notes == ("no language model is set",)
 
 
 def _learn(path: str, number: int) -> None:

@@ -20,59 +20,6 @@ def test_a_new_statement_is_a_fact(known: Known) -> None:
     assert (fact.status, fact.created_at, fact.method) == ("active", at(1), "patterns")
 
 
-def test_the_same_value_again_reinforces(known: Known) -> None:
-    known.take(states("30 days", 1, source="a", point="retention"))
-    first = known.one("30 days")
-    changes = known.take(states("30 d", 5, source="b", point="retention"))
-    (again,) = changes.facts
-    assert changes.reinforced == (first.id,)
-    assert changes.new == ()
-    assert again.sources == ("a", "b")
-    assert again.created_at == at(1)
-    assert first.confidence < again.confidence < 1
-
-
-def test_the_same_source_again_changes_nothing(known: Known) -> None:
-    statement = states("8443", 1)
-    known.take(statement)
-    known.take(states("8444", 2))
-    assert known.take(statement).facts == ()
-    assert known.take(statement).passed == 1
-    assert known.rows() == [("8443", "superseded"), ("8444", "active")]
-
-
-def test_a_new_value_supersedes_with_links_both_ways(known: Known) -> None:
-    known.take(states("8443", 1))
-    changes = known.take(states("8444", 5, subject="the edge-02", point="端口"))
-    old, new = known.one("8443"), known.one("8444")
-    assert changes.superseded == (old.id,)
-    assert (old.status, old.superseded_by, old.valid_to) == ("superseded", new.id, at(5))
-    assert (new.status, new.supersedes, new.valid_to) == ("active", old.id, None)
-
-
-def test_what_begins_later_supersedes_when_it_begins(known: Known) -> None:
-    known.take(states("8443", 1))
-    known.take(states("9000", 2, valid_from=at(30)), now=3)
-    old, new = known.one("8443"), known.one("9000")
-    assert (old.status, new.status) == ("active", "active")
-    assert (old.valid_to, old.superseded_by) == (at(30), new.id)
-    assert [known.value_at(day) for day in (1, 29, 30, 99)] == ["8443", "8443", "9000", "9000"]
-
-
-def test_what_was_said_earlier_and_arrives_later_does_not_supersede(known: Known) -> None:
-    known.take(states("8444", 5))
-    known.take(states("8443", 1))
-    assert known.rows() == [("8443", "superseded"), ("8444", "active")]
-    assert known.one("8443").superseded_by == known.one("8444").id
-
-
-def test_a_value_between_two_sayings_of_another_parts_them(known: Known) -> None:
-    known.take(states("a", 1), states("a", 5))
-    known.take(states("b", 3))
-    assert known.rows() == [("a", "superseded"), ("b", "superseded"), ("a", "active")]
-    assert [known.value_at(day) for day in (2, 3.5, 6)] == ["a", "b", "a"]
-
-
 def test_a_correction_says_that_the_old_was_never_true(known: Known) -> None:
     known.take(states("8443", 1))
     known.take(
@@ -106,19 +53,6 @@ def test_a_change_without_a_point_fits_the_one_of_its_shape(known: Known) -> Non
     assert known.one("3 s").status == "active"
 
 
-def test_for_a_while_only_the_old_value_returns(known: Known) -> None:
-    known.take(states("half past seven", 1, subject="dinner", point="time"))
-    known.take(states("six", 10, subject="dinner", point="time", valid_from=at(14), valid_to=at(28)), now=20)
-    usual, while_ = known.one("half past seven"), known.one("six")
-    assert (usual.status, usual.superseded_by, while_.status) == ("active", None, "active")
-    assert [known.value_at(day) for day in (13, 14, 27, 28)] == [
-        "half past seven",
-        "six",
-        "six",
-        "half past seven",
-    ]
-
-
 def test_what_is_said_later_counts_more_than_an_exception(known: Known) -> None:
     known.take(states("a", 1), states("b", 2, valid_to=at(20)), states("c", 10))
     assert [known.value_at(day) for day in (1.5, 5, 12, 30)] == ["a", "b", "c", "c"]
@@ -127,16 +61,6 @@ def test_what_is_said_later_counts_more_than_an_exception(known: Known) -> None:
 def test_an_exception_that_is_over_when_it_arrives_has_expired(known: Known) -> None:
     known.take(states("a", 1), states("b", 2, valid_to=at(20)), now=50)
     assert dict(known.rows()) == {"a": "active", "b": "expired"}
-
-
-def test_taking_back_what_was_said_last(known: Known) -> None:
-    known.take(states("8443", 1), states("8444", 2))
-    changes = known.take(takes_back("算了，别记这个", 2.1))
-    assert changes.retracted == (known.one("8444").id,)
-    assert changes.revived == (known.one("8443").id,)
-    assert known.rows() == [("8443", "active"), ("8444", "retracted")]
-    assert known.one("8443").superseded_by is None
-    assert [known.value_at(day) for day in (1, 9)] == ["8443", "8443"]
 
 
 def test_taking_back_what_is_named(known: Known) -> None:
@@ -272,16 +196,6 @@ def test_two_names_that_turn_out_to_be_one_thing(known: Known) -> None:
         Statement(speaker="Ana", subject="order-svc", object="trade-core", action="rename", said_at=at(4))
     )
     assert (known.one("3 s").status, known.one("5 s").status) == ("superseded", "active")
-
-
-def test_names_in_a_circle() -> None:
-    known = Known()
-    for one, other in (("a1", "b2"), ("b2", "c3"), ("c3", "a1"), ("a1", "a1")):
-        known.take(Statement(speaker="Ana", subject=one, object=other, action="rename", said_at=at(1)))
-    names = Names(known.facts.values())
-    assert names.key("a1") == names.key("b2") == names.key("c3") != names.key("d4")
-    assert sorted(names.of("b2")) == ["a1", "b2", "c3"]
-    assert names.of("d4") == ["d4"]
 
 
 def test_a_name_taken_back_is_none(known: Known) -> None:

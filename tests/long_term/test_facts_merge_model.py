@@ -1,7 +1,5 @@
 """Merging against a model that keeps every statement: arrival, repetition, exceptions, retraction."""
 
-from datetime import datetime
-
 from hypothesis import given
 from hypothesis import strategies as st
 from stating import Known, at, states, takes_back
@@ -124,11 +122,3 @@ def test_names_join_as_in_a_plain_search(pairs: list[tuple[str, str]]) -> None:
                         seen.add(end)
                         todo.append(end)
         assert set(names.of(f"x-{start}")) == {f"x-{one}" for one in seen}
-
-
-def test_times_are_kept_in_utc() -> None:
-    known = Known()
-    known.take(states("a", 1))
-    (fact,) = known.facts.values()
-    assert isinstance(fact.created_at, datetime)
-    assert fact.created_at.utcoffset() is not None

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 from forgettable import ANA, LATER, Memory, lesson, of_kind
 
-from jiyi.errors import NotFound
 from jiyi.long_term.forgetting.forgetting import Forgetting
-from jiyi.records import Query, Scope
+from jiyi.records import Query
 
 
 @pytest.fixture
@@ -60,15 +59,6 @@ def test_an_episode_with_an_id_of_its_own_goes_with_its_task_too(memory):
 # --- facts
 
 
-def test_a_fact_goes_with_the_only_message_that_says_it(memory):
-    said = memory.say("我的生日是 5 月 3 日")
-    fact = memory.fact("生日")
-    receipt = memory.forget(ids=[said.id])
-    assert of_kind(receipt)["fact", fact.id] == "rests on messages that go"
-    assert memory.find("fact") == []
-    assert memory.words_found("生日") == []
-
-
 def test_a_fact_that_others_say_too_stays_with_their_sources_and_less_sure(memory):
     first = memory.say("edge-02 的监听端口是 8444")
     once = memory.fact("8444")
@@ -104,16 +94,6 @@ def test_without_a_reader_such_a_fact_goes(memory):
     assert memory.find("fact") == []
 
 
-def test_what_a_forgotten_statement_had_superseded_holds_again(memory):
-    memory.say("edge-02 的监听端口是 8443")
-    old = memory.fact("8443")
-    moved = memory.say("edge-02 的监听端口改成 8444 了", at=60)
-    assert memory.fact("8443").status == "superseded"
-    receipt = memory.forget(ids=[moved.id])
-    assert memory.find("fact") == [old]
-    assert of_kind(receipt, "changed") == {("fact", old.id): "a fact before or after it goes"}
-
-
 def test_a_chain_closes_where_its_middle_goes(memory):
     for at, port in ((0, 8443), (60, 8444), (120, 8445)):
         memory.say(f"edge-02 的监听端口改成 {port} 了" if at else f"edge-02 的监听端口是 {port}", at=at)
@@ -123,24 +103,6 @@ def test_a_chain_closes_where_its_middle_goes(memory):
         replace(first, superseded_by=last.id, valid_to=last.valid_from or last.created_at),
         replace(last, supersedes=first.id),
     ]
-
-
-def test_a_forgotten_fact_leaves_its_message_and_frees_what_it_superseded(memory):
-    memory.say("edge-02 的监听端口是 8443")
-    said = memory.say("edge-02 的监听端口改成 8444 了", at=60)
-    receipt = memory.forget(ids=[memory.fact("8444").id])
-    assert receipt.counts == {"fact": 1}
-    assert memory.fact("8443").status == "active"
-    assert said in memory.find("message")
-
-
-def test_facts_of_another_user_with_the_same_ids_stay(memory):
-    mine = memory.say("edge-02 的监听端口是 8443", id="same")
-    ben = Scope(user_id="ben")
-    memory.say("edge-02 的监听端口是 8443", id="same", scope=ben)
-    memory.forget(ids=[mine.id])
-    assert memory.find("fact") == []
-    assert len(memory.find("fact", scope=ben)) == 1
 
 
 # --- knowledge
@@ -190,23 +152,3 @@ def test_a_lesson_of_another_hand_goes_as_well(memory):
 
 
 # --- pins
-
-
-def test_pin_and_unpin_every_kind(memory):
-    message, (episode, *_) = memory.say("我的生日是 5 月 3 日"), three(memory)
-    memory.consolidation.run(ANA)
-    ids = [message.id, episode.id, memory.fact("生日").id, memory.find("knowledge")[0].id]
-    assert memory.forgetting.pin(ANA, [*ids, ids[0]]) == 4
-    assert {r.id for r in memory.find(*("message", "episode", "fact", "knowledge"), pinned=True)} == set(ids)
-    assert memory.forgetting.pin(ANA, ids[:1], pinned=False) == 1
-    assert memory.find("message", pinned=True) == []
-
-
-def test_pinning_the_unknown_changes_nothing(memory):
-    message, episode = memory.say("hi"), memory.do("a task")
-    for odd in ("nobody", episode.task_id):
-        with pytest.raises(NotFound, match=odd):
-            memory.forgetting.pin(ANA, [message.id, odd])
-    with pytest.raises(NotFound):
-        memory.forgetting.pin(Scope(user_id="ben"), [message.id])
-    assert memory.find("message", pinned=True) == []

@@ -28,10 +28,6 @@ def only(monitor: ContextMonitor, name: str) -> Alert:
     return found[0]
 
 
-def names(monitor: ContextMonitor) -> set[str]:
-    return {alert.name for alert in monitor.alerts()}
-
-
 @pytest.mark.parametrize(
     ("tokens", "level", "limit"), [(949, None, 0), (950, "warning", 0.95), (990, "critical", 0.99)]
 )
@@ -51,23 +47,6 @@ def test_full_windows(
         "chat",
     )
     assert "raise max_input_tokens" in found.text
-
-
-def test_few_windows_say_nothing(monitor: ContextMonitor, window_of: WindowOf) -> None:
-    for _ in range(3):
-        monitor.window(window_of("?", "a b c", tokens=1000), session_id="s", milliseconds=9999)
-        monitor.summarised("s")
-        monitor.reply("s", "no", usage={"completion_tokens": 5000})
-    assert monitor.alerts() == ()
-    monitor.window(window_of("?", "a b c", tokens=1000), session_id="s", milliseconds=9999)
-    monitor.reply("s", "no", usage={"completion_tokens": 5000})
-    assert names(monitor) == {
-        "context_share",
-        "hit_rate",
-        "milliseconds",
-        "output_share",
-        "summaries",
-    }
 
 
 def test_long_replies_name_the_reserve_they_need(monitor: ContextMonitor, window_of: WindowOf) -> None:

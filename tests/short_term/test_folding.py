@@ -7,20 +7,12 @@ from conversations import assistant, user
 from session_tools import SCOPE, save, talk_of
 
 from jiyi.compression.summarize import Summarize
-from jiyi.errors import LLMUnreachable
-from jiyi.records import Message, Query
+from jiyi.records import Query
 from jiyi.short_term import RunningSummary, ShortTermMemory
 from jiyi.short_term.summaries import Summaries
 from jiyi.short_term.summary_updater import SummaryState, SummaryUpdater
 
 WIDE = 100_000  # a window no conversation here fills
-
-
-class Broken:
-    """A summariser whose model is down."""
-
-    def __call__(self, given, **options):
-        raise LLMUnreachable("nobody answers")
 
 
 class Noting:
@@ -81,29 +73,6 @@ def test_a_gap_left_by_other_agents_is_no_reason(store):
     assert folding(store).when_due(mine, recent(store, 20, mine), WIDE).summary is None
 
 
-def test_system_and_pinned_messages_stay_beside_the_summary(store):
-    rule = Message(role="system", content="只说中文")
-    pinned = user("the blue door", pinned=True)
-    save(store, rule, *talk_of(5), pinned, assistant("noted"), *talk_of(25))
-    standing = folding(store).when_due(SCOPE, recent(store, 20), WIDE)
-    shown = standing.uncovered(recent(store, 20))
-    assert [m.text for m in shown[:2]] == ["只说中文", "the blue door"]
-    assert rule.id not in standing.summary.covers
-    assert pinned.id not in standing.summary.covers
-
-
-def test_it_grows_and_survives_a_restart(store):
-    save(store, user("记住：数据库的端口是 6543"), assistant("好的"), *talk_of(26))
-    first = folding(store).when_due(SCOPE, recent(store), WIDE).summary
-    save(store, *talk_of(26))
-    second = folding(store).when_due(SCOPE, recent(store), WIDE).summary
-    assert (second.version, second.previous) == (2, first.id)
-    assert "6543" in first.text
-    assert "6543" in second.text
-    assert set(first.covers).isdisjoint(second.covers)
-    assert Summaries(store).latest(SCOPE) == second
-
-
 def test_a_long_conversation_is_folded_in_pieces_none_of_them_skipped(store):
     save(store, *talk_of(700))
     now, before = Noting(), Noting()
@@ -120,15 +89,6 @@ def test_a_turn_longer_than_a_piece_is_folded_whole(store):
     save(store, user("go"), *(assistant(f"step {i}") for i in range(900)), *talk_of(5))
     standing = folding(store).fold(SCOPE)
     assert standing.summary.upto_seq == 900 + 4
-
-
-def test_a_model_that_fails_changes_nothing_and_is_reported(store):
-    save(store, *talk_of(30))
-    standing = folding(store, Broken()).when_due(SCOPE, recent(store), WIDE)
-    assert (standing.summary, standing.step) == (None, None)
-    assert "nobody answers" in standing.notes[0]
-    assert standing.uncovered(recent(store)) == tuple(recent(store))
-    assert folding(store).when_due(SCOPE, recent(store), WIDE).summary is not None
 
 
 def test_a_message_forgotten_meanwhile_is_in_no_summary(store):

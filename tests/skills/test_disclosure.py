@@ -30,35 +30,12 @@ def test_a_session_begins_with_cards_alone(registry):
     assert "How to do" not in block.text
 
 
-def test_open_brings_body_and_examples_into_the_window(registry):
-    disclosure = Disclosure(registry)
-    cards = disclosure.blocks(COUNTER, "en")[0]
-    text = disclosure.open("alpha")
-    assert text.startswith('<skill name="alpha">\nHow to do alpha.')
-    assert "## Examples\n\nLike this." in text
-    assert "files/a.md" in text
-    first, body = disclosure.blocks(COUNTER, "en")
-    assert first == cards
-    assert (body.text, body.source_id, body.required) == (text, "alpha", False)
-    assert body.tokens == COUNTER.count_text(text)
-
-
 def test_a_resource_is_returned_and_opens_nothing(registry):
     disclosure = Disclosure(registry)
     assert disclosure.open("alpha", resource="files/a.md") == "A!"
     assert disclosure.opened == ()
     with pytest.raises(InputError, match="inside the folder"):
         disclosure.open("alpha", resource="../beta/SKILL.md")
-
-
-def test_the_one_opened_first_closes(registry):
-    disclosure = Disclosure(registry, max_open=2)
-    for name in ("alpha", "beta", "alpha", "gamma"):
-        disclosure.open(name)
-    assert disclosure.opened == ("beta", "gamma")
-    blocks = disclosure.blocks(COUNTER, "en")
-    assert [block.source_id for block in blocks] == ["cards", "beta", "gamma"]
-    assert blocks[1].score < blocks[2].score  # where a window is too small, the newest stays
 
 
 def test_close(registry):
@@ -198,13 +175,6 @@ def test_impossible_bounds(registry, options):
         Disclosure(registry, **options)
 
 
-def test_route_uses_the_cards(examples):
-    disclosure = Disclosure(SkillRegistry(examples))
-    (routed,) = disclosure.route("帮我写这周的周报")
-    assert routed.skill.name == "weekly-report"
-    assert disclosure.opened == ()
-
-
 def test_never_more_open_than_allowed_with_threads(registry):
     disclosure = Disclosure(registry, max_open=2)
     counts = []
@@ -245,13 +215,6 @@ def test_of_too_many_sessions_the_one_not_used_longest_begins_again(examples, mo
     shelf.of(scope("s-3"))
     assert shelf.of(scope("s-1")).opened == ("nginx-502",)
     assert shelf.of(scope("s-2")).opened == ()
-
-
-def test_a_new_session_sees_new_skills(write_skill):
-    shelf = SkillShelf(SkillRegistry(write_skill("one").parent))
-    assert shelf.of(scope("s-1")).registry.names == ("one",)
-    write_skill("two")
-    assert shelf.of(scope("s-2")).registry.names == ("one", "two")
 
 
 def test_sessions_share_the_router(write_skill):

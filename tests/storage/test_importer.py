@@ -41,11 +41,6 @@ def test_twice_adds_nothing(tmp_path, memory):
     assert all(m.tokens for m in before)
 
 
-def test_an_empty_file_adds_nothing(tmp_path, memory):
-    assert figures(memory.import_(talk(tmp_path, 0))) == (0, 0, 0)
-    assert memory.stats()["message"] == 0
-
-
 def test_what_was_imported_is_found(tmp_path, memory):
     memory.import_(talk(tmp_path, 20))
     assert memory.search("第 7 条", limit=20)
@@ -67,17 +62,6 @@ def test_a_mended_line_is_the_only_new_one(tmp_path, memory):
     assert figures(memory.import_(path)) == (9, 0, 1)
     path.write_text(whole, "utf-8")
     assert figures(memory.import_(path)) == (1, 9, 0)
-
-
-def test_two_users_import_the_same_file(tmp_path, memory):
-    path = talk(tmp_path, 5)
-    assert figures(memory.import_(path)) == (5, 0, 0)
-    assert figures(memory.import_(path, user_id="bob")) == (5, 0, 0)
-    assert memory.stats(user_id="bob")["message"] == 5
-    assert memory.stats()["message"] == 5
-    named = talk(tmp_path, 1, "named.jsonl", id="m1")
-    assert figures(memory.import_(named)) == (1, 0, 0)
-    assert figures(memory.import_(named, user_id="bob")) == (1, 0, 0)
 
 
 def test_an_id_used_twice_goes_in_once_and_is_reported(tmp_path, memory):
@@ -118,12 +102,6 @@ def test_bad_entries_between_good_ones(tmp_path, memory):
     receipt = memory.import_(path)
     assert figures(receipt) == (250, 0, 3)
     assert [bad.where for bad in receipt.rejected] == ["talk.jsonl:1", "talk.jsonl:121", "talk.jsonl:252"]
-
-
-def test_only_bad_entries(tmp_path, memory):
-    path = tmp_path / "bad.jsonl"
-    path.write_text("{\n" * 300, "utf-8")
-    assert figures(memory.import_(path)) == (0, 0, 300)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 
 from jiyi.compression import PruneTokens
 from jiyi.errors import LLMUnreachable, NotFound
-from jiyi.records import Budget, Message
+from jiyi.records import Message
 
 SKILL = """---
 name: {name}
@@ -93,18 +93,6 @@ def test_switched_off_nothing_is_folded(open_memory):
     assert any("older messages" in note for note in window.report.notes)
 
 
-def test_forgetting_what_the_summary_says(open_memory):
-    memory = open_memory()
-    secret = memory.save_message("s", role="user", content="记住：保险箱的密码是 7391")
-    talk(memory, 30)
-    memory.build_context("s", "?", 3_000)
-    assert "7391" in memory.summary("s").text
-    memory.forget(ids=[secret.id])
-    assert memory.summary("s") is None
-    window = memory.build_context("s", "密码是多少？", 3_000)
-    assert "7391" not in json.dumps(window.messages, ensure_ascii=False)
-
-
 def test_a_window_begins_with_cards_and_opens_what_the_question_is_for(open_memory, skills):
     memory = open_memory(skills=[str(skills)])
     assert [skill.name for skill in memory.skills()] == ["restart-nginx", "write-report"]
@@ -179,20 +167,6 @@ def test_skills_that_are_not_there(open_memory, skills):
         memory.open_skill("s", "x")
     with pytest.raises(NotFound, match="restart-nginx"):
         open_memory(skills=[str(skills)]).open_skill("s", "x")
-
-
-def test_a_task_type_shares_the_budget(memory):
-    talk(memory, 20)
-    shares = memory.build_context("s", "?", 2_000, task_type="analysis").report.budget.shares
-    assert shares["history"] == pytest.approx(0.2)
-    own = Budget(max_input_tokens=2_000)
-    assert memory.build_context("s", "?", own, task_type="cooking").report.budget == own
-
-
-def test_a_model_has_limits_of_its_own(open_memory):
-    memory = open_memory(model="gpt-4o", models={"gpt-4o": {"max_input_tokens": 900}}, max_output_tokens=77)
-    budget = memory.build_context("s", "?").report.budget
-    assert (budget.max_input_tokens, budget.max_output_tokens) == (900, 77)
 
 
 def test_a_large_tool_output_is_shortened_and_can_be_opened(open_memory):

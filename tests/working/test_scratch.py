@@ -1,7 +1,5 @@
 """The scratch pad: always a conversation a chat API takes, freed in the end, made again from a task."""
 
-from collections.abc import Callable
-
 import pytest
 
 import jiyi
@@ -41,17 +39,6 @@ def test_thoughts_actions_and_observations_are_messages() -> None:
         {"role": "user", "content": "go on"},
     ]
     assert scratch.messages[2].id == "step-2"
-
-
-def test_a_silent_action_says_so() -> None:
-    scratch = Scratch()
-    scratch.act([LS])
-    scratch.observe("c1", "")
-    assert scratch.messages[0].to_openai() == {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [LS.to_openai()],
-    }
 
 
 def test_calls_are_shown_once_all_their_results_are_there() -> None:
@@ -131,20 +118,6 @@ def test_an_unfinished_step_says_so_in_the_language_of_the_task(memory: jiyi.Mem
     stored = memory.current_task("s")
     assert stored is not None
     assert "没有结果" in Scratch.from_task(stored).messages[1].text
-
-
-def test_a_window_shows_it_behind_the_question_and_the_conversation_does_not_keep_it(
-    memory: jiyi.MemoryManager, open_memory: Callable[..., jiyi.MemoryManager]
-) -> None:
-    memory.save_message("s", role="user", content="disk?")
-    scratch = Scratch()
-    scratch.act([LS], "look")
-    scratch.observe("c1", "full")
-    window = memory.build_context("s", "disk?", scratch=scratch.messages)
-    assert [m["content"] for m in window.messages[-3:]] == ["disk?", "look", "full"]
-    scratch.clear()
-    assert [m.content for m in open_memory().session_messages("s")] == ["disk?"]
-    assert memory.build_context("s", "disk?", scratch=scratch.messages).messages[-1]["content"] == "disk?"
 
 
 def test_calls_in_words_are_short() -> None:
