@@ -21,17 +21,17 @@ HERE = ANA.in_session("s")
 
 
 @pytest.fixture
-def clock() -> ManualClock:
+def clock():
     return ManualClock(START)
 
 
 @pytest.fixture
-def memory(store: Store, clock: ManualClock) -> FactMemory:
+def memory(store, clock):
     return FactMemory(store, clock=clock)
 
 
 @pytest.fixture
-def say(store: Store, memory: FactMemory, clock: ManualClock) -> Any:
+def say(store, memory, clock):
     def say(text: str, day: float, *, name: str = "Ana", scope: Scope = HERE, **fields: Any) -> Any:
         given: dict[str, Any] = {"role": "user"} | fields
         message = Message(content=text, name=name, created_at=at(day), scope=scope, **given)
@@ -47,7 +47,7 @@ def told(facts: list[Fact]) -> list[tuple[str, str, str, str]]:
     return [(fact.subject, fact.predicate, fact.object, fact.status) for fact in facts]
 
 
-def test_a_story_with_corrections_exceptions_and_retractions(memory: FactMemory, say: Any) -> None:
+def test_a_story_with_corrections_exceptions_and_retractions(memory, say):
     say("dinner is at seven", 1)
     say("dinner is at six until January 20", 9)
     say("edge-02 的端口是 8443", 10)
@@ -68,7 +68,7 @@ def test_a_story_with_corrections_exceptions_and_retractions(memory: FactMemory,
     assert told(memory.facts(ANA, status="retracted")) == [("新家门锁", "密码", "602918", "retracted")]
 
 
-def test_names_lead_to_the_same_thing(memory: FactMemory, say: Any) -> None:
+def test_names_lead_to_the_same_thing(memory, say):
     say("gizmo has 6 executors. gadget has 4 executors.", 1)
     say("gizmo-1 is up to 6 executors", 1)
     say("gizmo-1 becomes ci-forge from today", 2)
@@ -81,7 +81,7 @@ def test_names_lead_to_the_same_thing(memory: FactMemory, say: Any) -> None:
     assert memory.history(ANA, "ci-forge") == memory.history(ANA, "gizmo-1")
 
 
-def test_neighbours_are_found_both_ways_over_other_names(memory: FactMemory) -> None:
+def test_neighbours_are_found_both_ways_over_other_names(memory):
     for subject, predicate, object_ in (
         ("Mia", "works at", "Acme"),
         ("Acme", "located in", "Porto"),
@@ -123,7 +123,7 @@ def _learn(path: str, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_leave_what_one_would_leave(path: Path, memory: FactMemory) -> None:
+def test_two_processes_leave_what_one_would_leave(path, memory):
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_learn, args=(str(path), number)) for number in (0, 1)]
     for worker in workers:
@@ -139,7 +139,7 @@ def test_two_processes_leave_what_one_would_leave(path: Path, memory: FactMemory
         assert one.valid_to == other.created_at
 
 
-def test_a_thing_is_found_by_the_identifier_in_its_name(memory: FactMemory) -> None:
+def test_a_thing_is_found_by_the_identifier_in_its_name(memory):
     memory.remember(ANA, subject="edge-02", predicate="port", object="8443")
     for name in ("edge-02", "the edge-02 gateway", "edge-02 网关"):
         assert [fact.object for fact in memory.facts(ANA, name)] == ["8443"]
@@ -147,7 +147,7 @@ def test_a_thing_is_found_by_the_identifier_in_its_name(memory: FactMemory) -> N
     assert memory.facts(ANA, "edge-03 网关") == memory.facts(ANA, "the gateway") == []
 
 
-def test_what_is_no_longer_so_is_over(memory: FactMemory, say: Any) -> None:
+def test_what_is_no_longer_so_is_over(memory, say):
     say("I work at Acme", 1)
     say("My wife is Carmen", 1)
     say("I live in Leiden", 1)
@@ -160,9 +160,7 @@ def test_what_is_no_longer_so_is_over(memory: FactMemory, say: Any) -> None:
     assert "Acme" in [fact.object for fact in memory.facts(ANA, "Ana", as_of=at(2))]
 
 
-def test_facts_without_a_named_point_stand_side_by_side_and_are_not_searched(
-    memory: FactMemory, say: Any
-) -> None:
+def test_facts_without_a_named_point_stand_side_by_side_and_are_not_searched(memory, say):
     say("we swim at half past seven", 1)
     say("we swim at half past eight", 2)
     facts = memory.facts(ANA)
@@ -170,13 +168,13 @@ def test_facts_without_a_named_point_stand_side_by_side_and_are_not_searched(
     assert all("half past" in fact.line and not fact.search_text for fact in facts)
 
 
-def test_a_short_answer_takes_its_point_from_the_question(memory: FactMemory, say: Any) -> None:
+def test_a_short_answer_takes_its_point_from_the_question(memory, say):
     say("What is the port of edge-02?", 1)
     say("8443", 2)
     assert [(fact.subject, fact.object) for fact in memory.facts(ANA)] == [("edge-02", "8443")]
 
 
-def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory: FactMemory, store: Store) -> None:
+def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory, store):
     for number, (role, text) in enumerate(
         (("user", "The port of edge-02 is 8443."), ("assistant", "The port of edge-02 is 9000."))
     ):

@@ -29,7 +29,7 @@ def all_ok(*texts: str) -> list[Step]:
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 @pytest.mark.parametrize("part", ["tuned on", "held out"])
-def test_runs_that_drift_are_told_from_those_that_do_not(part: str, language: str) -> None:
+def test_runs_that_drift_are_told_from_those_that_do_not(part, language):
     labelled = runs(part, language)
     assert {run["drifting"] for run in labelled} == {True, False}
     assert len(labelled) >= 6
@@ -37,7 +37,7 @@ def test_runs_that_drift_are_told_from_those_that_do_not(part: str, language: st
     assert found == [run["drifting"] for run in labelled]
 
 
-def test_the_bundled_model_sees_across_languages() -> None:
+def test_the_bundled_model_sees_across_languages():
     model = E5Embedder()
     labelled = runs("by meaning", "mixed")
     found = [find_drift(run["goal"], steps(run), embedder=model).drifting for run in labelled]
@@ -47,16 +47,16 @@ def test_the_bundled_model_sees_across_languages() -> None:
 
 
 @pytest.mark.parametrize("run", runs("held out", "zh")[:2] + runs("held out", "en")[:2])
-def test_the_bundled_model_agrees_within_a_language(run: dict[str, Any]) -> None:
+def test_the_bundled_model_agrees_within_a_language(run):
     assert find_drift(run["goal"], steps(run), embedder=E5Embedder()).drifting is run["drifting"]
 
 
-def test_a_step_in_another_language_says_nothing_by_words_alone() -> None:
+def test_a_step_in_another_language_says_nothing_by_words_alone():
     for run in runs("by meaning", "mixed"):
         assert find_drift(run["goal"], steps(run)).drifting is False
 
 
-def test_the_score_rises_with_each_step_away_and_falls_on_the_way_back() -> None:
+def test_the_score_rises_with_each_step_away_and_falls_on_the_way_back():
     goal = "write a unit test for parse_date"
     near = all_ok("open parse_date", "write the unit test for parse_date")
     away = all_ok(
@@ -72,7 +72,7 @@ def test_the_score_rises_with_each_step_away_and_falls_on_the_way_back() -> None
     assert "fly a kite" in lost.why
 
 
-def test_a_step_that_follows_from_a_near_one_is_near() -> None:
+def test_a_step_that_follows_from_a_near_one_is_near():
     goal = "find out why nginx is slow"
     chain = ["read the nginx log", "the log of nginx names upstream billing", "profile upstream billing"]
     linked = find_drift(goal, all_ok(*chain, "upstream billing waits for a lock"))
@@ -81,7 +81,7 @@ def test_a_step_that_follows_from_a_near_one_is_near() -> None:
 
 
 @pytest.mark.parametrize(("failed", "drifting"), [(2, False), (3, True), (5, True)])
-def test_the_same_failure_again_and_again(failed: int, drifting: bool) -> None:
+def test_the_same_failure_again_and_again(failed, drifting):
     goal = "deploy the shop to staging"
     found = find_drift(goal, [Step(text="deploy shop staging", ok=False)] * failed)
     assert (found.failures, found.drifting) == (failed, drifting)
@@ -89,7 +89,7 @@ def test_the_same_failure_again_and_again(failed: int, drifting: bool) -> None:
         assert f"failed {failed} times: deploy shop staging" in found.why
 
 
-def test_a_success_clears_the_failures_of_its_action_alone() -> None:
+def test_a_success_clears_the_failures_of_its_action_alone():
     bad, good = Step(text="run pytest tests", ok=False), Step(text="run pytest tests")
     other = Step(text="git push origin main", ok=False)
     goal = "make pytest tests pass and git push"
@@ -100,7 +100,7 @@ def test_a_success_clears_the_failures_of_its_action_alone() -> None:
     )
 
 
-def test_too_little_to_tell_is_no_drift() -> None:
+def test_too_little_to_tell_is_no_drift():
     for goal in ("", "  ", "go", "502?"):
         found = find_drift(goal, all_ok("one thing", "other stuff", "more things", "elsewhere", "further"))
         assert not found.drifting
@@ -109,7 +109,7 @@ def test_too_little_to_tell_is_no_drift() -> None:
     assert find_drift("fix the login page", []).failures == 0
 
 
-def test_a_failing_embedder_leaves_the_words() -> None:
+def test_a_failing_embedder_leaves_the_words():
     class Down(HashEmbedder):
         def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
             raise EndpointUnreachable("no answer")
@@ -120,6 +120,6 @@ def test_a_failing_embedder_leaves_the_words() -> None:
     assert "told by words alone, the embedder failed: no answer" in found.why
 
 
-def test_the_answer_depends_on_nothing_else() -> None:
+def test_the_answer_depends_on_nothing_else():
     run = runs("tuned on", "zh")[1]
     assert find_drift(run["goal"], steps(run)) == find_drift(run["goal"], steps(run))

@@ -1,7 +1,6 @@
 """What endpoints counted: in every form in which they say so, and nothing that is no count."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -28,11 +27,11 @@ RESPONSE = {"input_tokens": 100, "output_tokens": 9, "input_tokens_details": {"c
         (Reply(text="x", input_tokens=100, output_tokens=9), Usage(prompt_tokens=100, completion_tokens=9)),
     ],
 )
-def test_every_form_is_understood(given: Any, meant: Usage) -> None:
+def test_every_form_is_understood(given, meant):
     assert Usage.of(given) == meant
 
 
-def test_the_object_of_the_package_openai_is_understood() -> None:
+def test_the_object_of_the_package_openai_is_understood():
     types = pytest.importorskip("openai.types")
     assert Usage.of(types.CompletionUsage(**CHAT, total_tokens=109)) == FULL
 
@@ -50,14 +49,14 @@ def test_the_object_of_the_package_openai_is_understood() -> None:
         {"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4}},
     ],
 )
-def test_what_is_no_usage_is_refused_and_nothing_is_noted(given: Any) -> None:
+def test_what_is_no_usage_is_refused_and_nothing_is_noted(given):
     monitor = ContextMonitor()
     with pytest.raises(InputError):
         monitor.reply("s", "x", usage=given)
     assert monitor.gauges().replies == 0
 
 
-def test_what_was_counted_is_in_the_figures_and_the_export() -> None:
+def test_what_was_counted_is_in_the_figures_and_the_export():
     monitor = ContextMonitor()
     monitor.reply("s", "one", usage=CHAT)
     monitor.reply("s", "two", usage={"prompt_tokens": 50, "completion_tokens": 1})
@@ -69,7 +68,7 @@ def test_what_was_counted_is_in_the_figures_and_the_export() -> None:
 
 
 @pytest.mark.parametrize("usage_first", [True, False])
-def test_a_reply_that_is_saved_and_handed_over_counts_once(usage_first: bool) -> None:
+def test_a_reply_that_is_saved_and_handed_over_counts_once(usage_first):
     monitor = ContextMonitor()
     for one in (CHAT, None) if usage_first else (None, CHAT):
         monitor.reply("s", "the port is 9443, and the host is app-03 in rack 12 of the hall", usage=one)
@@ -80,7 +79,7 @@ def test_a_reply_that_is_saved_and_handed_over_counts_once(usage_first: bool) ->
     assert found.output_tokens.largest == 9
 
 
-def test_users_with_the_same_session_id_are_apart() -> None:
+def test_users_with_the_same_session_id_are_apart():
     monitor = ContextMonitor(user_id="ana")
     for _ in range(3):
         monitor.step("s", "deploy", ok=False)

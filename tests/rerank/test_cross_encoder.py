@@ -53,11 +53,11 @@ def saved(folder: Path, labels: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return saved(tmp_path_factory.mktemp("models") / "tiny", labels=1)
 
 
-def test_scores_are_one_per_text_and_depend_on_both(folder: Path, no_network: list[object]) -> None:
+def test_scores_are_one_per_text_and_depend_on_both(folder, no_network):
     reranker = CrossEncoderReranker(folder)
     texts = ["the disk is full", "nginx port", "磁盘满", "the disk is full"]
     scores = reranker.score("disk full", texts)
@@ -71,13 +71,13 @@ def test_scores_are_one_per_text_and_depend_on_both(folder: Path, no_network: li
     assert no_network == []
 
 
-def test_batches_do_not_change_scores(folder: Path) -> None:
+def test_batches_do_not_change_scores(folder):
     texts = ["nginx " * n for n in range(1, 8)]
     one, many = (CrossEncoderReranker(folder, batch_size=n).score("port", texts) for n in (1, 16))
     assert one == pytest.approx(many, abs=1e-5)
 
 
-def test_any_text_is_accepted_and_long_ones_are_cut(folder: Path) -> None:
+def test_any_text_is_accepted_and_long_ones_are_cut(folder):
     reranker = CrossEncoderReranker(folder, "cpu", max_length=16)
     odd = ["", " \n", "a\0b", "\ud83d x", "disk " * 100_000, "disk " * 50_000]
     scores = reranker.score("nginx " * 10_000, odd)
@@ -87,7 +87,7 @@ def test_any_text_is_accepted_and_long_ones_are_cut(folder: Path) -> None:
     assert len(wide.score("nginx", ["disk " * 100_000])) == 1
 
 
-def test_several_threads_get_what_one_gets(folder: Path) -> None:
+def test_several_threads_get_what_one_gets(folder):
     reranker = CrossEncoderReranker(folder)
     expected = {n: reranker.score("port", ["disk " * n, "nginx"]) for n in range(1, 7)}
     got: dict[int, list[float]] = {}
@@ -104,7 +104,7 @@ def test_several_threads_get_what_one_gets(folder: Path) -> None:
         assert got[n] == pytest.approx(scores, abs=1e-5)
 
 
-def test_nothing_is_downloaded(folder: Path, tmp_path: Path, no_network: list[object]) -> None:
+def test_nothing_is_downloaded(folder, tmp_path, no_network):
     for source in ("nobody/no-such-model", "no-such-model", str(tmp_path / "nowhere"), str(tmp_path)):
         with pytest.raises(RerankError, match="hf download") as caught:
             CrossEncoderReranker(source).score("q", ["a"])
@@ -112,19 +112,19 @@ def test_nothing_is_downloaded(folder: Path, tmp_path: Path, no_network: list[ob
     assert no_network == []
 
 
-def test_a_model_with_several_scores_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_model_with_several_scores_is_refused(folder, tmp_path):
     model = saved(tmp_path / "three", labels=3)
     with pytest.raises(RerankError, match="gives 3 scores a pair"):
         CrossEncoderReranker(model).score("q", ["a"])
     assert "gives 3 scores a pair" in rerank(CrossEncoderReranker(model), "q", ["a"], time_limit=60).note
 
 
-def test_nothing_is_written_on_the_terminal(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_written_on_the_terminal(folder, capfd):
     CrossEncoderReranker(folder).score("q", ["a"])
     assert capfd.readouterr() == ("", "")
 
 
-def test_misuse_is_named(folder: Path) -> None:
+def test_misuse_is_named(folder):
     with pytest.raises(InputError, match="list of texts"):
         CrossEncoderReranker(folder).score("q", "one string")
     for options in ({"batch_size": 0}, {"max_length": 0}):

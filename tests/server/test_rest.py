@@ -7,7 +7,6 @@ import pytest
 
 from jiyi.wire import ROUTES
 
-TOO_SMALL = "BudgetTooSmall"
 SAID = {"message": {"role": "user", "content": "I moved to Lisbon. 我喜欢喝茶"}}
 
 

@@ -143,3 +143,9 @@ def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, 
     assert policy(decided.kept, budget).kept == decided.kept
     if tokens(*(m for m in talk if m.id in {k.id for k in decided.kept})) == tokens(*talk):
         assert not decided.dropped
+
+
+def test_english_alike():
+    talk = [user("Remember: we ship on Friday."), user("ok"), user("the port is 5433"), user("so?")]
+    assert ImportanceSampling(tokens(talk[0], talk[2], talk[3]))(talk).kept == (talk[0], talk[2], talk[3])
+    assert ImportanceSampling(tokens(talk[0], talk[3]))(talk).kept == (talk[0], talk[3])

@@ -100,3 +100,7 @@ def test_drops_no_more_than_it_must(talk, k):
     expected = {i for places in turns(sound)[-k:] for i in places}
     expected |= {i for i, m in enumerate(sound) if m.role == "system"}
     assert decision.kept == tuple(sound[i] for i in sorted(expected))
+
+
+def test_nothing_in_nothing_out():
+    assert SlidingWindow()([]).kept == ()

@@ -3,7 +3,7 @@
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,13 @@ Memory = jiyi.MemoryManager
 
 
 @pytest.fixture
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def nowhere(tmp_path, monkeypatch):
     monkeypatch.setenv("JIYI_MODEL_FILE", str(tmp_path / "e5-small-q4.bin"))
     return tmp_path / "e5-small-q4.bin"
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template(tmp_path_factory):
     """A file that was filled without the model."""
     folder = tmp_path_factory.mktemp("filled")
     with pytest.MonkeyPatch.context() as patch:
@@ -35,7 +35,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def memory(path: Path, nowhere: Path, template: Path) -> Iterator[Memory]:
+def memory(path, nowhere, template):
     shutil.copy(template, path)
     with jiyi.open(path, user_id="ana", background=False, skills=[SKILLS]) as opened:
         yield opened
@@ -123,16 +123,16 @@ VERBS: dict[str, Callable[[Memory, Path], Any]] = {
 ELSEWHERE = {"close", "counter", "monitor", "parts", "reembed", "zone"}  # no verbs, or looked at below
 
 
-def test_all_verbs_are_tried() -> None:
+def test_all_verbs_are_tried():
     assert {name for name in dir(Memory) if not name.startswith("_")} == {*VERBS, *ELSEWHERE}
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_works(memory: Memory, tmp_path: Path, verb: str) -> None:
+def test_every_verb_works(memory, tmp_path, verb):
     VERBS[verb](memory, tmp_path)
 
 
-def test_words_find_and_windows_show(memory: Memory) -> None:
+def test_words_find_and_windows_show(memory):
     hits = memory.search("磁盘")
     assert hits[0].text == "磁盘又满了"
     assert "text search only" in hits.notes[0]
@@ -145,9 +145,7 @@ def test_words_find_and_windows_show(memory: Memory) -> None:
     assert memory.knowledge()
 
 
-def test_flush_embeds_nothing_says_so_once_and_goes_on_with_the_file(
-    memory: Memory, nowhere: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flush_embeds_nothing_says_so_once_and_goes_on_with_the_file(memory, nowhere, caplog, monkeypatch):
     pending = memory.stats()["vectors_pending"]
     assert pending > 5
     for _ in range(3):
@@ -162,12 +160,12 @@ def test_flush_embeds_nothing_says_so_once_and_goes_on_with_the_file(
     assert memory.search("disk").notes == ()
 
 
-def test_reembed_cannot_do_without(memory: Memory) -> None:
+def test_reembed_cannot_do_without(memory):
     with pytest.raises(ModelMissing):
         memory.reembed()
 
 
-def test_a_file_with_vectors_is_searched_by_words(path: Path, nowhere: Path) -> None:
+def test_a_file_with_vectors_is_searched_by_words(path, nowhere):
     with jiyi.open(path, user_id="ana", background=False, model_file=model_file_of_the_package()) as memory:
         memory.save_message("s", role="user", content="the disk is full")
         assert memory.flush() == 1
@@ -188,9 +186,7 @@ def model_file_of_the_package() -> Path:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("nowhere")
-def test_the_worker_says_it_once(
-    path: Path, nowhere: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_worker_says_it_once(path, nowhere, caplog, monkeypatch):
     with jiyi.open(path, user_id="ana", skills=[SKILLS]) as memory, caplog.at_level(logging.WARNING):
         memory.save_message("s", role="user", content="the disk is full")
         until = time.monotonic() + 30
