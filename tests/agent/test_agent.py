@@ -31,6 +31,20 @@ def contents(asked: dict[str, Any], role: str) -> list[str]:
     return [message["content"] for message in asked["messages"] if message["role"] == role]
 
 
+def test_talk_is_saved_and_leaves_no_task(memory, scripted, make_agent):
+    server = scripted(says("Hello Ana"))
+    run = make_agent(server, shell).run("Hi", "s")
+    assert (run.answer, run.stopped, run.steps, run.task_id) == ("Hello Ana", "done", (), None)
+    assert (run.model_calls, run.input_tokens, run.output_tokens) == (1, 7, 3)
+    assert [(m.role, m.content) for m in memory.session_messages("s")] == [
+        ("user", "Hi"),
+        ("assistant", "Hello Ana"),
+    ]
+    assert memory.tasks() == []
+    assert run.window is not None
+    assert run.window.messages == server.asked[0]["messages"]
+
+
 def test_tools_are_called_in_order_and_only_question_and_answer_stay(memory, scripted, make_agent):
     both = calls(call("shell", {"cmd": "df"}), call("shell", {"cmd": "ps"}, "c2"), text="Let me look.")
     server = scripted(both, calls(call("shell", {"cmd": "restart"}, "c3")), says("It runs again."))

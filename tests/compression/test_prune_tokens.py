@@ -173,3 +173,9 @@ def test_answers_are_kept_at_half_the_tokens(name):
     assert pruned.tokens <= 0.52
     assert pruned.terms >= 0.95
     assert drawn.terms < 0.7
+
+
+def test_words_are_whole_and_in_their_order():
+    words = re.findall(r"[\w'-]+", CHAT_EN)
+    left = iter(words)
+    assert all(word in left for word in re.findall(r"[\w'-]+", PruneTokens(0.4)(CHAT_EN).text))

@@ -154,3 +154,7 @@ def test_misuse_is_named():
         Relevance()(TALK, query=3)
     with pytest.raises(InputError, match="max_tokens"):
         Relevance()(TALK, query="port", max_tokens=-1)
+
+
+def test_half_is_left_without_a_limit():
+    assert Relevance()(TALK, query="port").tokens <= COUNT(TALK) // 2

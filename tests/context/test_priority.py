@@ -56,3 +56,7 @@ def test_what_cannot_be_is_refused():
         PriorityContext(5).add(7, 1)
     with pytest.raises(InputError, match="tokens"):
         PriorityContext(5).add("x", 1, tokens=-1)
+
+
+def test_nothing_in_nothing_out():
+    assert (PriorityContext(5).text(), PriorityContext(5).best()) == ("", [])

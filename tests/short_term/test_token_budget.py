@@ -174,3 +174,10 @@ def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, 
             atom = [talk[i] for i in groups[start]]
             alone = tokens(*stay, *atom)
             assert {m.id for m in atom} <= kept or alone > limit
+
+
+def test_a_newest_call_stays_whole():
+    talk = [user("a"), calls("x", "y"), result("y"), result("x")]
+    assert TokenBudget(tokens(*talk[1:]))(talk).kept == tuple(talk[1:])
+    with pytest.raises(BudgetTooSmall, match="raise the budget"):
+        TokenBudget(tokens(*talk[1:]) - 1)(talk)

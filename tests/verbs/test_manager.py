@@ -133,3 +133,11 @@ def test_threads_may_share_a_memory(open_memory):
 def test_the_public_names_are_there():
     assert jiyi.open is not None
     assert sorted(jiyi.__all__) == sorted(name for name in jiyi.__all__ if hasattr(jiyi, name))
+
+
+def test_recent_messages_are_the_newest_turns(open_memory):
+    memory = open_memory(max_turns=3)
+    say(memory, *(f"turn {i}" for i in range(10)))
+    assert [m.content for m in memory.recent_messages("s")] == ["turn 7", "turn 8", "turn 9"]
+    assert [m.content for m in memory.recent_messages("s", limit=2)] == ["turn 8", "turn 9"]
+    assert memory.recent_messages("unknown") == []
