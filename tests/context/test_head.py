@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jiyi.context import Materials, arrange, build_window
 from jiyi.errors import BudgetTooSmall
-from jiyi.records import Block, Budget, Message
+from jiyi.records import Block, Budget, Message, ReportStep
 from jiyi.text import counter_for
 
 COUNTER = counter_for("gpt-4o")
