@@ -352,3 +352,9 @@ def test_what_the_session_itself_said_stays_as_it_is(memory):
     memory.save_message("s", role="assistant", content="Noted.")
     window = memory.build_context("s", "How do I bake bread?")
     assert "The wifi password is tulip-88." in [message["content"] for message in window.messages]
+
+
+def test_a_model_has_limits_of_its_own(open_memory):
+    memory = open_memory(model="gpt-4o", models={"gpt-4o": {"max_input_tokens": 900}}, max_output_tokens=77)
+    budget = memory.build_context("s", "?").report.budget
+    assert (budget.max_input_tokens, budget.max_output_tokens) == (900, 77)

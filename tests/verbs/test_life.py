@@ -115,6 +115,16 @@ def test_a_note_of_the_task_says_what_it_was_about(open_memory):
     assert set(memory.get(group.knowledge_id).source_episodes) == {episode.id for episode in made}
 
 
+def test_what_the_gate_let_go_is_dropped_after_the_grace_time(memory, clock):
+    gone = work(memory, fails=True)
+    clock.forward(days=70)
+    assert memory.run_forget_gate().discarded["episode"]
+    clock.forward(days=31)
+    assert memory.run_forget_gate().erased == 2
+    with pytest.raises(NotFound):
+        memory.restore(gone.id)
+
+
 def test_alike_experiences_become_knowledge_that_is_found(memory):
     made = [work(memory, target=name) for name in ("nginx 容器", "nginx container", "the nginx container")]
     steps = []
