@@ -1,22 +1,18 @@
 """What memory of agents asks of the whole, beyond what the tests of each part say."""
 
-from datetime import UTC, datetime
-
 import apsw
 import psycopg
 import pytest
 
 from jiyi.errors import BudgetTooSmall
 from jiyi.records import Message
-from jiyi.testing import HashEmbedder, ManualClock
+from jiyi.testing import HashEmbedder
 
 
-def work(memory, request, *steps, fails=False, **options):
+def work(memory, request, *steps, **options):
     task = memory.start_task("s", request, **options)
     for step in steps:
         memory.add_step(task.id, step, tool_name="shell", status="completed", result="exit 0")
-    if fails:
-        return memory.fail_task(task.id, reason=f"no luck with {request}")
     return memory.complete_task(task.id, summary=f"did {request}")
 
 
@@ -83,15 +79,3 @@ def test_on_a_file_and_on_a_server_vectors_have_any_size_and_indexes_suit(open_m
     for definitions in (here, there):
         assert any("tasks" in one and "session_id, status" in one for one in definitions)
     assert not [definition for definition in there if "ivfflat" in definition]
-
-
-def test_maintenance_lets_experience_teach_before_it_goes(open_memory):
-    clock = ManualClock(datetime(2026, 1, 5, 9, tzinfo=UTC))
-    memory = open_memory(clock=clock)
-    for number in range(3):
-        work(memory, f"failure {number}", "restart", target="nginx", fails=True)
-    clock.forward(days=70)
-    done = memory.maintain()
-    assert len(done.consolidation.groups) == len(memory.knowledge()) == 1
-    assert done.gate.discarded["episode"] == {"importance below 0.25": 3}
-    assert memory.episodes() == []
