@@ -68,6 +68,16 @@ def test_tools_are_called_in_order_and_only_question_and_answer_stay(memory, scr
     assert memory.current_task("s") is None
 
 
+def test_the_next_question_sees_no_scratch(memory, scripted, make_agent):
+    server = scripted(calls(call("shell", {"cmd": "df"})), says("full"), says("yes"))
+    agent = make_agent(server, shell)
+    agent.run("disk?", "s")
+    agent.run("really?", "s")
+    roles = [m["role"] for m in server.asked[2]["messages"]]
+    assert "tool" not in roles
+    assert "full" in contents(server.asked[2], "assistant")
+
+
 def test_the_text_comes_as_it_is_said(scripted, make_agent):
     server = scripted(turn("Wait. ", tool_calls=[call("shell", {"cmd": "df"})]), turn("It is full."))
     pieces: list[str] = []

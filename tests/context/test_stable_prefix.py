@@ -136,3 +136,12 @@ def test_the_head_is_the_same_whatever_is_asked_and_found(size, few, many, quest
         )
         heads.add(window.messages[0]["content"])
     assert len(heads) == 1
+
+
+def test_opening_a_skill_leaves_the_cards_before_it_as_they_were():
+    texts = []
+    for opened in (False, True):
+        materials = Materials(system=[Message(role="system", content=SYSTEM)], skills=skills(opened))
+        window = build_window(materials, Budget(max_input_tokens=4_000), counter=COUNTER, language="en")
+        texts.append(window.messages[0]["content"])
+    assert texts[1].startswith(texts[0])

@@ -287,3 +287,11 @@ def test_any_mix_is_consolidated_once_and_then_stable(tmp_path_factory, mix):
     assert len(sources) == len(set(sources))
     assert set(sources) == set(ids) - unconsolidated(store)
     database.close()
+
+
+def test_odd_texts_are_consolidated_too(store, consolidation):
+    odd = ["\0", "broken \ud83d", "'); DROP TABLE messages; --", "x" * 3_000, "的", "!!!"]
+    for number, name in enumerate(odd):
+        store.put([episode(f"{number}-{n}", name, n, trigger=name, steps=[name]) for n in range(3)])
+    receipt = consolidation.run(ANA)
+    assert (receipt.episodes, len(knowledge_of(store))) == (18, len(odd))

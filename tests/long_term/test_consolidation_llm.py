@@ -225,6 +225,19 @@ def test_nothing_is_locked_while_the_model_thinks(store, run):
     assert len(knowledge_of(store)[0].source_episodes) == 4
 
 
+def test_any_error_of_a_model_from_outside_is_caught(store, database, clock):
+    class Broken:
+        def complete(self, messages, **options):
+            raise KeyError("choices")
+
+    store.put(nginx(1, 2, 3))
+    receipt = Consolidation(store, None, llm=Broken(), clock=clock).run(ANA)
+    assert (receipt.groups[0].method, receipt.groups[0].note) == (
+        "extractive",
+        "the language model failed: 'choices'",
+    )
+
+
 @pytest.mark.slow
 def test_a_real_model_writes_a_lesson(store, run, request):
     url = request.getfixturevalue("local_llm")

@@ -1,5 +1,6 @@
 """The memory of facts on a real file: learning, asking, two processes."""
 
+import json
 import multiprocessing
 from datetime import timedelta
 from itertools import pairwise
@@ -7,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_chat import ScriptedChat, refuses, says
 from stating import START, at
 
+from jiyi.embeddings import Endpoint
 from jiyi.errors import BadQuery
+from jiyi.llm import OpenAILLM
 from jiyi.long_term.facts.lookup import neighbours
 from jiyi.long_term.facts.memory import FactMemory
-from jiyi.records import Fact, Message, Scope
+from jiyi.records import Fact, Message, Query, Scope
 from jiyi.storage import SqliteDatabase, Store
 from jiyi.testing import ManualClock
 
@@ -45,6 +49,16 @@ def say(store, memory, clock):
 
 def told(facts: list[Fact]) -> list[tuple[str, str, str, str]]:
     return [(fact.subject, fact.predicate, fact.object, fact.status) for fact in facts]
+
+
+def test_what_is_said_is_known(memory, say):
+    learned = say("记一下，edge-02 网关对外监听的端口是 8443。", 1)
+    (fact,) = learned.facts
+    assert learned.new == (fact.id,)
+    assert learned.method == "patterns"
+    assert memory.facts(ANA) == [fact]
+    assert (fact.scope, fact.speaker, len(fact.sources)) == (HERE, "Ana", 1)
+    assert say("嗯，好的", 2).facts == ()
 
 
 def test_a_story_with_corrections_exceptions_and_retractions(memory, say):
@@ -102,6 +116,27 @@ def test_neighbours_are_found_both_ways_over_other_names(memory):
     for depth in (0, 6, True):
         with pytest.raises(BadQuery, match="from 1 to 5"):
             neighbours(memory.store, ANA, "Mia", depth)
+
+
+def test_remembering(memory, clock):
+    (fact,) = memory.remember(ANA, "I live in Berlin", speaker="Ana").facts
+    assert (fact.subject, fact.object, fact.method, fact.sources) == ("Ana", "Berlin", "said", ())
+    assert fact.confidence > 0.8
+    (note,) = memory.remember(ANA, "the blue folder is under the stairs").facts
+    assert (note.category, note.subject, note.object) == (
+        "note",
+        "user",
+        "the blue folder is under the stairs",
+    )
+    clock.forward(days=1)
+    learned = memory.remember(ANA, subject="Ana", predicate="lives in", object="Porto", category="profile")
+    assert learned.superseded == (fact.id,)
+    ranged = memory.remember(
+        ANA, subject=("Ana"), predicate="lives in", object="Rome", valid_from=at(5), valid_to=at(9)
+    )
+    assert ranged.superseded == ()
+    assert [one.object for one in memory.facts(ANA, "Ana", as_of=at(6))] == ["Rome"]
+    assert [one.object for one in memory.facts(ANA, "Ana", as_of=at(9))] == ["Porto"]
 
 
 def _learn(path: str, number: int) -> None:
@@ -184,3 +219,31 @@ def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory, store):
     first, second = memory.facts(ANA, "edge-02")
     assert (first.object, first.status) == ("8443", "active")
     assert (second.object, second.line) == ("9000", "assistant: The port of edge-02 is 9000")
+
+
+def test_learning_with_a_model(store, clock, say, memory):
+    say("We are all on gate 7 now, tell everybody", 1)
+    messages = [one for one in store.find(Query(scope=HERE, kinds=("message",))) if isinstance(one, Message)]
+    fact = {"message": 1, "subject": "everybody", "predicate": "gate", "object": "gate 7"}
+    fact |= {"quote": "We are all on gate 7 now", "category": "attribute", "action": "state", "replaces": 0}
+    answer = json.dumps({"facts": [fact], "entities": [], "topics": [], "conclusions": []})
+    with ScriptedChat(says(answer), refuses("no", status=401)) as server:
+        llm = OpenAILLM("m", endpoint=Endpoint(base_url=server.url, api_key="", retries=0))
+        by_llm = FactMemory(store, llm=llm, clock=clock)
+        learned = by_llm.learn_with_llm(HERE, messages)
+        failed = by_llm.learn_with_llm(HERE, messages)
+        llm.close()
+    assert (learned.method, learned.notes) == ("llm", ())
+    assert told(list(learned.facts)) == [("everybody", "gate", "gate 7", "active")]
+    assert learned.facts[0].method == "llm"
+    assert failed.method == "patterns"
+    assert "read nothing" in failed.notes[0]
+    assert memory.learn_with_llm(HERE, messages).notes == ("no language model is set",)
+
+
+def test_a_message_saved_late_does_not_supersede(memory, say):
+    say("The port of edge-02 is a-1.", 1)
+    say("The port of edge-02 is a-1.", 5)
+    say("The port of edge-02 is b-2.", 3)
+    assert [fact.object for fact in memory.history(ANA, "edge-02")] == ["a-1", "b-2", "a-1"]
+    assert [fact.object for fact in memory.facts(ANA, as_of=at(4))] == ["b-2"]

@@ -53,6 +53,19 @@ def test_a_change_without_a_point_fits_the_one_of_its_shape(known):
     assert known.one("3 s").status == "active"
 
 
+def test_for_a_while_only_the_old_value_returns(known):
+    known.take(states("half past seven", 1, subject="dinner", point="time"))
+    known.take(states("six", 10, subject="dinner", point="time", valid_from=at(14), valid_to=at(28)), now=20)
+    usual, while_ = known.one("half past seven"), known.one("six")
+    assert (usual.status, usual.superseded_by, while_.status) == ("active", None, "active")
+    assert [known.value_at(day) for day in (13, 14, 27, 28)] == [
+        "half past seven",
+        "six",
+        "six",
+        "half past seven",
+    ]
+
+
 def test_what_is_said_later_counts_more_than_an_exception(known):
     known.take(states("a", 1), states("b", 2, valid_to=at(20)), states("c", 10))
     assert [known.value_at(day) for day in (1.5, 5, 12, 30)] == ["a", "b", "c", "c"]
@@ -198,6 +211,16 @@ def test_two_names_that_turn_out_to_be_one_thing(known):
     assert (known.one("3 s").status, known.one("5 s").status) == ("superseded", "active")
 
 
+def test_names_in_a_circle():
+    known = Known()
+    for one, other in (("a1", "b2"), ("b2", "c3"), ("c3", "a1"), ("a1", "a1")):
+        known.take(Statement(speaker="Ana", subject=one, object=other, action="rename", said_at=at(1)))
+    names = Names(known.facts.values())
+    assert names.key("a1") == names.key("b2") == names.key("c3") != names.key("d4")
+    assert sorted(names.of("b2")) == ["a1", "b2", "c3"]
+    assert names.of("d4") == ["d4"]
+
+
 def test_a_name_taken_back_is_none(known):
     known.take(
         Statement(
@@ -230,3 +253,26 @@ def test_values_that_are_the_same(one, other):
 )
 def test_values_that_are_not(one, other):
     assert value_key(one) != value_key(other)
+
+
+def test_the_same_source_again_changes_nothing(known):
+    statement = states("8443", 1)
+    known.take(statement)
+    known.take(states("8444", 2))
+    assert known.take(statement).facts == ()
+    assert known.take(statement).passed == 1
+    assert known.rows() == [("8443", "superseded"), ("8444", "active")]
+
+
+def test_what_was_said_earlier_and_arrives_later_does_not_supersede(known):
+    known.take(states("8444", 5))
+    known.take(states("8443", 1))
+    assert known.rows() == [("8443", "superseded"), ("8444", "active")]
+    assert known.one("8443").superseded_by == known.one("8444").id
+
+
+def test_a_value_between_two_sayings_of_another_parts_them(known):
+    known.take(states("a", 1), states("a", 5))
+    known.take(states("b", 3))
+    assert known.rows() == [("a", "superseded"), ("b", "superseded"), ("a", "active")]
+    assert [known.value_at(day) for day in (2, 3.5, 6)] == ["a", "b", "a"]

@@ -116,6 +116,13 @@ def test_of_quite_equal_ones_only_as_many_go_as_are_too_many(gate):
     assert gate.ids() == {"e7", "e8", "e9"}
 
 
+def test_pinned_ones_count_but_never_go(gate):
+    gate.store.put([episode(id=f"p{n}", outcome="failed", pinned=True) for n in range(4)])
+    gate.store.put([episode(id="free")])
+    assert gate.run(rule=SMALL).discarded == {"episode": {"more than 3 episodes": 1}}
+    assert gate.ids() == {"p0", "p1", "p2", "p3"}
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 500])
 def test_batches_make_no_difference(gate, batch):
     gate.store.put([failed(f"old{n}", days=n) for n in range(7)] + [episode(id=f"e{n}") for n in range(7)])
@@ -173,6 +180,12 @@ def test_other_kinds_go_by_their_own_rules(gate):
     assert gate.ids("fact") == {"f1", "f3"}
     assert gate.ids("message") == {"m"}
     assert {item.id: item.importance for item in receipt.items} == {"k1": None, "f2": None}
+
+
+def test_a_kind_without_a_rule_is_left_alone(gate):
+    gate.store.put([knowledge(confidence=0), fact(status="retracted")])
+    gate.clock.forward(days=9_999)
+    assert gate.run(others=()).total == 0
 
 
 class TestMessages:

@@ -12,6 +12,9 @@ from jiyi.errors import InputError
 from jiyi.long_term.forget_gate.rules import OTHER_RULES, FactRule, ForgetRule, KnowledgeRule, MessageRule
 from jiyi.records import Episode, ForgetWeights, Step
 
+spans = st.timedeltas(timedelta(0), timedelta(days=400))
+
+
 RULE = ForgetRule()
 STEP = Step(scope=ANA, task_id="t", description="look")
 
@@ -77,6 +80,10 @@ def test_what_is_no_weight_is_refused(bad):
         ForgetWeights(**bad)
 
 
+def test_the_defaults_are_those_of_the_requirement():
+    assert (RULE.threshold, RULE.min_age, RULE.max_episodes) == (0.25, timedelta(days=7), 10_000)
+
+
 def test_an_episode_from_the_future_counts_as_new():
     assert worth(hours=-1) == worth(hours=-1e6) == worth(hours=0)
 
@@ -84,6 +91,11 @@ def test_an_episode_from_the_future_counts_as_new():
 @given(episodes, nows)
 def test_it_lies_between_0_and_1(e, now):
     assert 0 <= RULE.importance(e, now) <= 1
+
+
+@given(episodes, nows, spans)
+def test_it_never_grows_with_age(e, now, later):
+    assert RULE.importance(e, now + later) <= RULE.importance(e, now)
 
 
 @given(episodes, nows)
@@ -171,3 +183,11 @@ def test_an_endless_span_means_never():
 
 def test_by_default_there_is_a_rule_for_each_other_kind():
     assert [rule.kind for rule in OTHER_RULES] == ["knowledge", "fact", "message", "item"]
+
+
+@given(episodes, nows, st.integers(0, 9))
+def test_it_never_sinks_with_accesses_or_steps(e, now, more):
+    recalled = replace(e, access_count=e.access_count + more)
+    longer = replace(e, steps=(*e.steps, *(STEP,) * more))
+    assert RULE.importance(recalled, now) >= RULE.importance(e, now)
+    assert RULE.importance(longer, now) >= RULE.importance(e, now)

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from forgettable import ANA, NOON, Memory, of_kind, words
 
-from jiyi.errors import BadQuery
-from jiyi.records import Query
+from jiyi.errors import BadQuery, NotFound
+from jiyi.records import Query, Scope
 
 
 @pytest.fixture
@@ -71,6 +71,14 @@ def test_words_meet_filters_and_kinds(memory):
     assert late in memory.find("message")
 
 
+def test_filters_alone_take_all_they_describe(memory):
+    old = [memory.say(f"old {n}", at=n, learn=False) for n in range(5)]
+    new = memory.say("new", at=60, learn=False)
+    receipt = memory.forget(query=Query(scope=ANA, until=NOON + timedelta(minutes=30), limit=1))
+    assert set(of_kind(receipt)) == {("message", m.id) for m in old}
+    assert memory.find("message") == [new]
+
+
 def test_a_task_in_progress_is_found_by_all_it_says(memory):
     task = memory.working.start(ANA.in_session("s"), "重启", context={"note": "口令 xyzzy"})
     memory.working.add_step(ANA, task.id, "login", args={"password": "plugh"})
@@ -120,6 +128,14 @@ def test_a_whole_session_and_nothing_beside_it(memory):
     assert [s.id for s in memory.find("session")] == ["two"]
 
 
+def test_a_whole_agent(memory):
+    ops = Scope(user_id="ana", agent_id="ops")
+    gone, kept = memory.say("hi", scope=ops), memory.say("ho")
+    assert memory.forget(scope=ops).counts == {"message": 1}
+    assert gone not in memory.find("message")
+    assert memory.find("message") == [kept]
+
+
 def test_a_failure_in_the_middle_changes_nothing(memory, monkeypatch):
     memory.say("我的生日是 5 月 3 日")
     before = memory.everything()
@@ -132,3 +148,21 @@ def test_a_failure_in_the_middle_changes_nothing(memory, monkeypatch):
         memory.forget(query=words("生日"))
     assert memory.everything() == before
     assert memory.lying() == set()
+
+
+def test_unknown_ids_are_refused_and_nothing_changes(memory):
+    known = memory.say("hello")
+    with pytest.raises(NotFound, match="'nobody'"):
+        memory.forget(ids=[known.id, "nobody"])
+    assert [m.id for m in memory.find("message")] == [known.id]
+    memory.forget(ids=[known.id])
+    with pytest.raises(NotFound, match="restore or purge"):
+        memory.forget(ids=[known.id])
+
+
+@pytest.mark.slow
+def test_a_receipt_names_a_thousand_and_counts_all(memory):
+    many = [memory.say(f"w{n}", learn=False) for n in range(1_050)]
+    receipt = memory.forget(scope=ANA.in_session("s"))
+    assert receipt.counts == {"message": len(many)}
+    assert len(receipt.items) == 1_000

@@ -11,6 +11,11 @@ from jiyi.errors import SettingsError
 from jiyi.monitor import Alert, ContextMonitor, Limits, Thresholds
 from jiyi.testing import ManualClock
 
+
+def names(monitor: ContextMonitor) -> set[str]:
+    return {alert.name for alert in monitor.alerts()}
+
+
 FEW = Thresholds(fewest=4)
 
 
@@ -42,6 +47,23 @@ def test_full_windows(monitor, window_of, tokens, level, limit):
         "chat",
     )
     assert "raise max_input_tokens" in found.text
+
+
+def test_few_windows_say_nothing(monitor, window_of):
+    for _ in range(3):
+        monitor.window(window_of("?", "a b c", tokens=1000), session_id="s", milliseconds=9999)
+        monitor.summarised("s")
+        monitor.reply("s", "no", usage={"completion_tokens": 5000})
+    assert monitor.alerts() == ()
+    monitor.window(window_of("?", "a b c", tokens=1000), session_id="s", milliseconds=9999)
+    monitor.reply("s", "no", usage={"completion_tokens": 5000})
+    assert names(monitor) == {
+        "context_share",
+        "hit_rate",
+        "milliseconds",
+        "output_share",
+        "summaries",
+    }
 
 
 def test_long_replies_name_the_reserve_they_need(monitor, window_of):

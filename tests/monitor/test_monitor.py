@@ -4,6 +4,7 @@ import gc
 import threading
 import tracemalloc
 from math import ceil
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from jiyi.errors import InputError, SettingsError
 from jiyi.monitor import ContextMonitor
 from jiyi.monitor.figures import Ring
+from jiyi.monitor.hits import Hit, Hits
 from jiyi.monitor.monitor import OTHER
 from jiyi.records import SECTIONS, Window
 from jiyi.testing import ManualClock
@@ -46,6 +48,27 @@ def test_a_window_and_its_reply(monitor, window_of):
         assert found.saved == {"skills": 70}
         assert (found.judged, found.blocks_shown, found.blocks_used) == (1, 2, 1)
         assert (found.hit_rate, found.block_rate) == (1.0, 0.5)
+
+
+def test_a_reply_is_compared_with_the_last_window_of_its_session(window_of):
+    asked: list[tuple[str, list[str], str]] = []
+
+    def judge(question: str, blocks: Any, reply: str) -> Hits:
+        asked.append((question, [block.text for block in blocks], reply))
+        return Hits(blocks=(Hit(section="recalled", source_id="0", share=1.0, used=True),))
+
+    monitor = ContextMonitor(judge=judge)
+    monitor.window(window_of("one?", "a"), session_id="x")
+    monitor.window(window_of("two?", "b"), session_id="x")
+    monitor.window(window_of("three?", "c"), session_id="y")
+    monitor.reply("y", "for y")
+    monitor.reply("x", "for x")
+    monitor.reply("x", "a second reply to the same window")
+    monitor.reply("z", "to nothing")
+    assert asked == [], "nothing is compared before someone asks"
+    assert monitor.gauges().replies == 4
+    assert asked == [("three?", ["c"], "for y"), ("two?", ["b"], "for x")]
+    assert monitor.gauges().judged == len(asked) == 2
 
 
 def test_tokens_are_counted_where_they_are_not_given(monitor):

@@ -7,7 +7,7 @@ from conversations import assistant, user
 from session_tools import SCOPE, save, talk_of
 
 from jiyi.compression.summarize import Summarize
-from jiyi.records import Query
+from jiyi.records import Message, Query
 from jiyi.short_term import RunningSummary, ShortTermMemory
 from jiyi.short_term.summaries import Summaries
 from jiyi.short_term.summary_updater import SummaryState, SummaryUpdater
@@ -71,6 +71,17 @@ def test_a_gap_left_by_other_agents_is_no_reason(store):
         save(store, question, answer, scope=theirs)
         save(store, user("mine"), assistant("yes"), scope=mine)
     assert folding(store).when_due(mine, recent(store, 20, mine), WIDE).summary is None
+
+
+def test_system_and_pinned_messages_stay_beside_the_summary(store):
+    rule = Message(role="system", content="只说中文")
+    pinned = user("the blue door", pinned=True)
+    save(store, rule, *talk_of(5), pinned, assistant("noted"), *talk_of(25))
+    standing = folding(store).when_due(SCOPE, recent(store, 20), WIDE)
+    shown = standing.uncovered(recent(store, 20))
+    assert [m.text for m in shown[:2]] == ["只说中文", "the blue door"]
+    assert rule.id not in standing.summary.covers
+    assert pinned.id not in standing.summary.covers
 
 
 def test_a_long_conversation_is_folded_in_pieces_none_of_them_skipped(store):

@@ -217,6 +217,13 @@ def test_of_too_many_sessions_the_one_not_used_longest_begins_again(examples, mo
     assert shelf.of(scope("s-2")).opened == ()
 
 
+def test_a_new_session_sees_new_skills(write_skill):
+    shelf = SkillShelf(SkillRegistry(write_skill("one").parent))
+    assert shelf.of(scope("s-1")).registry.names == ("one",)
+    write_skill("two")
+    assert shelf.of(scope("s-2")).registry.names == ("one", "two")
+
+
 def test_sessions_share_the_router(write_skill):
     calls = []
 

@@ -160,6 +160,18 @@ def test_the_margin(scores, opened, routed, expected):
     assert (chosen.opened, chosen.closed) == expected
 
 
+def test_what_was_opened_by_hand_is_not_closed_by_a_question(registry):
+    disclosure = Disclosure(registry)
+    disclosure.open("weekly-report")
+    assert asked(disclosure, [question for question, _ in CLEAR[:2]]) == [
+        ("weekly-report", "nginx-502"),
+        ("weekly-report", "code-review"),
+    ]
+    disclosure.open("code-review")  # the model asks for what routing had opened
+    disclosure.follow(CLEAR[0][0])
+    assert disclosure.opened == ("weekly-report", "code-review", "nginx-502")
+
+
 def test_a_question_opens_nothing_where_those_opened_by_hand_fill_the_places(registry):
     disclosure = Disclosure(registry, max_open=1)
     disclosure.open("weekly-report")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from copying import both_ends, embed, fill, found, opened, whole, whole_of
-from samples import ANA, START, message, summary, task
+from samples import ANA, BEN, START, episode, message, summary, task
 
 from jiyi.errors import CopyMismatch, NotFound
-from jiyi.records import SEARCHABLE, Query
+from jiyi.records import SEARCHABLE, Query, Scope
 from jiyi.storage.transfer import copy, pieces
 from jiyi.storage.transfer.copy import copy_memory
 from jiyi.testing import HashEmbedder
@@ -107,6 +107,16 @@ def test_only_the_users_named(ends):
     assert whole_of(there, "ben") == whole_of(here, "ben")
     with pytest.raises(NotFound, match="'eve'"):
         copy_memory(here, there, users=["ben", "eve"])
+
+
+def test_users_may_have_the_same_ids(ends):
+    here, there = ends
+    for user in ("ana", "ben"):
+        here.store.put([message(f"of {user}", id="m", user=user), episode(f"of {user}", id="e", user=user)])
+    embed(here)
+    copy_memory(here, there)
+    assert whole(there) == whole(here)
+    assert [m.content for m in there.store.find(Query(scope=BEN, kinds=("message",)))] == ["of ben"]
 
 
 def test_what_is_there_stays_and_is_told(ends):
@@ -323,3 +333,11 @@ def test_trash_and_life_may_share_ids_and_places(ends):
     copy_memory(here, there)
     assert whole(there) == whole(here)
     assert there.trash.walk(Query(scope=ANA, kinds=("message",))).entries
+
+
+def test_scopes_of_many_sessions(ends):
+    here, there = ends
+    here.store.put([message("x", id=str(i), session=f"s{i % 11}", at=i % 4) for i in range(40)])
+    here.store.delete(Query(scope=Scope(user_id="ana", session_id="s3"), limit=100))
+    copy_memory(here, there)
+    assert whole(there) == whole(here)

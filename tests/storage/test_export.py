@@ -178,6 +178,15 @@ def test_summaries_go_on_where_they_were(memory, fresh, tmp_path):
     assert summaries(memory) == summaries(fresh)
 
 
+def test_a_summary_alone_keeps_its_places(memory, fresh, tmp_path):
+    made = folded(memory)
+    memory.store.delete(Query(scope=ANA, kinds=("message",), limit=100))
+    memory.export(tmp_path / "a.jsonl")
+    fresh.import_(tmp_path / "a.jsonl")
+    assert summaries(fresh) == made
+    assert fresh.store.put([message("new")])[0].seq == 3
+
+
 def test_another_summary_of_the_same_session_stays_and_the_others_are_reported(memory, fresh, tmp_path):
     folded(memory)
     memory.export(tmp_path / "a.jsonl")
@@ -296,3 +305,26 @@ def test_more_sessions_and_tasks_than_one_question_returns(memory, fresh, tmp_pa
     monkeypatch.setattr("jiyi.storage.transfer.export._PIECE", 3)
     assert memory.export(tmp_path / "b.jsonl").counts == whole.counts
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+
+
+def test_only_a_session_or_an_agent(memory, fresh, tmp_path):
+    fill(memory)
+    assert memory.export(tmp_path / "s.jsonl", ANA.in_session("s1")).counts["message"] == 3
+    ops = Scope(user_id="ana", agent_id="ops")
+    told = memory.export(tmp_path / "o.jsonl", ops)
+    assert 0 < told.counts["message"] < memory.export(tmp_path / "a.jsonl").counts["message"]
+    fresh.import_(tmp_path / "o.jsonl")
+    assert fresh.everything(ops) == memory.everything(ops)
+    fresh.export(tmp_path / "again.jsonl", ops)
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "o.jsonl").read_bytes()
+
+
+def test_twice_changes_nothing_and_what_lives_on_is_left_alone(memory, tmp_path):
+    fill(memory)
+    memory.export(tmp_path / "a.jsonl")
+    (known,) = memory.store.find(Query(scope=ANA, kinds=("knowledge",)))
+    memory.store.put([replace(known, access_count=99)])
+    before = memory.everything()
+    receipt = memory.import_(tmp_path / "a.jsonl")
+    assert (receipt.added, receipt.rejected, receipt.known) == (0, (), len(before))
+    assert memory.everything() == before

@@ -64,6 +64,17 @@ def test_a_mended_line_is_the_only_new_one(tmp_path, memory):
     assert figures(memory.import_(path)) == (1, 9, 0)
 
 
+def test_two_users_import_the_same_file(tmp_path, memory):
+    path = talk(tmp_path, 5)
+    assert figures(memory.import_(path)) == (5, 0, 0)
+    assert figures(memory.import_(path, user_id="bob")) == (5, 0, 0)
+    assert memory.stats(user_id="bob")["message"] == 5
+    assert memory.stats()["message"] == 5
+    named = talk(tmp_path, 1, "named.jsonl", id="m1")
+    assert figures(memory.import_(named)) == (1, 0, 0)
+    assert figures(memory.import_(named, user_id="bob")) == (1, 0, 0)
+
+
 def test_an_id_used_twice_goes_in_once_and_is_reported(tmp_path, memory):
     path = tmp_path / "d.jsonl"
     entries = [("m1", "one"), ("m2", "two"), ("m1", "other"), ("m2", "two"), ("m3", "three")]

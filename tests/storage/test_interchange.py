@@ -273,3 +273,8 @@ def test_ids_depend_on_session_and_content_only(tmp_path):
     assert {m.id for m in before} < {m.id for m in mended}
     other, _ = read(written(tmp_path, "t.jsonl", lines(HI)))
     assert other[0].id not in {m.id for m in before}
+
+
+def test_lone_surrogates_survive(tmp_path):
+    [message], _ = read(written(tmp_path, "s.jsonl", '{"role": "user", "content": "a\\ud800b"}\n'))
+    assert message.content == "a\ud800b"

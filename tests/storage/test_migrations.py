@@ -4,7 +4,7 @@ import apsw
 import numpy as np
 import pytest
 from first_schema import make_first_schema
-from samples import by_words, message
+from samples import by_words, fact, message, summary
 from second_schema import TARGETS, make_second_schema
 from third_schema import make_third_schema
 
@@ -106,6 +106,42 @@ def test_a_file_of_the_third_schema_is_found_whole(path, opened):
         assert (back.seq, back.text) == (5, "out already")
         assert store.put([message("next", user=user)])[0].seq == 6
     assert "26 records" in store._db.check()
+
+
+@OLDER
+def test_a_migrated_file_takes_summaries(path, opened, make):
+    ids = make(path, ["ana"])["ana"]
+    said = [id_ for id_ in ids if "q" in id_]
+    store = opened()
+    (first,) = store.put([summary(None, said[:2], 1)])
+    store.close()
+    store = opened()
+    (second,) = store.put([summary(first, said[2:], 4)])
+    assert store.find(Query(scope=first.scope, kinds=("summary",))) == [first, second]
+    assert store.find(Query(scope=first.scope, kinds=("summary",), sources=(said[3],))) == [second]
+    assert "2 summaries" in store._db.check()
+    assert rows(path, "PRAGMA integrity_check") == [("ok",)]
+    assert rows(path, "PRAGMA foreign_key_check") == []
+
+
+@OLDER
+def test_a_migrated_file_takes_facts_and_nothing_unknown(path, opened, make):
+    """The list of kinds is changed in the stored schema: it must hold at once, and ever after."""
+    make(path, ["ana"])
+    for count in (1, 2):  # in the connection that migrated, and in later ones
+        store = opened()
+        (kept,) = store.put([fact(id=f"f{count}")])
+        assert store.find(Query(scope=kept.scope, kinds=("fact",), ids=(kept.id,))) == [kept]
+        assert store.count(Query(scope=kept.scope, kinds=("fact",)))["fact"] == count
+        odd = "UPDATE documents SET kind = 'dream' WHERE kind = 'fact'"
+        with pytest.raises(apsw.ConstraintError, match="CHECK"):
+            store._db._writer.raw.execute(odd)
+        with pytest.raises(apsw.ConstraintError, match="CHECK"):
+            rows(path, odd)
+        assert rows(path, "PRAGMA integrity_check") == [("ok",)]
+        assert rows(path, "PRAGMA foreign_key_check") == []
+        store._db.check()
+        store.close()
 
 
 @OLDER

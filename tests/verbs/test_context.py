@@ -93,6 +93,18 @@ def test_switched_off_nothing_is_folded(open_memory):
     assert any("older messages" in note for note in window.report.notes)
 
 
+def test_forgetting_what_the_summary_says(open_memory):
+    memory = open_memory()
+    secret = memory.save_message("s", role="user", content="记住：保险箱的密码是 7391")
+    talk(memory, 30)
+    memory.build_context("s", "?", 3_000)
+    assert "7391" in memory.summary("s").text
+    memory.forget(ids=[secret.id])
+    assert memory.summary("s") is None
+    window = memory.build_context("s", "密码是多少？", 3_000)
+    assert "7391" not in json.dumps(window.messages, ensure_ascii=False)
+
+
 def test_a_window_begins_with_cards_and_opens_what_the_question_is_for(open_memory, skills):
     memory = open_memory(skills=[str(skills)])
     assert [skill.name for skill in memory.skills()] == ["restart-nginx", "write-report"]

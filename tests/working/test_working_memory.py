@@ -222,6 +222,12 @@ def test_a_task_changes_while_it_runs_and_what_is_not_given_stays(path, memory, 
     assert by_words(store, Query(scope=ANA, text="redis")) == [episode.id]
 
 
+def test_a_summary_given_at_the_end_takes_the_place_of_the_one_before(memory):
+    job = memory.start(ANA, "x")
+    memory.update(ANA, job.id, summary="half of it")
+    assert memory.fail(ANA, job.id, reason="no rights").outcome_summary == "no rights"
+
+
 def test_two_writers_notes_are_both_kept(path, memory):
     job = memory.start(ANA, "x")
     other = Store(SqliteDatabase(path))
