@@ -351,6 +351,15 @@ def test_where_the_model_fails_the_patterns_read_and_the_note_says_why(make, kin
     assert len(note) > 50
 
 
+def test_nobody_listens(make):
+    reading = extract_with(
+        make("http://127.0.0.1:9/v1", timeout=0.5), [message("The port of edge-02 is 8443.")]
+    )
+    assert reading.method == "patterns"
+    assert len(reading.statements) == 1
+    assert "read nothing" in reading.notes[0]
+
+
 def test_a_model_that_cannot_be_reached_is_asked_once_a_bad_answer_spoils_one_batch(make):
     messages = [message("我住在杭州", id=f"m-{n}", minutes=n) for n in range(45)]
     with ScriptedChat(*[refuses("bad key", status=401)] * 9) as server:

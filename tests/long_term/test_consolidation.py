@@ -17,6 +17,18 @@ from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, Store
 from jiyi.testing import ManualClock
 
 
+def everything(path):
+    """All rows of all tables that hold records."""
+    database = SqliteDatabase(path)
+    with database.read() as db:
+        rows = {
+            name: sorted(map(repr, db.raw.execute(f"SELECT * FROM {name}")))
+            for name in ("documents", "episodes", "knowledge", "sources", "terms", "vectors")
+        }
+    database.close()
+    return rows
+
+
 @pytest.fixture
 def clock():
     return ManualClock(START + timedelta(days=100))
@@ -67,6 +79,20 @@ def test_a_knowledge_that_was_deleted_is_not_made_again_of_what_it_had(store, co
     store.put(nginx(5, 6))
     consolidation.run(ANA)
     assert knowledge_of(store)[0].source_episodes == ("n4", "n5", "n6")
+
+
+def test_running_again_changes_nothing(store, consolidation, clock, path, flush):
+    store.put([*nginx(*range(5)), *[replace(e, id=f"x{e.id}") for e in nginx(1, 2, target="edge-02")]])
+    store.put(themed("en")[0])
+    flush()
+    assert consolidation.run(ANA).groups
+    flush()
+    before = everything(path)
+    for _ in range(3):
+        clock.forward(days=1)
+        receipt = consolidation.run(ANA)
+        assert (receipt.groups, receipt.notes) == ((), ())
+    assert everything(path) == before
 
 
 def test_users_and_agents_are_kept_apart(store, consolidation):
@@ -295,3 +321,11 @@ def test_odd_texts_are_consolidated_too(store, consolidation):
         store.put([episode(f"{number}-{n}", name, n, trigger=name, steps=[name]) for n in range(3)])
     receipt = consolidation.run(ANA)
     assert (receipt.episodes, len(knowledge_of(store))) == (18, len(odd))
+
+
+def test_two_are_too_few_and_wait(store, consolidation):
+    store.put([*nginx(1, 2), episode("o1", "edge-02"), episode("o2", "edge-03"), episode("o3", "edge-04")])
+    receipt = consolidation.run(ANA)
+    assert knowledge_of(store) == []
+    assert (receipt.groups, receipt.waiting, receipt.skipped) == ((), 5, 4)
+    assert len(unconsolidated(store)) == 5

@@ -180,6 +180,13 @@ def test_a_model_that_misbehaves_is_replaced_by_counting(store, run, replies, re
     check_counted(store, receipt, reason)
 
 
+def test_a_model_that_is_silent_is_replaced_by_counting(store, run):
+    store.put(nginx(1, 2, 3))
+    with ScriptedChat(Reply(silent=True)) as server:
+        receipt = run(server.url, timeout=0.3)
+    check_counted(store, receipt, "time|reach")
+
+
 def check_counted(store, receipt, reason):
     (group,) = receipt.groups
     assert group.method == "extractive"

@@ -307,3 +307,14 @@ def test_only_what_lies_in_the_scope_is_looked_at(gate):
 def test_impossible_options_are_refused(gate, options):
     with pytest.raises(InputError):
         gate.run(**options)
+
+
+def test_a_lesson_outlives_its_experiences(gate):
+    gate.store.put([failed("e"), knowledge(id="k", source_episodes=("e",), confidence=0.9)])
+    gate.store.put([message("I moved to Lyon", id="m"), fact(id="f", sources=("m",))])
+    gate.clock.forward(days=400)
+    gate.run(others=(MessageRule(max_age=DAY),))
+    assert gate.ids() == gate.ids("message") == set()
+    (lesson,) = gate.store.find(Query(scope=ANA, kinds=("knowledge",)))
+    assert (lesson.source_episodes, lesson.confidence) == (("e",), 0.9)
+    assert gate.ids("fact") == {"f"}

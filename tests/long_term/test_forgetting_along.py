@@ -94,6 +94,16 @@ def test_without_a_reader_such_a_fact_goes(memory):
     assert memory.find("fact") == []
 
 
+def test_what_a_forgotten_statement_had_superseded_holds_again(memory):
+    memory.say("edge-02 的监听端口是 8443")
+    old = memory.fact("8443")
+    moved = memory.say("edge-02 的监听端口改成 8444 了", at=60)
+    assert memory.fact("8443").status == "superseded"
+    receipt = memory.forget(ids=[moved.id])
+    assert memory.find("fact") == [old]
+    assert of_kind(receipt, "changed") == {("fact", old.id): "a fact before or after it goes"}
+
+
 def test_a_chain_closes_where_its_middle_goes(memory):
     for at, port in ((0, 8443), (60, 8444), (120, 8445)):
         memory.say(f"edge-02 的监听端口改成 {port} 了" if at else f"edge-02 的监听端口是 {port}", at=at)

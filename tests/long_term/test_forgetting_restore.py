@@ -194,3 +194,12 @@ def test_what_is_not_in_the_trash_is_refused(memory):
         with pytest.raises(BadQuery):
             memory.restore(**given_)
     assert memory.find("message") == []
+
+
+def test_a_whole_user_comes_back(memory):
+    rich(memory)
+    before = memory.everything()
+    receipt = memory.forget()
+    assert memory.everything() == {}
+    memory.restore(forgotten_at=receipt.at)
+    same(before, memory.everything())

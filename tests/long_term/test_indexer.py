@@ -98,6 +98,15 @@ def test_no_text_is_embedded_twice_by_worker_and_flush(make):
     assert sorted(texts) == sorted({f"text {i}" for i in range(60)})
 
 
+def test_what_another_process_left_in_the_middle_is_finished_by_flush(make):
+    dead = make()
+    dead.put("a", "b", "c")
+    assert len(dead.vectors.pending(2)) == 2  # leased, and then the process is gone
+    one = make()
+    assert one.indexer.flush() == 3
+    assert one.pending() == 0
+
+
 def test_what_a_crash_left_is_finished_by_the_worker_of_the_next_open(make):
     dead = make()
     dead.put("a", "b", "c")

@@ -49,6 +49,15 @@ def test_where_several_talk_a_rule_says_whose_it_is(memory):
     assert lines(memory)[0] == ["Lin: 以后回答都用中文", "Marco: Never restart db-west at night"]
 
 
+def test_it_stays_the_same_text_whatever_is_asked(memory):
+    memory.remember("以后都用英文回答我")
+    heads = [
+        memory.build_context("s", asked, 2_000).messages[0]["content"] for asked in ("几点了？", "What time?")
+    ]
+    assert heads[0] == heads[1]
+    assert heads[0].startswith("## 关于用户\n")
+
+
 def test_another_name_takes_the_place_of_the_first(memory):
     memory.save_message("s", role="user", content="My name is Ana.", created_at=NOW - timedelta(days=2))
     memory.remember(subject="user", predicate="name", object="Ana Lopez", category="profile")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_file import File, fact, fill
+from memory_file import KINDS, File, fact, fill
 from samples import ANA, AWKWARD, episode, knowledge, message, summary, task
 
 from jiyi.errors import DiskFull, StorageError
@@ -134,6 +134,19 @@ def test_any_records_come_back_the_same(tmp_path_factory, records, steps):
     assert (again.added, again.rejected) == (0, ())
     one.database.close()
     two.database.close()
+
+
+def test_the_header_says_what_is_there_and_lines_say_their_kind(memory, tmp_path):
+    fill(memory)
+    told = memory.export(tmp_path / "a.jsonl")
+    header, *lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text("utf-8").splitlines()]
+    assert header == {
+        "jiyi_export": 1, "user_id": "ana", "agent_id": None, "session_id": None, "counts": dict(told.counts),
+    }  # fmt: skip
+    assert [line["kind"] for line in lines] == [k for k in KINDS for _ in range(told.counts[k])]
+    assert not any("user_id" in line or ("tokens" in line and line["kind"] == "message") for line in lines)
+    places = [(line["session_id"], line["seq"]) for line in lines if line["kind"] == "message"]
+    assert places == sorted(places)
 
 
 def test_a_message_id_that_another_message_has_is_reported(memory, fresh, tmp_path):

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -23,8 +22,6 @@ import jiyi
 from jiyi.errors import InputError
 from jiyi.integrations.langgraph import AsyncJiyiStore, JiyiStore
 from jiyi.testing import HashEmbedder, ManualClock
-
-Opener = Callable[..., jiyi.MemoryManager]
 
 
 @pytest.fixture
