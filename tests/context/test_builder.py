@@ -225,3 +225,20 @@ def test_a_stale_count_on_a_message_is_the_callers_and_other_counters_are_not_be
         Materials(current=foreign), Budget(max_input_tokens=100), counter=TokenCounter(), language="en"
     )
     assert window.report.tokens == plain_count(EXACT, window.messages)
+
+
+def test_the_best_blocks_go_in_and_the_rest_says_why_not():
+    many = [
+        Block(section="episodes", text=f"note number {i} " * 10, tokens=0, source_id=f"n{i}", score=i)
+        for i in range(20)
+    ]
+    window = build_window(
+        Materials(current=said("q"), blocks=many), Budget(max_input_tokens=200), counter=EXACT, language="en"
+    )
+    inside = [int(i.id[1:]) for i in window.report.included if i.section == "episodes"]
+    assert sorted(inside) == list(range(20 - len(inside), 20))
+    assert inside[0] == 19, "the best stands at the edge"
+    assert inside[-1] == 18
+    assert 0 < len(inside) < 20
+    assert {i.reason for i in window.report.left_out} == {"no room in its share of the budget"}
+    assert window.report.tokens > 140, "room is used"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from datetime import timedelta
 
 import pytest
@@ -185,6 +186,14 @@ def test_a_model_that_is_silent_is_replaced_by_counting(store, run):
     with ScriptedChat(Reply(silent=True)) as server:
         receipt = run(server.url, timeout=0.3)
     check_counted(store, receipt, "time|reach")
+
+
+def test_a_model_that_is_not_there_is_replaced_by_counting(store, run):
+    store.put(nginx(1, 2, 3))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    check_counted(store, run(url), "could not be reached")
 
 
 def check_counted(store, receipt, reason):

@@ -84,6 +84,18 @@ def test_system_and_pinned_messages_stay_beside_the_summary(store):
     assert pinned.id not in standing.summary.covers
 
 
+def test_it_grows_and_survives_a_restart(store):
+    save(store, user("记住：数据库的端口是 6543"), assistant("好的"), *talk_of(26))
+    first = folding(store).when_due(SCOPE, recent(store), WIDE).summary
+    save(store, *talk_of(26))
+    second = folding(store).when_due(SCOPE, recent(store), WIDE).summary
+    assert (second.version, second.previous) == (2, first.id)
+    assert "6543" in first.text
+    assert "6543" in second.text
+    assert set(first.covers).isdisjoint(second.covers)
+    assert Summaries(store).latest(SCOPE) == second
+
+
 def test_a_long_conversation_is_folded_in_pieces_none_of_them_skipped(store):
     save(store, *talk_of(700))
     now, before = Noting(), Noting()

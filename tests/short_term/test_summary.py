@@ -1,5 +1,8 @@
 """The running summary: when it is time, what is folded, and that a failure changes nothing."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 from conversations import assistant, calls, check, conversations, result, system, user
 from hypothesis import given, settings
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 from jiyi.compression.compressor import Compressed
 from jiyi.compression.summarize import Summarize
 from jiyi.errors import BadBudget, LLMError, LLMUnreachable, SettingsError
+from jiyi.records import Scope, Summary
 from jiyi.short_term import RunningSummary
 from jiyi.text import counter_for
 
@@ -124,6 +128,18 @@ def test_each_fold_builds_on_the_one_before():
         7,
         "zh",
     )
+
+
+def test_a_stored_summary_is_taken_up():
+    scope = Scope(user_id="ana", session_id="s")
+    stored = Summary(
+        scope=scope, text="- old", version=4, covers=(), upto_seq=90, method="llm", tokens=3,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )  # fmt: skip
+    unsaved = [replace(m, seq=None) for m in rounds(3)]
+    folded = RunningSummary(10**6, keep_turns=1).fold(unsaved, stored, write := Recorder(), force=True)
+    assert write.given[0][1] == "- old"
+    assert folded.summary.upto_seq == 90
 
 
 @pytest.mark.parametrize("previous", [None, "old"])

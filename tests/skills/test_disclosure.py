@@ -30,12 +30,35 @@ def test_a_session_begins_with_cards_alone(registry):
     assert "How to do" not in block.text
 
 
+def test_open_brings_body_and_examples_into_the_window(registry):
+    disclosure = Disclosure(registry)
+    cards = disclosure.blocks(COUNTER, "en")[0]
+    text = disclosure.open("alpha")
+    assert text.startswith('<skill name="alpha">\nHow to do alpha.')
+    assert "## Examples\n\nLike this." in text
+    assert "files/a.md" in text
+    first, body = disclosure.blocks(COUNTER, "en")
+    assert first == cards
+    assert (body.text, body.source_id, body.required) == (text, "alpha", False)
+    assert body.tokens == COUNTER.count_text(text)
+
+
 def test_a_resource_is_returned_and_opens_nothing(registry):
     disclosure = Disclosure(registry)
     assert disclosure.open("alpha", resource="files/a.md") == "A!"
     assert disclosure.opened == ()
     with pytest.raises(InputError, match="inside the folder"):
         disclosure.open("alpha", resource="../beta/SKILL.md")
+
+
+def test_the_one_opened_first_closes(registry):
+    disclosure = Disclosure(registry, max_open=2)
+    for name in ("alpha", "beta", "alpha", "gamma"):
+        disclosure.open(name)
+    assert disclosure.opened == ("beta", "gamma")
+    blocks = disclosure.blocks(COUNTER, "en")
+    assert [block.source_id for block in blocks] == ["cards", "beta", "gamma"]
+    assert blocks[1].score < blocks[2].score  # where a window is too small, the newest stays
 
 
 def test_close(registry):

@@ -41,6 +41,11 @@ def test_twice_adds_nothing(tmp_path, memory):
     assert all(m.tokens for m in before)
 
 
+def test_an_empty_file_adds_nothing(tmp_path, memory):
+    assert figures(memory.import_(talk(tmp_path, 0))) == (0, 0, 0)
+    assert memory.stats()["message"] == 0
+
+
 def test_what_was_imported_is_found(tmp_path, memory):
     memory.import_(talk(tmp_path, 20))
     assert memory.search("第 7 条", limit=20)
@@ -113,6 +118,12 @@ def test_bad_entries_between_good_ones(tmp_path, memory):
     receipt = memory.import_(path)
     assert figures(receipt) == (250, 0, 3)
     assert [bad.where for bad in receipt.rejected] == ["talk.jsonl:1", "talk.jsonl:121", "talk.jsonl:252"]
+
+
+def test_only_bad_entries(tmp_path, memory):
+    path = tmp_path / "bad.jsonl"
+    path.write_text("{\n" * 300, "utf-8")
+    assert figures(memory.import_(path)) == (0, 0, 300)
 
 
 @pytest.mark.slow

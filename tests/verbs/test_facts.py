@@ -62,6 +62,18 @@ def test_what_is_taken_back_is_retracted(memory, clock):
     assert memory.facts(as_of=clock()) == []
 
 
+def test_without_learning_messages_are_not_read_until_asked(open_memory):
+    memory = open_memory(learn_facts=False)
+    said = say(memory, "edge-02 的端口是 8443")
+    assert memory.facts() == []
+    learned = memory.learn_facts("s")
+    assert (learned.method, learned.notes) == ("patterns", ("no language model is set",))
+    assert learned.new == (memory.facts()[0].id,)
+    assert memory.facts()[0].sources == (said.id,)
+    again = memory.learn_facts("s")
+    assert (again.new, again.passed, again.facts) == ((), 1, ())
+
+
 def test_only_the_newest_messages_of_one_session_are_read_again(open_memory):
     memory = open_memory(learn_facts=False)
     for number in range(5):
