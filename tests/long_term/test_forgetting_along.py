@@ -6,7 +6,7 @@ import pytest
 from forgettable import ANA, LATER, Memory, lesson, of_kind
 
 from jiyi.long_term.forgetting.forgetting import Forgetting
-from jiyi.records import Query
+from jiyi.records import Query, Scope
 
 
 @pytest.fixture
@@ -54,6 +54,15 @@ def test_an_episode_with_an_id_of_its_own_goes_with_its_task_too(memory):
     memory.store.delete(Query(scope=ANA, kinds=("episode",), ids=(made.id,)))
     memory.store.put([replace(made, id="brought")])
     assert ("episode", "brought") in of_kind(memory.forget(ids=[made.task_id]))
+
+
+def test_a_fact_goes_with_the_only_message_that_says_it(memory):
+    said = memory.say("我的生日是 5 月 3 日")
+    fact = memory.fact("生日")
+    receipt = memory.forget(ids=[said.id])
+    assert of_kind(receipt)["fact", fact.id] == "rests on messages that go"
+    assert memory.find("fact") == []
+    assert memory.words_found("生日") == []
 
 
 # --- facts
@@ -113,6 +122,24 @@ def test_a_chain_closes_where_its_middle_goes(memory):
         replace(first, superseded_by=last.id, valid_to=last.valid_from or last.created_at),
         replace(last, supersedes=first.id),
     ]
+
+
+def test_a_forgotten_fact_leaves_its_message_and_frees_what_it_superseded(memory):
+    memory.say("edge-02 的监听端口是 8443")
+    said = memory.say("edge-02 的监听端口改成 8444 了", at=60)
+    receipt = memory.forget(ids=[memory.fact("8444").id])
+    assert receipt.counts == {"fact": 1}
+    assert memory.fact("8443").status == "active"
+    assert said in memory.find("message")
+
+
+def test_facts_of_another_user_with_the_same_ids_stay(memory):
+    mine = memory.say("edge-02 的监听端口是 8443", id="same")
+    ben = Scope(user_id="ben")
+    memory.say("edge-02 的监听端口是 8443", id="same", scope=ben)
+    memory.forget(ids=[mine.id])
+    assert memory.find("fact") == []
+    assert len(memory.find("fact", scope=ben)) == 1
 
 
 # --- knowledge

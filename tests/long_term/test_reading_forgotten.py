@@ -53,6 +53,19 @@ def test_what_is_forgotten_while_it_is_read_is_not_kept(make, server, clock, aga
     assert keepers(memory) == {"pump-2": "Mei"}
 
 
+def test_by_hand_as_well(make, server, clock):
+    memory = make(reader="off")
+    first, _ = talk(memory, [1, 2])
+
+    def slow(asked):
+        memory.forget(ids=[first.id])
+        return ReadingModel.honest(asked)
+
+    server.replies.append(Reply(body=slow))
+    memory.learn_facts("s")
+    assert keepers(memory) == {"pump-2": "Mei"}
+
+
 @pytest.mark.parametrize("gone", [0, 1])
 def test_an_answer_rests_on_its_question_too(make, server, clock, gone):
     memory = make()

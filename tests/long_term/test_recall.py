@@ -62,6 +62,16 @@ def test_scope_and_filters_hold_for_both_indexes(store, recall, flush):
     assert (list(none), none.nothing_relevant) == ([], 1)
 
 
+def test_limit_and_order(store, recall, flush):
+    store.put([message(f"disk report number {i}", at=i) for i in range(60)])
+    flush()
+    hits = search(recall, "disk report", limit=7)
+    assert len(hits) == 7
+    assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+    assert [h.id for h in hits] == [h.id for h in search(recall, "disk report", limit=7)]
+    assert len(search(recall, "disk report", limit=500)) == 60
+
+
 def test_shares_explain_scores(store, recall, flush):
     store.put([message(f"disk report number {i}", importance=i / 9, pinned=i == 4) for i in range(10)])
     store.put([knowledge("disks fail", confidence=0.9)])

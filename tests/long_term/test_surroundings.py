@@ -1,5 +1,7 @@
 """Passages: what was said around a hit comes with it, once, from its session, within the scope."""
 
+from dataclasses import replace
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from samples import ANA, BEN, episode, knowledge, message
@@ -24,6 +26,15 @@ def talk(store, count=9, session="s", user="ana", **fields):
 
 def around(store, found, steps, scope=ANA):
     return [[m.id for m in hit.around] for hit in with_surroundings(store, scope, found, steps)]
+
+
+def test_a_message_comes_with_those_before_and_behind_it(store):
+    said = talk(store)
+    assert around(store, hits(said[4]), 1) == [["s3", "s5"]]
+    assert around(store, hits(said[4]), 2) == [["s2", "s3", "s5", "s6"]]
+    (whole,) = with_surroundings(store, ANA, hits(said[4]), 1)
+    assert whole.around == (said[3], said[5])
+    assert replace(whole, around=()) == hits(said[4])[0], "nothing else of the hit changes"
 
 
 def test_the_surroundings_of_many_hits_are_asked_for_at_once(store):
@@ -111,3 +122,13 @@ def test_no_message_is_shown_twice_and_each_is_near_its_hit(store, lengths, step
         places = [m.seq for m in hit.around]
         assert places == sorted(places)
         assert all(m.scope == hit.record.scope and abs(m.seq - hit.record.seq) <= steps for m in hit.around)
+
+
+def test_a_session_ends_where_it_ends(store):
+    said = talk(store, 4)
+    talk(store, 4, "t")
+    assert around(store, hits(said[0]), 2) == [["s1", "s2"]]
+    assert around(store, hits(said[3]), 2) == [["s1", "s2"]]
+    assert around(store, hits(said[1]), 1_000) == [["s0", "s2", "s3"]]
+    (alone,) = talk(store, 1, "u")
+    assert around(store, hits(alone), 5) == [[]]

@@ -55,6 +55,11 @@ class Proxied:
 
 
 @pytest.fixture
+def database(path):
+    return path
+
+
+@pytest.fixture
 def proxy(serve, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with ExitStack() as opened:
